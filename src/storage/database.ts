@@ -1,0 +1,97 @@
+/**
+ * Opens Postgres, runs transactions, and listens for notifications. Knows no table.
+ * Contract: "What the service does" (row 9: revocation is atomic and immediate) rests on READ COMMITTED
+ * with row locks; every statement here goes to the primary.
+ */
+import { type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
+import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import type { Tables } from './tables.ts'
+
+/** A connection or a transaction: the first parameter of every storage function. */
+export type Db = Kysely<Tables>
+/** A transaction: the first parameter of what must not be done alone. */
+export type Tx = Transaction<Tables>
+
+export interface DatabaseOptions {
+  /** `postgres://…` */
+  url: string
+  /** Most connections held at once. */
+  poolMax: number
+  /** How long a caller waits for a free connection or for the server to answer a connect. */
+  connectTimeoutMs?: number
+  /** How long one statement may run before Postgres ends it. */
+  statementTimeoutMs?: number
+  /** Called with errors of idle connections (the server went away); the pool heals by itself. */
+  onIdleError?: (error: Error) => void
+}
+
+export interface Database {
+  readonly db: Db
+  /** For the prepared statements of the call path only. */
+  readonly pool: Pool
+  readonly url: string
+  close(): Promise<void>
+}
+
+const INT8 = 20
+const TIMESTAMPTZ = 1184
+
+/** int8 as a number (our sequences stay far below 2^53) and timestamps as ISO 8601 in UTC. */
+const types: CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text') => {
+    if (oid === INT8) return Number
+    if (oid === TIMESTAMPTZ) return (text: string) => new Date(text).toISOString()
+    return (pgTypes.getTypeParser as (oid: number, format?: 'text') => unknown)(oid, format)
+  }) as CustomTypesConfig['getTypeParser'],
+}
+
+/** Opens a pool. Nothing is connected until first use. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const pool = new Pool({
+    connectionString: options.url,
+    max: options.poolMax,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
+    statement_timeout: options.statementTimeoutMs ?? 10_000,
+    idle_in_transaction_session_timeout: 15_000,
+    application_name: 'usher',
+    types,
+  })
+  // Without a listener the process dies when Postgres ends an idle session.
+  pool.on('error', error => options.onIdleError?.(error))
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  return { db, pool, url: options.url, close: () => db.destroy() }
+}
+
+const RETRYABLE = new Set(['40001', '40P01'])
+const ATTEMPTS_MAX = 3
+
+/**
+ * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back.
+ * A deadlock or serialization failure (40P01, 40001) is tried again, at most three times in all, so `work`
+ * must have no effect outside the transaction.
+ */
+export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await db.transaction().setIsolationLevel('read committed').execute(work)
+    } catch (error) {
+      if (attempt >= ATTEMPTS_MAX || !RETRYABLE.has(sqlState(error) ?? '')) throw error
+    }
+  }
+}
+
+/** The SQLSTATE of a Postgres error, if it is one. */
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+/**
+ * Whether an error says that Postgres could not be reached or gave up, rather than that a statement was
+ * wrong: such an error is an outage (503), never a refusal.
+ */
+export function isOutage(error: unknown): boolean {
+  const code = sqlState(error)
+  if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
+  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system.
+  return /^(08|53|57|58)/.test(code) || /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)/.test(code)
+}

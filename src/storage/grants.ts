@@ -1,0 +1,199 @@
+/**
+ * Grants: issued under a connection's generation, read by the RPT's SHA-256, spent once.
+ * Contract: "Grant (RPT) liveness", "Single-use grant".
+ */
+import { sql } from 'kysely'
+import type { Database, Tx } from './database.ts'
+
+export interface NewGrant {
+  owner: string
+  rptSha256: Buffer
+  jti: string
+  family: string
+  handle: string
+  /** Of the connection when the facts were read: the grant is refused where it has moved on. */
+  generation: number
+  client_id: string
+  aud: string
+  resource_id: string
+  tier_id: string
+  tierEpoch: number
+  single_use: boolean
+  /** The RPT's claims, as introspection will answer them. */
+  claims: unknown
+  receipt: string
+  /** Seconds since the epoch. */
+  expiresAt: number
+}
+
+/**
+ * Records a grant from the connection row that is active at the generation the decision was made under.
+ * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth.
+ * @returns false where the connection is no longer that one (revoked meanwhile).
+ */
+export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
+  const made = await sql`
+    INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+      tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+    SELECT c.owner, ${grant.rptSha256}::bytea, ${grant.jti}, ${grant.family}, c.handle, c.generation,
+      ${grant.client_id}, ${grant.aud}, ${grant.resource_id}, ${grant.tier_id}, ${grant.tierEpoch}::int,
+      ${grant.single_use}::boolean, ${JSON.stringify(grant.claims)}::json, ${grant.receipt},
+      to_timestamp(${grant.expiresAt}::float8)
+    FROM connections c
+    WHERE c.owner = ${grant.owner} AND c.handle = ${grant.handle}
+      AND c.status = 'active' AND c.generation = ${grant.generation}`.execute(tx)
+  if (made.numAffectedRows !== 1n) return false
+  await sql`
+    INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+    VALUES (${grant.owner}, ${grant.handle}, ${grant.tier_id}, now())
+    ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
+    WHERE connection_tiers.granted_at IS NULL`.execute(tx)
+  return true
+}
+
+/** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */
+export interface GrantReading {
+  /** Of the asking resource server, as recorded now. */
+  server: { status: 'pending' | 'active' | 'revoked'; resource_uri: string }
+  grant?: {
+    claims: Record<string, unknown>
+    client_id: string
+    aud: string
+    family: string
+    single_use: boolean
+    consumed: boolean
+    expired: boolean
+    /** The connection is active. */
+    connected: boolean
+    /** The grant's generation is the connection's present one. */
+    current: boolean
+    /** The tier it was issued under still stands and still governs the resource. */
+    governed: boolean
+  }
+}
+
+const READ = {
+  name: 'read-grant',
+  text: `
+    SELECT rs.status AS rs_status, rs.resource_uri, g.claims, g.client_id, g.aud, g.family, g.single_use,
+      g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
+      c.status = 'active' AS connected, c.generation = g.generation AS current,
+      tr.resource_id IS NOT NULL AS governed
+    FROM resource_servers rs
+    LEFT JOIN grants g ON g.owner = rs.owner AND g.rpt_sha256 = $3
+    LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
+    LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
+      AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+    LEFT JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
+      AND tr.resource_id = g.resource_id
+    WHERE rs.owner = $1 AND rs.client_id = $2`,
+}
+
+interface ReadRow {
+  rs_status: 'pending' | 'active' | 'revoked'
+  resource_uri: string
+  claims: Record<string, unknown> | null
+  client_id: string
+  aud: string
+  family: string
+  single_use: boolean
+  consumed: boolean
+  expired: boolean
+  connected: boolean | null
+  current: boolean | null
+  governed: boolean
+}
+
+/**
+ * Reads a grant for a resource server, never consuming it. Always from the primary, never from a cache.
+ * @returns undefined where the owner has no such resource server; without `grant` where no such RPT was
+ * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
+ */
+export async function readGrant(
+  database: Database,
+  owner: string,
+  clientId: string,
+  rptSha256: Buffer,
+): Promise<GrantReading | undefined> {
+  const { rows } = await database.pool.query<ReadRow>({ ...READ, values: [owner, clientId, rptSha256] })
+  const row = rows[0]
+  if (row === undefined) return undefined
+  const server = { status: row.rs_status, resource_uri: row.resource_uri }
+  if (row.claims === null) return { server }
+  const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
+  const connected = row.connected === true
+  const current = row.current === true
+  return {
+    server,
+    grant: { claims, client_id, aud, family, single_use, consumed, expired, connected, current, governed },
+  }
+}
+
+/**
+ * One statement spends the grant and proves, under a share lock on the connection's row, that the
+ * connection stands: without that lock a consume waiting for the grant's row would win after a revoke had
+ * returned. The clock is read when the row is judged, not when the statement began to wait.
+ */
+const CONSUME = {
+  name: 'consume-grant',
+  text: `
+    WITH standing AS MATERIALIZED (
+      SELECT c.handle, c.generation FROM grants g
+      JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
+      WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND c.status = 'active' AND c.generation = g.generation
+      FOR SHARE OF c)
+    UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
+    WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND g.handle = s.handle AND g.generation = s.generation
+      AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
+      AND EXISTS (SELECT 1 FROM resource_servers rs WHERE rs.owner = $1 AND rs.client_id = $3
+        AND rs.status = 'active' AND rs.client_id = g.client_id AND rs.resource_uri = g.aud)
+      AND EXISTS (SELECT 1 FROM tiers t JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
+        WHERE t.owner = $1 AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+        AND tr.resource_id = g.resource_id)
+    RETURNING g.family`,
+}
+
+/**
+ * Spends a single-use grant for the resource server it was issued for.
+ * @returns the family where this call spent it; undefined where it did not (ask `readGrant` why).
+ */
+export async function consumeGrant(
+  database: Database,
+  owner: string,
+  clientId: string,
+  rptSha256: Buffer,
+): Promise<string | undefined> {
+  const { rows } = await database.pool.query<{ family: string }>({
+    ...CONSUME,
+    values: [owner, rptSha256, clientId],
+  })
+  return rows[0]?.family
+}
+
+/** A grant by its jti, as an access report names it: the connection and family it belongs to. */
+export async function grantOfReport(
+  tx: Tx,
+  owner: string,
+  jti: string,
+): Promise<{ family: string; handle: string; client_id: string; aud: string } | undefined> {
+  return tx
+    .selectFrom('grants')
+    .select(['family', 'handle', 'client_id', 'aud'])
+    .where('owner', '=', owner)
+    .where('jti', '=', jti)
+    .executeTakeFirst()
+}
+
+export const LIVE_GRANTS_COUNTED_MAX = 1_000
+
+/** How many live grants the handles' present generations hold, counted to at most 1,001, by index. */
+export async function countLiveGrants(tx: Tx, owner: string, handles: string[]): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    SELECT count(*)::int AS n FROM (
+      SELECT 1 FROM connections c
+      JOIN grants g ON g.owner = c.owner AND g.handle = c.handle AND g.generation = c.generation
+      WHERE c.owner = ${owner} AND c.handle = ANY(${handles})
+        AND g.expires_at > now() AND g.consumed_at IS NULL
+      LIMIT ${LIVE_GRANTS_COUNTED_MAX + 1}) live`.execute(tx)
+  return rows[0]?.n ?? 0
+}

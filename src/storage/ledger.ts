@@ -1,0 +1,102 @@
+/**
+ * The owner's ledger: appended in the transaction of what it tells, read in order.
+ * Contract: "Events" (row 5), "Owner API" (`/owner/ledger`).
+ */
+import { sql } from 'kysely'
+import type { Db, Tx } from './database.ts'
+
+export type LedgerKind =
+  | 'promised'
+  | 'approved'
+  | 'denied'
+  | 'connected'
+  | 'touched'
+  | 'relaxed'
+  | 'refused'
+  | 'identity_refused'
+  | 'revoked'
+  | 'claimed'
+  | 'disclaimed'
+
+export interface NewLedgerEntry {
+  kind: LedgerKind
+  family?: string | undefined
+  handle?: string | undefined
+  /** Members of the entry beside the named ones; snake_case, no secret, no token. */
+  data?: Record<string, unknown>
+}
+
+export interface LedgerEntry {
+  seq: number
+  ts: string
+  kind: string
+  family: string | null
+  handle: string | null
+  data: Record<string, unknown>
+  count: number
+}
+
+/** Appends one entry. */
+export async function appendLedger(db: Db, owner: string, entry: NewLedgerEntry): Promise<void> {
+  await db
+    .insertInto('ledger')
+    .values({
+      owner,
+      kind: entry.kind,
+      family: entry.family ?? null,
+      handle: entry.handle ?? null,
+      data: JSON.stringify(entry.data ?? {}),
+    })
+    .execute()
+}
+
+/**
+ * Appends an entry unless one with the same key stands: an access report arrives at least once and is
+ * recorded once. @returns whether it was newly recorded.
+ */
+export async function appendLedgerOnce(
+  tx: Tx,
+  owner: string,
+  onceKey: string,
+  entry: NewLedgerEntry,
+): Promise<boolean> {
+  const made = await sql`
+    INSERT INTO ledger (owner, kind, family, handle, data, once_key)
+    VALUES (${owner}, ${entry.kind}, ${entry.family ?? null}, ${entry.handle ?? null},
+      ${JSON.stringify(entry.data ?? {})}, ${onceKey})
+    ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO NOTHING`.execute(tx)
+  return made.numAffectedRows === 1n
+}
+
+/**
+ * Counts a refusal of an agent without a connection: one row per owner, reason and minute, so strangers
+ * with free keys cannot fill the ledger.
+ */
+export async function countRefusal(db: Db, owner: string, reason: string): Promise<void> {
+  await sql`
+    INSERT INTO ledger AS l (owner, kind, data, once_key)
+    VALUES (${owner}, 'refused', ${JSON.stringify({ reason, strangers: true })},
+      'refused ' || to_char(date_trunc('minute', now() AT TIME ZONE 'UTC'), 'YYYY-MM-DD"T"HH24:MI') || ' ' || ${reason})
+    ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO UPDATE SET count = l.count + 1`.execute(db)
+}
+
+/** Rows of transactions that are all decided: nothing with a lower number can still appear. */
+export const SETTLED = sql`xid < pg_snapshot_xmin(pg_current_snapshot())`
+
+/**
+ * The ledger, oldest first, after a sequence number. Stops before the oldest transaction still in flight,
+ * so that a reader who goes on from the last row it got misses none.
+ */
+export async function readLedger(
+  db: Db,
+  owner: string,
+  page: { handle?: string | undefined; kind?: string | undefined; after: number; limit: number },
+): Promise<LedgerEntry[]> {
+  const { rows } = await sql<LedgerEntry>`
+    SELECT seq, ts, kind, family, handle, data, count FROM ledger
+    WHERE owner = ${owner} AND seq > ${page.after} AND ${SETTLED}
+      AND ${page.handle === undefined ? sql`true` : sql`handle = ${page.handle}`}
+      AND ${page.kind === undefined ? sql`true` : sql`kind = ${page.kind}`}
+    ORDER BY seq LIMIT ${page.limit}`.execute(db)
+  return rows
+}

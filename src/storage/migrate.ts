@@ -1,0 +1,89 @@
+/**
+ * Applies migrations/*.sql in order, forward only, each in a transaction of its own. Safe when many
+ * replicas start at once: one advisory lock is held throughout, and the others find nothing left to do.
+ * Contract: "Shape" of the service; a migration is immutable once released, which is checked by digest.
+ */
+import { createHash } from 'node:crypto'
+import { readFile, readdir } from 'node:fs/promises'
+import { Client } from 'pg'
+
+const MIGRATIONS = new URL('../../migrations/', import.meta.url)
+/** Any constant: the lock's name within the database. */
+const LOCK = 7_348_201_165
+
+interface Migration {
+  number: number
+  name: string
+  sql: string
+  sha256: string
+}
+
+/**
+ * Brings the database at `url` up to date.
+ * @returns the names applied by this call (empty where another replica was first).
+ * @throws Error when an applied migration has since been edited, or the database is newer than this program.
+ */
+export async function migrate(url: string): Promise<string[]> {
+  const migrations = await readMigrations()
+  const client = new Client({ connectionString: url, application_name: 'usher-migrate' })
+  await client.connect()
+  try {
+    await client.query('SELECT pg_advisory_lock($1)', [LOCK])
+    return await applyAll(client, migrations)
+  } finally {
+    await client.end()
+  }
+}
+
+async function applyAll(client: Client, migrations: Migration[]): Promise<string[]> {
+  await client.query(`CREATE TABLE IF NOT EXISTS schema_migrations (
+    number integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
+  const { rows } = await client.query<{ number: number; name: string; sha256: string }>(
+    'SELECT number, name, sha256 FROM schema_migrations ORDER BY number',
+  )
+  const applied = new Map(rows.map(row => [row.number, row]))
+  const known = new Set(migrations.map(migration => migration.number))
+  for (const row of rows) {
+    if (!known.has(row.number))
+      throw new Error(`The database holds migration ${row.name}, unknown to this program: run a newer usher.`)
+  }
+  const done: string[] = []
+  for (const migration of migrations) {
+    const before = applied.get(migration.number)
+    if (before !== undefined) {
+      if (before.sha256 !== migration.sha256)
+        throw new Error(`Migration ${migration.name} was edited after it was applied: add a new one instead.`)
+      continue
+    }
+    await apply(client, migration)
+    done.push(migration.name)
+  }
+  return done
+}
+
+async function apply(client: Client, migration: Migration): Promise<void> {
+  await client.query('BEGIN')
+  try {
+    await client.query(migration.sql)
+    await client.query('INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3)', [
+      migration.number,
+      migration.name,
+      migration.sha256,
+    ])
+    await client.query('COMMIT')
+  } catch (error) {
+    await client.query('ROLLBACK')
+    throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+async function readMigrations(): Promise<Migration[]> {
+  const names = (await readdir(MIGRATIONS)).filter(name => /^\d{4}_\w+\.sql$/.test(name)).sort()
+  return Promise.all(
+    names.map(async name => {
+      const sql = await readFile(new URL(name, MIGRATIONS), 'utf8')
+      const sha256 = createHash('sha256').update(sql).digest('hex')
+      return { number: Number(name.slice(0, 4)), name, sql, sha256 }
+    }),
+  )
+}

@@ -1,0 +1,64 @@
+/**
+ * What the owner's records say of an agent, as facts for the tier's rules: read, never judged here.
+ * Contract: "Policy vocabulary and tiers".
+ */
+import { sql } from 'kysely'
+import type { Db } from './database.ts'
+
+export interface StandingFacts {
+  status: 'none' | 'active' | 'revoked'
+  generation: number | null
+  first_party: boolean
+  revocations: number
+  introduced_by: string | null
+  /** Seconds since the current admission; null where there is none in force. */
+  ageSeconds: number | null
+  /** The owner herself approved this agent, or one of its live lineage, at this tier since its admission. */
+  approvedAtTier: boolean
+  /** This agent was granted something under this tier before. */
+  grantedAtTier: boolean
+  /** An agent of its live lineage was granted something under this tier before. */
+  lineageGrantedAtTier: boolean
+  /** Within the window. */
+  denials: number
+  tiers: number
+  calls: number
+}
+
+/** Reads an agent's standing at a tier in one statement; the window is in seconds before now. */
+export async function readStanding(
+  db: Db,
+  owner: string,
+  of: { handle: string; tier_id: string; windowSeconds: number },
+): Promise<StandingFacts> {
+  const { handle, tier_id } = of
+  const since = sql`now() - ${of.windowSeconds} * interval '1 second'`
+  const { rows } = await sql<StandingFacts>`
+    WITH me AS (SELECT * FROM connections WHERE owner = ${owner} AND handle = ${handle}),
+    lineage AS (
+      SELECT c.handle, c.generation FROM connections c, me
+      WHERE c.owner = ${owner} AND c.status = 'active'
+        AND (c.handle = me.introduced_by OR c.introduced_by IN (me.handle, me.introduced_by))
+      UNION SELECT handle, generation FROM me WHERE status = 'active')
+    SELECT coalesce((SELECT status FROM me), 'none') AS status,
+      (SELECT generation FROM me) AS generation,
+      coalesce((SELECT first_party FROM me), false) AS first_party,
+      coalesce((SELECT revocations FROM me), 0) AS revocations,
+      (SELECT introduced_by FROM me) AS introduced_by,
+      (SELECT extract(epoch FROM now() - admitted_at)::float8 FROM me WHERE status = 'active') AS "ageSeconds",
+      EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
+        AND l.generation = ct.approved_generation
+        WHERE ct.owner = ${owner} AND ct.tier_id = ${tier_id}) AS "approvedAtTier",
+      EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = ${owner} AND ct.handle = ${handle}
+        AND ct.tier_id = ${tier_id} AND ct.granted_at IS NOT NULL) AS "grantedAtTier",
+      EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
+        WHERE ct.owner = ${owner} AND ct.tier_id = ${tier_id} AND ct.granted_at IS NOT NULL)
+        AS "lineageGrantedAtTier",
+      (SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
+        AND kind IN ('denied', 'refused') AND ts > ${since}) AS denials,
+      (SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = ${owner} AND handle = ${handle}
+        AND granted_at > ${since}) AS tiers,
+      (SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
+        AND kind = 'touched' AND ts > ${since}) AS calls`.execute(db)
+  return rows[0]!
+}

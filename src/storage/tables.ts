@@ -1,0 +1,241 @@
+/**
+ * The rows, as Postgres holds them (migrations/ makes the tables). Column names are the wire's own names.
+ * Contract: "Resources and their fields", "States and transitions".
+ */
+import type { ColumnType, Generated } from 'kysely'
+
+/** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
+export type Timestamp = ColumnType<string, string | undefined, string>
+type NullableTimestamp = ColumnType<string | null, string | null | undefined, string | null>
+/** Stored as `json`, not `jsonb`: agents author some of it, and jsonb refuses \u0000 and rewrites numbers. */
+type Json<T> = ColumnType<T, string, string>
+
+export interface DirectoryTable {
+  kind: 'tag' | 'device_key' | 'login'
+  key: string
+  owner: string
+}
+
+export interface OwnersTable {
+  owner: string
+  tag: string
+  created_at: Timestamp
+}
+
+export interface QueuesTable {
+  owner: string
+}
+
+export interface DeviceKeysTable {
+  owner: string
+  kid: string
+  jwk: Json<Record<string, unknown>>
+  name: string
+  enrolled_at: Timestamp
+  revoked_at: NullableTimestamp
+}
+
+export interface SpentSignaturesTable {
+  owner: string
+  digest: Buffer
+  expires_at: Timestamp
+}
+
+export interface ProvisionedTable {
+  owner: string
+  kind: string
+  item: string
+  applied_at: Timestamp
+}
+
+export type ResourceServerStatus = 'pending' | 'active' | 'revoked'
+
+export interface ResourceServersTable {
+  owner: string
+  client_id: string
+  name: string
+  resource_uri: string
+  status: ResourceServerStatus
+  auth: 'secret' | 'signature'
+  secret_sha256: Buffer | null
+  registered_at: Timestamp
+  decided_at: NullableTimestamp
+  last_pat_issued: NullableTimestamp
+}
+
+export interface ResourcesTable {
+  owner: string
+  resource_id: string
+  client_id: string
+  name: string
+  type: string | null
+  resource_scopes: string[]
+  consequence: string | null
+  source: 'provisioned' | 'pulled'
+}
+
+/** A tier's rule as stored; its meaning is rules/tier.ts. */
+export interface StoredRule {
+  when: string[]
+  then: 'auto' | 'ask' | 'refuse'
+}
+
+export interface TiersTable {
+  owner: string
+  tier_id: string
+  name: string
+  ask_me: boolean
+  rules: Json<StoredRule[]>
+  clearance: Json<Record<string, string[]>>
+  version: number
+  epoch: Generated<number>
+  deleted_at: NullableTimestamp
+}
+
+export interface TierResourcesTable {
+  owner: string
+  resource_id: string
+  tier_id: string
+}
+
+export interface TermsVersionsTable {
+  owner: string
+  tier_id: string
+  version: number
+  name: string
+  purpose: string
+  scope: string[]
+  expires_in: number
+  prohibited: string[]
+  per_operation: boolean
+  published_at: Timestamp
+}
+
+export type FamilyState = 'need_info' | 'awaiting_owner' | 'granted' | 'denied' | 'ended'
+export type PendingKind = 'connection' | 'operation'
+
+export interface FamiliesTable {
+  owner: string
+  family: string
+  state: FamilyState
+  client_id: string
+  resource_id: string
+  resource_scopes: string[]
+  tier_id: string | null
+  template: Json<unknown>
+  sealed_expires_at: Timestamp
+  opened_at: Timestamp
+  negotiation_expires_at: Timestamp
+  ticket_hash: Buffer | null
+  ticket_issued_at: Timestamp
+  ticket_previous_at: NullableTimestamp
+  ticket_expires_at: Timestamp
+  kind: PendingKind | null
+  handle: string | null
+  operator: string | null
+  attested: boolean | null
+  params_key: string | null
+  requested_at: NullableTimestamp
+  held: Json<unknown>
+  item: Json<unknown>
+  decision: 'approved' | 'denied' | null
+  decided_by: string | null
+  decided_at: NullableTimestamp
+  generation: number | null
+}
+
+export interface ConnectionsTable {
+  owner: string
+  handle: string
+  status: 'active' | 'revoked'
+  generation: Generated<number>
+  identity: 'pseudonymous' | 'identified'
+  label: string | null
+  operator: string | null
+  first_party: Generated<boolean>
+  first_seen: Timestamp
+  admitted_at: Timestamp
+  last_access: NullableTimestamp
+  revocations: Generated<number>
+  introduced_by: string | null
+}
+
+export interface ConnectionTiersTable {
+  owner: string
+  handle: string
+  tier_id: string
+  granted_at: NullableTimestamp
+  approved_at: NullableTimestamp
+  approved_generation: number | null
+}
+
+export interface OperatorsTable {
+  owner: string
+  origin: string
+  name: string | null
+  blocked_at: NullableTimestamp
+  mine: Generated<boolean>
+}
+
+export interface GrantsTable {
+  owner: string
+  rpt_sha256: Buffer
+  jti: string
+  family: string
+  handle: string
+  generation: number
+  client_id: string
+  aud: string
+  resource_id: string
+  tier_id: string
+  tier_epoch: number
+  single_use: boolean
+  claims: Json<unknown>
+  receipt: string
+  issued_at: Timestamp
+  expires_at: Timestamp
+  consumed_at: NullableTimestamp
+}
+
+export interface LedgerTable {
+  owner: string
+  seq: Generated<number>
+  ts: Timestamp
+  kind: string
+  family: string | null
+  handle: string | null
+  data: Json<Record<string, unknown>>
+  count: Generated<number>
+  once_key: string | null
+  xid: Generated<string>
+}
+
+export interface EventsTable {
+  owner: string
+  id: Generated<number>
+  at: Timestamp
+  event: string
+  data: Json<unknown>
+  xid: Generated<string>
+}
+
+export interface Tables {
+  directory: DirectoryTable
+  owners: OwnersTable
+  queues: QueuesTable
+  device_keys: DeviceKeysTable
+  spent_signatures: SpentSignaturesTable
+  provisioned: ProvisionedTable
+  resource_servers: ResourceServersTable
+  resources: ResourcesTable
+  tiers: TiersTable
+  tier_resources: TierResourcesTable
+  terms_versions: TermsVersionsTable
+  families: FamiliesTable
+  connections: ConnectionsTable
+  connection_tiers: ConnectionTiersTable
+  operators: OperatorsTable
+  grants: GrantsTable
+  ledger: LedgerTable
+  events: EventsTable
+}
