@@ -1,0 +1,71 @@
+/**
+ * Owns keys published by others, kept for a while. contract, "Authentication": signatures are verified against published keys;
+ * an unknown kid is worth one more look, at a bounded rate, as it may be a key just rotated in.
+ */
+import { parseJwks, type KeyImportOptions, type PublishedKey } from '../wire/keys.ts'
+import type { Outbound } from './outbound.ts'
+
+export interface JwksCacheOptions extends KeyImportOptions {
+  outbound: Outbound
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  /** How long a fetched set is used; 300 when left out. */
+  keepSeconds?: number
+  /** How long a failed fetch is remembered; 5 when left out. */
+  failureSeconds?: number
+  /** Least time between two fetches of a set because of unknown kids; 30 when left out. */
+  refetchSeconds?: number
+}
+
+export interface JwksCache {
+  /** The keys at a URL. Throws what the fetch or the parsing threw. */
+  keys(url: string): Promise<PublishedKey[]>
+  /** The key published under `kid` (or whose thumbprint it is); one refetch, rate-limited, where none is. */
+  find(url: string, kid: string): Promise<PublishedKey | undefined>
+}
+
+interface Entry {
+  keys: Promise<PublishedKey[]>
+  fetchedAt: number
+  freshUntil: number
+}
+
+const ENTRIES_MAX = 1_000
+
+/** A cache that fetches each URL at most once at a time, and forgets the oldest of 1,000. */
+export function createJwksCache(options: JwksCacheOptions): JwksCache {
+  const entries = new Map<string, Entry>()
+  const refetchMs = (options.refetchSeconds ?? 30) * 1000
+
+  const fetchKeys = (url: string): Entry => {
+    const now = options.clock()
+    const entry: Entry = {
+      keys: options.outbound.getJson(url).then(json => parseJwks(json, options)),
+      fetchedAt: now,
+      freshUntil: now + (options.keepSeconds ?? 300) * 1000,
+    }
+    entry.keys.catch(() => {
+      entry.freshUntil = Math.min(entry.freshUntil, options.clock() + (options.failureSeconds ?? 5) * 1000)
+    })
+    entries.delete(url)
+    entries.set(url, entry)
+    if (entries.size > ENTRIES_MAX) entries.delete(entries.keys().next().value!)
+    return entry
+  }
+  const current = (url: string): Entry => {
+    const known = entries.get(url)
+    return known !== undefined && options.clock() < known.freshUntil ? known : fetchKeys(url)
+  }
+  return {
+    keys: url => current(url).keys,
+    find: async (url, kid) => {
+      const named = (keys: PublishedKey[]) => keys.find(key => key.kid === kid || key.thumbprint === kid)
+      const entry = current(url)
+      const found = named(await entry.keys)
+      if (found !== undefined) return found
+      const newest = current(url) // another caller may have fetched it meanwhile
+      if (newest !== entry) return named(await newest.keys)
+      return options.clock() - entry.fetchedAt < refetchMs ? undefined : named(await fetchKeys(url).keys)
+    },
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * Owns the loggers. contract, "Authentication": what a log line may say about a call; never a token, a ticket, a signature or
+ * a secret, and never a raw control or direction mark that could forge what a terminal shows.
+ */
+import { pino, type Logger, type LoggerOptions } from 'pino'
+
+export type { Logger }
+
+export interface LogOptions {
+  /** Stands in every line as `name`. */
+  name: string
+  level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
+  /** Where lines go; standard output when left out. */
+  write?: (line: string) => void
+}
+
+const SECRETS = [
+  'authorization',
+  'ticket',
+  'token',
+  'access_token',
+  'claim_token',
+  'client_secret',
+  'agent_token',
+  'signature',
+  'password',
+  'secret',
+]
+
+/** A logger of one JSON object per line, secrets blanked by name at the top and one level below. */
+export function createLogger(options: LogOptions): Logger {
+  const write = options.write ?? ((line: string) => void process.stdout.write(line))
+  const settings: LoggerOptions = {
+    name: options.name,
+    level: options.level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: label => ({ level: label }) },
+    redact: { paths: SECRETS.flatMap(name => [name, `*.${name}`]), censor: '[withheld]' },
+    serializers: { err: error => describeError(error) },
+  }
+  return pino(settings, { write: line => write(escapeMarks(line)) })
+}
+
+// JSON escapes the C0 controls; these it leaves as they are: DEL, the C1 controls, and the marks that reorder text.
+// oxlint-disable-next-line no-control-regex -- matching them is the purpose
+const MARKS = /[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
+
+function escapeMarks(line: string): string {
+  return line.replace(MARKS, mark => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** What a log line says of an error: its own words and its causes', no enumerable members (they may hold a request). */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return { message: String(error) }
+  const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
+  const cause = error.cause === undefined ? {} : { cause: describeError(error.cause) }
+  return { type: error.name, message: error.message, ...code, stack: error.stack, ...cause }
+}

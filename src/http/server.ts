@@ -1,0 +1,205 @@
+/**
+ * Owns what every HTTP listener of ours does alike: limits, strict bodies, what a refusal looks like, `/health`. Knows no party.
+ * contract, "Errors" and "Health".
+ */
+import {
+  fastify,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import type { AddressInfo } from 'node:net'
+import { Refusal, refuse } from '../wire/refusal.ts'
+import { readFormBody, readJsonBody } from './bodies.ts'
+import { formatListenAddress, type ListenAddress } from './listen-address.ts'
+import type { Logger } from './log.ts'
+import { trackRoutes } from './methods.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The body's bytes as they came, undefined where there was none: what a content-digest is computed over. */
+    rawBody: Buffer | undefined
+  }
+}
+
+/** A fastify instance with our parsing, limits and renderer; a party adds its routes. */
+export type HttpServer = FastifyInstance
+
+export interface TlsOptions {
+  cert: string | Buffer
+  key: string | Buffer
+}
+
+export interface HttpServerOptions {
+  logger: Logger
+  /** Largest request body in bytes; more is 413 `request_too_large`. */
+  bodyBytesMax: number
+  tls?: TlsOptions
+  /** False while the process drains: GET /health then answers 503. Left out: always healthy. */
+  healthy?: () => boolean
+}
+
+const JSON_TYPE = 'application/json'
+const FORM_TYPE = 'application/x-www-form-urlencoded'
+
+/** A server with `/health`, not yet listening. Handlers read `request.body` through `parseBody`, and throw `Refusal`s. */
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const server = fastify({
+    https: options.tls ?? null,
+    logger: false,
+    bodyLimit: options.bodyBytesMax,
+    requestTimeout: 30_000,
+    routerOptions: { maxParamLength: 4096 },
+    frameworkErrors: (error, request, reply) => void renderError(options.logger, error, request, reply),
+    clientErrorHandler: answerUnparsable,
+  }) as unknown as HttpServer
+  server.decorateRequest('rawBody', undefined)
+  readBodiesStrictly(server)
+  const allowedMethods = trackRoutes(server)
+  server.addHook('onRequest', async request => {
+    refuseAmbiguousRequest(request)
+    if (request.is404) refuseUnknownRoute(request, allowedMethods)
+  })
+  server.setErrorHandler((error, request, reply) =>
+    renderError(options.logger, error as FastifyError, request, reply),
+  )
+  server.addHook('onResponse', async (request, reply) => logResponse(options.logger, request, reply))
+  server.get('/health', async (_request, reply) => {
+    const healthy = options.healthy?.() ?? true
+    return reply
+      .code(healthy ? 200 : 503)
+      .header('cache-control', 'no-store')
+      .send({ status: healthy ? 'ok' : 'draining' })
+  })
+  return server
+}
+
+/** Starts listening; answers the address as text, with the port that was really given. */
+export async function listen(server: HttpServer, address: ListenAddress): Promise<string> {
+  await server.listen(address)
+  if ('path' in address) return formatListenAddress(address)
+  return formatListenAddress({ host: address.host, port: (server.server.address() as AddressInfo).port })
+}
+
+function readBodiesStrictly(server: HttpServer): void {
+  server.removeAllContentTypeParsers()
+  const parse = (type: string, read: (raw: Buffer) => unknown): void => {
+    server.addContentTypeParser(
+      type,
+      { parseAs: 'buffer' },
+      async (request: FastifyRequest, raw: string | Buffer) => {
+        const bytes = Buffer.from(raw)
+        request.rawBody = bytes
+        return read(bytes)
+      },
+    )
+  }
+  parse(JSON_TYPE, readJsonBody)
+  parse(FORM_TYPE, readFormBody)
+}
+
+/** Node's parser takes the first of several such lines, and lets absolute-form targets and `#` pass. */
+function refuseAmbiguousRequest(request: FastifyRequest): void {
+  const lines = request.raw.headersDistinct
+  for (const name of ['host', 'authorization', 'content-type', 'content-length'] as const) {
+    if ((lines[name]?.length ?? 0) > 1) refuse('invalid_request', `Send the header ${name} once.`)
+  }
+  const target = request.raw.url ?? ''
+  if (!target.startsWith('/') || target.includes('#')) {
+    refuse(
+      'invalid_request',
+      'Send the request target in origin form: a path and an optional query, without a fragment.',
+    )
+  }
+  if ((lines['content-encoding'] ?? []).some(value => value.toLowerCase() !== 'identity')) {
+    refuse('unsupported_media_type', 'Send the body without a content-encoding.')
+  }
+  const bodyless = request.method === 'GET' || request.method === 'HEAD'
+  if (
+    bodyless &&
+    (lines['transfer-encoding'] !== undefined || Number(lines['content-length']?.[0] ?? 0) !== 0)
+  ) {
+    refuse('invalid_request', `Send ${request.method} without a body.`)
+  }
+}
+
+function refuseUnknownRoute(request: FastifyRequest, allowedMethods: (path: string) => string[]): never {
+  const allowed = allowedMethods(request.raw.url!.split('?', 1)[0]!)
+  if (allowed.length === 0) refuse('not_found', 'Nothing is served at this path.')
+  throw new Refusal('method_not_allowed', `Use ${allowed.join(' or ')} at this path.`, {
+    headers: { allow: allowed.join(', ') },
+  })
+}
+
+/** The HTTP renderer of refusals. What is no refusal is logged and answered 500 without detail. */
+function renderError(
+  logger: Logger,
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const refusal = asRefusal(error)
+  if (refusal === undefined) {
+    logger.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a request failed')
+    return reply.code(500).header('cache-control', 'no-store').send({ error: 'server_error' })
+  }
+  const { code, status, detail } = refusal
+  if (status >= 500)
+    logger.warn({ err: refusal, route: request.routeOptions.url }, 'a request could not be served')
+  return reply
+    .code(status)
+    .headers({ ...refusal.headers, 'cache-control': 'no-store' })
+    .send({ ...refusal.extra, error: code, ...(detail === undefined ? {} : { error_description: detail }) })
+}
+
+function asRefusal(error: FastifyError): Refusal | undefined {
+  if (error instanceof Refusal) return error
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new Refusal('request_too_large', 'Send a smaller body.', { cause: error })
+  }
+  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new Refusal('unsupported_media_type', `Send the body as ${JSON_TYPE} or ${FORM_TYPE}.`, {
+      cause: error,
+    })
+  }
+  const status = error.statusCode ?? 500
+  if (!error.code?.startsWith('FST_ERR_') || status < 400 || status > 499) return undefined
+  return new Refusal(
+    'invalid_request',
+    'Send a well-formed HTTP request: its target or its body could not be read.',
+    {
+      cause: error,
+    },
+  )
+}
+
+/** What Node's parser refuses never becomes a request: the answer is written by hand. */
+function answerUnparsable(
+  this: unknown,
+  error: Error & { code?: string },
+  socket: import('node:net').Socket,
+): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return
+  const overflow = error.code === 'HPE_HEADER_OVERFLOW'
+  const body = overflow
+    ? '{"error":"request_too_large","error_description":"Send fewer or shorter headers."}'
+    : '{"error":"invalid_request","error_description":"Send a well-formed HTTP/1.1 request."}'
+  socket.end(
+    `HTTP/1.1 ${overflow ? '431 Request Header Fields Too Large' : '400 Bad Request'}\r\n` +
+      `content-type: application/json\r\ncache-control: no-store\r\ncontent-length: ${body.length}\r\n` +
+      `connection: close\r\n\r\n${body}`,
+  )
+}
+
+function logResponse(logger: Logger, request: FastifyRequest, reply: FastifyReply): void {
+  logger.debug(
+    {
+      method: request.method,
+      route: request.routeOptions.url ?? null,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+    },
+    'answered',
+  )
+}
