@@ -1,0 +1,304 @@
+/**
+ * Owns signing and verifying requests by RFC 9421, in the one profile every party uses. contract, "Authentication" (request
+ * signatures) and "Limits" (60 s window); RFC 9421 §3, §7. Reads no clock and finds no key: both are given.
+ *
+ * Verification is in two halves around the one costly step, so that the step can move to a thread pool:
+ * `prepareVerification` → an Ed25519 check → `concludeVerification`.
+ */
+import { serializeInnerList, type BareItem, type InnerList } from 'structured-headers'
+import { checkContentDigest } from './encoding.ts'
+import { signEd25519, verifyEd25519, type PrivateKey, type PublicKey } from './keys.ts'
+import { Refusal } from './refusal.ts'
+import {
+  plainComponent,
+  refuseSignature,
+  signatureBase,
+  type BaseOptions,
+  type HeaderLines,
+  type SignedMessage,
+} from './signature-base.ts'
+import { isInnerList, parseDictionaryField, type DictionaryMember } from './structured-fields.ts'
+
+export type { HeaderLines, SignedMessage } from './signature-base.ts'
+
+/** How far `created` may lie from now, either way, inclusive (contract, "Limits"). */
+export const SIGNATURE_WINDOW_SECONDS = 60
+const LABELS_MAX = 4
+const COMPONENTS_MAX = 64
+const FIELD_CHARACTERS_MAX = 8192
+
+/** What a signer chooses; times in seconds since the epoch. `keyid` defaults to the key's kid, false leaves it out. */
+export interface SigningOptions extends BaseOptions {
+  components: readonly string[]
+  created: number
+  expires?: number | undefined
+  nonce?: string | undefined
+  tag?: string | undefined
+  keyid?: string | false | undefined
+  label?: string | undefined
+}
+
+/** What a verifier asks for. */
+export interface VerificationOptions extends BaseOptions {
+  /** Components that must be covered, without parameters; `@query` is added when the request has a query. */
+  requiredComponents: readonly string[]
+  now: number
+  windowSeconds?: number | undefined
+  /**
+   * The trusted key behind a `keyid`. Where no keyid is required (an agent's call) it is asked with undefined for the bound
+   * key when there is a single signature, whatever keyid that has; with several, for the keyid of each.
+   */
+  findKey: (keyid: string | undefined) => PublicKey | undefined
+  keyidRequired: boolean
+  /** A request with a body must cover `content-digest`. A digest that is covered is checked always. */
+  mustCoverDigest?: boolean | undefined
+}
+
+/** A signature that verified. `signature` (64 bytes) is what a replay is recognised by; `covered` are component names. */
+export interface VerifiedSignature {
+  key: PublicKey
+  keyid: string | undefined
+  created: number
+  signature: Buffer
+  covered: string[]
+}
+
+/** Everything about a signature but the Ed25519 check of `signature` by `key` over `base`. */
+export interface PreparedVerification extends VerifiedSignature {
+  base: Buffer
+}
+
+/** One label's pair, read only as far as choosing needs: signatures of other parties may use other algorithms. */
+interface Candidate {
+  covered: InnerList
+  names: string[]
+  keyid: string | undefined
+  input: DictionaryMember
+  signature: DictionaryMember
+}
+
+/**
+ * The `Signature-Input` and `Signature` values for a request (RFC 9421 §3.1). To cover `content-digest`, put the field into
+ * the message first. Refuses like a verifier when the message lacks a component.
+ */
+export function signRequest(
+  message: SignedMessage,
+  key: PrivateKey,
+  options: SigningOptions,
+): { signature: string; 'signature-input': string } {
+  const parameters = new Map<string, BareItem>([['created', options.created]])
+  if (options.expires !== undefined) parameters.set('expires', options.expires)
+  if (options.keyid !== false) parameters.set('keyid', options.keyid ?? key.kid)
+  parameters.set('alg', 'ed25519')
+  if (options.nonce !== undefined) parameters.set('nonce', options.nonce)
+  if (options.tag !== undefined) parameters.set('tag', options.tag)
+  const covered: InnerList = [options.components.map(plainComponent), parameters]
+  const label = options.label ?? 'sig1'
+  const signature = signEd25519(Buffer.from(signatureBase(message, covered, options), 'latin1'), key)
+  return {
+    signature: `${label}=:${signature.toString('base64')}:`,
+    'signature-input': `${label}=${serializeInnerList(covered)}`,
+  }
+}
+
+/**
+ * The one signature of a request that counts, verified (RFC 9421 §3.2). Refuses with `invalid_token`, 401, and a sentence
+ * that says what is wrong; throws nothing else, whatever the headers hold.
+ */
+export function verifyRequest(message: SignedMessage, options: VerificationOptions): VerifiedSignature {
+  const prepared = prepareVerification(message, options)
+  return concludeVerification(
+    message,
+    prepared,
+    verifyEd25519(prepared.base, prepared.signature, prepared.key),
+  )
+}
+
+/** The first half of `verifyRequest`: every check that needs no cryptography, and the base to verify. */
+export function prepareVerification(
+  message: SignedMessage,
+  options: VerificationOptions,
+): PreparedVerification {
+  const candidates = readSignatures(message.headers)
+  const required = requiredComponents(message, options)
+  const { candidate, key } = chooseSignature(candidates, required, options)
+  const missing = required.find(name => !candidate.names.includes(name))
+  if (missing !== undefined) refuseSignature(`Cover "${missing}" in the signature.`)
+  const created = checkTimes(candidate, options)
+  checkTexts(candidate.covered[1])
+  const signature = signatureBytes(candidate.signature)
+  const base = Buffer.from(signatureBase(message, candidate.covered, options), 'latin1')
+  return {
+    base,
+    key,
+    keyid: candidate.keyid,
+    created,
+    signature,
+    covered: candidate.names,
+  }
+}
+
+/** The second half of `verifyRequest`, given whether the Ed25519 check held: the body is hashed only for a true signer. */
+export function concludeVerification(
+  message: SignedMessage,
+  prepared: PreparedVerification,
+  valid: boolean,
+): VerifiedSignature {
+  if (!valid)
+    refuseSignature('Sign the request as sent, with the key it is bound to: the signature does not verify.')
+  const { key, keyid, created, signature, covered } = prepared
+  if (coversField(prepared, 'content-digest')) checkDigest(message)
+  return { key, keyid, created, signature, covered }
+}
+
+function requiredComponents(message: SignedMessage, options: VerificationOptions): string[] {
+  const required = [...options.requiredComponents]
+  // @path carries no query (RFC 9421 §2.2.6), so an uncovered query could be changed on the way.
+  if (message.query !== undefined) required.push('@query')
+  if (options.mustCoverDigest === true && message.body !== undefined && message.body.length > 0) {
+    required.push('content-digest')
+  }
+  return required
+}
+
+/** All signatures of a message, well-formed, at most four (RFC 9421 §4). */
+function readSignatures(headers: HeaderLines): Candidate[] {
+  const inputs = signatureField(headers, 'signature-input')
+  const signatures = signatureField(headers, 'signature')
+  if (inputs.size > LABELS_MAX) refuseSignature(`Send at most ${LABELS_MAX} signatures.`)
+  // Equal in number and each input has its signature: so each signature has its input.
+  if (inputs.size !== signatures.size)
+    refuseSignature('Use the same labels in Signature-Input and Signature.')
+  const candidates: Candidate[] = []
+  for (const [label, input] of inputs) {
+    const signature = signatures.get(label)
+    if (!signature) refuseSignature('Use the same labels in Signature-Input and Signature.')
+    candidates.push(readCandidate(input, signature))
+  }
+  return candidates
+}
+
+function signatureField(headers: HeaderLines, name: string): Map<string, DictionaryMember> {
+  const lines = headers.get(name)
+  if (!lines || lines.length === 0)
+    refuseSignature('Sign the request: send Signature-Input and Signature (RFC 9421).')
+  const characters = lines.reduce((sum, line) => sum + line.length, 0)
+  if (characters > FIELD_CHARACTERS_MAX)
+    refuseSignature(`Keep each signature field within ${FIELD_CHARACTERS_MAX} bytes.`)
+  const members = parseDictionaryField(lines)
+  if (!members || members.size === 0)
+    refuseSignature(`Send ${name} as a dictionary that names each label and parameter once.`)
+  return members
+}
+
+function readCandidate(input: DictionaryMember, signature: DictionaryMember): Candidate {
+  const covered = input.value
+  if (!isInnerList(covered))
+    refuseSignature('Give each label in Signature-Input a list of covered components.')
+  if (covered[0].length > COMPONENTS_MAX) refuseSignature(`Cover at most ${COMPONENTS_MAX} components.`)
+  const names: string[] = []
+  for (const [name, parameters] of covered[0]) {
+    // With parameters it is another component: "authorization";bs does not count as authorization.
+    if (typeof name === 'string') names.push(parameters.size === 0 ? name : `${name};`)
+  }
+  const keyid = covered[1].get('keyid')
+  return { covered, names, keyid: typeof keyid === 'string' ? keyid : undefined, input, signature }
+}
+
+const SIGNATURE_TEXT = /^:([A-Za-z0-9+/]{86}==):$/
+
+/** The 64 bytes of a signature, which has one spelling: else a replay could dress up as another request. */
+function signatureBytes(signature: DictionaryMember): Buffer {
+  const text = SIGNATURE_TEXT.exec(signature.raw)?.[1] ?? ''
+  const bytes = Buffer.from(text, 'base64')
+  if (text === '' || bytes.toString('base64') !== text) {
+    refuseSignature('Give the signature as 64 bytes of canonical base64 between colons.')
+  }
+  return bytes
+}
+
+/** RFC 9421 §3.2 step 2: by policy, never "any signature that verifies"; a label means nothing. */
+function chooseSignature(
+  candidates: readonly Candidate[],
+  required: readonly string[],
+  options: VerificationOptions,
+): { candidate: Candidate; key: PublicKey } {
+  if (candidates.length === 1) {
+    const candidate = candidates[0]!
+    if (options.keyidRequired && candidate.keyid === undefined)
+      refuseSignature('Name the signing key by keyid.')
+    const key = options.findKey(options.keyidRequired ? candidate.keyid : undefined)
+    if (!key) refuseSignature('Sign with a registered key, and name it by its keyid.')
+    return { candidate, key }
+  }
+  const named: { candidate: Candidate; key: PublicKey }[] = []
+  for (const candidate of candidates) {
+    const key = candidate.keyid === undefined ? undefined : options.findKey(candidate.keyid)
+    if (key) named.push({ candidate, key })
+  }
+  if (named.length === 0) refuseSignature('Name the bound key by keyid in one of the signatures.')
+  if (named.length === 1) return named[0]!
+  // A key may also sign for somebody else's profile; only a signature that covers what is asked for here can be meant.
+  const meant = named.filter(({ candidate }) => required.every(name => candidate.names.includes(name)))
+  if (meant.length !== 1)
+    refuseSignature('Send one signature of the bound key that covers the required components.')
+  return meant[0]!
+}
+
+/** A decimal would parse to the same number as an integer, yet not serialise to the same text. */
+const DECIMAL_TIME = /; *(?:created|expires)=-?\d+\./
+
+/** `created` within the window, both ends included; `expires` after it and not passed, without allowance. */
+function checkTimes(candidate: Candidate, options: VerificationOptions): number {
+  const { now, windowSeconds = SIGNATURE_WINDOW_SECONDS } = options
+  const parameters = candidate.covered[1]
+  const created = parameters.get('created')
+  const expires = parameters.get('expires')
+  if (!isInteger(created)) refuseSignature('Put created, in whole seconds, into the signature.')
+  if (expires !== undefined && !isInteger(expires)) refuseSignature('Give expires in whole seconds.')
+  if (DECIMAL_TIME.test(withoutStrings(candidate.input.raw)))
+    refuseSignature('Give created and expires as integers.')
+  if (Math.abs(now - created) > windowSeconds) {
+    refuseSignature(
+      `Sign within ${windowSeconds} s of sending; check the clock: created is ${created}, now is ${now}.`,
+    )
+  }
+  if (expires !== undefined && expires <= created) refuseSignature('Let expires lie after created.')
+  if (expires !== undefined && now > expires) refuseSignature('Sign again: the signature has expired.')
+  return created
+}
+
+function isInteger(value: unknown): value is number {
+  return Number.isInteger(value)
+}
+
+/** Without the quoted strings, where a nonce might read like a parameter. */
+function withoutStrings(raw: string): string {
+  return raw.replace(/"(?:[^"\\]|\\.)*"/g, '""')
+}
+
+/** Algorithms stated anywhere must agree (RFC 9421 §3.2 step 6), and ours follows from the key; the rest are texts. */
+function checkTexts(parameters: InnerList[1]): void {
+  const alg = parameters.get('alg')
+  if (alg !== undefined && alg !== 'ed25519') refuseSignature('Sign with alg "ed25519", or leave alg out.')
+  for (const name of ['keyid', 'nonce', 'tag']) {
+    const value = parameters.get(name)
+    if (value !== undefined && typeof value !== 'string') refuseSignature(`Give ${name} as a quoted string.`)
+  }
+}
+
+function coversField(signature: VerifiedSignature, name: string): boolean {
+  return signature.covered.some(component => component === name || component === `${name};`)
+}
+
+function checkDigest(message: SignedMessage): void {
+  try {
+    checkContentDigest(
+      (message.headers.get('content-digest') ?? []).join(', '),
+      message.body ?? new Uint8Array(),
+    )
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    refuseSignature(error.detail ?? 'Send the Content-Digest of this body.', error)
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * Owns Ed25519 keys: import, thumbprints, publication, and the raw signature. contract, "Algorithms: every signature is
+ * Ed25519 … taken from the key, never from a header"; RFC 8032, 8037, 7638, 9864.
+ *
+ * One key has one spelling and so one handle. Node imports several spellings of `x`, and the small-order points under which
+ * anybody can sign; both are refused here, at the only door.
+ */
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  sign,
+  verify,
+  type KeyObject,
+} from 'node:crypto'
+import { sha256 } from './encoding.ts'
+import { isJsonObject } from './json.ts'
+import { refuse } from './refusal.ts'
+
+/** A public JWK as we write it: always with `alg` (RFC 9864), `kid` and `use` when published. */
+export interface PublicJwk {
+  kty: 'OKP'
+  crv: 'Ed25519'
+  x: string
+  kid?: string
+  alg: 'Ed25519'
+  use?: 'sig'
+}
+
+/** A private JWK as we write it, with `kid` being the RFC 7638 thumbprint. */
+export interface PrivateJwk extends PublicJwk {
+  kid: string
+  d: string
+}
+
+/** An Ed25519 public key that passed import; `x` and `thumbprint` are canonical, 43 characters each. */
+export interface PublicKey {
+  readonly x: string
+  readonly thumbprint: string
+  readonly keyObject: KeyObject
+  readonly jwk: PublicJwk
+}
+
+/** A member of a JWKS: a usable key and the `kid` it was published under. */
+export interface PublishedKey extends PublicKey {
+  readonly kid: string | undefined
+}
+
+/** A signing key; `kid` is what its signatures name it by. */
+export interface PrivateKey extends PublicKey {
+  readonly privateKeyObject: KeyObject
+  readonly kid: string
+}
+
+/** `allowTestKeys` admits the keys printed in RFCs, whose private halves everybody has. */
+export interface KeyImportOptions {
+  allowTestKeys?: boolean
+}
+
+/** At most so many imported keys are kept; the least recently used goes first. */
+const CACHED_KEYS_MAX = 4096
+const JWKS_MEMBERS_MAX = 100
+
+/** RFC 8037 A.1 (also RFC 8032 TEST 1), RFC 8032 TEST 2, TEST 3, TEST 1024, TEST SHA(abc), RFC 9421 B.1.4. */
+const PUBLISHED_TEST_KEYS: ReadonlySet<string> = new Set([
+  '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
+  'PUAXw-hDiVqStwqnTRt-vJyYLM8uxJaMwM1V8Sr0Zgw',
+  '_FHNjmIYoaONpH7QAjDwWAgW7RO6MwOsXeuRFUiQgCU',
+  'J4EX_BRMcjQPZ9DyMW6Dhs7_vyskKMnFH-98WX8dQm4',
+  '7Bcrk61eVjv0kyxw4SRQNMNUZ-8u_U1k6-gZaDRn4r8',
+  'JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs',
+])
+
+const importedKeys = new Map<string, PublicKey>()
+
+/**
+ * The key of a received public JWK. Refuses (`invalid_request`) anything but `kty` OKP / `crv` Ed25519, an `alg` other than
+ * `Ed25519` or `EdDSA`, another `use`, a `d` member, an `x` that is not the canonical 43 characters, a small-order or
+ * non-canonical point, and the keys printed in RFCs unless allowed. Members it does not know are dropped.
+ */
+export function importPublicJwk(jwk: unknown, options: KeyImportOptions = {}): PublicKey {
+  if (!isJsonObject(jwk)) refuse('invalid_request', 'Send the key as a JWK object.')
+  if (Object.hasOwn(jwk, 'd'))
+    refuse(
+      'invalid_request',
+      'Send only the public half of the key, and replace this one: its private half was sent.',
+    )
+  return publicKeyOf(checkJwk(jwk, options))
+}
+
+/**
+ * The signing key of a private JWK of our own key files. Refuses what `importPublicJwk` refuses, and a `d` that is not
+ * canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid.
+ */
+export function importPrivateJwk(jwk: unknown, options: KeyImportOptions = {}): PrivateKey {
+  if (!isJsonObject(jwk)) refuse('invalid_request', 'Give the signing key as a private JWK object.')
+  const x = checkJwk(jwk, options)
+  const { d, kid } = jwk
+  if (typeof d !== 'string' || !isCanonical32(d)) {
+    refuse('invalid_request', 'Give the private key `d` as 32 bytes of unpadded base64url.')
+  }
+  const privateKeyObject = createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', x, d }, format: 'jwk' })
+  // Node takes d and x as they come, without checking that they belong together.
+  const derived = createPublicKey(privateKeyObject.export({ format: 'pem', type: 'pkcs8' })).export({
+    format: 'jwk',
+  }).x
+  if (derived !== x) refuse('invalid_request', 'Give the `x` that belongs to `d`.')
+  const key = publicKeyOf(x)
+  return { ...key, privateKeyObject, kid: typeof kid === 'string' ? kid : key.thumbprint }
+}
+
+/** A new private JWK, its `kid` the RFC 7638 thumbprint. */
+export function generatePrivateJwk(): PrivateJwk {
+  const { x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+  return { kty: 'OKP', crv: 'Ed25519', x: x!, d: d!, kid: thumbprintOf(x!), alg: 'Ed25519', use: 'sig' }
+}
+
+/** The JWK under which a key is published: `{kty, crv, x, kid, alg: 'Ed25519', use: 'sig'}`; `kid` defaults to its own. */
+export function publicJwk(
+  key: PublicKey & { kid?: string | undefined },
+  kid = key.kid ?? key.thumbprint,
+): PublicJwk & { kid: string } {
+  return { kty: 'OKP', crv: 'Ed25519', x: key.x, kid, alg: 'Ed25519', use: 'sig' }
+}
+
+/**
+ * The usable keys of a JWKS, `{keys: [...]}`, in order, at most 100; members of other kinds are passed over, as
+ * RFC 7517 §5 asks. Refuses (`invalid_request`) a document that is no JWKS.
+ */
+export function parseJwks(json: unknown, options: KeyImportOptions = {}): PublishedKey[] {
+  const members = isJsonObject(json) ? json['keys'] : undefined
+  if (!Array.isArray(members))
+    refuse('invalid_request', 'Publish keys as a JWKS: an object with a `keys` array.')
+  const keys: PublishedKey[] = []
+  for (const member of members.slice(0, JWKS_MEMBERS_MAX)) {
+    const key = usableKey(member, options)
+    const kid = isJsonObject(member) ? member['kid'] : undefined
+    if (key) keys.push({ ...key, kid: typeof kid === 'string' ? kid : undefined })
+  }
+  return keys
+}
+
+/** The pseudonymous handle of a key, `jkt:` + RFC 7638 thumbprint (contract, "Connection"). */
+export function thumbprintHandle(key: PublicKey): string {
+  return `jkt:${key.thumbprint}`
+}
+
+/** The 64-byte Ed25519 signature of the bytes (RFC 8032 §5.1.6). */
+export function signEd25519(bytes: Uint8Array, key: PrivateKey): Buffer {
+  return sign(null, bytes, key.privateKeyObject)
+}
+
+/** Whether the signature is this key's over the bytes (RFC 8032 §5.1.7); never throws. */
+export function verifyEd25519(bytes: Uint8Array, signature: Uint8Array, key: PublicKey): boolean {
+  return signature.length === 64 && verify(null, bytes, key.keyObject, signature)
+}
+
+function usableKey(member: unknown, options: KeyImportOptions): PublicKey | undefined {
+  try {
+    return importPublicJwk(member, options)
+  } catch {
+    return undefined
+  }
+}
+
+/** The canonical `x` of an acceptable JWK. */
+function checkJwk(jwk: Record<string, unknown>, options: KeyImportOptions): string {
+  const { kty, crv, alg, use, x } = jwk
+  if (kty !== 'OKP' || crv !== 'Ed25519')
+    refuse('invalid_request', 'Use an Ed25519 key: kty OKP, crv Ed25519.')
+  if (alg !== undefined && alg !== 'Ed25519' && alg !== 'EdDSA')
+    refuse('invalid_request', 'Give the JWK alg Ed25519.')
+  if (use !== undefined && use !== 'sig')
+    refuse('invalid_request', 'Use a key meant for signatures: use sig.')
+  if (typeof x !== 'string' || !isCanonical32(x)) {
+    refuse('invalid_request', 'Give `x` as 32 bytes of canonical unpadded base64url, 43 characters.')
+  }
+  if (options.allowTestKeys !== true && PUBLISHED_TEST_KEYS.has(x)) {
+    refuse('invalid_request', 'Make a key of your own: the private half of this one is printed in an RFC.')
+  }
+  return x
+}
+
+function publicKeyOf(x: string): PublicKey {
+  const cached = importedKeys.get(x)
+  if (cached) {
+    importedKeys.delete(x) // and back in at the end: a Map's order is what makes it a least-recently-used cache
+    importedKeys.set(x, cached)
+    return cached
+  }
+  checkPoint(Buffer.from(x, 'base64url'))
+  const key: PublicKey = {
+    x,
+    thumbprint: thumbprintOf(x),
+    keyObject: createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }),
+    jwk: { kty: 'OKP', crv: 'Ed25519', x, alg: 'Ed25519' },
+  }
+  importedKeys.set(x, key)
+  if (importedKeys.size > CACHED_KEYS_MAX) importedKeys.delete(importedKeys.keys().next().value!)
+  return key
+}
+
+/** RFC 7638 §3.2 over the members RFC 8037 §2 requires, in lexicographic order. */
+function thumbprintOf(x: string): string {
+  return sha256(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).toString('base64url')
+}
+
+function isCanonical32(text: string): boolean {
+  return text.length === 43 && Buffer.from(text, 'base64url').toString('base64url') === text
+}
+
+const FIELD_PRIME = 2n ** 255n - 19n
+/** The y coordinates of the eight points of small order (RFC 7748 §6.1 speaks of the like on the other curve). */
+const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
+  0n,
+  1n,
+  FIELD_PRIME - 1n,
+  0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n,
+  0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n,
+])
+
+function checkPoint(bytes: Buffer): void {
+  const bigEndian = Buffer.from(bytes).reverse()
+  bigEndian[0]! &= 0x7f // the top bit is the sign of x, not part of y (RFC 8032 §5.1.2)
+  const y = BigInt(`0x${bigEndian.toString('hex')}`)
+  if (y >= FIELD_PRIME) refuse('invalid_request', 'Use the canonical encoding of the key.')
+  if (SMALL_ORDER_Y.has(y))
+    refuse('invalid_request', 'Use a key that only its holder can sign with: this point has small order.')
+}
