@@ -1,0 +1,245 @@
+/**
+ * Owns whether a verified agreement is the offer, unweakened, and reads the claims of it that matter later.
+ * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
+ */
+import { canonicalize, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+
+/** The terms template as it was offered in this family. */
+export interface OfferedTerms {
+  readonly template_id: string
+  readonly terms_uri: string
+  readonly proffered_by: string
+  readonly purpose: string
+  readonly scope: readonly string[]
+  readonly expires_in: number
+  readonly prohibited: readonly string[]
+  readonly resource_id: string
+  readonly family: string
+  readonly nonce: string
+  readonly per_operation?: boolean | undefined
+}
+
+/** Claims of an agreement whose signature and `typ` wire has verified; no member's type is trusted yet. */
+export interface SignedClaims {
+  readonly iss?: unknown
+  readonly aud?: unknown
+  readonly iat?: unknown
+  readonly template_id?: unknown
+  readonly terms_uri?: unknown
+  readonly proffered_by?: unknown
+  readonly purpose?: unknown
+  readonly scope?: unknown
+  readonly expires_in?: unknown
+  readonly prohibited?: unknown
+  readonly resource_id?: unknown
+  readonly family?: unknown
+  readonly nonce?: unknown
+  readonly per_operation?: unknown
+  readonly reason?: unknown
+  readonly mission?: unknown
+  readonly operation?: unknown
+}
+
+/** How it is judged: our issuer URL, the time in seconds since the epoch, and `UMA_AS_MAX_REASON`. */
+export interface AgreementSetting {
+  readonly issuer: string
+  readonly now: number
+  readonly maxReasonBytes: number
+}
+
+export const AGREEMENT_WINDOW_SECONDS = 60
+export const OPERATION_BYTES_MAX = 16_384
+export const MISSION_S256_CHARS_MIN = 16
+export const MISSION_S256_CHARS_MAX = 128
+
+type Check = (claims: SignedClaims, offer: OfferedTerms, setting: AgreementSetting) => string | undefined
+
+/**
+ * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do; undefined when it
+ * stands. The checks run in a fixed order and the first that fails answers. Unknown claims are ignored.
+ */
+export function agreementFault(
+  claims: SignedClaims,
+  offer: OfferedTerms,
+  setting: AgreementSetting,
+): string | undefined {
+  for (const check of CHECKS) {
+    const fault = check(claims, offer, setting)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+const echoed =
+  (
+    claim: 'nonce' | 'family' | 'template_id' | 'terms_uri' | 'proffered_by' | 'resource_id' | 'purpose',
+  ): Check =>
+  (claims, offer) =>
+    claims[claim] === offer[claim]
+      ? undefined
+      : `${claim}: repeat the ${claim} of the offered terms unchanged.`
+
+const CHECKS: readonly Check[] = [
+  issFault,
+  audFault,
+  iatFault,
+  echoed('nonce'),
+  echoed('family'),
+  echoed('template_id'),
+  echoed('terms_uri'),
+  echoed('proffered_by'),
+  echoed('resource_id'),
+  echoed('purpose'),
+  prohibitedFault,
+  expiresInFault,
+  scopeFault,
+  perOperationFault,
+  operationFault,
+  reasonFault,
+  missionFault,
+]
+
+function issFault({ iss }: SignedClaims): string | undefined {
+  return typeof iss === 'string' && iss.startsWith('agent:')
+    ? undefined
+    : 'iss: name the signing agent as `agent:<keyid>`.'
+}
+
+function audFault(
+  { aud }: SignedClaims,
+  _offer: OfferedTerms,
+  { issuer }: AgreementSetting,
+): string | undefined {
+  const named = aud === issuer || (isStrings(aud) && aud.includes(issuer))
+  return named ? undefined : 'aud: name the authorization server that offered the terms, by its issuer URL.'
+}
+
+function iatFault(
+  { iat }: SignedClaims,
+  _offer: OfferedTerms,
+  { now }: AgreementSetting,
+): string | undefined {
+  if (typeof iat !== 'number' || !Number.isSafeInteger(iat))
+    return 'iat: give the time of signing in whole seconds.'
+  return Math.abs(now - iat) <= AGREEMENT_WINDOW_SECONDS
+    ? undefined
+    : `iat: sign with a clock within ${AGREEMENT_WINDOW_SECONDS} seconds of ours, and send the agreement at once.`
+}
+
+function prohibitedFault({ prohibited }: SignedClaims, offer: OfferedTerms): string | undefined {
+  return isStrings(prohibited) && offer.prohibited.every(item => prohibited.includes(item))
+    ? undefined
+    : 'prohibited: repeat every prohibition of the offered terms; more may be added, none left out.'
+}
+
+function expiresInFault({ expires_in }: SignedClaims, offer: OfferedTerms): string | undefined {
+  const agreed =
+    typeof expires_in === 'number' &&
+    Number.isSafeInteger(expires_in) &&
+    expires_in > 0 &&
+    expires_in <= offer.expires_in
+  return agreed ? undefined : 'expires_in: give whole seconds, at least 1 and no more than the offered terms.'
+}
+
+function scopeFault({ scope }: SignedClaims, offer: OfferedTerms): string | undefined {
+  return isStrings(scope) && scope.length > 0 && scope.every(item => offer.scope.includes(item))
+    ? undefined
+    : 'scope: give a list of at least one scope, all of them from the offered terms.'
+}
+
+/** It need not be echoed, but must not be contradicted. */
+function perOperationFault({ per_operation }: SignedClaims, offer: OfferedTerms): string | undefined {
+  return per_operation === undefined || per_operation === true || offer.per_operation !== true
+    ? undefined
+    : 'per_operation: repeat it as offered, or leave it out.'
+}
+
+function operationFault(claims: SignedClaims, offer: OfferedTerms): string | undefined {
+  if (claims.operation === undefined)
+    return offer.per_operation === true
+      ? 'operation: these terms are per operation; name the tool and its parameters as `{tool, params}`.'
+      : undefined
+  const operation = operationOf(claims)
+  if (operation === undefined)
+    return 'operation: give `{tool, params}` with params an object, or the name of a tool called without arguments.'
+  return operationBytes(operation) <= OPERATION_BYTES_MAX
+    ? undefined
+    : `operation: keep the tool and its parameters within ${OPERATION_BYTES_MAX} bytes.`
+}
+
+function reasonFault(
+  { reason }: SignedClaims,
+  _offer: OfferedTerms,
+  { maxReasonBytes }: AgreementSetting,
+): string | undefined {
+  if (reason === undefined) return undefined
+  return typeof reason === 'string' && utf8Bytes(reason) <= maxReasonBytes
+    ? undefined
+    : `reason: give text of at most ${maxReasonBytes} bytes, or leave it out.`
+}
+
+function missionFault(claims: SignedClaims): string | undefined {
+  return claims.mission === undefined || missionOf(claims) !== undefined
+    ? undefined
+    : `mission: give \`{approver, s256}\` with an https URL and a hash of ${MISSION_S256_CHARS_MIN} to ${MISSION_S256_CHARS_MAX} characters, or leave it out.`
+}
+
+/** The one thing an agent says that is enforced: `params` is the tool's arguments object. */
+export interface Operation {
+  tool: string
+  params: JsonObject
+}
+
+/**
+ * The operation the agreement names, or undefined where it names none or nothing readable: `{tool, params}`, params absent
+ * standing for `{}`, or a string, a tool without arguments. A member beside those two is not read over but unreadable: the
+ * owner would be shown less than was signed.
+ */
+export function operationOf(claims: Pick<SignedClaims, 'operation'>): Operation | undefined {
+  const { operation } = claims
+  if (typeof operation === 'string') return operation === '' ? undefined : { tool: operation, params: {} }
+  if (!isJsonObject(operation)) return undefined
+  const { tool, params = {}, ...beside } = operation
+  if (typeof tool !== 'string' || tool === '' || !isJsonObject(params)) return undefined
+  return Object.keys(beside).length === 0 ? { tool, params } : undefined
+}
+
+/** What the agreement refers to as its mission: a claim to record and show, never to fetch. Undefined: none, or malformed. */
+export function missionOf(
+  claims: Pick<SignedClaims, 'mission'>,
+): { approver: string; s256: string } | undefined {
+  if (!isJsonObject(claims.mission)) return undefined
+  const { approver, s256 } = claims.mission
+  if (typeof approver !== 'string' || !isHttpsUrl(approver) || typeof s256 !== 'string') return undefined
+  const sized = s256.length >= MISSION_S256_CHARS_MIN && s256.length <= MISSION_S256_CHARS_MAX
+  return sized && /^[\x21-\x7e]+$/.test(s256) ? { approver, s256 } : undefined
+}
+
+/** All that policy may see of reason and mission: whether they are missing. An empty reason is none. */
+export function absencesOf(claims: Pick<SignedClaims, 'reason' | 'mission'>): {
+  reasonAbsent: boolean
+  missionAbsent: boolean
+} {
+  return {
+    reasonAbsent: claims.reason === undefined || claims.reason === '',
+    missionAbsent: claims.mission === undefined,
+  }
+}
+
+/** The bare https URL rule of `mission.approver`; control characters and spaces, which URL parsers drop, are refused. */
+function isHttpsUrl(text: string): boolean {
+  return /^https:\/\/[\x21-\x7e]+$/.test(text) && URL.canParse(text)
+}
+
+function isStrings(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every(item => typeof item === 'string')
+}
+
+function operationBytes({ tool, params }: Operation): number {
+  const operation: Json = { tool, params }
+  return utf8Bytes(canonicalize(operation))
+}
+
+function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).length
+}

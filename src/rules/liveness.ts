@@ -1,0 +1,91 @@
+/**
+ * Owns why a grant is no longer live, and how the enforcement point reacts to each reason.
+ * Contract: "Grant (RPT) liveness", "Introspection and consume answers", "Errors".
+ */
+
+/** Reasons in the order in which the authority tests them; the first that applies is the answer. */
+export const INACTIVE_REASONS = [
+  'invalid_signature',
+  'unknown_token',
+  'connection_revoked',
+  'organization_revoked',
+  'revoked',
+  'already_consumed',
+  'expired',
+] as const
+export type InactiveReason = (typeof INACTIVE_REASONS)[number]
+
+/** What the authority has established about one presented token. */
+export interface LivenessFacts {
+  /** Signed by one of our keys; a token found by its hash counts as valid, since we stored what we signed. */
+  readonly signatureValid: boolean
+  /** There is a grant row, its owner is the PAT's, and its `aud` is the asking resource server's resource. */
+  readonly knownToAsker: boolean
+  readonly connectionActive: boolean
+  /** The organization ended the agent's reach. */
+  readonly organizationEnded: boolean
+  /** The grant was issued under the connection's present generation. */
+  readonly sameGeneration: boolean
+  /** The tier it was issued under still governs the resource. */
+  readonly tierGoverns: boolean
+  readonly consumed: boolean
+  readonly expired: boolean
+}
+
+/** Why the token is not live, or undefined when it is. A token unknown to the asker says nothing more about itself. */
+export function livenessReason(facts: LivenessFacts): InactiveReason | undefined {
+  if (!facts.signatureValid) return 'invalid_signature'
+  if (!facts.knownToAsker) return 'unknown_token'
+  if (!facts.connectionActive) return 'connection_revoked'
+  if (facts.organizationEnded) return 'organization_revoked'
+  if (!facts.sameGeneration || !facts.tierGoverns) return 'revoked'
+  if (facts.consumed) return 'already_consumed'
+  if (facts.expired) return 'expired'
+  return undefined
+}
+
+export type ConsumeError = InactiveReason | 'not_single_use'
+
+/**
+ * The `error` of a consume that spent nothing: the reason introspection would now give; else a live grant either was never
+ * single-use, or a racing caller won it between the statement and these facts.
+ */
+export function consumeError(facts: LivenessFacts, singleUse: boolean): ConsumeError {
+  return livenessReason(facts) ?? (singleUse ? 'already_consumed' : 'not_single_use')
+}
+
+const CHALLENGED: ReadonlySet<string> = new Set<InactiveReason>([
+  'already_consumed',
+  'revoked',
+  'expired',
+  'unknown_token',
+  'invalid_signature',
+])
+
+/**
+ * What the enforcement point does about an inactive grant: a fresh challenge, or `terminal` (403 `access_revoked`, no new
+ * challenge). Every word not in the contract's table, and no word at all, is terminal.
+ */
+export function reactTo(reason: unknown): 'challenge' | 'terminal' {
+  return typeof reason === 'string' && CHALLENGED.has(reason) ? 'challenge' : 'terminal'
+}
+
+/**
+ * The code of the 403 after a consume that answered `consumed: false`: the word itself, except that
+ * `connection_revoked`, `organization_revoked` and every word we do not know become `access_revoked`.
+ */
+export function consumeReaction(
+  reason: unknown,
+): Exclude<ConsumeError, 'connection_revoked' | 'organization_revoked'> | 'access_revoked' {
+  switch (reason) {
+    case 'already_consumed':
+    case 'not_single_use':
+    case 'revoked':
+    case 'expired':
+    case 'unknown_token':
+    case 'invalid_signature':
+      return reason
+    default:
+      return 'access_revoked'
+  }
+}

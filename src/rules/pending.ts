@@ -1,0 +1,100 @@
+/**
+ * Owns the caps of the owner's queue, its lanes, and what is checked again when an approval is collected.
+ * Contract: "Permission ticket" (the row of the pending queue), "Limits" (pending queue), "Connection".
+ */
+import type { ConnectionState, PendingKind } from './connection.ts'
+
+/** Depths, in waiting items. */
+export interface QueueCaps {
+  /** First contacts whose operator has not published the agent's key, per owner. */
+  readonly unattested: number
+  /** First contacts whose operator has, per owner. */
+  readonly attested: number
+  /** First contacts of one operator, per owner. */
+  readonly perOperator: number
+  /** Operations of one connection. */
+  readonly operationsPerConnection: number
+}
+
+export const QUEUE_CAPS: QueueCaps = {
+  unattested: 5,
+  attested: 40,
+  perOperator: 5,
+  operationsPerConnection: 20,
+}
+
+/** What now waits for this owner, counted under the lock of her queue row; items whose ticket expired do not count. */
+export interface QueueCounts {
+  /** First contacts waiting in the same lane as the request. */
+  readonly lane: number
+  /** Attested first contacts of the request's operator; 0 where the request is not attested. */
+  readonly operator: number
+  /** Operations waiting on the request's connection; 0 where it has none. */
+  readonly operations: number
+  /** An item for the same handle, resource and parameters waits already. */
+  readonly same: boolean
+}
+
+export interface QueueRequest {
+  readonly kind: PendingKind
+  /** The named operator's directory lists the signing key. */
+  readonly attested: boolean
+}
+
+export type QueueAnswer = { admit: true; joins: boolean } | { admit: false; reason: string }
+
+/**
+ * Whether the request may wait. A repeat joins the item that waits already and is never refused. Otherwise a first contact
+ * needs room in its lane, an attested one also under its operator's cap, an operation room on its connection. The operator's
+ * cap counts attested items only: anybody can name an operator, and must not fill its places by that. `reason` is the
+ * error_description of the 429 `request_denied`.
+ */
+export function queueAnswer(
+  counts: QueueCounts,
+  request: QueueRequest,
+  caps: QueueCaps = QUEUE_CAPS,
+): QueueAnswer {
+  if (counts.same) return { admit: true, joins: true }
+  const reason = request.kind === 'operation' ? operationFull(counts, caps) : laneFull(counts, request, caps)
+  return reason === undefined ? { admit: true, joins: false } : { admit: false, reason }
+}
+
+function operationFull(counts: QueueCounts, caps: QueueCaps): string | undefined {
+  if (counts.operations < caps.operationsPerConnection) return undefined
+  return 'Too many operations of this agent wait for the owner; try again when she has decided some of them.'
+}
+
+function laneFull(counts: QueueCounts, request: QueueRequest, caps: QueueCaps): string | undefined {
+  if (request.attested && counts.operator >= caps.perOperator)
+    return 'Too many agents of this operator wait for the owner; try again when she has decided some of them.'
+  if (counts.lane < (request.attested ? caps.attested : caps.unattested)) return undefined
+  return request.attested
+    ? 'Too many new agents wait for the owner; try again when she has decided some of them.'
+    : "Too many unknown agents wait for the owner; try again later, or have your operator publish this agent's key."
+}
+
+/** What may have changed between the owner's approval and the poll that collects it. */
+export interface CollectionFacts {
+  readonly operatorBlocked: boolean
+  readonly connection: ConnectionState
+  /** The connection's generation is the one the approval was given for. */
+  readonly sameGeneration: boolean
+  readonly tierGoverns: boolean
+  readonly resourceServerActive: boolean
+  readonly resourceRegistered: boolean
+}
+
+/**
+ * Why an approved request is refused all the same when it is collected (403 `request_denied`), as a sentence, or undefined:
+ * no approval survives a block, a revocation, or the end of what it was about.
+ */
+export function collectionFault(facts: CollectionFacts): string | undefined {
+  if (facts.operatorBlocked) return 'The owner has since blocked the operator of this agent.'
+  if (facts.connection !== 'active' || !facts.sameGeneration)
+    return 'The owner has since revoked this connection; a new request starts from first contact.'
+  if (!facts.resourceServerActive)
+    return 'The resource server no longer has protection access for this owner.'
+  if (!facts.resourceRegistered) return 'The resource is no longer registered.'
+  if (!facts.tierGoverns) return 'No tier governs this resource any more.'
+  return undefined
+}

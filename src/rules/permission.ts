@@ -1,0 +1,106 @@
+/**
+ * Owns what a grant conveys: the permission that covers a call, consequence classes, the exact operation, and the scope and
+ * lifetime a grant may have. Contract: "RPT claims", "Authorized call" (enforcement order 2 to 4).
+ */
+
+/** Consequence classes by the remedy they leave, mildest first. */
+export const CONSEQUENCES = ['reversible', 'compensatable', 'forward_recoverable', 'irreversible'] as const
+export type Consequence = (typeof CONSEQUENCES)[number]
+
+/** The class a word names; undefined for absent, null and every word we do not know: that is undeclared. */
+export function parseConsequence(word: unknown): Consequence | undefined {
+  return CONSEQUENCES.find(known => known === word)
+}
+
+/** 0 (reversible) to 3 (irreversible). */
+export function consequenceRank(consequence: Consequence): number {
+  return CONSEQUENCES.indexOf(consequence)
+}
+
+/**
+ * Whether the resource now declares the operation worse than the class the grant was issued against
+ * (`consequence_changed`). Only where both sides declare a class: an unknown word declares nothing.
+ */
+export function worseConsequence(declared: unknown, granted: unknown): boolean {
+  const now = parseConsequence(declared)
+  const then = parseConsequence(granted)
+  return now !== undefined && then !== undefined && consequenceRank(now) > consequenceRank(then)
+}
+
+/** One entry of the `permissions` array; `exp` and `nbf` in seconds since the epoch. */
+export interface Permission {
+  readonly resource_id: string
+  readonly resource_scopes: readonly string[]
+  readonly exp: number
+  readonly nbf?: number | undefined
+}
+
+/** Whether `now` (seconds) is inside the permission's own window: nbf included, exp excluded (RFC 7519 4.1.4). */
+export function permissionIsOpen(permission: Permission, now: number): boolean {
+  return now < permission.exp && (permission.nbf === undefined || now >= permission.nbf)
+}
+
+/**
+ * The first permission that covers the call: this resource, every needed scope in one entry, inside its own exp and nbf.
+ * Undefined means challenge (enforcement order 2). Entries are not added up: each was granted on its own conditions.
+ */
+export function matchPermission<P extends Permission>(
+  permissions: readonly P[],
+  needed: { readonly resource_id: string; readonly scopes: readonly string[] },
+  now: number,
+): P | undefined {
+  return permissions.find(
+    permission =>
+      permission.resource_id === needed.resource_id &&
+      needed.scopes.every(scope => permission.resource_scopes.includes(scope)) &&
+      permissionIsOpen(permission, now),
+  )
+}
+
+/** The `operation` claim of an ask-me grant. */
+export interface ApprovedOperation {
+  readonly tool: string
+  readonly params_s256: string
+}
+
+/**
+ * Whether the call is exactly the approved operation: the same tool and the same hash of the parameters (enforcement
+ * order 4). False without an operation; the caller names that case `operation_required`.
+ */
+export function operationMatches(
+  operation: ApprovedOperation | undefined,
+  tool: string,
+  params_s256: string,
+): boolean {
+  return operation !== undefined && operation.tool === tool && operation.params_s256 === params_s256
+}
+
+/**
+ * The scopes a grant may carry: those of the ticket that the terms offer and the agreement accepted, in the ticket's order,
+ * each once. Empty means `request_denied`.
+ */
+export function grantScope(
+  ticket: readonly string[],
+  terms: readonly string[],
+  agreement: readonly string[],
+): string[] {
+  return [...new Set(ticket)].filter(scope => terms.includes(scope) && agreement.includes(scope))
+}
+
+/** Seconds a grant lives: the shorter of what the terms offer now and what the agent agreed to. */
+export function grantLifetimeSeconds(offeredSeconds: number, agreedSeconds: number): number {
+  return Math.min(offeredSeconds, agreedSeconds)
+}
+
+/**
+ * The window in which a permission really works: the permission's own, cut to the token's `exp` where the token has one.
+ * Undefined where nothing is left. Seconds since the epoch; `from` is absent where there is no nbf.
+ */
+export function permissionWindow(
+  permission: Permission,
+  tokenExp: number | undefined,
+): { from?: number; until: number } | undefined {
+  const until = tokenExp === undefined ? permission.exp : Math.min(permission.exp, tokenExp)
+  if (permission.nbf === undefined) return { until }
+  return permission.nbf < until ? { from: permission.nbf, until } : undefined
+}

@@ -1,0 +1,83 @@
+/**
+ * Owns the states of a permission ticket's negotiation and the moves between them.
+ * Contract: "Permission ticket" (States and transitions).
+ */
+
+/** Where one negotiation (one family) stands. `issued` is the sealed ticket that no row knows yet. */
+export type TicketState =
+  'issued' | 'need_info' | 'awaiting_owner' | 'granted' | 'denied' | 'ended' | 'expired'
+
+/**
+ * What moves a negotiation. `presented`: the ticket came without an agreement that could be judged, so the terms are
+ * (again) the answer. `agreed`: agreement verified and let through. `held`: it waits for the owner. `refused`: no tier, a
+ * failed check, a refusing rule, a full queue, or a re-check that failed when an approval was collected. `polled`: the
+ * agent asks again while the owner has not decided. `declined`: the agent sent `decline=true`.
+ */
+export type TicketTrigger =
+  | 'presented'
+  | 'agreed'
+  | 'held'
+  | 'refused'
+  | 'polled'
+  | 'owner_approved'
+  | 'owner_denied'
+  | 'declined'
+  | 'expired'
+
+export const TICKET_STATES: readonly TicketState[] = [
+  'issued',
+  'need_info',
+  'awaiting_owner',
+  'granted',
+  'denied',
+  'ended',
+  'expired',
+]
+
+export const TICKET_TRIGGERS: readonly TicketTrigger[] = [
+  'presented',
+  'agreed',
+  'held',
+  'refused',
+  'polled',
+  'owner_approved',
+  'owner_denied',
+  'declined',
+  'expired',
+]
+
+type Moves = Partial<Record<TicketTrigger, TicketState>>
+
+const MOVES: Record<TicketState, Moves> = {
+  issued: { presented: 'need_info', refused: 'denied', declined: 'ended', expired: 'expired' },
+  need_info: {
+    presented: 'need_info',
+    agreed: 'granted',
+    held: 'awaiting_owner',
+    refused: 'denied',
+    declined: 'ended',
+    expired: 'expired',
+  },
+  awaiting_owner: {
+    polled: 'awaiting_owner',
+    owner_approved: 'granted',
+    owner_denied: 'denied',
+    refused: 'denied',
+    declined: 'ended',
+    expired: 'expired',
+  },
+  granted: {},
+  denied: {},
+  ended: {},
+  expired: {},
+}
+
+/** The state after `trigger`, or undefined where the contract's "Permission ticket" table has no such move. */
+export function nextTicketState(from: TicketState, trigger: TicketTrigger): TicketState | undefined {
+  return MOVES[from][trigger]
+}
+
+/** Whether no trigger leads out of this state: every ticket of its family is `invalid_grant` from now on. */
+export function isTerminalTicketState(state: TicketState): boolean {
+  return Object.keys(MOVES[state]).length === 0
+}
