@@ -1,0 +1,136 @@
+/**
+ * Owns a tool call as MCP's Streamable HTTP carries it (revisions 2026-07-28 and 2025-11-25): the request that is sent and
+ * the JSON-RPC answer that is read. contract, "Authorized call": the agent retries the original call, so both are formed here.
+ */
+import { EventStreamReader } from '../wire/event-stream.ts'
+import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { fail, reading } from './agent-error.ts'
+import { bodyChunks, type OutgoingRequest } from './transport.ts'
+
+export type McpVersion = '2026-07-28' | '2025-11-25'
+
+/** Which tool with which arguments; no arguments count as `{}` when they are hashed, and are then not sent either. */
+export interface ToolCall {
+  tool: string
+  arguments?: JsonObject | undefined
+}
+
+/** What a JSON-RPC peer answered to one request. */
+export type RpcAnswer =
+  { kind: 'result'; result: Json } | { kind: 'error'; error: { code: number; message: string; data?: Json } }
+
+/** The largest tool answer read, bytes. */
+export const TOOL_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+const CLIENT = { name: 'usher-agent', version: '1.0' }
+
+/** The JSON-RPC request of a call. The 2026-07-28 revision is stateless: its `_meta` says what `initialize` used to. */
+export function rpcRequest(id: string, method: string, params: JsonObject, version: McpVersion): JsonObject {
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': version,
+    'io.modelcontextprotocol/clientInfo': CLIENT,
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  return {
+    jsonrpc: '2.0',
+    id,
+    method,
+    params: version === '2026-07-28' ? { ...params, _meta: meta } : params,
+  }
+}
+
+/** The `params` of a tools/call. */
+export function toolCallParams(call: ToolCall): JsonObject {
+  return { name: call.tool, ...(call.arguments === undefined ? {} : { arguments: call.arguments }) }
+}
+
+/** The header fields that go with a JSON-RPC request; `name` is the tool's, where the method has one. */
+export function rpcHeaders(version: McpVersion, method: string, name?: string): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': version,
+    ...(version === '2025-11-25' ? {} : { 'mcp-method': method }),
+    ...(version === '2025-11-25' || name === undefined ? {} : { 'mcp-name': encodeHeaderValue(name) }),
+  }
+}
+
+/** A value as a header field can carry it: itself when plain ASCII, else `=?base64?…?=` (MCP 2026-07-28, transports). */
+export function encodeHeaderValue(value: string): string {
+  const plain = /^[\x20-\x7e]+$/.test(value) && value.trim() === value && !/^=\?base64\?.*\?=$/.test(value)
+  return plain ? value : `=?base64?${Buffer.from(value, 'utf8').toString('base64')}?=`
+}
+
+/**
+ * The answer to the request `id`, from a plain JSON body or from an event stream (where other messages are passed over and
+ * the stream is left at the answer). `undefined`: the body is no JSON-RPC answer. `text` is the body as far as it was read.
+ */
+export async function readRpcAnswer(
+  response: Response,
+  id: string,
+  request: Pick<OutgoingRequest, 'url' | 'signal'>,
+): Promise<{ rpc: RpcAnswer | undefined; body: Json | undefined }> {
+  const bounds = { ...request, bytesMax: TOOL_ANSWER_BYTES_MAX }
+  const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
+  if (type === 'text/event-stream') return { rpc: await readStream(response, id, bounds), body: undefined }
+  const chunks: Uint8Array[] = []
+  for await (const chunk of bodyChunks(response, bounds)) chunks.push(chunk)
+  const body = parseLoosely(Buffer.concat(chunks).toString('utf8'))
+  return { rpc: rpcAnswer(body, id), body }
+}
+
+async function readStream(
+  response: Response,
+  id: string,
+  bounds: Parameters<typeof bodyChunks>[1],
+): Promise<RpcAnswer | undefined> {
+  const reader = new EventStreamReader()
+  for await (const chunk of bodyChunks(response, bounds)) {
+    const events = reading('answer_too_large', `${bounds.url.origin} sent an event too large`, () =>
+      reader.read(chunk),
+    )
+    for (const event of events) {
+      const answer = rpcAnswer(parseLoosely(event.data), id)
+      if (answer) return answer
+    }
+  }
+  return undefined
+}
+
+/** A tool's answer is data for the caller, neither hashed nor authorized: read as any JSON parser would read it. */
+function parseLoosely(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json
+  } catch {
+    return undefined
+  }
+}
+
+/** An error may come with the id `null`, when its sender could not or would not read the request. */
+function rpcAnswer(message: Json | undefined, id: string): RpcAnswer | undefined {
+  if (!isJsonObject(message) || message['jsonrpc'] !== '2.0') return undefined
+  const { error, result } = message
+  if (
+    isJsonObject(error) &&
+    (message['id'] === id || message['id'] === null || message['id'] === undefined)
+  ) {
+    const { code, message: text, data } = error
+    return {
+      kind: 'error',
+      error: {
+        code: typeof code === 'number' ? code : 0,
+        message: typeof text === 'string' ? text : '',
+        ...(data === undefined ? {} : { data }),
+      },
+    }
+  }
+  return message['id'] === id && result !== undefined ? { kind: 'result', result } : undefined
+}
+
+/** The arguments as JSON and nothing else (no `undefined`, no class instances), so that what is hashed is what is sent. */
+export function plainArguments(args: unknown): JsonObject | undefined {
+  if (args === undefined) return undefined
+  const plain: unknown = JSON.parse(JSON.stringify(args) ?? 'null')
+  if (!isJsonObject(plain)) fail('request_invalid', 'Give the arguments of the tool as a JSON object.')
+  return plain
+}

@@ -1,0 +1,163 @@
+/**
+ * Owns every request the agent sends: https only, no redirect followed, bounded in size and time. contract, "Challenge
+ * (beat 1)": trust comes from the address that was called, so an answer from anywhere else counts for nothing.
+ */
+import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
+import { AgentError, fail, reading } from './agent-error.ts'
+
+/** One request. `bodyBytesMax` bounds the answer; the time runs until the answer's body has been read. */
+export interface OutgoingRequest {
+  method: 'GET' | 'POST'
+  url: URL
+  headers: Record<string, string>
+  body?: string
+  timeoutSeconds: number
+  signal?: AbortSignal | undefined
+}
+
+/** An answer whose body has been read whole. */
+export interface Answer {
+  status: number
+  headers: Headers
+  body: Buffer
+}
+
+/** Bounds of the agent's own conversations (metadata, keys, tokens), not of a tool's answer. */
+export const DOCUMENT_BYTES_MAX = 64 * 1024
+export const DOCUMENT_SECONDS_MAX = 10
+
+const LOOPBACK_HOST = /^(?:\[::1\]|127(?:\.\d{1,3}){3})$/
+
+/**
+ * The URL of an address to be called: https, without user information or fragment. With `allowLoopback` also http, for
+ * hosts that are literally loopback. Fails with `address_refused`, naming `what`.
+ */
+export function checkAddress(address: string, allowLoopback: boolean, what: string): URL {
+  const url = URL.parse(address)
+  if (!url) fail('address_refused', `The ${what} is no URL: ${address}`)
+  if (url.username !== '' || url.password !== '' || url.hash !== '') {
+    fail('address_refused', `The ${what} must carry no user information and no fragment: ${address}`)
+  }
+  const plain = url.protocol === 'http:' && allowLoopback && LOOPBACK_HOST.test(url.hostname)
+  if (url.protocol !== 'https:' && !plain) {
+    fail('address_refused', `The ${what} must be an https URL: ${address}`)
+  }
+  return url
+}
+
+/**
+ * Sends the request and answers as soon as the head of the answer is there. Fails with `unreachable` (nothing came back in
+ * time, so it may or may not have been received), `redirect_refused`, or `aborted` by the caller's signal.
+ */
+export async function open(request: OutgoingRequest): Promise<Response> {
+  const { method, url, headers, body, signal } = request
+  const timeout = AbortSignal.timeout(request.timeoutSeconds * 1000)
+  const response = await guarded(signal, url, () =>
+    fetch(url, {
+      method,
+      headers,
+      redirect: 'manual',
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      ...(body === undefined ? {} : { body }),
+    }),
+  )
+  if (response.status >= 300 && response.status < 400) {
+    await discard(response)
+    fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`, {
+      status: response.status,
+    })
+  }
+  return response
+}
+
+/** Sends the request and reads the whole answer, at most `bytesMax` bytes (else `answer_too_large`). */
+export async function exchange(request: OutgoingRequest, bytesMax: number): Promise<Answer> {
+  const response = await open(request)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of bodyChunks(response, { ...request, bytesMax })) chunks.push(chunk)
+  return { status: response.status, headers: response.headers, body: Buffer.concat(chunks) }
+}
+
+/** The chunks of an answer's body, until `bytesMax` bytes; stopping early releases the connection. */
+export async function* bodyChunks(
+  response: Response,
+  bounds: { bytesMax: number; url: URL; signal?: AbortSignal | undefined },
+): AsyncGenerator<Uint8Array> {
+  const reader = response.body?.getReader()
+  if (!reader) return
+  let bytes = 0
+  try {
+    for (;;) {
+      const { done, value } = await guarded(bounds.signal, bounds.url, () => reader.read())
+      if (done) return
+      bytes += value.byteLength
+      if (bytes > bounds.bytesMax) {
+        fail('answer_too_large', `${bounds.url.origin} sent more than ${bounds.bytesMax} bytes.`, {
+          status: response.status,
+        })
+      }
+      yield value
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined)
+  }
+}
+
+/** Fetches one JSON object (RFC 9728, RFC 8414, JWKS documents): status 200, within 64 KiB, strictly parsed. */
+export async function fetchDocument(url: URL, what: string, signal?: AbortSignal): Promise<JsonObject> {
+  const answer = await exchange(
+    {
+      method: 'GET',
+      url,
+      headers: { accept: 'application/json' },
+      timeoutSeconds: DOCUMENT_SECONDS_MAX,
+      signal,
+    },
+    DOCUMENT_BYTES_MAX,
+  )
+  if (answer.status !== 200) {
+    const terminal = answer.status < 500 && answer.status !== 429
+    fail('unreachable', `The ${what} at ${url.href} answered with status ${answer.status}.`, {
+      status: answer.status,
+      terminal,
+    })
+  }
+  return readObject(answer, `${what} at ${url.href}`)
+}
+
+/** The JSON object an answer carries; fails with `answer_malformed`. */
+export function readObject(answer: Answer, what: string): JsonObject {
+  const json = reading('answer_malformed', `The ${what} is not usable`, () => parseJson(answer.body))
+  if (!isJsonObject(json))
+    fail('answer_malformed', `The ${what} is no JSON object.`, { status: answer.status })
+  return json
+}
+
+/** The seconds a `Retry-After` field asks for (RFC 9110 §10.2.3), undefined when it says nothing usable. */
+export function retryAfterSeconds(headers: Headers, now: number): number | undefined {
+  const value = headers.get('retry-after')?.trim()
+  if (value === undefined) return undefined
+  if (/^\d{1,9}$/.test(value)) return Number(value)
+  const date = Date.parse(value)
+  return Number.isNaN(date) ? undefined : Math.max(0, Math.ceil(date / 1000 - now))
+}
+
+async function discard(response: Response): Promise<void> {
+  await response.body?.cancel().catch(() => undefined)
+}
+
+/** Runs one network step; whatever it throws becomes `aborted` (the caller's doing) or `unreachable`. */
+async function guarded<T>(signal: AbortSignal | undefined, url: URL, step: () => Promise<T>): Promise<T> {
+  try {
+    return await step()
+  } catch (cause) {
+    if (cause instanceof AgentError) throw cause
+    if (signal?.aborted) fail('aborted', 'The call was given up by its caller.', { cause, terminal: false })
+    const why = isTimeout(cause) ? 'did not answer in time' : 'cannot be reached'
+    return fail('unreachable', `${url.origin} ${why}.`, { cause, terminal: false })
+  }
+}
+
+function isTimeout(cause: unknown): boolean {
+  return cause instanceof Error && cause.name === 'TimeoutError'
+}

@@ -1,0 +1,141 @@
+/**
+ * Owns the owner's event stream as a client reads it: resumed after the last event seen, however often the line breaks.
+ * contract, "Events"; WHATWG HTML §9.2.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { EventStreamReader } from '../wire/event-stream.ts'
+import type { Json } from '../wire/json.ts'
+import { readJson, refusalOf } from './client.ts'
+import { OwnerError } from './owner-error.ts'
+import { requestUrl, signedFetch, unreachable, type OwnerAccess } from './signed-fetch.ts'
+
+/** One event. After `reset` the events between are gone: read the lists afresh. */
+export interface OwnerEvent {
+  id: string
+  event: string
+  data: Json
+}
+
+/** How to watch. `onState` hears when the stream stands, and why it is being opened again. */
+export interface WatchOptions {
+  lastEventId?: string | undefined
+  signal?: AbortSignal | undefined
+  onState?: (
+    state: { kind: 'open' } | { kind: 'reconnecting'; because: string; delaySeconds: number },
+  ) => void
+}
+
+/** Three heartbeats (15 s each) unheard, and the line counts as dead. */
+const SILENCE_SECONDS_MAX = 45
+const DELAY_MILLISECONDS_MIN = 500
+const DELAY_MILLISECONDS_MAX = 30_000
+
+/**
+ * The events of the owner, from now or from after `lastEventId`, until `signal` or a 204 ends it. Opens the stream again
+ * when it breaks, is silent, or the service is out of order; fails with `OwnerError` when it is refused.
+ */
+export async function* watchEvents(
+  access: OwnerAccess,
+  options: WatchOptions = {},
+): AsyncGenerator<OwnerEvent> {
+  const { signal } = options
+  const reader = { lastEventId: options.lastEventId ?? '', retryMilliseconds: DELAY_MILLISECONDS_MIN }
+  let failures = 0
+  for (;;) {
+    if (signal?.aborted) return
+    let because = 'the stream ended'
+    try {
+      const response = await openStream(access, reader.lastEventId, signal)
+      if (!response) return
+      options.onState?.({ kind: 'open' })
+      failures = 0
+      yield* readStream(response, reader, requestUrl(access, EVENTS), signal)
+    } catch (error) {
+      if (signal?.aborted) return
+      if (!(error instanceof OwnerError) || !error.temporary) throw error
+      because = error.detail
+    }
+    const milliseconds = Math.min(reader.retryMilliseconds * 2 ** failures++, DELAY_MILLISECONDS_MAX)
+    options.onState?.({ kind: 'reconnecting', because, delaySeconds: milliseconds / 1000 })
+    await delay(milliseconds, undefined, signal ? { signal } : {}).catch(() => undefined)
+  }
+}
+
+const EVENTS = { path: '/owner/events' }
+
+/** The open stream, or undefined where the service says (204) that there is nothing more to come. */
+async function openStream(
+  access: OwnerAccess,
+  lastEventId: string,
+  signal: AbortSignal | undefined,
+): Promise<Response | undefined> {
+  const headers = {
+    accept: 'text/event-stream',
+    'cache-control': 'no-store',
+    ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
+  }
+  const response = await signedFetch(access, { method: 'GET', ...EVENTS, headers, signal })
+  if (response.status === 204) return undefined
+  if (response.status !== 200)
+    throw refusalOf(response, await readJson(response, requestUrl(access, EVENTS), signal))
+  const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
+  if (type === 'text/event-stream') return response
+  await response.body?.cancel().catch(() => undefined)
+  throw new OwnerError('answer_malformed', 'The owner API answered with something that is no event stream.', {
+    status: response.status,
+  })
+}
+
+async function* readStream(
+  response: Response,
+  position: { lastEventId: string; retryMilliseconds: number },
+  url: URL,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<OwnerEvent> {
+  const parser = new EventStreamReader(position.lastEventId)
+  const body = response.body!.getReader()
+  try {
+    for (;;) {
+      const { done, value } = await readBeforeSilence(body, url, signal)
+      if (done) return
+      for (const event of parser.read(value)) {
+        position.lastEventId = event.id
+        yield { id: event.id, event: event.type, data: parseData(event.data) }
+      }
+      position.lastEventId = parser.lastEventId // an id may also come without an event
+      position.retryMilliseconds = Math.max(parser.retryMilliseconds ?? 0, DELAY_MILLISECONDS_MIN)
+    }
+  } finally {
+    await body.cancel().catch(() => undefined)
+  }
+}
+
+async function readBeforeSilence(
+  body: ReadableStreamDefaultReader<Uint8Array>,
+  url: URL,
+  signal: AbortSignal | undefined,
+): Promise<{ done: false; value: Uint8Array } | { done: true; value?: unknown }> {
+  const heard = new AbortController()
+  const silence = delay(SILENCE_SECONDS_MAX * 1000, undefined, { signal: heard.signal, ref: false }).then(
+    () => {
+      throw new OwnerError('unreachable', 'the stream fell silent')
+    },
+  )
+  try {
+    return await Promise.race([body.read(), silence])
+  } catch (cause) {
+    throw unreachable(url, signal, cause)
+  } finally {
+    silence.catch(() => undefined)
+    heard.abort()
+  }
+}
+
+/** Event data is JSON; should it ever not be, it is text, and no reason to stop watching. */
+function parseData(data: string): Json {
+  try {
+    return JSON.parse(data) as Json
+  } catch {
+    return data
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * Owns how the owner's client says no. contract, "Errors": the owner API answers `{error, error_description}`.
+ */
+
+/**
+ * A refusal of the owner API, or an API that could not be asked. `code` is its `error`, or one of `unreachable`,
+ * `answer_malformed`, `answer_too_large`, `address_refused`, `redirect_refused`, `aborted`. `status` is undefined where nothing was answered.
+ */
+export class OwnerError extends Error {
+  override readonly name = 'OwnerError'
+  readonly code: string
+  readonly status: number | undefined
+  readonly detail: string
+
+  constructor(code: string, detail: string, options: { status?: number | undefined; cause?: unknown } = {}) {
+    super(`${code}: ${detail}`, options.cause === undefined ? {} : { cause: options.cause })
+    this.code = code
+    this.status = options.status
+    this.detail = detail
+  }
+
+  /** Whether asking again later may help: nothing was answered, or the service said that it is out of order. */
+  get temporary(): boolean {
+    if (this.status === undefined) return this.code === 'unreachable'
+    return this.status >= 500 || this.status === 429 || this.status === 408
+  }
+}

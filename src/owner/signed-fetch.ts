@@ -1,0 +1,130 @@
+/**
+ * Owns one signed request to the owner API. contract, "Authentication": an RFC 9421 signature by a device key the owner
+ * enrolled, with a required body digest on any request with a body.
+ */
+import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
+import { signRequest } from '../wire/http-signature.ts'
+import type { PrivateKey } from '../wire/keys.ts'
+import { OwnerError } from './owner-error.ts'
+
+/**
+ * Where the owner API is, and who asks. `issuer` is the authority's identifier: every signature is made over its scheme and
+ * authority, at whatever address (`api`) the listener is reached. `now` answers seconds since the epoch.
+ */
+export interface OwnerAccess {
+  api: string
+  issuer: string
+  key: PrivateKey
+  now?: () => number
+}
+
+/** A request below the API's base; `body` is sent as JSON. */
+export interface OwnerRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  path: string
+  query?: Record<string, string | undefined>
+  body?: unknown
+  headers?: Record<string, string>
+  signal?: AbortSignal | undefined
+}
+
+const LOOPBACK_HOST = /^(?:\[::1\]|127(?:\.\d{1,3}){3})$/
+
+/**
+ * The base URL of the API, with no slash at its end. Fails with `address_refused` unless it is https, or http on a host that is
+ * literally loopback, where the listener stands by default.
+ */
+export function apiBase(api: string): URL {
+  const url = URL.parse(api)
+  const plain = url?.protocol === 'http:' && LOOPBACK_HOST.test(url.hostname)
+  const bare = url?.search === '' && url.hash === '' && url.username === '' && url.password === ''
+  if (!url || !bare || (url.protocol !== 'https:' && !plain)) {
+    throw new OwnerError(
+      'address_refused',
+      `The owner API must be an https URL, or http on a loopback host: ${api}`,
+    )
+  }
+  url.pathname = url.pathname.replace(/\/+$/, '')
+  return url
+}
+
+/** Sends the request, signed now; no redirect is followed. Fails with `unreachable`, `redirect_refused` or `aborted`. */
+export async function signedFetch(access: OwnerAccess, request: OwnerRequest): Promise<Response> {
+  const url = requestUrl(access, request)
+  const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body))
+  const headers: Record<string, string> = { accept: 'application/json', ...request.headers }
+  if (body)
+    Object.assign(headers, { 'content-type': 'application/json', 'content-digest': contentDigest(body) })
+  Object.assign(headers, signatureOf(access, { method: request.method, url, headers, body }))
+  let response: Response
+  try {
+    response = await fetch(url, {
+      method: request.method,
+      headers,
+      redirect: 'manual',
+      ...(body ? { body } : {}),
+      ...(request.signal ? { signal: request.signal } : {}),
+    })
+  } catch (cause) {
+    throw unreachable(url, request.signal, cause)
+  }
+  if (response.status >= 300 && response.status < 400) {
+    await response.body?.cancel().catch(() => undefined)
+    throw new OwnerError(
+      'redirect_refused',
+      `${url.origin} answered with a redirect, which is not followed.`,
+      {
+        status: response.status,
+      },
+    )
+  }
+  return response
+}
+
+/** What a failed network step is called: the caller's own doing, or the API's silence. */
+export function unreachable(url: URL, signal: AbortSignal | undefined, cause: unknown): OwnerError {
+  if (cause instanceof OwnerError) return cause
+  const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
+  if (signal?.aborted && !timedOut) return new OwnerError('aborted', 'Given up by the caller.', { cause })
+  return new OwnerError('unreachable', `The owner API at ${url.origin} cannot be reached.`, { cause })
+}
+
+/** The URL a request goes to: the API's base, the path below it, and the query parameters that have a value. */
+export function requestUrl(access: OwnerAccess, request: Pick<OwnerRequest, 'path' | 'query'>): URL {
+  const url = apiBase(access.api)
+  url.pathname += request.path
+  for (const [name, value] of Object.entries(request.query ?? {})) {
+    if (value !== undefined) url.searchParams.append(name, value)
+  }
+  return url
+}
+
+function signatureOf(
+  access: OwnerAccess,
+  sent: { method: string; url: URL; headers: Record<string, string>; body: Uint8Array | undefined },
+): Record<string, string> {
+  const issuer = new URL(access.issuer)
+  const query = sent.url.search === '' ? undefined : sent.url.search.slice(1)
+  const components = ['@method', '@authority', '@path']
+  if (query !== undefined) components.push('@query')
+  if (sent.body) components.push('content-digest')
+  return signRequest(
+    {
+      method: sent.method,
+      scheme: issuer.protocol === 'http:' ? 'http' : 'https',
+      authority: issuer.host,
+      path: sent.url.pathname,
+      query,
+      headers: new Map(Object.entries(sent.headers).map(([name, value]) => [name, [value]])),
+      body: sent.body,
+    },
+    access.key,
+    {
+      components,
+      created: Math.floor(access.now?.() ?? Date.now() / 1000),
+      // Ed25519 gives equal requests of one second equal signatures, and an accepted one is accepted once.
+      nonce: encodeBase64url(crypto.getRandomValues(new Uint8Array(16))),
+      keyid: access.key.thumbprint,
+    },
+  )
+}

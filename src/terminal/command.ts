@@ -1,0 +1,82 @@
+/**
+ * Owns how a command line ends: exit codes, and one clear line per error. contract, "Errors": `temporarily_unavailable` is
+ * the only value worth another try, so it has an exit code of its own.
+ */
+import { CommanderError, type Command } from 'commander'
+import { printable } from './printable.ts'
+
+/** 0 done; 1 refused, denied or failed; 2 wrong usage; 3 try again later; 4 the owner did not decide in time; 130 interrupted. */
+export const EXIT = { done: 0, refused: 1, usage: 2, unavailable: 3, waiting: 4, interrupted: 130 } as const
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
+
+/** Where a command writes: `out` what was asked for, `err` what is said about it. */
+export interface Terminal {
+  out(text: string): void
+  err(text: string): void
+}
+
+/** The terminal of this process. */
+export const processTerminal: Terminal = {
+  out: text => void process.stdout.write(text),
+  err: text => void process.stderr.write(text),
+}
+
+/** The command cannot be run as it was given; the message says what to give. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/** How a failure is told: its sentence, and the exit code that goes with it. */
+export interface Ending {
+  code: ExitCode
+  message: string
+}
+
+/**
+ * Parses `args` (without the program's own name) and runs the command chosen. Answers the exit code and throws nothing:
+ * a failure becomes one line on `err`. `endingOf` says how the party's own errors end; undefined leaves it to this.
+ */
+export async function runCommand(
+  program: Command,
+  args: readonly string[],
+  terminal: Terminal,
+  endingOf: (error: unknown) => Ending | undefined = () => undefined,
+): Promise<number> {
+  quieten(program, terminal)
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return EXIT.done
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage
+    const ending = endingOf(error) ?? defaultEnding(error)
+    if (ending.message !== '') terminal.err(`${printable(ending.message)}\n`)
+    return ending.code
+  }
+}
+
+/** An exit code chosen by a command that has already said why. */
+export class Exit extends Error {
+  override readonly name = 'Exit'
+  readonly code: ExitCode
+  constructor(code: ExitCode) {
+    super('')
+    this.code = code
+  }
+}
+
+function defaultEnding(error: unknown): Ending {
+  if (error instanceof Exit) return { code: error.code, message: '' }
+  if (error instanceof UsageError) return { code: EXIT.usage, message: error.message }
+  return { code: EXIT.refused, message: `Failed: ${error instanceof Error ? error.message : String(error)}` }
+}
+
+/** Commander must neither exit the process nor write to it by itself. */
+function quieten(command: Command, terminal: Terminal): void {
+  command.exitOverride()
+  command.configureOutput({
+    writeOut: text => terminal.out(text),
+    writeErr: text => terminal.err(text),
+    outputError: (text, write) => write(printable(text.trimEnd()) + '\n'),
+  })
+  command.commands.forEach(sub => quieten(sub, terminal))
+}

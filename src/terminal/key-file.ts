@@ -1,0 +1,43 @@
+/**
+ * Owns private keys in files: one JWK per file, readable by its user alone. contract, "Authentication": the agent's key and
+ * the owner's device key never leave the machine of their holder.
+ */
+import { mkdir, open, readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { parseJson } from '../wire/json.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { UsageError } from './command.ts'
+
+/** The private key in a file. A file that is missing or no Ed25519 JWK is a `UsageError` that says how to make one. */
+export async function readKeyFile(path: string, makeWith: string): Promise<PrivateKey> {
+  let text: Buffer
+  try {
+    text = await readFile(path)
+  } catch (cause) {
+    throw new UsageError(`There is no key at ${path}. Make one with: ${makeWith}`, { cause })
+  }
+  try {
+    return importPrivateJwk(parseJson(text))
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause
+    throw new UsageError(`${path} holds no usable private key: ${cause.detail ?? cause.code}`, { cause })
+  }
+}
+
+/** Makes a key and writes it to a new file; refuses to write over an existing one, since a key is a name. */
+export async function writeNewKey(path: string): Promise<PrivateKey> {
+  const jwk = generatePrivateJwk()
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const file = await open(path, 'wx', 0o600).catch((cause: unknown) => {
+    throw new UsageError(`${path} cannot be written, or is there already; a key is never written over.`, {
+      cause,
+    })
+  })
+  try {
+    await file.writeFile(`${JSON.stringify(jwk, null, 2)}\n`)
+  } finally {
+    await file.close()
+  }
+  return importPrivateJwk(jwk)
+}

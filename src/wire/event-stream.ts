@@ -1,0 +1,92 @@
+/**
+ * Owns the reading of server-sent event streams (WHATWG HTML §9.2.6). contract, "Events": the owner's notifications travel
+ * in one; so does a tool's answer over MCP's Streamable HTTP.
+ */
+import { refuse } from './refusal.ts'
+
+/** One dispatched event. `type` is `message` where the stream named none; `id` is the last id seen, `''` if none. */
+export interface ServerSentEvent {
+  type: string
+  data: string
+  id: string
+}
+
+/** At most so many characters may wait for the end of their event. */
+const PENDING_LENGTH_MAX = 4 * 1024 * 1024
+
+/**
+ * Reads one stream, chunk by chunk, whatever the chunks' edges. `lastEventId` and `retryMilliseconds` are what a
+ * reconnecting client needs. An event that the stream ends within is never dispatched.
+ */
+export class EventStreamReader {
+  lastEventId: string
+  retryMilliseconds: number | undefined
+  readonly #decoder = new TextDecoder('utf-8')
+  #text = ''
+  #skipLineFeed = false
+  #data: string[] = []
+  #dataLength = 0
+  #type = ''
+
+  constructor(lastEventId = '') {
+    this.lastEventId = lastEventId
+  }
+
+  /** The events that this chunk completes. Refuses (`invalid_request`) an event of more than 4 Mi characters. */
+  read(chunk: Uint8Array): ServerSentEvent[] {
+    this.#text += this.#decoder.decode(chunk, { stream: true })
+    const events: ServerSentEvent[] = []
+    for (;;) {
+      const line = this.#takeLine()
+      if (line === undefined) break
+      const event = this.#readLine(line)
+      if (event) events.push(event)
+    }
+    if (this.#text.length + this.#dataLength > PENDING_LENGTH_MAX)
+      refuse('invalid_request', 'Send smaller events.')
+    return events
+  }
+
+  /** The next whole line, without its end (LF, CR LF or CR). After a CR an LF belongs to it, even in a later chunk. */
+  #takeLine(): string | undefined {
+    if (this.#skipLineFeed && this.#text !== '') {
+      this.#skipLineFeed = false
+      if (this.#text.startsWith('\n')) this.#text = this.#text.slice(1)
+    }
+    const end = this.#text.search(/[\r\n]/)
+    if (end === -1) return undefined
+    const line = this.#text.slice(0, end)
+    this.#skipLineFeed = this.#text[end] === '\r'
+    this.#text = this.#text.slice(end + 1)
+    return line
+  }
+
+  #readLine(line: string): ServerSentEvent | undefined {
+    if (line === '') return this.#dispatch()
+    const colon = line.indexOf(':')
+    if (colon === 0) return undefined // a comment: the heartbeat
+    const name = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
+    this.#readField(name, value)
+    return undefined
+  }
+
+  #readField(name: string, value: string): void {
+    if (name === 'event') this.#type = value
+    else if (name === 'id' && !value.includes('\0')) this.lastEventId = value
+    else if (name === 'retry' && /^\d{1,9}$/.test(value)) this.retryMilliseconds = Number(value)
+    else if (name === 'data') {
+      this.#data.push(value)
+      this.#dataLength += value.length + 1
+    }
+  }
+
+  #dispatch(): ServerSentEvent | undefined {
+    const event = { type: this.#type || 'message', data: this.#data.join('\n'), id: this.lastEventId }
+    const empty = this.#data.length === 0
+    this.#data = []
+    this.#dataLength = 0
+    this.#type = ''
+    return empty ? undefined : event
+  }
+}
