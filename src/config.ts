@@ -1,0 +1,38 @@
+/**
+ * Owns configuration: the only reader of `process.env`. contract, "Limits" and "Authentication". One schema per process (in
+ * config/), from which docs/configuration.md is written too.
+ */
+import { AUTHORITY_SETTINGS, loadAuthorityFiles, type AuthorityConfig } from './config/authority.ts'
+import { configurationPage } from './config/reference.ts'
+import { readSettings, type Environment } from './config/settings.ts'
+import { loadSidecarFile, SIDECAR_FILE, SIDECAR_SETTINGS, type SidecarConfig } from './config/sidecar.ts'
+
+export { ConfigFault } from './config/settings.ts'
+export type { AuthorityConfig } from './config/authority.ts'
+export type { SidecarConfig, SidecarOwner, SidecarTool, PatCredential } from './config/sidecar.ts'
+
+/** Every variable of every process: one environment may serve several of them. */
+const KNOWN: ReadonlySet<string> = new Set(
+  [AUTHORITY_SETTINGS, SIDECAR_SETTINGS].flatMap(({ settings }) =>
+    Object.values(settings).map(({ variable }) => variable),
+  ),
+)
+
+/** The configuration of `usher authority`. Throws `ConfigFault` listing every fault. */
+export function readAuthorityConfig(environment: Environment = process.env): AuthorityConfig {
+  return loadAuthorityFiles(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
+}
+
+/** The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws `ConfigFault`. */
+export function readSidecarConfig(path?: string, environment: Environment = process.env): SidecarConfig {
+  const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
+  return loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
+}
+
+/** The text of docs/configuration.md. */
+export function configurationDocs(): string {
+  return configurationPage([
+    { group: AUTHORITY_SETTINGS },
+    { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
+  ])
+}

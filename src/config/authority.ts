@@ -1,0 +1,137 @@
+/**
+ * Owns the settings of `usher authority`. contract, "Limits" and "Authentication".
+ */
+import type { PrivateKey } from '../wire/keys.ts'
+import { DEFAULT_SPEC_NS } from '../wire/names.ts'
+import { collectFaults, readFile, readKeysFile } from './files.ts'
+import {
+  choices,
+  defaulted,
+  defineSettings,
+  duration,
+  filePath,
+  insecureUrlFault,
+  listenAddress,
+  logLevel,
+  optional,
+  required,
+  text,
+  toggle,
+  url,
+  wholeNumber,
+  type Values,
+} from './settings.ts'
+
+const DAY_SECONDS = 86_400
+
+export const AUTHORITY_SETTINGS = defineSettings({
+  title: 'usher authority',
+  settings: {
+    issuer: required('UMA_AS_ISSUER', url, {
+      description:
+        'The public base URL: the `iss` of everything signed, and the scheme and authority of every signature base.',
+    }),
+    databaseUrl: required('DATABASE_URL', text, {
+      description: 'The Postgres that remembers everything, as a `postgres://` URL.',
+    }),
+    keysFile: required('UMA_AS_KEYS_FILE', filePath, {
+      description:
+        'Private signing keys as `{"keys": [JWK, …]}`, the same for all replicas; the first signs, all are published.',
+    }),
+    listen: defaulted('UMA_AS_LISTEN', listenAddress, '127.0.0.1:9100', {
+      description: 'Where agents and resource servers are served.',
+    }),
+    ownerListen: defaulted('UMA_AS_OWNER_LISTEN', listenAddress, '127.0.0.1:9101', {
+      description: 'Where the owner API is served; the public listener answers 404 to it.',
+    }),
+    tlsCertFile: optional('UMA_AS_TLS_CERT_FILE', filePath, {
+      description:
+        'Certificate chain, PEM, for both listeners; without it they speak plain HTTP behind your proxy.',
+    }),
+    tlsKeyFile: optional('UMA_AS_TLS_KEY_FILE', filePath, {
+      description: 'Private key of that certificate, PEM.',
+    }),
+    provisionFile: optional('UMA_AS_PROVISION', filePath, {
+      description:
+        'YAML that declares owners, resource servers, resources and tiers; each item is applied once, ever.',
+    }),
+    ownerAuth: defaulted('UMA_AS_OWNER_AUTH', choices(['device-key']), 'device-key', {
+      description: 'Which credentials the owner API takes.',
+    }),
+    reasonBytesMax: defaulted('UMA_AS_MAX_REASON', wholeNumber(0, 16_384), '512', {
+      description: 'Longest `reason` in an agreement.',
+      unit: 'bytes of UTF-8',
+    }),
+    trajectoryWindowSeconds: defaulted('UMA_AS_TRAJECTORY_WINDOW', duration(60, 366 * DAY_SECONDS), '7d', {
+      description: 'How far back `standing.denials_above`, `tiers_above` and `calls_above` count.',
+    }),
+    ticketSeconds: defaulted('UMA_AS_TICKET_SECONDS', wholeNumber(10, 3600), '300', {
+      description: 'Life of a permission ticket.',
+      unit: 'seconds',
+    }),
+    awaitingSeconds: defaulted('UMA_AS_AWAITING_SECONDS', wholeNumber(10, 7 * DAY_SECONDS), '3600', {
+      description: 'Life of a ticket that waits for the owner, from each poll.',
+      unit: 'seconds',
+    }),
+    negotiationSeconds: defaulted(
+      'UMA_AS_NEGOTIATION_SECONDS',
+      wholeNumber(60, 90 * DAY_SECONDS),
+      String(7 * DAY_SECONDS),
+      {
+        description: 'Life of a whole negotiation.',
+        unit: 'seconds',
+      },
+    ),
+    pollSeconds: defaulted('UMA_AS_POLL_SECONDS', wholeNumber(0, 60), '3', {
+      description: 'The `interval` an agent is asked to wait between polls.',
+      unit: 'seconds',
+    }),
+    patSeconds: defaulted('UMA_AS_PAT_SECONDS', wholeNumber(120, DAY_SECONDS), '3600', {
+      description: 'Life of a protection access token; clients renew 60 seconds early.',
+      unit: 'seconds',
+    }),
+    poolMax: defaulted('UMA_AS_POOL_MAX', wholeNumber(2, 500), '20', {
+      description: 'Most connections to Postgres held by one process.',
+      unit: 'connections',
+    }),
+    specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
+      description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',
+    }),
+    devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
+      description: 'Development only: admits http and loopback addresses, for literal loopback hosts.',
+    }),
+    logLevel: defaulted('UMA_AS_LOG_LEVEL', logLevel, 'info', {
+      description: 'Least severe log line written.',
+    }),
+  },
+  check: values => [
+    ...insecureUrlFault('UMA_AS_ISSUER', values.issuer, values.devLoopback),
+    ...((values.tlsCertFile === undefined) === (values.tlsKeyFile === undefined)
+      ? []
+      : ['Set both UMA_AS_TLS_CERT_FILE and UMA_AS_TLS_KEY_FILE, or neither.']),
+  ],
+})
+
+/** What `usher authority` runs with: its settings, and the contents of the files they name. */
+export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings> {
+  keys: PrivateKey[]
+  tls: { cert: Buffer; key: Buffer } | undefined
+}
+
+/** Loads the files that the settings name. Throws `ConfigFault`. */
+export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.settings>): AuthorityConfig {
+  const config: AuthorityConfig = { ...values, keys: [], tls: undefined }
+  collectFaults<void>([
+    () => {
+      config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile)
+    },
+    () => {
+      if (values.tlsCertFile === undefined || values.tlsKeyFile === undefined) return
+      config.tls = {
+        cert: readFile('UMA_AS_TLS_CERT_FILE', values.tlsCertFile),
+        key: readFile('UMA_AS_TLS_KEY_FILE', values.tlsKeyFile),
+      }
+    },
+  ])
+  return config
+}

@@ -1,0 +1,69 @@
+/**
+ * Owns reading the files that a configuration names. contract, "Authentication": keys and secrets come from files, and a file
+ * that cannot be used stops the start.
+ */
+import { readFileSync } from 'node:fs'
+import { parse, YAMLParseError } from 'yaml'
+import { parseJsonObject } from '../wire/json.ts'
+import { importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
+import { ConfigFault } from './settings.ts'
+
+/** The bytes of a file. Throws `ConfigFault` naming the setting when it cannot be read. */
+export function readFile(name: string, path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw new ConfigFault([
+      `${name}: cannot read ${path} (${(error as NodeJS.ErrnoException).code ?? 'unreadable'}).`,
+    ])
+  }
+}
+
+/** The one line of a secret's file, without the line's end. */
+export function readSecretFile(name: string, path: string): string {
+  const secret = readFile(name, path)
+    .toString('utf8')
+    .replace(/\r?\n$/, '')
+  if (secret === '' || /[\r\n]/.test(secret))
+    throw new ConfigFault([`${name}: ${path} must hold the secret as its only line.`])
+  return secret
+}
+
+/** The ordered private keys of a `{keys: [JWK, …]}` file: the first signs, all are published and verified. */
+export function readKeysFile(name: string, path: string): PrivateKey[] {
+  const bytes = readFile(name, path)
+  try {
+    const { keys } = parseJsonObject(bytes)
+    if (!Array.isArray(keys) || keys.length === 0) throw new Error('it is no {"keys": [private JWK, …]}')
+    return keys.map(jwk => importPrivateJwk(jwk))
+  } catch (error) {
+    throw new ConfigFault([`${name}: ${path} cannot be used: ${(error as Error).message}`])
+  }
+}
+
+/** The value of a YAML file: one document, no aliases, no member named twice. */
+export function readYamlFile(name: string, path: string): unknown {
+  const text = readFile(name, path).toString('utf8')
+  try {
+    return parse(text, { maxAliasCount: 0, uniqueKeys: true, version: '1.2' })
+  } catch (error) {
+    const why = error instanceof YAMLParseError ? error.message : (error as Error).message
+    throw new ConfigFault([`${name}: ${path} is no usable YAML: ${why}`])
+  }
+}
+
+/** Runs each reader and collects what they return; throws one `ConfigFault` with the faults of all. */
+export function collectFaults<T>(readers: (() => T)[]): T[] {
+  const faults: string[] = []
+  const values = readers.flatMap(read => {
+    try {
+      return [read()]
+    } catch (error) {
+      if (!(error instanceof ConfigFault)) throw error
+      faults.push(...error.faults)
+      return []
+    }
+  })
+  if (faults.length > 0) throw new ConfigFault(faults)
+  return values
+}

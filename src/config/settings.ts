@@ -1,0 +1,222 @@
+/**
+ * Owns how a process reads settings from its environment: declared once, validated as a whole, every fault listed. contract,
+ * "What the service does" and "Limits": the names written `UMA_…` there, and every number it leaves open.
+ */
+import { z } from 'zod'
+import { isLoopbackHost, parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+
+/** How the text of a variable becomes a value; `type` is the word the reference page uses. */
+export interface Kind<T> {
+  type: string
+  schema: z.ZodType<T, string>
+}
+
+/** One environment variable. */
+export interface Setting<T> {
+  variable: string
+  kind: Kind<T>
+  /** Used when the variable is unset or empty; undefined where there is none. */
+  fallback: string | undefined
+  required: boolean
+  description: string
+  unit: string | undefined
+}
+
+interface Notes {
+  description: string
+  unit?: string
+}
+
+type Settings = Record<string, Setting<unknown>>
+
+/** The values of a group of settings, by our own names for them. */
+export type Values<G extends Settings> = { [K in keyof G]: G[K] extends Setting<infer T> ? T : never }
+
+/** The settings of one process. */
+export interface SettingGroup<G extends Settings> {
+  /** What the reference page calls the process. */
+  title: string
+  settings: G
+  /** Faults that only several values together show; asked only when each is well-formed. */
+  check: (values: Values<G>) => string[]
+}
+
+/** Everything wrong with a configuration, one sentence each. */
+export class ConfigFault extends Error {
+  readonly faults: string[]
+
+  constructor(faults: string[]) {
+    super(
+      `The configuration has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:\n${faults.map(fault => `  - ${fault}`).join('\n')}`,
+    )
+    this.name = 'ConfigFault'
+    this.faults = faults
+  }
+}
+
+export type Environment = Record<string, string | undefined>
+
+/** A setting that must be given. */
+export function required<T>(variable: string, kind: Kind<T>, notes: Notes): Setting<T> {
+  return { variable, kind, fallback: undefined, required: true, unit: undefined, ...notes }
+}
+
+/** A setting that may be left out, and then is undefined. */
+export function optional<T>(variable: string, kind: Kind<T>, notes: Notes): Setting<T | undefined> {
+  return { variable, kind, fallback: undefined, required: false, unit: undefined, ...notes }
+}
+
+/** A setting with a default, written as it would stand in the environment. */
+export function defaulted<T>(variable: string, kind: Kind<T>, fallback: string, notes: Notes): Setting<T> {
+  return { variable, kind, fallback, required: false, unit: undefined, ...notes }
+}
+
+/** Declares the settings of one process. */
+export function defineSettings<G extends Settings>(group: {
+  title: string
+  settings: G
+  check?: (values: Values<G>) => string[]
+}): SettingGroup<G> {
+  return { check: () => [], ...group }
+}
+
+/**
+ * Reads a group from an environment. Throws `ConfigFault` listing every missing or malformed value, and every variable that
+ * starts with `UMA_` but is not in `known`: a misspelt limit must not silently be the default.
+ */
+export function readSettings<G extends Settings>(
+  group: SettingGroup<G>,
+  environment: Environment,
+  known: ReadonlySet<string>,
+): Values<G> {
+  const faults = unknownVariables(environment, known)
+  const values: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(group.settings)) {
+    const text = environment[setting.variable] || setting.fallback
+    if (text === undefined) {
+      if (setting.required) faults.push(`Set ${setting.variable}: ${setting.description}`)
+      continue
+    }
+    const result = setting.kind.schema.safeParse(text)
+    if (result.success) values[name] = result.data
+    else faults.push(`${setting.variable}: ${result.error.issues[0]!.message}`)
+  }
+  if (faults.length === 0) faults.push(...group.check(values as Values<G>))
+  if (faults.length > 0) throw new ConfigFault(faults)
+  return values as Values<G>
+}
+
+function unknownVariables(environment: Environment, known: ReadonlySet<string>): string[] {
+  return Object.keys(environment)
+    .filter(name => name.startsWith('UMA_') && !known.has(name))
+    .sort()
+    .map(name => `${name} is no setting of ours: remove it or correct its name (see docs/configuration.md).`)
+}
+
+/** Any text. */
+export const text: Kind<string> = { type: 'text', schema: z.string() }
+
+/** A path in the file system. */
+export const filePath: Kind<string> = { type: 'path', schema: z.string() }
+
+/** An absolute http or https URL without userinfo, query or fragment, kept as it is written. */
+export const url: Kind<string> = {
+  type: 'URL',
+  schema: z
+    .string()
+    .refine(isPlainUrl, 'Give an absolute URL without userinfo, query, fragment or trailing slash.'),
+}
+
+/** An address to listen on. */
+export const listenAddress: Kind<ListenAddress> = {
+  type: 'address',
+  schema: z.string().transform((text, context) => {
+    const address = parseListenAddress(text)
+    if (address !== undefined) return address
+    context.addIssue({ code: 'custom', message: 'Give host:port, [v6]:port or unix:/path.' })
+    return z.NEVER
+  }),
+}
+
+/** `true` or `false`, nothing else. */
+export const toggle: Kind<boolean> = {
+  type: 'true or false',
+  schema: z.enum(['true', 'false'], 'Give true or false.').transform(word => word === 'true'),
+}
+
+/** A whole number within bounds, in plain digits. */
+export function wholeNumber(min: number, max: number): Kind<number> {
+  const message = `Give a whole number from ${min} to ${max}.`
+  return {
+    type: `${min} to ${max}`,
+    schema: z
+      .string()
+      .regex(/^\d{1,15}$/, message)
+      .transform(Number)
+      .refine(value => value >= min && value <= max, message),
+  }
+}
+
+const SECONDS_PER = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+/** A duration as `90d`, `12h`, `30m` or `45s`, within bounds given in seconds; the value is in seconds. */
+export function duration(minSeconds: number, maxSeconds: number): Kind<number> {
+  const message = `Give a duration such as 7d, 12h, 30m or 45s, from ${minSeconds} to ${maxSeconds} seconds.`
+  return {
+    type: 'duration',
+    schema: z
+      .string()
+      .regex(/^\d{1,9}[smhd]$/, message)
+      .transform(text => Number(text.slice(0, -1)) * SECONDS_PER[text.at(-1) as keyof typeof SECONDS_PER])
+      .refine(seconds => seconds >= minSeconds && seconds <= maxSeconds, message),
+  }
+}
+
+/** One of some words. */
+export function choice<const W extends string>(words: readonly [W, ...W[]]): Kind<W> {
+  const list = words.map(word => `\`${word}\``).join(', ')
+  return {
+    type: list,
+    schema: z.string().transform((text, context) => {
+      const word = words.find(word => word === text)
+      if (word !== undefined) return word
+      context.addIssue({ code: 'custom', message: `Give one of ${list}.` })
+      return z.NEVER
+    }),
+  }
+}
+
+/** One or more of some words, separated by commas. */
+export function choices<const W extends string>(words: readonly [W, ...W[]]): Kind<W[]> {
+  const list = words.map(word => `\`${word}\``).join(', ')
+  return {
+    type: `some of ${list}`,
+    schema: z.string().transform((text, context) => {
+      const given = text.split(',').map(word => word.trim())
+      if (given.every(word => (words as readonly string[]).includes(word))) return given as W[]
+      context.addIssue({ code: 'custom', message: `Give one or more of ${list}, separated by commas.` })
+      return z.NEVER
+    }),
+  }
+}
+
+export const logLevel = choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
+
+/** Whether a text is a URL in the one spelling that is compared byte for byte. */
+export function isPlainUrl(text: string): boolean {
+  const parsed = URL.parse(text)
+  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) return false
+  return (
+    text === (parsed.pathname === '/' ? parsed.origin : parsed.origin + parsed.pathname) &&
+    !text.endsWith('/')
+  )
+}
+
+/** A fault for a URL that is neither https nor, in development, http to a literal loopback host. */
+export function insecureUrlFault(name: string, url: string, devLoopback: boolean): string[] {
+  const { protocol, hostname } = new URL(url)
+  if (protocol === 'https:' || (devLoopback && isLoopbackHost(hostname))) return []
+  return [
+    `${name}: ${url} is not https. (UMA_DEV_LOOPBACK=true admits http to literal loopback hosts, for development.)`,
+  ]
+}
