@@ -3,8 +3,9 @@
  * config/), from which docs/configuration.md is written too.
  */
 import { AUTHORITY_SETTINGS, loadAuthorityFiles, type AuthorityConfig } from './config/authority.ts'
+import { CLIENT_SETTINGS } from './config/client.ts'
 import { configurationPage } from './config/reference.ts'
-import { readSettings, type Environment } from './config/settings.ts'
+import { readSettings, type Environment, type Values } from './config/settings.ts'
 import { loadSidecarFile, SIDECAR_FILE, SIDECAR_SETTINGS, type SidecarConfig } from './config/sidecar.ts'
 
 export { ConfigFault } from './config/settings.ts'
@@ -13,7 +14,7 @@ export type { SidecarConfig, SidecarOwner, SidecarTool, PatCredential } from './
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(
-  [AUTHORITY_SETTINGS, SIDECAR_SETTINGS].flatMap(({ settings }) =>
+  [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS].flatMap(({ settings }) =>
     Object.values(settings).map(({ variable }) => variable),
   ),
 )
@@ -29,10 +30,19 @@ export function readSidecarConfig(path?: string, environment: Environment = proc
   return loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
 }
 
+/** The settings of the command-line clients. */
+export type ClientConfig = Values<typeof CLIENT_SETTINGS.settings>
+
+/** The settings of `usher agent` and `usher owner`; their options win over these. Throws `ConfigFault`. */
+export function readClientConfig(environment: Environment = process.env): ClientConfig {
+  return readSettings(CLIENT_SETTINGS, environment, KNOWN)
+}
+
 /** The text of docs/configuration.md. */
 export function configurationDocs(): string {
   return configurationPage([
     { group: AUTHORITY_SETTINGS },
     { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
+    { group: CLIENT_SETTINGS },
   ])
 }

@@ -1,0 +1,29 @@
+/**
+ * Owns the settings of the command-line clients, `usher agent` and `usher owner`. contract, "Authentication": each holds one
+ * key. An option on the command line wins over its variable.
+ */
+import { defaulted, defineSettings, filePath, optional, toggle, url } from './settings.ts'
+
+export const CLIENT_SETTINGS = defineSettings({
+  title: 'usher agent, usher owner',
+  settings: {
+    ownerApi: optional('UMA_OWNER_API', url, {
+      description: 'Where the owner API is reached (`--api`); the issuer itself when left out.',
+    }),
+    ownerIssuer: optional('UMA_OWNER_ISSUER', url, {
+      description: "The authority's issuer (`--issuer`): every owner request is signed over its scheme and authority.",
+    }),
+    ownerKey: defaulted('UMA_OWNER_KEY', filePath, '~/.usher/owner-key.json', {
+      description: "The owner's device key (`--key`), a private JWK; `usher owner key` makes it.",
+    }),
+    agentKey: defaulted('UMA_AGENT_KEY', filePath, '~/.usher/agent-key.json', {
+      description: "The agent's key (`--key`), a private JWK; `usher agent keygen` makes it.",
+    }),
+    agentStore: defaulted('UMA_AGENT_STORE', filePath, '~/.usher/agent', {
+      description: 'Directory of receipts and standing grants (`--store`).',
+    }),
+    devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
+      description: 'Development only: admits http to literal loopback hosts.',
+    }),
+  },
+})
