@@ -1,0 +1,103 @@
+/**
+ * Owns every fixed name of the protocol: identifier URIs, JWS kinds, grant types, header names, well-known paths.
+ * contract, "Versioning" and the tables that name each; this is a leaf and imports nothing.
+ */
+
+/** The namespace base `{spec_ns}` where no other is configured. */
+export const DEFAULT_SPEC_NS = 'https://u4a.ai/spec'
+
+/** The identifier URIs built from one `{spec_ns}`. */
+export interface SpecNames {
+  /** `type` of an `authorization_details` entry. */
+  readonly toolCall: string
+  readonly agreementClaim: string
+  readonly agreementFormat: string
+  /** Profile URIs for `uma_profiles_supported` (UMA 2.0 Grant §2) and the ODRL `profile`. */
+  readonly coreProfile: string
+  readonly termsProfile: string
+}
+
+/** The identifier URIs under a namespace base (contract, "Challenge (beat 1)", "need_info answer (beat 2)"). */
+export function specNames(specNs: string = DEFAULT_SPEC_NS): SpecNames {
+  return {
+    toolCall: `${specNs}/core/1.0#tool-call`,
+    agreementClaim: `${specNs}/terms/1.0#myterms-agreement`,
+    agreementFormat: `${specNs}/terms/1.0#myterms-agreement-v1+jws`,
+    coreProfile: `${specNs}/core/1.0`,
+    termsProfile: `${specNs}/terms/1.0`,
+  }
+}
+
+/** JWS `typ` by kind. One kind is never accepted where another is expected. */
+export const TYP = {
+  agreement: 'myterms-agreement-v1+jws',
+  receipt: 'myterms-receipt+jws',
+  introduction: 'ext-introduction-v1+jws',
+  agentToken: 'aa-agent+jwt',
+  rpt: 'at+jwt',
+  pat: 'pat+jwt',
+  signedMetadata: 'oauth-protected-resource+jwt',
+} as const
+
+/** Token endpoint `grant_type` values (contract, "Token endpoint"). */
+export const GRANT_TYPE = {
+  umaTicket: 'urn:ietf:params:oauth:grant-type:uma-ticket',
+  clientCredentials: 'client_credentials',
+} as const
+
+/** The scope of a PAT. */
+export const PROTECTION_SCOPE = 'uma_protection'
+
+/** `token_type` of a grant and the Authorization scheme that presents it; compared without regard to case. */
+export const POP = 'PoP'
+
+/** The WWW-Authenticate scheme of a challenge, and its `error`. */
+export const UMA_SCHEME = 'UMA'
+export const CHALLENGE_ERROR = 'insufficient_authorization'
+
+/** JSON-RPC error codes: the challenge, every other refusal, and MCP 2026-07-28's header mismatch. */
+export const JSON_RPC = { challenge: -32001, refusal: -32002, headerMismatch: -32020 } as const
+
+/** Paths under an origin. The RFC 9728 one is inserted before the resource's path, see `resourceMetadataUrl`. */
+export const WELL_KNOWN = {
+  agentsConfiguration: '/.well-known/agents-configuration',
+  umaConfiguration: '/.well-known/uma2-configuration',
+  protectedResource: '/.well-known/oauth-protected-resource',
+  agentIssuer: '/.well-known/aauth-agent.json',
+  signatureDirectory: '/.well-known/http-message-signatures-directory',
+} as const
+
+/** Paths of the authorization server (contract, "Endpoints"), under its issuer. */
+export const AUTHORITY_PATH = {
+  jwks: '/jwks',
+  terms: '/terms',
+  token: '/token',
+  permission: '/perm',
+  introspect: '/introspect',
+  consume: '/consume',
+  audit: '/audit/access',
+  owner: '/owner',
+  register: '/rs/register',
+} as const
+
+/** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */
+export const UPSTREAM_HEADER = {
+  owner: 'x-uma-owner',
+  agent: 'x-uma-agent',
+  family: 'x-uma-family',
+  contract: 'x-uma-contract',
+  tool: 'x-uma-tool',
+} as const
+
+/** Prefix of those headers; also spelt with `_` by clients that hope some server folds the two. */
+export const UPSTREAM_HEADER_PREFIX = 'x-uma-'
+
+/** Both algorithm names a JWS header may carry, and the one of RFC 9421. The key decides, never the header. */
+export const JWS_ALGORITHMS = ['Ed25519', 'EdDSA'] as const
+export const HTTP_SIGNATURE_ALGORITHM = 'ed25519'
+
+/** Owners, tiers and accounts stand as one segment in paths and template ids, so they keep to this alphabet. */
+export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+
+/** The agreement's `iss` prefix (contract, "Agreement"). */
+export const AGENT_ISSUER_PREFIX = 'agent:'
