@@ -34,7 +34,7 @@ export interface StandingFacts {
   /** Nobody in its lineage ever had a grant of this tier. */
   readonly lineageNewAtTier: Fact<boolean>
   readonly denials?: Fact<number>
-  /** Distinct tiers it asked for. */
+  /** Distinct tiers it was granted something under. */
   readonly tiers?: Fact<number>
   readonly calls?: Fact<number>
 }
@@ -130,7 +130,7 @@ const OBSERVED: readonly ConditionWord[] = [
   word('standing.denials_above', 'count', 'its recent denials are more than', (f, count) =>
     above(f.standing.denials, count),
   ),
-  word('standing.tiers_above', 'count', 'the tiers it recently asked for are more than', (f, count) =>
+  word('standing.tiers_above', 'count', 'the tiers it recently reached are more than', (f, count) =>
     above(f.standing.tiers, count),
   ),
   word('standing.calls_above', 'count', 'its recent calls are more than', (f, count) =>

@@ -15,32 +15,36 @@ export const INACTIVE_REASONS = [
 ] as const
 export type InactiveReason = (typeof INACTIVE_REASONS)[number]
 
-/** What the authority has established about one presented token. */
+/**
+ * What the authority has established about one presented token. A fact left out of a known grant counts against it;
+ * `organizationEnded` alone may be missing, where no organization stands above the owner.
+ */
 export interface LivenessFacts {
   /** Signed by one of our keys; a token found by its hash counts as valid, since we stored what we signed. */
   readonly signatureValid: boolean
   /** There is a grant row, its owner is the PAT's, and its `aud` is the asking resource server's resource. */
-  readonly knownToAsker: boolean
-  readonly connectionActive: boolean
+  readonly known: boolean
+  /** The connection is active. */
+  readonly connected?: boolean | undefined
   /** The organization ended the agent's reach. */
-  readonly organizationEnded: boolean
+  readonly organizationEnded?: boolean | undefined
   /** The grant was issued under the connection's present generation. */
-  readonly sameGeneration: boolean
+  readonly current?: boolean | undefined
   /** The tier it was issued under still governs the resource. */
-  readonly tierGoverns: boolean
-  readonly consumed: boolean
-  readonly expired: boolean
+  readonly governed?: boolean | undefined
+  readonly consumed?: boolean | undefined
+  readonly expired?: boolean | undefined
 }
 
 /** Why the token is not live, or undefined when it is. A token unknown to the asker says nothing more about itself. */
 export function livenessReason(facts: LivenessFacts): InactiveReason | undefined {
   if (!facts.signatureValid) return 'invalid_signature'
-  if (!facts.knownToAsker) return 'unknown_token'
-  if (!facts.connectionActive) return 'connection_revoked'
-  if (facts.organizationEnded) return 'organization_revoked'
-  if (!facts.sameGeneration || !facts.tierGoverns) return 'revoked'
-  if (facts.consumed) return 'already_consumed'
-  if (facts.expired) return 'expired'
+  if (!facts.known) return 'unknown_token'
+  if (facts.connected !== true) return 'connection_revoked'
+  if (facts.organizationEnded === true) return 'organization_revoked'
+  if (facts.current !== true || facts.governed !== true) return 'revoked'
+  if (facts.consumed !== false) return 'already_consumed'
+  if (facts.expired !== false) return 'expired'
   return undefined
 }
 

@@ -25,23 +25,25 @@ export const QUEUE_CAPS: QueueCaps = {
 
 /** What now waits for this owner, counted under the lock of her queue row; items whose ticket expired do not count. */
 export interface QueueCounts {
-  /** First contacts waiting in the same lane as the request. */
-  readonly lane: number
-  /** Attested first contacts of the request's operator; 0 where the request is not attested. */
-  readonly operator: number
-  /** Operations waiting on the request's connection; 0 where it has none. */
-  readonly operations: number
-  /** An item for the same handle, resource and parameters waits already. */
-  readonly same: boolean
+  /** First contacts whose operator has not published the agent's key. */
+  readonly unattested: number
+  /** First contacts whose operator has. */
+  readonly attested: number
+  /** Attested first contacts of the request's operator. */
+  readonly ofOperator: number
+  /** Operations waiting on the request's connection. */
+  readonly operationsOfHandle: number
 }
 
 export interface QueueRequest {
   readonly kind: PendingKind
   /** The named operator's directory lists the signing key. */
   readonly attested: boolean
+  /** An item for the same handle, resource and parameters waits already. */
+  readonly repeats: boolean
 }
 
-export type QueueAnswer = { admit: true; joins: boolean } | { admit: false; reason: string }
+export type QueueAnswer = { admit: true } | { admit: false; reason: string }
 
 /**
  * Whether the request may wait. A repeat joins the item that waits already and is never refused. Otherwise a first contact
@@ -54,23 +56,24 @@ export function queueAnswer(
   request: QueueRequest,
   caps: QueueCaps = QUEUE_CAPS,
 ): QueueAnswer {
-  if (counts.same) return { admit: true, joins: true }
-  const reason = request.kind === 'operation' ? operationFull(counts, caps) : laneFull(counts, request, caps)
-  return reason === undefined ? { admit: true, joins: false } : { admit: false, reason }
+  const reason = request.repeats ? undefined : queueFull(counts, request, caps)
+  return reason === undefined ? { admit: true } : { admit: false, reason }
 }
 
-function operationFull(counts: QueueCounts, caps: QueueCaps): string | undefined {
-  if (counts.operations < caps.operationsPerConnection) return undefined
-  return 'Too many operations of this agent wait for the owner; try again when she has decided some of them.'
-}
-
-function laneFull(counts: QueueCounts, request: QueueRequest, caps: QueueCaps): string | undefined {
-  if (request.attested && counts.operator >= caps.perOperator)
+function queueFull(counts: QueueCounts, request: QueueRequest, caps: QueueCaps): string | undefined {
+  if (request.kind === 'operation')
+    return counts.operationsOfHandle < caps.operationsPerConnection
+      ? undefined
+      : 'Too many operations of this agent wait for the owner; try again when she has decided some of them.'
+  if (!request.attested)
+    return counts.unattested < caps.unattested
+      ? undefined
+      : "Too many unknown agents wait for the owner; try again later, or have your operator publish this agent's key."
+  if (counts.ofOperator >= caps.perOperator)
     return 'Too many agents of this operator wait for the owner; try again when she has decided some of them.'
-  if (counts.lane < (request.attested ? caps.attested : caps.unattested)) return undefined
-  return request.attested
-    ? 'Too many new agents wait for the owner; try again when she has decided some of them.'
-    : "Too many unknown agents wait for the owner; try again later, or have your operator publish this agent's key."
+  return counts.attested < caps.attested
+    ? undefined
+    : 'Too many new agents wait for the owner; try again when she has decided some of them.'
 }
 
 /** What may have changed between the owner's approval and the poll that collects it. */

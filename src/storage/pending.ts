@@ -41,7 +41,7 @@ export interface QueueCounts {
   unattested: number
   /** First contacts whose operator has. */
   attested: number
-  /** First contacts of this operator (0 where none is named). */
+  /** Attested first contacts of this operator: naming one proves nothing, so it must not fill its places. */
   ofOperator: number
   /** Operations waiting on this connection. */
   operationsOfHandle: number
@@ -56,7 +56,7 @@ export async function countWaiting(
   const { rows } = await sql<QueueCounts>`
     SELECT count(*) FILTER (WHERE kind = 'connection' AND NOT attested)::int AS unattested,
       count(*) FILTER (WHERE kind = 'connection' AND attested)::int AS attested,
-      count(*) FILTER (WHERE kind = 'connection' AND operator = ${of.operator})::int AS "ofOperator",
+      count(*) FILTER (WHERE kind = 'connection' AND attested AND operator = ${of.operator})::int AS "ofOperator",
       count(*) FILTER (WHERE kind = 'operation' AND handle = ${of.handle})::int AS "operationsOfHandle"
     FROM families WHERE owner = ${owner} AND ${WAITS}`.execute(tx)
   return rows[0] ?? { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
