@@ -1,0 +1,36 @@
+/**
+ * Owns how a refusal becomes an answer of the enforcement point. contract, "Errors": our own outage is 503
+ * `temporarily_unavailable`, the only non-terminal value, and never an allow.
+ */
+import type { JsonObject } from '../wire/json.ts'
+import { Refusal, type RefusalCode } from '../wire/refusal.ts'
+import type { Denied } from './call.ts'
+
+/** A refusal whose body is not `{error, error_description}` but a document that the caller's protocol prescribes. */
+export class DocumentRefusal extends Refusal {
+  readonly document: JsonObject
+
+  constructor(code: RefusalCode, detail: string, document: JsonObject) {
+    super(code, detail)
+    this.document = document
+  }
+}
+
+/**
+ * The denied outcome of anything thrown while a call was judged: a Refusal with its own status, code and sentence; whatever else
+ * as 503 `temporarily_unavailable` without detail.
+ */
+export function denialOf(thrown: unknown): Denied {
+  const refusal = thrown instanceof Refusal ? thrown : new Refusal('temporarily_unavailable')
+  const { code, detail, extra, headers } = refusal
+  return {
+    kind: 'deny',
+    status: refusal.status,
+    headers: Object.entries(headers ?? {}),
+    body:
+      refusal instanceof DocumentRefusal
+        ? refusal.document
+        : { ...extra, error: code, ...(detail === undefined ? {} : { error_description: detail }) },
+    metadata: { decision: 'deny', reason: code },
+  }
+}
