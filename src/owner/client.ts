@@ -67,6 +67,13 @@ export function createOwnerClient(access: OwnerAccess): OwnerClient {
   }
 }
 
+/** A list, read to its end. */
+export async function readAll<T>(list: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = []
+  for await (const item of list) items.push(item)
+  return items
+}
+
 async function readPolicies(access: OwnerAccess): Promise<Tier[]> {
   const path = '/owner/policies'
   const { tiers } = expectObject((await exchange(access, { method: 'GET', path })).json, path)

@@ -1,7 +1,7 @@
 /**
  * The owner's client: what a portal, a phone or a script of hers needs to speak the owner API. contract, "Owner API".
  */
-export { createOwnerClient, type LedgerQuery, type OwnerClient } from './client.ts'
+export { createOwnerClient, readAll, type LedgerQuery, type OwnerClient } from './client.ts'
 export { watchEvents, type OwnerEvent, type WatchOptions } from './events.ts'
 export { OwnerError } from './owner-error.ts'
 export type { Connection, Decided, LedgerEntry, PendingItem, Resource, Revoked, Tier } from './records.ts'

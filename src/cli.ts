@@ -1,0 +1,69 @@
+#!/usr/bin/env node
+/**
+ * Owns the command line `usher`: one program, one subcommand per party. contract, "What the service does": each party is
+ * loaded only when it is asked for, so an agent's start pays for no server.
+ */
+import { Command } from 'commander'
+import { EXIT, processTerminal, runCommand, type Ending } from './terminal/command.ts'
+
+/** A failure that a party explains whole: one line per fault, no stack. */
+function endingOf(error: unknown): Ending | undefined {
+  const isFault = error instanceof Error && error.name === 'ConfigFault'
+  return isFault ? { code: EXIT.usage, message: error.message } : undefined
+}
+
+const program = new Command('usher').description(
+  'Lets software agents use your tools on your terms: UMA 2.0 authorization for Envoy.',
+)
+program.enablePositionalOptions() // what follows a subcommand's name belongs to the subcommand
+let exitCode: number | undefined
+
+program
+  .command('authority')
+  .description("run an owner's authorization server (settings: docs/configuration.md)")
+  .action(async () => (await import('./authority/main.ts')).runAuthority())
+program
+  .command('sidecar')
+  .description('run the enforcement point beside Envoy')
+  .option('--config <file>', 'its YAML file (UMA_PEP_CONFIG)')
+  .action(async (options: { config?: string }) =>
+    (await import('./enforcement/main.ts')).runSidecar(options.config),
+  )
+program
+  .command('migrate')
+  .description("bring the authority's database up to date, then end")
+  .action(async () => (await import('./authority/main.ts')).runMigrate())
+program
+  .command('print-docs')
+  .description('print the reference of every setting, as docs/configuration.md holds it')
+  .action(async () => processTerminal.out((await import('./config.ts')).configurationDocs()))
+
+/** A subcommand that reads its own arguments, `--help` among them. */
+function passOn(name: string, description: string, run: (args: string[]) => Promise<number>): void {
+  program
+    .command(name)
+    .description(description)
+    .argument('[arguments...]')
+    .helpOption(false)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action(async (args: string[]) => {
+      exitCode = await run(args)
+    })
+}
+
+passOn('agent', 'call tools as an agent: keygen, call, decline, introduce, receipts', async args =>
+  (await import('./agent/main.ts')).runAgent(args),
+)
+passOn(
+  'owner',
+  'decide as the owner: pending, approve, deny, connections, revoke, ledger, watch, …',
+  async args => (await import('./owner/main.ts')).runOwner(args),
+)
+passOn('dev', 'walk the whole story on this machine, with everything it needs', async args =>
+  (await import('./dev/main.ts')).runDev(args),
+)
+
+const ended = await runCommand(program, process.argv.slice(2), processTerminal, endingOf)
+// Not process.exit(): a server that was started goes on, and what was written is flushed.
+process.exitCode = ended === EXIT.done ? (exitCode ?? EXIT.done) : ended

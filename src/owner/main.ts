@@ -1,0 +1,216 @@
+/**
+ * Owns `usher owner`: the owner API from a command line. contract, "Owner API". Tables for people, `--json` for scripts; what
+ * strangers wrote is escaped before it reaches the terminal.
+ */
+import { homedir } from 'node:os'
+import { resolve } from 'node:path'
+import { Command } from 'commander'
+import { ConfigFault, readClientConfig } from '../config.ts'
+import {
+  EXIT,
+  processTerminal,
+  runCommand,
+  UsageError,
+  type Ending,
+  type Terminal,
+} from '../terminal/command.ts'
+import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
+import { printable, printableJson } from '../terminal/printable.ts'
+import { publicJwk } from '../wire/keys.ts'
+import { createOwnerClient, readAll, type OwnerClient } from './client.ts'
+import { OwnerError } from './owner-error.ts'
+import * as show from './show.ts'
+import { watch } from './watch.ts'
+
+/** Options that every subcommand takes, after the configuration has filled the gaps. */
+interface OwnerOptions {
+  api?: string
+  issuer?: string
+  key?: string
+  json?: boolean
+}
+
+/** What a subcommand works with. */
+interface Session {
+  client: OwnerClient
+  terminal: Terminal
+  json: boolean
+}
+
+/** Runs `usher owner` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
+export function runOwner(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
+  return runCommand(ownerCommand(terminal), args, terminal, endingOf)
+}
+
+function ownerCommand(terminal: Terminal): Command {
+  const program = new Command('usher owner')
+    .description('Decide for yourself: what waits, who may, what they did. Signs with your device key.')
+    .option('--api <url>', 'where the owner API is reached (UMA_OWNER_API; default: the issuer)')
+    .option('--issuer <url>', "the authority's issuer (UMA_OWNER_ISSUER)")
+    .option('--key <file>', 'your device key (UMA_OWNER_KEY)')
+    .option('--json', 'JSON for scripts instead of tables')
+  const action =
+    <A extends unknown[]>(run: (session: Session, ...args: A) => Promise<void>) =>
+    async (...args: A) =>
+      run(await session(program.opts<OwnerOptions>(), terminal), ...args)
+
+  addKey(program, terminal)
+  program
+    .command('pending')
+    .argument('[family]', 'one request, with everything known about it')
+    .description('what waits for your decision')
+    .action(action(pending))
+  for (const [name, decision] of [
+    ['approve', 'approved'],
+    ['deny', 'denied'],
+  ] as const) {
+    program
+      .command(name)
+      .argument('<family>', 'the request, as `pending` names it')
+      .description(`${name} one request`)
+      .action(action((session, family: string) => decide(session, family, decision)))
+  }
+  program
+    .command('connections')
+    .description('the agents you know, and what they may')
+    .action(action(connections))
+  program
+    .command('revoke')
+    .argument('<handle>', 'the agent, as `connections` names it')
+    .description('end a connection and every grant under it, now')
+    .action(action(revoke))
+  program.command('policies').description('your tiers and their terms').action(action(policies))
+  program
+    .command('resources')
+    .description('what you own here, and which tier governs it')
+    .action(action(resources))
+  addLedger(program, action)
+  program
+    .command('watch')
+    .option('--after <id>', 'resume after this event')
+    .description('what happens, as it happens; ends with Ctrl-C')
+    .action(action((session, options: { after?: string }) => watch({ ...session, ...options })))
+  return program
+}
+
+function addKey(program: Command, terminal: Terminal): void {
+  program
+    .command('key')
+    .description('show the public half of your device key, to be enrolled; makes the key where there is none')
+    .action(async () => {
+      const options = program.opts<OwnerOptions>()
+      const path = keyPath(options)
+      const existing = await readKeyFile(path, 'usher owner key').catch(async (error: unknown) => {
+        if (error instanceof UsageError && isMissing(error.cause)) return undefined
+        throw error
+      })
+      const key = existing ?? (await writeNewKey(path))
+      if (!existing)
+        terminal.err(`Made a device key in ${printable(path)}. Whoever holds that file decides as you.\n`)
+      terminal.out(`${printableJson(publicJwk(key, key.thumbprint))}\n`)
+    })
+}
+
+type Action = <A extends unknown[]>(
+  run: (session: Session, ...args: A) => Promise<void>,
+) => (...args: A) => Promise<void>
+
+interface LedgerOptions {
+  handle?: string
+  kind?: string
+  after?: number
+  limit?: number
+}
+
+function addLedger(program: Command, action: Action): void {
+  program
+    .command('ledger')
+    .option('--handle <handle>', 'of this agent only')
+    .option('--kind <kind>', 'of this kind only (promised, approved, touched, revoked, …)')
+    .option('--after <seq>', 'entries after this one', wholeNumber)
+    .option('--limit <count>', 'at most so many entries', wholeNumber)
+    .description('what was promised, decided, done and refused, oldest first')
+    .action(action((session, options: LedgerOptions) => ledger(session, options)))
+}
+
+async function pending(session: Session, family?: string): Promise<void> {
+  const items = await readAll(session.client.pending())
+  const wanted = family === undefined ? items : items.filter(item => item.family === family)
+  if (family !== undefined && wanted.length === 0) {
+    throw new OwnerError('not_found', `Nothing of the name ${family} waits for you.`, { status: 404 })
+  }
+  const [one] = wanted
+  if (session.json) return printJson(session, family === undefined ? wanted : one)
+  session.terminal.out(family === undefined || !one ? show.pendingTable(wanted) : show.pendingDetails(one))
+}
+
+async function decide(session: Session, family: string, decision: 'approved' | 'denied'): Promise<void> {
+  const decided = await session.client.decide(family, decision)
+  if (session.json) return printJson(session, decided)
+  session.terminal.out(`${printable(decided.family)} ${printable(decided.decision)}.\n`)
+}
+
+async function connections(session: Session): Promise<void> {
+  const list = await readAll(session.client.connections())
+  if (session.json) return printJson(session, list)
+  session.terminal.out(show.connectionTable(list))
+}
+
+async function revoke(session: Session, handle: string): Promise<void> {
+  const revoked = await session.client.revoke(handle)
+  if (session.json) return printJson(session, revoked)
+  session.terminal.out(show.revokedSentence(revoked))
+}
+
+async function policies(session: Session): Promise<void> {
+  const tiers = await session.client.policies()
+  if (session.json) return printJson(session, { tiers })
+  session.terminal.out(show.tierTable(tiers))
+}
+
+async function resources(session: Session): Promise<void> {
+  const list = await readAll(session.client.resources())
+  if (session.json) return printJson(session, list)
+  session.terminal.out(show.resourceTable(list))
+}
+
+async function ledger(session: Session, options: LedgerOptions): Promise<void> {
+  const entries = await readAll(session.client.ledger(options))
+  if (session.json) return printJson(session, entries)
+  session.terminal.out(show.ledgerTable(entries))
+}
+
+function printJson(session: Session, value: unknown): void {
+  session.terminal.out(`${printableJson(value)}\n`)
+}
+
+async function session(options: OwnerOptions, terminal: Terminal): Promise<Session> {
+  const config = readClientConfig()
+  const issuer = options.issuer ?? config.ownerIssuer
+  if (issuer === undefined) throw new UsageError('Name the authority: --issuer <url> or UMA_OWNER_ISSUER.')
+  const api = options.api ?? config.ownerApi ?? issuer
+  const key = await readKeyFile(keyPath(options), 'usher owner key')
+  return { client: createOwnerClient({ api, issuer, key }), terminal, json: options.json === true }
+}
+
+function keyPath(options: OwnerOptions): string {
+  return resolve((options.key ?? readClientConfig().ownerKey).replace(/^~(?=\/)/, homedir()))
+}
+
+function wholeNumber(value: string): number {
+  if (!/^\d{1,15}$/.test(value)) throw new UsageError(`Give a whole number, not ${value}.`)
+  return Number(value)
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ENOENT'
+}
+
+function endingOf(error: unknown): Ending | undefined {
+  if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message }
+  if (!(error instanceof OwnerError)) return undefined
+  const message = `${error.code}: ${error.detail}`
+  if (error.code === 'address_refused') return { code: EXIT.usage, message }
+  if (error.code === 'aborted') return { code: EXIT.interrupted, message: '' }
+  return { code: error.temporary ? EXIT.unavailable : EXIT.refused, message }
+}

@@ -1,0 +1,157 @@
+/**
+ * Owns how the owner's records read on a terminal. contract, "Owner API": what an agent says of itself (reason, mission,
+ * names) is shown as its claim, escaped.
+ */
+import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
+import type { Connection, LedgerEntry, PendingItem, Resource, Revoked, Tier } from './records.ts'
+
+/** The waiting requests, one line each. */
+export function pendingTable(items: PendingItem[]): string {
+  if (items.length === 0) return 'Nothing waits for you.\n'
+  const rows = items.map(item => [
+    item.family,
+    item.kind,
+    item.resource_id,
+    item.kind === 'operation' || item.operation ? operationText(item.operation) : item.purpose,
+    item.handle,
+    printableTime(item.requested_at),
+  ])
+  return table(['family', 'kind', 'resource', 'wants', 'agent', 'since'], rows)
+}
+
+/** One waiting request, whole. */
+export function pendingDetails(item: PendingItem): string {
+  const { binding, provenance, accountability } = item.assurance ?? {}
+  return (
+    record({
+      family: item.family,
+      kind: item.kind === 'connection' ? 'connection (an agent you do not know)' : 'operation',
+      agent: item.handle,
+      identity: item.identity,
+      resource: item.resource_id,
+      tier: `${item.tier_name} (${item.tier})`,
+      purpose: item.purpose,
+      operation: item.operation ? operationText(item.operation) : undefined,
+      'says why': item.reason,
+      mission: item.mission,
+      prohibited: item.prohibited,
+      enforced: item.enforced,
+      lasts: `${item.expires_in} s`,
+      because: item.because?.length ? item.because : undefined,
+      assurance: item.assurance
+        ? `binding ${binding}, provenance ${provenance}, accountability ${accountability}`
+        : undefined,
+      notes: item.assurance_notes?.length ? item.assurance_notes : undefined,
+      since: printableTime(item.requested_at),
+    }) + `\nusher owner approve ${printable(item.family)}\nusher owner deny ${printable(item.family)}\n`
+  )
+}
+
+/** An operation as a call: `place_trade {"symbol":"VTI","qty":2}`. */
+export function operationText(operation: PendingItem['operation']): string {
+  if (operation === null || operation === undefined) return '-'
+  if (typeof operation === 'string') return printable(operation)
+  return printable(`${operation.tool} ${JSON.stringify(operation.params ?? {})}`)
+}
+
+/** The agents the owner knows, one line each. */
+export function connectionTable(connections: Connection[]): string {
+  if (connections.length === 0) return 'No agent has a connection with you.\n'
+  const rows = connections.map(one => [
+    one.handle,
+    one.status,
+    one.label,
+    one.tiers_approved,
+    one.tiers_granted,
+    printableTime(one.first_seen),
+    printableTime(one.last_access),
+  ])
+  return table(['handle', 'status', 'label', 'approved', 'granted', 'first seen', 'last access'], rows)
+}
+
+/** What a revocation ended. */
+export function revokedSentence(revoked: Revoked): string {
+  const grants = `${revoked.rpts_deactivated}${revoked.rpts_deactivated_more ? ' or more' : ''}`
+  const connections = revoked.connections_revoked ?? 1
+  const others = connections > 1 ? `, ${connections} connections in all` : ''
+  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} live grants ended${others}.\n`
+}
+
+/** The owner's tiers, one line each. */
+export function tierTable(tiers: Tier[]): string {
+  if (tiers.length === 0) return 'You have no tiers: everything is denied.\n'
+  const rows = tiers.map(tier => [
+    tier.id,
+    tier.name,
+    tier.ask_me ? 'each time' : 'no',
+    tier.resources,
+    tier.terms.purpose,
+    tier.terms.scope,
+    `${tier.terms.expires_in} s`,
+    tier.terms.prohibited,
+    tier.rules.map(rule => `${rule.then} when ${rule.when.join(' and ')}`),
+  ])
+  return table(
+    ['id', 'name', 'asks me', 'resources', 'purpose', 'scope', 'lasts', 'prohibited', 'rules'],
+    rows,
+  )
+}
+
+/** The registered resources, one line each. */
+export function resourceTable(resources: Resource[]): string {
+  if (resources.length === 0) return 'No resource server has registered anything of yours.\n'
+  const rows = resources.map(one => [
+    one._id,
+    one.name,
+    one.resource_scopes,
+    one.consequence ?? 'undescribed',
+    one.tier ?? 'none: denied',
+    one.source,
+  ])
+  return table(['id', 'name', 'scopes', 'consequence', 'tier', 'source'], rows)
+}
+
+/** The ledger, one line per entry; what is particular to a kind comes last. */
+export function ledgerTable(entries: LedgerEntry[]): string {
+  if (entries.length === 0) return 'Nothing is recorded.\n'
+  return table(
+    ['seq', 'time', 'kind', 'family', 'handle', 'more'],
+    entries.map(({ seq, ts, kind, family, handle, ...more }) => [
+      seq,
+      printableTime(ts),
+      kind,
+      family,
+      handle,
+      moreText(more),
+    ]),
+  )
+}
+
+function moreText(more: Record<string, unknown>): string {
+  return Object.entries(more)
+    .filter(([, value]) => value !== null && value !== undefined && value !== '')
+    .map(([name, value]) => `${printable(name)}=${printableValue(value)}`)
+    .join(' ')
+}
+
+/** One event of the stream as a line: what happened, to what. */
+export function eventLine(event: { id: string; event: string; data: unknown }): string {
+  const data =
+    typeof event.data === 'object' && event.data !== null ? (event.data as Record<string, unknown>) : {}
+  switch (event.event) {
+    case 'pending': {
+      const item = data as unknown as PendingItem
+      const wants = item.operation ? operationText(item.operation) : printableValue(item.purpose)
+      const who = `${printableValue(item.handle)} asks (${printableValue(item.kind)})`
+      return `pending  ${printableValue(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${wants}\n`
+    }
+    case 'decided':
+      return `decided  ${printableValue(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
+    case 'connection_revoked':
+      return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
+    case 'reset':
+      return 'reset  Events were missed: look at pending, connections and ledger afresh.\n'
+    default:
+      return `${printable(event.event)}  ${printableValue(event.data)}\n`
+  }
+}
