@@ -40,10 +40,8 @@ export const TYP = {
 } as const
 
 /** Token endpoint `grant_type` values (contract, "Token endpoint"). */
-export const GRANT_TYPE = {
-  umaTicket: 'urn:ietf:params:oauth:grant-type:uma-ticket',
-  clientCredentials: 'client_credentials',
-} as const
+export const GRANT_TYPE_UMA_TICKET = 'urn:ietf:params:oauth:grant-type:uma-ticket'
+export const GRANT_TYPE_CLIENT_CREDENTIALS = 'client_credentials'
 
 /** The scope of a PAT. */
 export const PROTECTION_SCOPE = 'uma_protection'
