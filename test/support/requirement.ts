@@ -1,0 +1,23 @@
+/**
+ * Owns tests that need something this machine may lack (Envoy, a container runtime): where it is missing, one line says so and
+ * they are not registered, so not counted; with `REQUIRE_ALL=1`, which CI sets, missing is failing.
+ */
+import { describe, expect, test } from 'vitest'
+
+/** What was found, or one line that says what is missing and how to get it. */
+export type Requirement<T> = { found: T } | { missing: string }
+
+/** A suite that needs what `requirement` found; `register` gets it and declares the tests. */
+export function describeWith<T>(
+  requirement: Requirement<T>,
+  title: string,
+  register: (found: T) => void,
+): void {
+  if ('found' in requirement) {
+    describe(title, () => register(requirement.found))
+  } else if (process.env['REQUIRE_ALL'] === '1') {
+    test(title, () => expect.fail(`REQUIRE_ALL=1, and this is missing: ${requirement.missing}`))
+  } else {
+    process.stdout.write(`absent, not counted: ${title}: ${requirement.missing}\n`)
+  }
+}

@@ -1,0 +1,47 @@
+/** Three projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy. */
+import { defineConfig } from 'vitest/config'
+
+const POSTGRES = ['test/storage/**/*.test.ts', 'test/authority/**/*.test.ts']
+const PRODUCT = ['test/envoy/**/*.test.ts']
+const SERVER = './test/support/postgres-server.ts'
+
+export default defineConfig({
+  test: {
+    reporters: ['default', './test/support/closing-line-reporter.ts'],
+    // A file whose tests all need something that this machine lacks has none (test/support/requirement.ts).
+    passWithNoTests: true,
+    projects: [
+      {
+        test: {
+          name: 'pure',
+          include: ['test/**/*.test.ts'],
+          exclude: [...POSTGRES, ...PRODUCT],
+          testTimeout: 20_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          name: 'postgres',
+          include: POSTGRES,
+          globalSetup: SERVER,
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'product',
+          include: PRODUCT,
+          globalSetup: SERVER,
+          fileParallelism: false,
+          testTimeout: 120_000,
+          // The first run may have to fetch Envoy.
+          hookTimeout: 240_000,
+          sequence: { groupOrder: 2 },
+        },
+      },
+    ],
+  },
+})
