@@ -52,6 +52,11 @@ class Cursor {
     return this.#at === this.#line.length
   }
 
+  /** Whether the character just taken was a blank. */
+  get followsBlank(): boolean {
+    return this.#line[this.#at - 1] === ' '
+  }
+
   take(pattern: RegExp): RegExpExecArray | undefined {
     pattern.lastIndex = this.#at
     const match = pattern.exec(this.#line)
@@ -95,26 +100,27 @@ function parseLine(line: string): AuthChallenge[] {
 function parseOne(cursor: Cursor): AuthChallenge {
   const scheme = cursor.take(TOKEN)?.[0].toLowerCase()
   if (scheme === undefined) malformed()
+  const token68 = cursor.take(SPACES) ? cursor.take(TOKEN68)?.[0] : undefined
+  const bare = token68 !== undefined || !cursor.followsBlank
+  if (bare) {
+    cursor.nextElement()
+    return { scheme, token68, parameters: new Map() }
+  }
+  return { scheme, token68: undefined, parameters: readParameters(cursor) }
+}
+
+/** The parameters up to the next challenge, which only a comma may part from this one; none is allowed. */
+function readParameters(cursor: Cursor): Map<string, string> {
   const parameters = new Map<string, string>()
-  if (!cursor.take(SPACES)) {
-    cursor.nextElement()
-    return { scheme, token68: undefined, parameters }
-  }
-  const token68 = cursor.take(TOKEN68)?.[0]
-  if (token68 !== undefined) {
-    cursor.nextElement()
-    return { scheme, token68, parameters }
-  }
-  // A scheme with blanks behind it and no parameter stands alone.
-  let more = !cursor.atEnd && (cursor.take(SEPARATORS), !cursor.atEnd)
-  while (more) {
+  let separated = cursor.take(SEPARATORS)?.[0].includes(',') === true
+  while (!cursor.atEnd) {
     const parameter = cursor.takeParameter()
-    if (!parameter) break
+    if (!parameter) return separated ? parameters : malformed()
     if (parameters.has(parameter.name)) malformed()
     parameters.set(parameter.name, parameter.value)
-    more = cursor.nextElement()
+    separated = cursor.nextElement()
   }
-  return { scheme, token68: undefined, parameters }
+  return parameters
 }
 
 function quote(name: string, value: string): string {

@@ -1,0 +1,169 @@
+/**
+ * Owns the answers of the token endpoint in beats 2 to 4, built by the authorization server and read by the agent. contract,
+ * "need_info answer (beat 2)", "Grant answer (beat 4)", "Errors"; UMA 2.0 Grant §3.3.5, §3.3.6. Beat 1 is challenge.ts.
+ */
+import {
+  asObject,
+  integerMember,
+  member,
+  optionalText,
+  textMember,
+  textsMember,
+  wordMember,
+} from './members.ts'
+import type { JsonObject } from './json.ts'
+import { POP, specNames } from './names.ts'
+import { refuse } from './refusal.ts'
+import { parseTermsTemplate, type TermsTemplate } from './terms.ts'
+
+export {
+  buildRemediation,
+  challengeData,
+  encodeChallenge,
+  isChallengeData,
+  parseAuthorizationDetails,
+  parseChallenge,
+  parseChallengeData,
+  CHALLENGE_BYTES_MAX,
+  type AuthorizationDetail,
+  type Challenge,
+  type ChallengeOptions,
+  type Remediation,
+} from './challenge.ts'
+
+/** One element of `required_claims`. UMA makes every member optional; ours carries them all, and the template. */
+export type RequiredClaim = {
+  claim_token_format: string[]
+  claim_type?: string
+  friendly_name?: string
+  terms_template?: TermsTemplate
+}
+
+/** 403 `need_info`: a rotated ticket and what to bring with it. */
+export type NeedInfo = {
+  error: 'need_info'
+  ticket: string
+  required_claims: RequiredClaim[]
+}
+
+/** What the owner is being asked: to admit the agent, or to approve one operation. */
+export const PENDING_KINDS = ['connection', 'operation'] as const
+export type RequestKind = (typeof PENDING_KINDS)[number]
+
+/** 403 `request_submitted`: poll with the ticket after `interval` seconds. */
+export type RequestSubmitted = {
+  error: 'request_submitted'
+  kind: RequestKind
+  ticket: string
+  interval: number
+}
+
+/** The grant: the RPT, its lifetime in seconds, and the receipt (both compact JWS). */
+export type GrantAnswer = {
+  access_token: string
+  token_type: typeof POP
+  expires_in: number
+  receipt: string
+}
+
+/** Poll interval where the answer names none (UMA leaves it open; RFC 8628 §3.2 has 5 s), and the longest believed. */
+export const POLL_SECONDS_DEFAULT = 5
+export const POLL_SECONDS_MAX = 3600
+
+/** The `need_info` body that asks for a signed agreement to the template. */
+export function needInfo(of: { specNs: string; ticket: string; template: TermsTemplate }): NeedInfo {
+  const names = specNames(of.specNs)
+  return {
+    error: 'need_info',
+    ticket: of.ticket,
+    required_claims: [
+      {
+        claim_type: names.agreementClaim,
+        claim_token_format: [names.agreementFormat],
+        friendly_name: "Agreement to the owner's terms",
+        terms_template: of.template,
+      },
+    ],
+  }
+}
+
+/** A received `need_info` body, each member of its type; refuses (`invalid_request`) any other. */
+export function parseNeedInfo(json: unknown): NeedInfo {
+  const object = asErrorBody(json, 'need_info')
+  const claims = member(object, 'required_claims')
+  if (!Array.isArray(claims) || claims.length === 0 || claims.length > 16) {
+    refuse('invalid_request', 'Give required_claims as an array of 1 to 16 objects.')
+  }
+  return {
+    error: 'need_info',
+    ticket: textMember(object, 'ticket'),
+    required_claims: claims.map(claim => readRequiredClaim(asObject(claim, 'each of required_claims'))),
+  }
+}
+
+/** The terms among the required claims that this agent can sign, by format; undefined where none are asked for. */
+export function offeredTerms(answer: NeedInfo, specNs: string): TermsTemplate | undefined {
+  const { agreementFormat } = specNames(specNs)
+  return answer.required_claims.find(claim => claim.claim_token_format.includes(agreementFormat))
+    ?.terms_template
+}
+
+/** The `request_submitted` body; `interval` in seconds. */
+export function requestSubmitted(kind: RequestKind, ticket: string, interval: number): RequestSubmitted {
+  return { error: 'request_submitted', kind, ticket, interval }
+}
+
+/** A received `request_submitted` body; refuses (`invalid_request`) any other, and an interval over an hour. */
+export function parseRequestSubmitted(json: unknown): RequestSubmitted {
+  const object = asErrorBody(json, 'request_submitted')
+  const named = member(object, 'interval') !== undefined
+  const interval = named ? integerMember(object, 'interval', 1) : POLL_SECONDS_DEFAULT
+  if (interval > POLL_SECONDS_MAX) {
+    refuse('invalid_request', `Give interval as at most ${POLL_SECONDS_MAX} seconds.`)
+  }
+  return requestSubmitted(wordMember(object, 'kind', PENDING_KINDS), textMember(object, 'ticket'), interval)
+}
+
+/** The 200 body of a grant; `expires_in` in seconds. */
+export function grantAnswer(grant: Omit<GrantAnswer, 'token_type'>): GrantAnswer {
+  const { access_token, expires_in, receipt } = grant
+  return { access_token, token_type: POP, expires_in, receipt }
+}
+
+/** A received grant; `token_type` is compared without regard to case (RFC 6749 §7.1). Refuses (`invalid_request`) any other. */
+export function parseGrantAnswer(json: unknown): GrantAnswer {
+  const object = asObject(json, 'the answer')
+  if (textMember(object, 'token_type').toLowerCase() !== POP.toLowerCase()) {
+    refuse('invalid_request', `Grant a token of type ${POP}.`)
+  }
+  return grantAnswer({
+    access_token: compactMember(object, 'access_token'),
+    expires_in: integerMember(object, 'expires_in', 1),
+    receipt: compactMember(object, 'receipt'),
+  })
+}
+
+function readRequiredClaim(object: JsonObject): RequiredClaim {
+  const claim_type = optionalText(object, 'claim_type')
+  const friendly_name = optionalText(object, 'friendly_name')
+  const template = member(object, 'terms_template')
+  return {
+    claim_token_format: textsMember(object, 'claim_token_format', true),
+    ...(claim_type === undefined ? {} : { claim_type }),
+    ...(friendly_name === undefined ? {} : { friendly_name }),
+    ...(template === undefined ? {} : { terms_template: parseTermsTemplate(template) }),
+  }
+}
+
+function asErrorBody(json: unknown, error: string): JsonObject {
+  const object = asObject(json, 'the answer')
+  return member(object, 'error') === error ? object : refuse('invalid_request', `Answer with error ${error}.`)
+}
+
+/** A signed document may be longer than other texts: a receipt embeds a whole agreement. */
+function compactMember(object: JsonObject, name: string): string {
+  const value = member(object, name)
+  return typeof value === 'string' && /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(value)
+    ? value
+    : refuse('invalid_request', `Give ${name} as a compact JWS.`)
+}

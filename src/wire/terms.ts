@@ -1,0 +1,244 @@
+/**
+ * Owns an owner's terms: the template an agent is offered, and the terms document in its three representations. contract,
+ * "need_info answer (beat 2)" (terms_template), "Terms document"; ODRL 2.2.
+ */
+import type { Json, JsonObject } from './json.ts'
+import { escapeHtml } from './html.ts'
+import { asObject, integerMember, member, textMember, textsMember, urlMember } from './members.ts'
+import { AUTHORITY_PATH, specNames } from './names.ts'
+import { refuse } from './refusal.ts'
+
+/** The `terms_template` of a need_info answer; `expires_in` in seconds. Its members reappear in the agreement. */
+export type TermsTemplate = {
+  template_id: string
+  terms_uri: string
+  proffered_by: string
+  purpose: string
+  scope: string[]
+  expires_in: number
+  prohibited: string[]
+  resource_id: string
+  family: string
+  nonce: string
+  /** Present, and true, where each use is asked of the owner; the agreement then needs an `operation`. */
+  per_operation?: true
+}
+
+/** One immutable version of a tier's terms. `expires_in` in seconds, `published_at` in ISO 8601. */
+export interface TermsVersion {
+  readonly owner: string
+  readonly tier_id: string
+  readonly version: number
+  readonly name: string
+  readonly purpose: string
+  readonly scope: readonly string[]
+  readonly expires_in: number
+  readonly prohibited: readonly string[]
+  readonly per_operation: boolean
+  readonly published_at: string
+}
+
+/** The Content-Security-Policy of the HTML representation: it loads, runs and submits nothing. */
+export const TERMS_HTML_POLICY =
+  "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** `<owner>/<tier>/v<n>` (contract: namespaced by owner, versioned). */
+export function templateId(owner: string, tier: string, version: number): string {
+  return `${owner}/${tier}/v${version}`
+}
+
+/** The parts of a template id; undefined for a text that is none. */
+export function parseTemplateId(
+  text: string,
+): { owner: string; tier_id: string; version: number } | undefined {
+  const [, owner, tier_id, digits] = /^([^/]+)\/([^/]+)\/v([1-9]\d{0,8})$/.exec(text) ?? []
+  if (owner === undefined || tier_id === undefined || digits === undefined) return undefined
+  return { owner, tier_id, version: Number(digits) }
+}
+
+/** The URL at which a version stays dereferenceable, `{issuer}/terms/<owner>/<tier>/v<n>`, each segment encoded. */
+export function termsUri(issuer: string, template_id: string): string {
+  return `${issuer}${AUTHORITY_PATH.terms}/${template_id.split('/').map(encodeURIComponent).join('/')}`
+}
+
+/** The offer of a version in one negotiation. */
+export function offerTemplate(
+  version: TermsVersion,
+  of: { issuer: string; resource_id: string; family: string; nonce: string },
+): TermsTemplate {
+  return {
+    ...profferedTerms(version, of.issuer),
+    resource_id: of.resource_id,
+    family: of.family,
+    nonce: of.nonce,
+    ...(version.per_operation ? { per_operation: true } : {}),
+  }
+}
+
+/** A received terms template, each member of its type; members that it does not know are dropped. Refuses others. */
+export function parseTermsTemplate(json: unknown): TermsTemplate {
+  const object = asObject(json, 'terms_template')
+  const scope = textsMember(object, 'scope')
+  if (scope.length === 0) refuse('invalid_request', 'Offer at least one scope.')
+  return {
+    template_id: textMember(object, 'template_id'),
+    terms_uri: urlMember(object, 'terms_uri'),
+    proffered_by: urlMember(object, 'proffered_by'),
+    purpose: textMember(object, 'purpose'),
+    scope,
+    expires_in: integerMember(object, 'expires_in', 1),
+    prohibited: textsMember(object, 'prohibited'),
+    resource_id: textMember(object, 'resource_id'),
+    family: textMember(object, 'family'),
+    nonce: textMember(object, 'nonce'),
+    ...readPerOperation(object),
+  }
+}
+
+/** Which of the terms the service itself enforces (true), and which the agent only promises to keep (false). */
+export function enforcedTerms(version: Pick<TermsVersion, 'per_operation'>): Record<string, boolean> {
+  return {
+    scope: true,
+    expires_in: true,
+    ...(version.per_operation ? { per_operation: true } : {}),
+    purpose: false,
+    prohibited: false,
+  }
+}
+
+/** The JSON representation of one version. */
+export function termsDocument(version: TermsVersion, issuer: string): JsonObject {
+  return {
+    ...profferedTerms(version, issuer),
+    name: version.name,
+    tier: version.tier_id,
+    published_at: version.published_at,
+    ...(version.per_operation ? { per_operation: true } : {}),
+    enforced: enforcedTerms(version),
+  }
+}
+
+/** The roster of an owner's current terms, `GET /terms`. */
+export function termsRoster(owner: string, issuer: string, versions: readonly TermsVersion[]): JsonObject {
+  return { owner, proffered_by: issuer, terms: versions.map(version => termsDocument(version, issuer)) }
+}
+
+/** The plain-language representation: a whole HTML page, every value escaped, no script, no style, no agent named. */
+export function termsHtml(version: TermsVersion, issuer: string): string {
+  const { owner, name, purpose, scope, prohibited } = version
+  const id = templateId(owner, version.tier_id, version.version)
+  const asks = version.per_operation
+    ? `<p>${escapeHtml(owner)} is asked before every single use, and approves it with its exact parameters.</p>`
+    : '<p>Once the agent is known, it is not asked for again at every use.</p>'
+  return `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>${escapeHtml(name)}: terms of ${escapeHtml(owner)}</title></head>
+<body>
+<h1>${escapeHtml(name)}</h1>
+<p>These are terms of ${escapeHtml(owner)}. Whoever signs them may use what they cover, and promises to keep to them.</p>
+<h2>What it may be used for</h2>
+<p>${escapeHtml(purpose)}</p>
+<h2>What is allowed</h2>
+${htmlList(scope, 'Nothing.')}
+<h2>What is prohibited</h2>
+${htmlList(prohibited, 'Nothing is prohibited beyond what is not allowed.')}
+<h2>For how long</h2>
+<p>Each grant ends after ${plainDuration(version.expires_in)} at the latest, or as soon as ${escapeHtml(owner)} revokes it.</p>
+${asks}
+<h2>What is enforced</h2>
+<p>What is allowed and for how long is enforced at every use. Purpose and prohibitions are promises, kept with the signature.</p>
+<p>Version ${escapeHtml(id)}, published ${escapeHtml(version.published_at)} by ${escapeHtml(issuer)}.</p>
+</body>
+</html>
+`
+}
+
+/**
+ * The JSON-LD representation (`?format=jsonld`, `application/ld+json`): an ODRL 2.2 Offer by the owner, one permission per
+ * scope within the purpose and duration, one prohibition per prohibited item; where they meet, the prohibition wins.
+ */
+export function termsOdrl(version: TermsVersion, where: { issuer: string; specNs: string }): JsonObject {
+  const { termsProfile } = specNames(where.specNs)
+  const uid = termsUri(where.issuer, templateId(version.owner, version.tier_id, version.version))
+  const target = `${uid}#resources`
+  const constraint = [
+    { leftOperand: 'purpose', operator: 'eq', rightOperand: version.purpose },
+    {
+      leftOperand: 'elapsedTime',
+      operator: 'lteq',
+      rightOperand: { '@value': `PT${version.expires_in}S`, '@type': 'xsd:duration' },
+    },
+  ]
+  const duty = version.per_operation ? { duty: [{ action: 'obtainConsent' }] } : {}
+  return {
+    '@context': ['http://www.w3.org/ns/odrl.jsonld', { description: 'http://purl.org/dc/terms/description' }],
+    '@type': 'Offer',
+    uid,
+    profile: termsProfile,
+    conflict: 'prohibit',
+    assigner: `${where.issuer}${AUTHORITY_PATH.terms}?owner=${encodeURIComponent(version.owner)}`,
+    description: version.name,
+    permission: version.scope.map(scope => ({
+      target,
+      action: actionIri(termsProfile, 'scope', scope),
+      description: scope,
+      constraint,
+      ...duty,
+    })),
+    prohibition: version.prohibited.map(item => ({
+      target,
+      action: actionIri(termsProfile, 'prohibited', item),
+      description: item,
+    })),
+  }
+}
+
+/** What every representation of a version shares with the template. */
+function profferedTerms(
+  version: TermsVersion,
+  issuer: string,
+): Omit<TermsTemplate, 'resource_id' | 'family' | 'nonce'> {
+  const id = templateId(version.owner, version.tier_id, version.version)
+  return {
+    template_id: id,
+    terms_uri: termsUri(issuer, id),
+    proffered_by: issuer,
+    purpose: version.purpose,
+    scope: [...version.scope],
+    expires_in: version.expires_in,
+    prohibited: [...version.prohibited],
+  }
+}
+
+/** Absent and false mean the same, so that the template has one spelling. */
+function readPerOperation(object: JsonObject): { per_operation?: true } {
+  const value: Json | undefined = member(object, 'per_operation')
+  if (value === undefined || value === false) return {}
+  return value === true
+    ? { per_operation: true }
+    : refuse('invalid_request', 'Give per_operation as true or false.')
+}
+
+/** Scopes and prohibitions are the owner's own words; as IRIs they live in the profile's namespace. */
+function actionIri(profile: string, kind: string, word: string): string {
+  // toWellFormed: a half surrogate pair would make encodeURIComponent throw.
+  return `${profile}#${kind}:${encodeURIComponent(word.toWellFormed())}`
+}
+
+function htmlList(items: readonly string[], none: string): string {
+  if (items.length === 0) return `<p>${none}</p>`
+  return `<ul>\n${items.map(item => `<li>${escapeHtml(item)}</li>`).join('\n')}\n</ul>`
+}
+
+const SPANS: readonly (readonly [number, string])[] = [
+  [86_400, 'day'],
+  [3600, 'hour'],
+  [60, 'minute'],
+]
+
+/** 5400 is `90 minutes`: the largest unit that divides it. */
+function plainDuration(seconds: number): string {
+  const [size, unit] = SPANS.find(([size]) => seconds % size === 0) ?? [1, 'second']
+  const count = seconds / size
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
+}
