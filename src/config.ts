@@ -4,12 +4,14 @@
  */
 import { AUTHORITY_SETTINGS, loadAuthorityFiles, type AuthorityConfig } from './config/authority.ts'
 import { CLIENT_SETTINGS } from './config/client.ts'
+import { PROVISION_FILE } from './config/provision.ts'
 import { configurationPage } from './config/reference.ts'
 import { readSettings, type Environment, type Values } from './config/settings.ts'
 import { loadSidecarFile, SIDECAR_FILE, SIDECAR_SETTINGS, type SidecarConfig } from './config/sidecar.ts'
 
 export { ConfigFault } from './config/settings.ts'
 export type { AuthorityConfig } from './config/authority.ts'
+export type { ProvisionedOwner } from './config/provision.ts'
 export type { SidecarConfig, SidecarOwner, SidecarTool, PatCredential } from './config/sidecar.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
@@ -41,7 +43,7 @@ export function readClientConfig(environment: Environment = process.env): Client
 /** The text of docs/configuration.md. */
 export function configurationDocs(): string {
   return configurationPage([
-    { group: AUTHORITY_SETTINGS },
+    { group: AUTHORITY_SETTINGS, file: { title: 'The provisioning file (YAML)', schema: PROVISION_FILE } },
     { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
     { group: CLIENT_SETTINGS },
   ])

@@ -4,6 +4,7 @@
 import type { PrivateKey } from '../wire/keys.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile } from './files.ts'
+import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
 import {
   choices,
   defaulted,
@@ -55,8 +56,23 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'YAML that declares owners, resource servers, resources and tiers; each item is applied once, ever.',
     }),
-    ownerAuth: defaulted('UMA_AS_OWNER_AUTH', choices(['device-key']), 'device-key', {
-      description: 'Which credentials the owner API takes.',
+    ownerAuth: defaulted('UMA_AS_OWNER_AUTH', choices(['device-key', 'oidc']), 'device-key', {
+      description: 'Which credentials the owner API takes; `oidc` is not available yet.',
+    }),
+    ownerUrl: optional('UMA_AS_OWNER_URL', url, {
+      description:
+        'Base URL under which the owner API is reached, named in the metadata as `owner_endpoint`; the issuer when left out.',
+    }),
+    heartbeatSeconds: defaulted('UMA_AS_HEARTBEAT_SECONDS', wholeNumber(1, 60), '15', {
+      description: 'Longest silence of an event stream.',
+      unit: 'seconds',
+    }),
+    sweepSeconds: defaulted('UMA_AS_SWEEP_SECONDS', wholeNumber(1, 3600), '60', {
+      description: 'Pause between two sweeps of rows that no answer can depend on any more.',
+      unit: 'seconds',
+    }),
+    migrate: defaulted('UMA_AS_MIGRATE', toggle, 'true', {
+      description: 'Bring the database up to date at the start; otherwise run `usher migrate` first.',
     }),
     reasonBytesMax: defaulted('UMA_AS_MAX_REASON', wholeNumber(0, 16_384), '512', {
       description: 'Longest `reason` in an agreement.',
@@ -106,6 +122,15 @@ export const AUTHORITY_SETTINGS = defineSettings({
   },
   check: values => [
     ...insecureUrlFault('UMA_AS_ISSUER', values.issuer, values.devLoopback),
+    ...(new URL(values.issuer).origin === values.issuer
+      ? []
+      : ['UMA_AS_ISSUER: give scheme and authority only; the documents found at it stand at the root.']),
+    ...(values.ownerUrl === undefined
+      ? []
+      : insecureUrlFault('UMA_AS_OWNER_URL', values.ownerUrl, values.devLoopback)),
+    ...(values.ownerAuth.includes('oidc')
+      ? ['UMA_AS_OWNER_AUTH: oidc is not available yet in this version; set device-key.']
+      : []),
     ...((values.tlsCertFile === undefined) === (values.tlsKeyFile === undefined)
       ? []
       : ['Set both UMA_AS_TLS_CERT_FILE and UMA_AS_TLS_KEY_FILE, or neither.']),
@@ -116,11 +141,13 @@ export const AUTHORITY_SETTINGS = defineSettings({
 export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings> {
   keys: PrivateKey[]
   tls: { cert: Buffer; key: Buffer } | undefined
+  /** What the provisioning file declares; empty without one. */
+  owners: ProvisionedOwner[]
 }
 
 /** Loads the files that the settings name. Throws `ConfigFault`. */
 export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.settings>): AuthorityConfig {
-  const config: AuthorityConfig = { ...values, keys: [], tls: undefined }
+  const config: AuthorityConfig = { ...values, keys: [], tls: undefined, owners: [] }
   collectFaults<void>([
     () => {
       config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile)
@@ -131,6 +158,10 @@ export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.sett
         cert: readFile('UMA_AS_TLS_CERT_FILE', values.tlsCertFile),
         key: readFile('UMA_AS_TLS_KEY_FILE', values.tlsKeyFile),
       }
+    },
+    () => {
+      if (values.provisionFile !== undefined)
+        config.owners = loadProvisionFile(values.provisionFile, values.devLoopback)
     },
   ])
   return config

@@ -11,7 +11,8 @@ export const CLIENT_SETTINGS = defineSettings({
       description: 'Where the owner API is reached (`--api`); the issuer itself when left out.',
     }),
     ownerIssuer: optional('UMA_OWNER_ISSUER', url, {
-      description: "The authority's issuer (`--issuer`): every owner request is signed over its scheme and authority.",
+      description:
+        "The authority's issuer (`--issuer`): every owner request is signed over its scheme and authority.",
     }),
     ownerKey: defaulted('UMA_OWNER_KEY', filePath, '~/.usher/owner-key.json', {
       description: "The owner's device key (`--key`), a private JWK; `usher owner key` makes it.",

@@ -84,7 +84,7 @@ function typeName(schema: Schema): string {
   if (schema.enum !== undefined) return schema.enum.map(word => `\`${String(word)}\``).join(', ')
   if (schema.type === 'array') return `list of ${typeName(schema.items ?? {})}`
   if (schema.type === 'boolean') return 'true or false'
-  if (schema.type === 'object') return 'object, see below'
+  if (schema.type === 'object') return schema.properties === undefined ? 'map' : 'object, see below'
   if (schema.type === 'integer') return `${schema.minimum} to ${schema.maximum}`
   return 'text'
 }

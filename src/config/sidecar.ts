@@ -13,6 +13,7 @@ import {
 import type { PrivateKey } from '../wire/keys.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile, readSecretFile, readYamlFile } from './files.ts'
+import { duplicates, issueSentence } from './issues.ts'
 import {
   ConfigFault,
   defaulted,
@@ -278,16 +279,6 @@ function loadOwner(given: SidecarFile['owners'][number]): SidecarOwner {
   return { ...rest, path: path ?? `/mcp/${given.owner}`, credential }
 }
 
-function issueSentence(issue: z.core.$ZodIssue): string {
-  const at = issue.path
-    .map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i === 0 ? '' : '.'}${String(step)}`))
-    .join('')
-  if (issue.code === 'unrecognized_keys') {
-    return `${at === '' ? '' : `${at}: `}unknown member ${issue.keys.map(key => JSON.stringify(key)).join(', ')}.`
-  }
-  return `${at === '' ? 'the file' : at}: ${issue.message}.`
-}
-
 function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
   const { check } = given.listen
   const faults = [
@@ -329,10 +320,6 @@ function ownerFaults(given: SidecarFile['owners'][number]): string[] {
     }
   }
   return faults
-}
-
-function duplicates(names: string[]): string[] {
-  return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))]
 }
 
 function isSecure(text: string, devLoopback: boolean): boolean {

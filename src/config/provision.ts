@@ -1,0 +1,267 @@
+/**
+ * Owns the provisioning file of `usher authority`: what it may say, and every fault of what it does say. contract, "Policy
+ * vocabulary and tiers", "Resource server establishment" (where the pair was provisioned together) and "Authentication".
+ */
+import { z } from 'zod'
+import { CONSEQUENCES } from '../rules/permission.ts'
+import { TERMS_SECONDS_MAX, tierFault, type TierDraft } from '../rules/tier.ts'
+import { sha256 } from '../wire/encoding.ts'
+import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { readSecretFile, readYamlFile } from './files.ts'
+import { duplicates, issueSentence } from './issues.ts'
+import { ConfigFault, insecureUrlFault, isPlainUrl } from './settings.ts'
+
+const SECRET_LENGTH_MIN = 16
+
+const label = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(
+      /^[^\p{Cc}]*\P{White_Space}[^\p{Cc}]*$/u,
+      'give text that shows something, without control characters',
+    )
+const ownerName = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/,
+    'give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit',
+  )
+const visible = (max: number) =>
+  z
+    .string()
+    .regex(new RegExp(`^[\\x21-\\x7e]{1,${max}}$`), `give 1 to ${max} visible ASCII characters, no spaces`)
+const scope = z
+  .string()
+  .regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'give a scope of visible ASCII, no spaces, `"` or `\\`')
+
+const deviceKey = z.strictObject({
+  name: label(100).describe('What she calls the device.'),
+  jwk: z
+    .record(z.string(), z.unknown())
+    .describe('Its public Ed25519 key, as a JWK; `usher owner key` prints it.'),
+})
+
+const resourceServer = z.strictObject({
+  client_id: visible(255).describe('What it authenticates as at `/token`.'),
+  name: label(200).describe('What the owner is shown.'),
+  client_secret: z
+    .string()
+    .optional()
+    .describe(
+      `Its secret, at least ${SECRET_LENGTH_MIN} random characters; exactly one of this and the next.`,
+    ),
+  client_secret_file: z.string().min(1).optional().describe('File that holds the secret as its only line.'),
+  resource_uri: z
+    .string()
+    .max(2048)
+    .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
+    .describe('The RFC 9728 `resource` it serves for her: the `aud` of every grant it may introspect.'),
+})
+
+const resource = z.strictObject({
+  id: visible(256).describe('Its id, `<owner>/…`, as the resource server names it.'),
+  client_id: visible(255).describe('The resource server of hers that publishes it.'),
+  name: label(200).describe('What the owner is shown.'),
+  type: visible(400).optional().describe('What kind of thing it is.'),
+  resource_scopes: z.array(scope).min(1).max(50).describe('Scopes that can be asked for.'),
+  consequence: z
+    .enum(CONSEQUENCES)
+    .optional()
+    .describe('Consequence class of its gravest operation; left out = undescribed.'),
+})
+
+const rule = z.strictObject({
+  when: z.array(z.string().max(200)).describe('Conditions of the policy vocabulary, all of which must hold.'),
+  // oxlint-disable-next-line unicorn/no-thenable -- the wire's own name for what follows
+  then: z.enum(['auto', 'ask', 'refuse']).describe('What follows.'),
+})
+
+const terms = z.strictObject({
+  purpose: label(1000).describe('What access is given for.'),
+  scope: z.array(scope).min(1).max(50).describe('Scopes that are offered.'),
+  expires_in: z.int().min(1).max(TERMS_SECONDS_MAX).describe('Longest life of a grant, in seconds.'),
+  prohibited: z.array(label(500)).max(100).default([]).describe('What the agent must promise not to do.'),
+})
+
+const tier = z.strictObject({
+  id: z.string().describe('Its id, part of the `template_id` of its terms.'),
+  name: label(200).describe('What the owner and the terms call it.'),
+  resources: z
+    .array(visible(256))
+    .max(1000)
+    .describe('The resources it governs; a resource has one tier at most.'),
+  ask_me: z.boolean().default(false).describe('Ask her about every operation; its grants are single-use.'),
+  rules: z.array(rule).default([]).describe('Rules that change its answer.'),
+  clearance: z
+    .record(z.string(), z.array(z.string()))
+    .default({})
+    .describe('Accepted values by clearance claim; empty = none needed.'),
+  terms: terms.describe('The terms it offers.'),
+})
+
+const owner = z.strictObject({
+  owner: ownerName.describe('Her name: part of every resource id, template id and path of hers.'),
+  device_keys: z.array(deviceKey).default([]).describe('Keys that may sign requests to the owner API.'),
+  resource_servers: z.array(resourceServer).default([]).describe('Resource servers with protection access.'),
+  resources: z
+    .array(resource)
+    .default([])
+    .describe('Resources registered without asking the resource server.'),
+  tiers: z.array(tier).default([]).describe('Her tiers; a resource without one is denied.'),
+})
+
+/** The schema of the YAML file; descriptions become docs/configuration.md. */
+export const PROVISION_FILE = z.strictObject({
+  owners: z.array(owner).min(1).describe('Who is served here.'),
+})
+
+type GivenOwner = z.output<typeof owner>
+
+/** One owner to provision, judged as a whole; secrets are already hashed (SHA-256). */
+export interface ProvisionedOwner {
+  owner: string
+  device_keys: { name: string; key: PublicKey }[]
+  resource_servers: { client_id: string; name: string; resource_uri: string; secret_sha256: Buffer }[]
+  resources: GivenOwner['resources']
+  tiers: Required<TierDraft>[]
+}
+
+/** Reads and judges the file. Throws `ConfigFault` listing every fault with its place. */
+export function loadProvisionFile(path: string, devLoopback: boolean): ProvisionedOwner[] {
+  const result = PROVISION_FILE.safeParse(readYamlFile('UMA_AS_PROVISION', path))
+  if (!result.success) throw new ConfigFault(result.error.issues.map(issueSentence))
+  const faults: string[] = []
+  const given = result.data.owners
+  const owners = given.map((entry, i) => readOwner(entry, `owners[${i}]`, { faults, devLoopback }))
+  faults.push(
+    ...duplicates(given.map(({ owner }) => owner)).map(name => `owners: ${name} stands twice.`),
+    // One key names one owner: whom a signature speaks for must never depend on what it asks for.
+    ...duplicates(owners.flatMap(({ device_keys }) => device_keys.map(({ key }) => key.thumbprint))).map(
+      kid => `device_keys: the key ${kid} stands twice; a device key belongs to one owner.`,
+    ),
+  )
+  if (faults.length > 0) throw new ConfigFault(faults)
+  return owners
+}
+
+interface Reading {
+  faults: string[]
+  devLoopback: boolean
+}
+
+function readOwner(given: GivenOwner, at: string, reading: Reading): ProvisionedOwner {
+  reading.faults.push(...listFaults(given, at))
+  return {
+    owner: given.owner,
+    device_keys: given.device_keys.flatMap((entry, i) =>
+      readDeviceKey(entry, `${at}.device_keys[${i}]`, reading),
+    ),
+    resource_servers: given.resource_servers.flatMap((entry, i) =>
+      readResourceServer(entry, `${at}.resource_servers[${i}]`, reading),
+    ),
+    resources: given.resources,
+    tiers: readTiers(given, at, reading),
+  }
+}
+
+function listFaults(given: GivenOwner, at: string): string[] {
+  const servers = new Set(given.resource_servers.map(({ client_id }) => client_id))
+  const twice = (member: string, names: string[]) =>
+    duplicates(names).map(name => `${at}.${member}: ${name} stands twice.`)
+  return [
+    ...twice(
+      'resource_servers',
+      given.resource_servers.map(({ client_id }) => client_id),
+    ),
+    ...twice(
+      'resources',
+      given.resources.map(({ id }) => id),
+    ),
+    ...twice(
+      'tiers',
+      given.tiers.map(({ id }) => id),
+    ),
+    ...given.resources.flatMap(({ id, client_id }, i) => [
+      ...(id.startsWith(`${given.owner}/`) && id.length > given.owner.length + 1
+        ? []
+        : [`${at}.resources[${i}].id: it must start with ${given.owner}/ and go on.`]),
+      ...(servers.has(client_id)
+        ? []
+        : [`${at}.resources[${i}].client_id: no resource server ${client_id} is listed for ${given.owner}.`]),
+    ]),
+  ]
+}
+
+function readDeviceKey(
+  given: GivenOwner['device_keys'][number],
+  at: string,
+  { faults }: Reading,
+): ProvisionedOwner['device_keys'] {
+  try {
+    return [{ name: given.name, key: importPublicJwk(given.jwk) }]
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    faults.push(`${at}.jwk: ${error.detail ?? error.message}`)
+    return []
+  }
+}
+
+function readResourceServer(
+  given: GivenOwner['resource_servers'][number],
+  at: string,
+  { faults, devLoopback }: Reading,
+): ProvisionedOwner['resource_servers'] {
+  faults.push(...insecureUrlFault(`${at}.resource_uri`, given.resource_uri, devLoopback))
+  const secret = readSecret(given, at, faults)
+  if (secret === undefined) return []
+  const { client_id, name, resource_uri } = given
+  return [{ client_id, name, resource_uri, secret_sha256: sha256(secret) }]
+}
+
+function readSecret(
+  { client_secret, client_secret_file }: GivenOwner['resource_servers'][number],
+  at: string,
+  faults: string[],
+): string | undefined {
+  if ((client_secret === undefined) === (client_secret_file === undefined)) {
+    faults.push(`${at}: give exactly one of client_secret and client_secret_file.`)
+    return undefined
+  }
+  const secret = client_secret ?? readSecretOrFault(`${at}.client_secret_file`, client_secret_file!, faults)
+  if (secret === undefined) return undefined
+  // Stored as a plain SHA-256, so it must be too random to guess: a password would not do.
+  if (secret.length >= SECRET_LENGTH_MIN && /^[\x20-\x7e]{1,1024}$/.test(secret)) return secret
+  faults.push(
+    `${at}: the secret must be ${SECRET_LENGTH_MIN} to 1024 printable ASCII characters, made at random.`,
+  )
+  return undefined
+}
+
+function readSecretOrFault(name: string, path: string, faults: string[]): string | undefined {
+  try {
+    return readSecretFile(name, path)
+  } catch (error) {
+    if (!(error instanceof ConfigFault)) throw error
+    faults.push(...error.faults)
+    return undefined
+  }
+}
+
+function readTiers(given: GivenOwner, at: string, { faults }: Reading): Required<TierDraft>[] {
+  const governed = new Map<string, string>()
+  return given.tiers.map((entry, i) => {
+    const tier = { ...entry, terms: { ...entry.terms, per_operation: entry.ask_me } }
+    const registered = given.resources.map(({ id, resource_scopes, consequence }) => ({
+      resource_id: id,
+      resource_scopes,
+      consequence,
+      tier: governed.get(id),
+    }))
+    const fault = tierFault(tier, registered)
+    if (fault !== undefined) faults.push(`${at}.tiers[${i}].${fault}`)
+    for (const id of tier.resources) governed.set(id, governed.get(id) ?? tier.id)
+    return tier
+  })
+}
