@@ -3,7 +3,7 @@
  * `temporarily_unavailable`, the only non-terminal value, and never an allow.
  */
 import type { JsonObject } from '../wire/json.ts'
-import { Refusal, type RefusalCode } from '../wire/refusal.ts'
+import { Refusal, refusalBody, type RefusalCode } from '../wire/refusal.ts'
 import type { Denied } from './call.ts'
 
 /** A refusal whose body is not `{error, error_description}` but a document that the caller's protocol prescribes. */
@@ -22,15 +22,11 @@ export class DocumentRefusal extends Refusal {
  */
 export function denialOf(thrown: unknown): Denied {
   const refusal = thrown instanceof Refusal ? thrown : new Refusal('temporarily_unavailable')
-  const { code, detail, extra, headers } = refusal
   return {
     kind: 'deny',
     status: refusal.status,
-    headers: Object.entries(headers ?? {}),
-    body:
-      refusal instanceof DocumentRefusal
-        ? refusal.document
-        : { ...extra, error: code, ...(detail === undefined ? {} : { error_description: detail }) },
-    metadata: { decision: 'deny', reason: code },
+    headers: Object.entries(refusal.headers ?? {}),
+    body: refusal instanceof DocumentRefusal ? refusal.document : refusalBody(refusal),
+    metadata: { decision: 'deny', reason: refusal.code },
   }
 }

@@ -1,0 +1,179 @@
+/**
+ * Owns the gRPC server of ext_authz and health. contract, "Resource server enforcement point" and "Health". A proxy treats a gRPC
+ * error as it is configured to, which may be to let the call pass, so a check is answered with a denial even where the
+ * gRPC library itself would end it with an error.
+ */
+import {
+  Server,
+  ServerCredentials,
+  ServerInterceptingCall,
+  status as rpcStatus,
+  type handleUnaryCall,
+  type sendUnaryData,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+} from '@grpc/grpc-js'
+import { lstat, unlink } from 'node:fs/promises'
+import { Refusal } from '../wire/refusal.ts'
+import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
+import { OUTAGE, writeOutcome } from './check-response.ts'
+import { denialOf } from './denial.ts'
+import { answerCheck, type CheckDoor } from './ext-authz.ts'
+import { healthHandlers, type Health } from './grpc-health.ts'
+
+export interface CheckServerOptions extends CheckDoor {
+  /** `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/check.sock`; port 0 takes a free one. */
+  address: string
+  /** PEM. When given, a client must show a certificate that `clientCa` signed. */
+  tls?: { cert: Buffer; key: Buffer; clientCa: Buffer } | undefined
+  health: Health
+  /** How long a proxy may keep one connection, so that replicas share the load; 300 s by default. */
+  connectionAgeSeconds?: number | undefined
+}
+
+export interface CheckServer {
+  /** The address listened on, with the port that was given. */
+  address: string
+  /** Health says not serving; checks are still answered. To be called some seconds before `stop`. */
+  drain: () => void
+  /** Drains, takes no new call, and ends once the open ones are answered, or after `graceMs` (5,000) without them. */
+  stop: (graceMs?: number) => Promise<void>
+}
+
+/** Header fields and the rest of a CheckRequest, beside the body. Beyond that the answer is a denial, too. */
+const ENVELOPE_BYTES_MAX = 1_048_576
+const CONNECTION_AGE_SECONDS = 300
+const CONNECTION_AGE_GRACE_MS = 30_000
+const CONNECTION_IDLE_MS = 600_000
+const KEEPALIVE_MS = 60_000
+const KEEPALIVE_TIMEOUT_MS = 20_000
+const CONCURRENT_STREAMS_MAX = 1_000
+const STOP_GRACE_MS = 5_000
+
+const asIs = (bytes: Buffer): Buffer => bytes
+
+/** Bytes in and out, so that what does not decode is answered by us and not by the gRPC library. */
+const AUTHORIZATION_SERVICE_OF_BYTES = {
+  Check: {
+    path: CHECK_PATH,
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: asIs,
+    requestDeserialize: asIs,
+    responseSerialize: asIs,
+    responseDeserialize: asIs,
+  },
+} satisfies ServiceDefinition
+
+/** Starts listening for checks and health probes. Rejects when the address cannot be bound or the certificates cannot be used. */
+export async function startCheckServer(options: CheckServerOptions): Promise<CheckServer> {
+  const server = new Server(serverOptions(options))
+  const { handlers, endWatches } = healthHandlers(options.health)
+  server.addService(AUTHORIZATION_SERVICE_OF_BYTES, { Check: checkHandler(options) })
+  server.addService(HEALTH_SERVICE, handlers)
+  const address = await bind(server, options)
+  return {
+    address,
+    drain: () => options.health.drain(),
+    stop: async (graceMs = STOP_GRACE_MS) => {
+      options.health.drain()
+      endWatches()
+      await shutDown(server, graceMs)
+    },
+  }
+}
+
+function serverOptions(options: CheckServerOptions): ConstructorParameters<typeof Server>[0] {
+  return {
+    interceptors: [denyInsteadOfErrors],
+    'grpc.max_receive_message_length': options.bodyBytesMax + ENVELOPE_BYTES_MAX,
+    'grpc.max_concurrent_streams': CONCURRENT_STREAMS_MAX,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.max_connection_age_ms': (options.connectionAgeSeconds ?? CONNECTION_AGE_SECONDS) * 1_000,
+    'grpc.max_connection_age_grace_ms': CONNECTION_AGE_GRACE_MS,
+    // Probes that leave their connections open would otherwise gather (grpc/grpc-node#2975).
+    'grpc.max_connection_idle_ms': CONNECTION_IDLE_MS,
+    'grpc.enable_channelz': 0,
+  }
+}
+
+function checkHandler(door: CheckDoor): handleUnaryCall<Buffer, Buffer> {
+  const reply = async (
+    call: ServerUnaryCall<Buffer, Buffer>,
+    callback: sendUnaryData<Buffer>,
+  ): Promise<void> => {
+    const deadlineAt = Number(call.getDeadline())
+    const transport = {
+      isCancelled: () => call.cancelled,
+      ...(Number.isFinite(deadlineAt) ? { deadlineAt } : {}),
+    }
+    callback(null, await answerCheck(call.request, transport, door))
+  }
+  return (call, callback) => void reply(call, callback)
+}
+
+/**
+ * The gRPC library itself ends a call with an error when a message is too long, cannot be decompressed, is missing, or is late.
+ * On the check method such an end becomes a denied response, unless an answer is already under way.
+ */
+const denyInsteadOfErrors: ServerInterceptor = (method, call) => {
+  if (method.path === CHECK_PATH) replaceErrors(call)
+  return new ServerInterceptingCall(call)
+}
+
+function replaceErrors(call: ServerInterceptingCallInterface): void {
+  const sendStatus = call.sendStatus.bind(call)
+  const sendMessage = call.sendMessage.bind(call)
+  let answered = false
+  call.sendMessage = (message, callback) => {
+    answered = true
+    sendMessage(message, callback)
+  }
+  call.sendStatus = status => {
+    if (status.code === rpcStatus.OK) sendStatus(status)
+    else if (!answered)
+      call.sendMessage(denialOfStatus(status.code), () => sendStatus({ code: rpcStatus.OK, details: '' }))
+  }
+}
+
+function denialOfStatus(code: rpcStatus | null | undefined): Buffer {
+  if (code !== rpcStatus.RESOURCE_EXHAUSTED) return OUTAGE
+  const refusal = new Refusal(
+    'request_body_too_large',
+    'Lower max_request_bytes in with_request_body of ext_authz to body_bytes_max here, or raise both.',
+  )
+  return writeOutcome(denialOf(refusal), new Map())
+}
+
+async function bind(server: Server, { address, tls }: CheckServerOptions): Promise<string> {
+  const credentials = tls
+    ? ServerCredentials.createSsl(tls.clientCa, [{ private_key: tls.key, cert_chain: tls.cert }], true)
+    : ServerCredentials.createInsecure()
+  if (address.startsWith('unix:')) await removeStaleSocket(address.slice('unix:'.length))
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(address, credentials, (error, given) => (error ? reject(error) : resolve(given)))
+  })
+  return address.startsWith('unix:') ? address : address.replace(/:\d+$/, `:${port}`)
+}
+
+/** A process that was killed leaves its socket file behind, and the next one could not bind. */
+async function removeStaleSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined)
+  if (found?.isSocket()) await unlink(path)
+}
+
+async function shutDown(server: Server, graceMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const forced = new Promise<void>(resolve => {
+    timer = setTimeout(() => {
+      server.forceShutdown()
+      resolve()
+    }, graceMs)
+  })
+  const finished = new Promise<void>(resolve => server.tryShutdown(() => resolve()))
+  await Promise.race([finished, forced])
+  clearTimeout(timer)
+}
