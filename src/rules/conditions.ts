@@ -213,7 +213,7 @@ function parseValue(entry: ConditionWord, written: string): number | undefined {
     case 'count':
       return /^(0|[1-9]\d{0,8})$/.test(written) ? Number(written) : undefined
     case 'level':
-      return /^\d$/.test(written) && Number(written) <= entry.levelMax ? Number(written) : undefined
+      return /^[1-9]$/.test(written) && Number(written) <= entry.levelMax ? Number(written) : undefined
     case 'class': {
       const consequence = parseConsequence(written)
       return consequence === undefined ? undefined : consequenceRank(consequence)
@@ -231,7 +231,7 @@ function needs(entry: ConditionWord): string {
     case 'count':
       return `needs a count, a whole number from 0; ${example}3\``
     case 'level':
-      return `needs a level from 0 to ${entry.levelMax}; ${example}${entry.levelMax}\``
+      return `needs a level from 1 to ${entry.levelMax}, as nothing is below 0; ${example}${entry.levelMax}\``
     case 'class':
       return `needs a consequence class (${CONSEQUENCES.join(', ')}); ${example}irreversible\``
     case null:

@@ -1,0 +1,150 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  consumeError,
+  consumeReaction,
+  INACTIVE_REASONS,
+  livenessReason,
+  reactTo,
+  type InactiveReason,
+  type LivenessFacts,
+} from '../../src/rules/liveness.ts'
+
+const LIVE: LivenessFacts = {
+  signatureValid: true,
+  known: true,
+  connected: true,
+  organizationEnded: false,
+  current: true,
+  governed: true,
+  consumed: false,
+  expired: false,
+}
+
+/** In the authority's order: each is hidden by every fault above it. */
+const FAULTS: [Partial<LivenessFacts>, InactiveReason][] = [
+  [{ signatureValid: false }, 'invalid_signature'],
+  [{ known: false }, 'unknown_token'],
+  [{ connected: false }, 'connection_revoked'],
+  [{ organizationEnded: true }, 'organization_revoked'],
+  [{ current: false }, 'revoked'],
+  [{ governed: false }, 'revoked'],
+  [{ consumed: true }, 'already_consumed'],
+  [{ expired: true }, 'expired'],
+]
+
+const KNOWN = new Set<string>([...INACTIVE_REASONS, 'not_single_use'])
+const unknownWord = fc
+  .oneof(
+    fc.string(),
+    fc.constantFrom('constructor', 'toString', '__proto__', 'EXPIRED', ' expired', 'expired '),
+  )
+  .filter(word => !KNOWN.has(word))
+
+describe('why a grant is not live', () => {
+  it('is nothing when every fact is in its favour', () => {
+    expect(livenessReason(LIVE)).toBeUndefined()
+  })
+
+  it.each(FAULTS)('%o -> %s', (fault, reason) => {
+    expect(livenessReason({ ...LIVE, ...fault })).toBe(reason)
+  })
+
+  it('is the first reason in order where several apply', () => {
+    fc.assert(
+      fc.property(fc.subarray(FAULTS, { minLength: 1 }), faults => {
+        const facts: LivenessFacts = Object.assign({ ...LIVE }, ...faults.map(([fault]) => fault))
+        expect(livenessReason(facts)).toBe(faults[0]![1])
+      }),
+    )
+  })
+
+  it('an unknown token says nothing more about itself', () => {
+    fc.assert(
+      fc.property(
+        fc.record({ connected: fc.boolean(), consumed: fc.boolean(), expired: fc.boolean() }),
+        facts => {
+          expect(livenessReason({ ...LIVE, ...facts, known: false })).toBe('unknown_token')
+        },
+      ),
+    )
+  })
+
+  it.each(['connected', 'current', 'governed', 'consumed', 'expired'] as const)(
+    'a known grant is not live where %s was left out',
+    fact => {
+      const { [fact]: _left, ...facts } = LIVE
+      expect(livenessReason(facts)).toBeDefined()
+    },
+  )
+
+  it('no organization above the owner is no reason', () => {
+    const { organizationEnded: _left, ...facts } = LIVE
+    expect(livenessReason(facts)).toBeUndefined()
+  })
+})
+
+describe('the error of a consume that spent nothing', () => {
+  it.each(FAULTS)('is the reason introspection would now give: %o -> %s', (fault, reason) => {
+    expect(consumeError({ ...LIVE, ...fault }, true)).toBe(reason)
+    expect(consumeError({ ...LIVE, ...fault }, false)).toBe(reason)
+  })
+
+  it('is not_single_use for a live standing grant', () => {
+    expect(consumeError(LIVE, false)).toBe('not_single_use')
+  })
+
+  it('is already_consumed where a racing caller won', () => {
+    expect(consumeError(LIVE, true)).toBe('already_consumed')
+  })
+})
+
+describe('the enforcement point reacts to an inactive grant', () => {
+  it.each([
+    ['connection_revoked', 'terminal'],
+    ['organization_revoked', 'terminal'],
+    ['already_consumed', 'challenge'],
+    ['revoked', 'challenge'],
+    ['expired', 'challenge'],
+    ['unknown_token', 'challenge'],
+    ['invalid_signature', 'challenge'],
+  ])('%s: %s', (reason, reaction) => {
+    expect(reactTo(reason)).toBe(reaction)
+  })
+
+  it('any other value is terminal', () => {
+    fc.assert(
+      fc.property(fc.oneof(unknownWord, fc.anything()), reason => {
+        fc.pre(typeof reason !== 'string' || !KNOWN.has(reason))
+        expect(reactTo(reason)).toBe('terminal')
+      }),
+    )
+    expect(reactTo('not_single_use')).toBe('terminal')
+    expect(reactTo(undefined)).toBe('terminal')
+    expect(reactTo(['expired'])).toBe('terminal')
+  })
+})
+
+describe('the enforcement point reacts to a refused consume', () => {
+  it.each([
+    ['connection_revoked', 'access_revoked'],
+    ['organization_revoked', 'access_revoked'],
+    ['already_consumed', 'already_consumed'],
+    ['not_single_use', 'not_single_use'],
+    ['revoked', 'revoked'],
+    ['expired', 'expired'],
+    ['unknown_token', 'unknown_token'],
+    ['invalid_signature', 'invalid_signature'],
+  ])('%s: 403 %s', (reason, code) => {
+    expect(consumeReaction(reason)).toBe(code)
+  })
+
+  it('any other value is access_revoked', () => {
+    fc.assert(
+      fc.property(unknownWord, reason => {
+        expect(consumeReaction(reason)).toBe('access_revoked')
+      }),
+    )
+    expect(consumeReaction(undefined)).toBe('access_revoked')
+  })
+})
