@@ -78,8 +78,8 @@ interface Candidate {
 }
 
 /**
- * The `Signature-Input` and `Signature` values for a request (RFC 9421 §3.1). To cover `content-digest`, put the field into
- * the message first. Refuses like a verifier when the message lacks a component.
+ * The `Signature-Input` and `Signature` values for a request (RFC 9421 §3.1). There is no `alg`: it follows from the key.
+ * To cover `content-digest`, put the field into the message first. Refuses like a verifier when a component is missing.
  */
 export function signRequest(
   message: SignedMessage,
@@ -89,7 +89,6 @@ export function signRequest(
   const parameters = new Map<string, BareItem>([['created', options.created]])
   if (options.expires !== undefined) parameters.set('expires', options.expires)
   if (options.keyid !== false) parameters.set('keyid', options.keyid ?? key.kid)
-  parameters.set('alg', 'ed25519')
   if (options.nonce !== undefined) parameters.set('nonce', options.nonce)
   if (options.tag !== undefined) parameters.set('tag', options.tag)
   const covered: InnerList = [options.components.map(plainComponent), parameters]
@@ -245,8 +244,11 @@ function chooseSignature(
   return meant[0]!
 }
 
-/** A decimal would parse to the same number as an integer, yet not serialise to the same text. */
-const DECIMAL_TIME = /; *(?:created|expires)=-?\d+\./
+/**
+ * A decimal or a date: `1.0` would parse to the same number as `1`, and dates beyond JavaScript's to no number, so neither
+ * would serialise back to the text that was signed.
+ */
+const INEXACT_PARAMETER = /=(?:-?\d+\.|@)/
 
 /** `created` within the window, both ends included; `expires` after it and not passed, without allowance. */
 function checkTimes(candidate: Candidate, options: VerificationOptions): number {
@@ -256,8 +258,9 @@ function checkTimes(candidate: Candidate, options: VerificationOptions): number 
   const expires = parameters.get('expires')
   if (!isInteger(created)) refuseSignature('Put created, in whole seconds, into the signature.')
   if (expires !== undefined && !isInteger(expires)) refuseSignature('Give expires in whole seconds.')
-  if (DECIMAL_TIME.test(withoutStrings(candidate.input.raw)))
-    refuseSignature('Give created and expires as integers.')
+  if (INEXACT_PARAMETER.test(withoutStrings(candidate.input.raw))) {
+    refuseSignature('Use only integers, strings, tokens and booleans as signature parameters.')
+  }
   if (Math.abs(now - created) > windowSeconds) {
     refuseSignature(
       `Sign within ${windowSeconds} s of sending; check the clock: created is ${created}, now is ${now}.`,

@@ -67,7 +67,7 @@ const PUBLISHED_TEST_KEYS: ReadonlySet<string> = new Set([
   'PUAXw-hDiVqStwqnTRt-vJyYLM8uxJaMwM1V8Sr0Zgw',
   '_FHNjmIYoaONpH7QAjDwWAgW7RO6MwOsXeuRFUiQgCU',
   'J4EX_BRMcjQPZ9DyMW6Dhs7_vyskKMnFH-98WX8dQm4',
-  '7Bcrk61eVjv0kyxw4SRQNMNUZ-8u_U1k6-gZaDRn4r8',
+  '7Bcrk61eVjv0kyxw4SRQNMNUZ-8u_U1k6_gZaDRn4r8',
   'JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs',
 ])
 

@@ -1,0 +1,25 @@
+/** Owns what tests say about refusals: that a call ended in one, and in which. */
+import { expect } from 'vitest'
+import { Refusal } from '../../src/wire/refusal.ts'
+
+/** The refusal that `run` throws; fails when it returns, or throws anything else. */
+export function refusalOf(run: () => unknown): Refusal {
+  let value: unknown
+  try {
+    value = run()
+  } catch (error) {
+    if (error instanceof Refusal) return error
+    throw error
+  }
+  return expect.fail(`expected a refusal, got ${JSON.stringify(value) ?? String(value)}`)
+}
+
+/** The refusal that `run` throws, if it throws one; anything else it throws fails the test. For properties. */
+export function refusalOrValue<T>(run: () => T): { refusal: Refusal } | { value: T } {
+  try {
+    return { value: run() }
+  } catch (error) {
+    if (error instanceof Refusal) return { refusal: error }
+    throw error
+  }
+}
