@@ -19,19 +19,22 @@ export interface StandingFacts {
   grantedAtTier: boolean
   /** An agent of its live lineage was granted something under this tier before. */
   lineageGrantedAtTier: boolean
-  /** Within the window. */
-  denials: number
-  tiers: number
-  calls: number
+  /** Within the window; null where not asked for. */
+  denials: number | null
+  tiers: number | null
+  calls: number | null
 }
 
-/** Reads an agent's standing at a tier in one statement; the window is in seconds before now. */
+/** Reads an agent's standing at a tier in one statement; the window is in seconds before now, and is counted
+ * only with `trajectory`. */
 export async function readStanding(
   db: Db,
   owner: string,
-  of: { handle: string; tier_id: string; windowSeconds: number },
+  of: { handle: string; tier_id: string; windowSeconds: number; trajectory: boolean },
 ): Promise<StandingFacts> {
   const { handle, tier_id } = of
+  // Counting the window costs a range scan: only where a rule of the tier asks for it.
+  const counted = (count: ReturnType<typeof sql>) => (of.trajectory ? count : sql`NULL::int`)
   const since = sql`now() - ${of.windowSeconds} * interval '1 second'`
   const { rows } = await sql<StandingFacts>`
     WITH me AS (SELECT * FROM connections WHERE owner = ${owner} AND handle = ${handle}),
@@ -54,11 +57,11 @@ export async function readStanding(
       EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
         WHERE ct.owner = ${owner} AND ct.tier_id = ${tier_id} AND ct.granted_at IS NOT NULL)
         AS "lineageGrantedAtTier",
-      (SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
-        AND kind IN ('denied', 'refused') AND ts > ${since}) AS denials,
-      (SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = ${owner} AND handle = ${handle}
-        AND granted_at > ${since}) AS tiers,
-      (SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
-        AND kind = 'touched' AND ts > ${since}) AS calls`.execute(db)
+      ${counted(sql`(SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
+        AND kind IN ('denied', 'refused') AND ts > ${since})`)} AS denials,
+      ${counted(sql`(SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = ${owner}
+        AND handle = ${handle} AND granted_at > ${since})`)} AS tiers,
+      ${counted(sql`(SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
+        AND kind = 'touched' AND ts > ${since})`)} AS calls`.execute(db)
   return rows[0]!
 }

@@ -1,0 +1,154 @@
+/**
+ * The import rules of this codebase (docs/architecture.md). Each says what to do instead.
+ * `wire` says what the bytes are, `rules` what follows from facts, `storage` remembers; each party joins
+ * those to endpoints, and parties meet only on the wire.
+ */
+const may = (name, from, to, npm, comment) => ({
+  name,
+  severity: 'error',
+  comment,
+  from: { path: from },
+  to: {
+    pathNot: [...to, ...npm.map(p => `node_modules/${p}/`)],
+    dependencyTypesNot: ['core'],
+  },
+})
+
+const party = '(authority|enforcement|agent|owner)'
+
+module.exports = {
+  forbidden: [
+    may(
+      'wire-is-the-floor',
+      '^src/wire/',
+      ['^src/wire/'],
+      ['structured-headers'],
+      'wire only parses, encodes, signs and verifies: move look-ups to a party and decisions to rules.',
+    ),
+    {
+      name: 'wire-core-is-crypto-only',
+      severity: 'error',
+      comment: 'wire reads no file, clock or socket: pass the value in.',
+      from: { path: '^src/wire/' },
+      to: { dependencyTypes: ['core'], pathNot: '^(node:)?(crypto|buffer)$' },
+    },
+    may(
+      'rules-are-pure',
+      '^src/rules/',
+      ['^src/(wire|rules)/'],
+      [],
+      'rules take facts and a time and give an answer: gather the facts in the party.',
+    ),
+    {
+      name: 'rules-touch-no-core-module',
+      severity: 'error',
+      comment: 'a rule that needs a node module is no rule: move that part to wire or the party.',
+      from: { path: '^src/rules/' },
+      to: { dependencyTypes: ['core'] },
+    },
+    may(
+      'storage-below-parties',
+      '^src/storage/',
+      ['^src/(wire|rules|storage)/'],
+      ['kysely', 'pg', '@types/pg'],
+      'storage knows rows, not parties: pass what it needs as a parameter.',
+    ),
+    {
+      name: 'sql-only-in-storage',
+      severity: 'error',
+      comment: 'write the statement in src/storage and call it.',
+      from: { path: '^src/', pathNot: '^src/storage/' },
+      to: { path: 'node_modules/(pg|kysely)/' },
+    },
+    may(
+      'http-knows-no-party',
+      '^src/http/',
+      ['^src/(wire|http)/'],
+      ['fastify', 'pino', 'undici', 'zod'],
+      'http is plumbing: it may not know who serves or what is decided.',
+    ),
+    {
+      name: 'sockets-only-in-http',
+      severity: 'error',
+      comment: 'open sockets through src/http (servers and outbound).',
+      from: { path: '^src/', pathNot: '^src/(http|agent|owner|dev)/' },
+      to: { dependencyTypes: ['core'], path: '^(node:)?(http|https|http2|net|tls|dns)' },
+    },
+    may(
+      'enforcement-has-no-database',
+      '^src/enforcement/',
+      ['^src/(wire|rules|http|enforcement)/', '^src/config'],
+      ['fastify', '@grpc/grpc-js', '@grpc/proto-loader', 'pino', 'zod', 'yaml', 'prom-client', 'protobufjs'],
+      'the enforcement point asks the authority on every call; it stores nothing.',
+    ),
+    may(
+      'agent-is-light',
+      '^src/(agent|owner)/',
+      ['^src/(wire|rules|agent|owner)/', '^src/config', '^src/terminal/'],
+      ['commander'],
+      'what agents and owners install must stay small: wire, rules and fetch.',
+    ),
+    {
+      name: 'agent-closure-is-light',
+      severity: 'error',
+      comment: 'the published agent must reach no server or database package.',
+      from: { path: '^src/agent/index[.]ts$' },
+      to: { path: 'node_modules/(fastify|pg|kysely|@grpc)/', reachable: true },
+    },
+    {
+      name: 'parties-meet-on-the-wire',
+      severity: 'error',
+      comment: 'in the world the parties belong to different people: share through wire or rules.',
+      from: { path: `^src/${party}/` },
+      to: { path: `^src/${party}/`, pathNot: '^src/$1/' },
+    },
+    {
+      name: 'cli-sees-only-mains',
+      severity: 'error',
+      comment: 'the CLI starts parties; it does not reach inside them.',
+      from: { path: '^src/cli[.]ts$' },
+      to: { path: `^src/${party}/`, pathNot: '/(main|index)[.]ts$' },
+    },
+    {
+      name: 'nobody-imports-cli',
+      severity: 'error',
+      comment: 'move what is shared out of the CLI.',
+      from: {},
+      to: { path: '^src/cli[.]ts$' },
+    },
+    {
+      name: 'config-only-in-main',
+      severity: 'error',
+      comment: 'configuration is read once, in a main, and passed on as values.',
+      from: { pathNot: '(/main|^src/cli|^src/config[^/]*|^src/config/.*)([.]ts)?$' },
+      to: { path: '^src/config', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'no-circular',
+      severity: 'error',
+      comment: 'break the cycle: one of the two knows too much.',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'no-unreachable',
+      severity: 'error',
+      comment: 'dead file: call it or delete it.',
+      from: { path: '^src/(cli|agent/index)[.]ts$' },
+      to: { path: '^src/', pathNot: ['^src/cli[.]ts$'], reachable: false },
+    },
+    {
+      name: 'src-not-to-test',
+      severity: 'error',
+      comment: 'the product does not import its tests.',
+      from: { path: '^src/' },
+      to: { path: '^test/' },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'types', 'default'] },
+  },
+}

@@ -1,0 +1,39 @@
+# Every target runs on the pinned Node of node_modules; only Node, npm, Python with pip and make are needed.
+SHELL := /bin/bash
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+.DEFAULT_GOAL := help
+
+INSTALLED := node_modules/.package-lock.json
+
+.PHONY: help demo test check format docs bench clean
+
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+$(INSTALLED): package.json package-lock.json
+	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+demo: $(INSTALLED) ## Run the whole story through a real Envoy, then stay up to try by hand (ONCE=1: end after the story)
+	@node src/cli.ts dev $(if $(ONCE),--once)
+
+test: check ## Everything: format, lint, types, import rules, then all tests (REQUIRE_ALL=1: a missing binary fails)
+	@vitest run
+
+check: $(INSTALLED) ## The quick checks: format, lint, types, import rules (under a minute)
+	@prettier --check --log-level warn .
+	@oxlint --type-aware --quiet
+	@tsc -p .
+	@depcruise --config .dependency-cruiser.cjs --output-type err src
+
+format: $(INSTALLED) ## Format everything
+	@prettier --write --log-level warn .
+
+docs: $(INSTALLED) ## Write docs/configuration.md from the configuration's schemas
+	@node src/cli.ts print-docs
+
+bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON)
+	@node bench/main.ts $(if $(JSON),--json $(JSON))
+
+clean: ## Remove what was installed and cached
+	rm -rf node_modules .cache dist

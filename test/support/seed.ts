@@ -1,0 +1,172 @@
+/** Rows for storage tests: an owner with a resource server, a resource, a tier, and whatever a test needs beside. */
+import { randomBytes } from 'node:crypto'
+import { inTransaction, type Db } from '../../src/storage/database.ts'
+import { admitConnection } from '../../src/storage/connections.ts'
+import { insertGrant, type NewGrant } from '../../src/storage/grants.ts'
+import { insertOwner, lockQueue } from '../../src/storage/owners.ts'
+import { insertResource, insertResourceServer } from '../../src/storage/resources.ts'
+import { insertTier } from '../../src/storage/tiers.ts'
+import { holdFamily, openFamily } from '../../src/storage/tickets.ts'
+import { sha256 } from '../../src/wire/encoding.ts'
+
+export const CLIENT_ID = 'demo-tools'
+export const TIER = 'reading'
+
+export const bytes = () => randomBytes(32)
+export const name = (prefix: string) => `${prefix}${randomBytes(6).toString('hex')}`
+
+/** A new owner with one governed resource `<owner>/notes`. */
+export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Promise<string> {
+  const owner = name('owner-')
+  await inTransaction(db, async tx => {
+    await insertOwner(tx, { owner, tag: name('t') })
+    await insertResourceServer(tx, {
+      owner,
+      client_id: CLIENT_ID,
+      name: 'Demo tools',
+      resource_uri: resourceUri(owner),
+      status: 'active',
+      auth: 'secret',
+      secret_sha256: sha256('a secret of sixteen'),
+    })
+    await insertResource(tx, {
+      owner,
+      resource_id: resourceId(owner),
+      client_id: CLIENT_ID,
+      name: 'Notes',
+      type: null,
+      resource_scopes: ['read', 'write'],
+      consequence: 'reversible',
+      source: 'provisioned',
+    })
+    await insertTier(tx, tierOf(owner, options.ask_me ?? false))
+  })
+  return owner
+}
+
+export const resourceId = (owner: string) => `${owner}/notes`
+export const resourceUri = (owner: string) => `https://tools.example/mcp/${owner}`
+
+export function tierOf(owner: string, ask_me: boolean) {
+  return {
+    owner,
+    tier_id: TIER,
+    name: 'Reading',
+    ask_me,
+    rules: [],
+    clearance: {},
+    resources: [resourceId(owner)],
+    terms: { purpose: 'assist', scope: ['read'], expires_in: 600, prohibited: [], per_operation: ask_me },
+  }
+}
+
+/** An active connection; answers its generation. */
+export function seedConnection(
+  db: Db,
+  owner: string,
+  handle: string,
+  more: { operator?: string; introduced_by?: string } = {},
+): Promise<number> {
+  return inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    return admitConnection(tx, {
+      owner,
+      handle,
+      identity: 'pseudonymous',
+      label: null,
+      operator: more.operator ?? null,
+      introduced_by: more.introduced_by ?? null,
+    })
+  })
+}
+
+export function grantRow(owner: string, handle: string, generation: number, rpt: Buffer): NewGrant {
+  return {
+    owner,
+    rptSha256: rpt,
+    jti: name('rpt_'),
+    family: name('fam_'),
+    handle,
+    generation,
+    client_id: CLIENT_ID,
+    aud: resourceUri(owner),
+    resource_id: resourceId(owner),
+    tier_id: TIER,
+    tierEpoch: 1,
+    single_use: true,
+    claims: { sub: handle },
+    receipt: 'receipt',
+    expiresAt: Math.floor(Date.now() / 1000) + 600,
+  }
+}
+
+/** A live single-use grant; answers its look-up key. */
+export async function seedGrant(db: Db, owner: string, handle: string, generation: number): Promise<Buffer> {
+  const rpt = bytes()
+  await inTransaction(db, tx => insertGrant(tx, grantRow(owner, handle, generation, rpt)))
+  return rpt
+}
+
+/** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */
+export async function seedFamily(db: Db, owner: string, ticketHash: Buffer | null): Promise<string> {
+  const family = name('fam_')
+  await openFamily(db, {
+    owner,
+    family,
+    state: 'need_info',
+    client_id: CLIENT_ID,
+    resource_id: resourceId(owner),
+    resource_scopes: ['read'],
+    tier_id: TIER,
+    template: { template_id: `${owner}/${TIER}/v1` },
+    sealedExpiresAt: Math.floor(Date.now() / 1000) + 300,
+    ticketHash,
+    ticketSeconds: 300,
+    negotiationSeconds: 3600,
+  })
+  return family
+}
+
+/** A request that waits for the owner. */
+export async function seedWaiting(
+  db: Db,
+  owner: string,
+  handle: string,
+  more: { operator?: string; kind?: 'connection' | 'operation' } = {},
+): Promise<{ family: string; ticketHash: Buffer }> {
+  const family = await seedFamily(db, owner, null)
+  const ticketHash = bytes()
+  await inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    await holdFamily(tx, {
+      owner,
+      family,
+      kind: more.kind ?? 'connection',
+      handle,
+      operator: more.operator ?? null,
+      attested: false,
+      paramsKey: family,
+      held: {},
+      item: { tier: TIER },
+      ticketHash,
+      awaitingSeconds: 600,
+    })
+  })
+  return { family, ticketHash }
+}
+
+/** Runs `rounds` rounds, a few at once, so that a hundred rounds of many callers end in seconds. */
+export async function inRounds(
+  rounds: number,
+  atOnce: number,
+  round: (n: number) => Promise<void>,
+): Promise<void> {
+  let next = 0
+  const worker = async () => {
+    while (next < rounds) await round(next++)
+  }
+  await Promise.all(Array.from({ length: atOnce }, worker))
+}
+
+export const callers = <T>(count: number, call: (n: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, n) => call(n)))
