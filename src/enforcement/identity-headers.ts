@@ -2,20 +2,13 @@
  * Owns the header fields by which a tool's server learns who calls, and that no caller can forge them. contract, "Resource server
  * enforcement point"; docs/choices.md: every `x-uma-*` that a client sent is taken off on every allow.
  */
+import { UPSTREAM_HEADER, UPSTREAM_HEADER_PREFIX } from '../wire/names.ts'
 import type { Allowed } from './call.ts'
 import type { HeaderLines } from './header-lines.ts'
 
-/** What a tool's server is told: owner, the agent's handle, negotiation family, agreement hash, tool. */
-export const IDENTITY_HEADERS = [
-  'x-uma-owner',
-  'x-uma-agent',
-  'x-uma-family',
-  'x-uma-contract',
-  'x-uma-tool',
-] as const
-
 // Servers that hand header fields on as variables read `_` and `-` alike.
-const CLIENT_COPY = /^x[-_]uma(?:[-_]|$)/
+const OURS = Object.values(UPSTREAM_HEADER)
+const OURS_UNSEEN = [...OURS, ...OURS.map(name => name.replaceAll('-', '_'))]
 
 /**
  * The fields to put on and the names to take off a request that is let through. An empty value cannot be put on (proxies drop it
@@ -30,12 +23,15 @@ export function upstreamHeaders(
     .filter(([, value]) => value !== '')
     .map(([name, value]): [string, string] => [name.toLowerCase(), value])
   const remove = new Set<string>([
-    ...IDENTITY_HEADERS,
-    ...IDENTITY_HEADERS.map(name => name.replaceAll('-', '_')),
-    ...[...received.keys()].filter(name => CLIENT_COPY.test(name)),
+    ...OURS_UNSEEN,
+    ...[...received.keys()].filter(isClientCopy),
     ...Object.keys(outcome.headers).map(name => name.toLowerCase()),
     ...outcome.remove.map(name => name.toLowerCase()),
   ])
   for (const [name] of set) remove.delete(name)
   return { set, remove: [...remove] }
+}
+
+function isClientCopy(name: string): boolean {
+  return name.replaceAll('_', '-').startsWith(UPSTREAM_HEADER_PREFIX)
 }
