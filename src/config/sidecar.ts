@@ -73,7 +73,10 @@ const file = z.string().min(1)
 const whole = (min: number, max: number) => z.int().min(min).max(max)
 
 const tool = z.strictObject({
-  tool: z.string().min(1).max(128).describe('Name of the tool, as `tools/call` names it.'),
+  tool: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,128}$/, 'give 1 to 128 visible ASCII characters')
+    .describe('Name of the tool, as `tools/call` names it.'),
   resource_id: z.string().min(1).max(256).describe('The registered resource it touches, `<owner>/…`.'),
   scopes: z
     .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/))

@@ -10,7 +10,7 @@ import {
   type FastifyRequest,
 } from 'fastify'
 import type { AddressInfo } from 'node:net'
-import { Refusal, refuse } from '../wire/refusal.ts'
+import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from './log.ts'
@@ -144,13 +144,13 @@ function renderError(
     logger.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a request failed')
     return reply.code(500).header('cache-control', 'no-store').send({ error: 'server_error' })
   }
-  const { code, status, detail } = refusal
+  const { status } = refusal
   if (status >= 500)
     logger.warn({ err: refusal, route: request.routeOptions.url }, 'a request could not be served')
   return reply
     .code(status)
     .headers({ ...refusal.headers, 'cache-control': 'no-store' })
-    .send({ ...refusal.extra, error: code, ...(detail === undefined ? {} : { error_description: detail }) })
+    .send(refusalBody(refusal))
 }
 
 function asRefusal(error: FastifyError): Refusal | undefined {

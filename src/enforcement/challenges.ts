@@ -1,0 +1,81 @@
+/**
+ * Owns how a call without a sufficient grant is answered. contract, "Challenge (beat 1)": 401 with the scheme `UMA`, a ticket from the
+ * owner's authority and the address of it.
+ */
+import { resourceMetadataUrl } from '../wire/metadata.ts'
+import { buildRemediation, challengeData, encodeChallenge, type Challenge } from '../wire/challenge.ts'
+import { Refusal } from '../wire/refusal.ts'
+import type { Call } from './call.ts'
+import { sourceOf, type ChallengeLimit } from './challenge-limit.ts'
+import type { Deadline } from './deadline.ts'
+import type { Route, Tool } from './routes.ts'
+
+export interface ChallengeOptions {
+  realm: string
+  specNs: string
+  limit: ChallengeLimit
+  trustedHops: number
+}
+
+export interface ChallengedCall {
+  call: Call
+  route: Route
+  tool: Tool
+  deadline: Deadline
+  /** Whether it came with a grant of this owner's: such a call is never limited. */
+  hasGrant: boolean
+}
+
+/**
+ * The refusal that challenges a call: 401 `insufficient_authorization` with a fresh ticket. 429 `temporarily_unavailable` with
+ * Retry-After where the source has had its share; throws `temporarily_unavailable` where the authority gives no ticket.
+ */
+export async function challengeFor(challenged: ChallengedCall, options: ChallengeOptions): Promise<Refusal> {
+  const { call, route, tool, deadline } = challenged
+  const waitSeconds = challenged.hasGrant ? 0 : options.limit.take(sourceOf(call, options.trustedHops))
+  if (waitSeconds > 0) {
+    return new Refusal(
+      'temporarily_unavailable',
+      `Call again in ${waitSeconds} seconds: too many calls without a grant.`,
+      {
+        status: 429,
+        headers: { 'retry-after': String(waitSeconds) },
+      },
+    )
+  }
+  const wanted = { resource_id: tool.resource_id, resource_scopes: [...tool.scopes] }
+  const ticket = await route.client.requestTicket(wanted, deadline)
+  const challenge = buildChallenge(ticket, challenged, options)
+  return new Refusal(
+    'insufficient_authorization',
+    "Present the ticket at the owner's authorization server for a grant.",
+    {
+      headers: { 'www-authenticate': encodeChallenge(challenge), 'cache-control': 'no-store' },
+      extra: challengeData(challenge),
+    },
+  )
+}
+
+function buildChallenge(
+  ticket: string,
+  { route, tool }: ChallengedCall,
+  { realm, specNs }: ChallengeOptions,
+): Challenge {
+  const { owner, resource, authority } = route
+  return {
+    realm,
+    as_uri: authority,
+    ticket,
+    resource_metadata: resourceMetadataUrl(resource),
+    scope: tool.scopes.join(' '),
+    authorization_remediation: buildRemediation({
+      specNs,
+      owner,
+      tool: tool.tool,
+      resourceUrl: resource,
+      scopes: tool.scopes,
+      ticket,
+      as_uri: authority,
+    }),
+  }
+}

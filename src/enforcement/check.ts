@@ -1,0 +1,241 @@
+/**
+ * Owns the decision about one call: the enforcement order, once, for every door. contract, "Authorized call", "Enforcement order
+ * (normative)". A refusal at any step before 5 leaves the grant unspent; whatever is thrown becomes a denial.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Logger } from '../http/log.ts'
+import { consumeReaction, reactTo } from '../rules/liveness.ts'
+import { matchPermission, worseConsequence } from '../rules/permission.ts'
+import { canonicalize } from '../wire/json.ts'
+import { verifyRequest, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
+import { Refusal, refuse } from '../wire/refusal.ts'
+import { readRptClaims } from '../wire/tokens.ts'
+import type { AccessReports } from './access-reports.ts'
+import type { Call, Denied, Outcome } from './call.ts'
+import { challengeFor, type ChallengeOptions } from './challenges.ts'
+import { deadlineOf, outage, type Deadline } from './deadline.ts'
+import { recordDecision, type Trace } from './decision-log.ts'
+import { denialOf } from './denial.ts'
+import type { LiveGrant } from './introspection.ts'
+import { readMcp } from './mcp.ts'
+import { checkOperation, type ToolCall } from './operation.ts'
+import type { Route, RouteTable, Tool } from './routes.ts'
+import { allowCall, presentedGrant } from './upstream.ts'
+
+export interface CheckOptions extends ChallengeOptions {
+  routes: RouteTable
+  reports: AccessReports
+  logger: Logger
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  keepCredentials: boolean
+  requireContentDigest: boolean
+  /** Report the call's arguments, cut to 1 KiB, instead of their hash. */
+  reportArguments: boolean
+  /** Time for a check whose caller names no deadline. */
+  deadlineMs: number
+  /** How long before the caller's deadline every wait ends. */
+  deadlineMarginMs: number
+  onDecision?: (outcome: Outcome, trace: Trace) => void
+}
+
+/** One call on its way through the order. */
+interface Judged {
+  call: Call
+  route: Route
+  deadline: Deadline
+  trace: Trace
+}
+
+const REQUIRED_COMPONENTS = ['@method', '@authority', '@path', 'authorization']
+const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
+
+/** The check of one enforcement point: judges a call, never throws, and writes one log line per decision. */
+export function createCheck(options: CheckOptions): (call: Call) => Promise<Outcome> {
+  return async call => {
+    const trace: Trace = { step: 'route', startedAt: options.clock() }
+    const outcome = await judge(call, trace, options).catch((thrown: unknown) =>
+      denial(thrown, trace, options),
+    )
+    recordDecision(options.logger, call, outcome, { ...trace, ms: options.clock() - trace.startedAt })
+    options.onDecision?.(outcome, trace)
+    return outcome
+  }
+}
+
+async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<Outcome> {
+  const { clock, deadlineMs, deadlineMarginMs: marginMs } = options
+  const route = options.routes.find(call)
+  trace.owner = route.owner
+  const at = call.deadlineAt ?? clock() + deadlineMs
+  const judged: Judged = { call, route, trace, deadline: deadlineOf({ at, marginMs, clock }) }
+
+  trace.step = 'request'
+  const request = readMcp(call, route.mcp)
+  if (request.kind === 'pass') return allowCall(call, options)
+  const tool = request.kind === 'tool' ? findTool(route, request, trace) : undefined
+  const token = presentedGrant(call)
+  if (token === undefined) return challenge(judged, tool, { hasGrant: false }, options)
+
+  trace.step = 'introspect' // 1. Is the token live, and does the connection stand?
+  const answer = await route.client.introspect(token, judged.deadline)
+  if (!answer.active) return refuseInactive(judged, tool, answer.reason, options)
+  const { grant } = answer
+  trace.family = grant.family
+  trace.handle = grant.sub
+
+  trace.step = 'permission' // 2. The tool's resource and scopes, inside the permission's own window.
+  if (tool !== undefined && matchPermission(grant.permissions, tool, seconds(options)) === undefined) {
+    return challenge(judged, tool, { hasGrant: true }, options)
+  }
+
+  trace.step = 'signature' // 3. The request is signed by the key the grant is bound to; nothing was re-declared worse.
+  const signature = checkSignature(judged, grant, options)
+  if (worseConsequence(tool?.consequence, grant.consequence)) {
+    refuse(
+      'consequence_changed',
+      'Negotiate again: the operation is now declared graver than the grant was given for.',
+    )
+  }
+
+  if (grant.single_use) {
+    trace.step = 'operation' // 4. A single-use grant is for one operation with exactly these parameters.
+    if (request.kind !== 'tool')
+      refuse('operation_mismatch', 'Use this grant for the operation it was approved for.')
+    checkOperation(grant, request, {
+      body: call.body,
+      digestCovered: signature.covered.includes('content-digest'),
+    })
+
+    trace.step = 'consume' // 5. Spent only now; the one line that changes anything.
+    await spend(judged, token)
+  }
+
+  trace.step = 'allow'
+  if (request.kind === 'tool') report(judged, { token, grant, request }, options)
+  return allowCall(call, {
+    grant,
+    ...(tool === undefined ? {} : { tool: tool.tool }),
+    keepCredentials: options.keepCredentials,
+  })
+}
+
+function findTool(route: Route, request: ToolCall, trace: Trace): Tool {
+  trace.tool = request.tool
+  const tool = route.tools.get(request.tool)
+  if (tool === undefined) refuse('unknown_tool', 'Call a tool that the resource metadata lists.')
+  return tool
+}
+
+/** A fresh challenge for a tool; a method that is no tool has no resource to negotiate about. */
+async function challenge(
+  judged: Judged,
+  tool: Tool | undefined,
+  { hasGrant }: { hasGrant: boolean },
+  options: CheckOptions,
+): Promise<never> {
+  if (tool === undefined) {
+    refuse(
+      'invalid_token',
+      'Present a live grant: this method needs one, and a call of a tool is how to get it.',
+    )
+  }
+  throw await challengeFor({ ...judged, tool, hasGrant }, options)
+}
+
+/** Contract, "Grant (RPT) liveness": by reason a fresh challenge, or the end. */
+async function refuseInactive(
+  judged: Judged,
+  tool: Tool | undefined,
+  reason: unknown,
+  options: CheckOptions,
+): Promise<never> {
+  judged.trace.reason =
+    typeof reason === 'string' && /^[a-z_]{1,64}$/.test(reason) ? reason : 'unreadable_reason'
+  if (reactTo(reason) === 'terminal') {
+    refuse(
+      'access_revoked',
+      'The owner or her organization has ended this access: do not call again with this grant.',
+    )
+  }
+  // A token that nobody here issued is no grant, so that inventing one does not lift the bound on challenges.
+  const hasGrant = reason !== 'unknown_token' && reason !== 'invalid_signature'
+  return challenge(judged, tool, { hasGrant }, options)
+}
+
+function checkSignature({ call, route }: Judged, grant: LiveGrant, options: CheckOptions): VerifiedSignature {
+  const message: SignedMessage = {
+    method: call.method,
+    ...route.signatureBase,
+    path: call.path,
+    query: call.query,
+    headers: call.headers,
+    body: call.body.state === 'complete' ? call.body.bytes : undefined,
+  }
+  return verifyRequest(message, {
+    requiredComponents: REQUIRED_COMPONENTS,
+    now: seconds(options),
+    findKey: keyid => (keyid === undefined || grant.keyNames.includes(keyid) ? grant.key : undefined),
+    keyidRequired: false,
+    mustCoverDigest: options.requireContentDigest,
+  })
+}
+
+/** Consumes, if there is time for the answer to arrive and somebody to take it. */
+async function spend({ call, route, deadline, trace }: Judged, token: string): Promise<void> {
+  if (deadline.remainingMs() <= 0) throw outage('There was no time left to use the grant: it is unspent.')
+  if (call.isCancelled()) throw outage('The caller has gone away: the grant is unspent.')
+  const consumption = await route.client.consume(token, deadline)
+  if (consumption.consumed) return
+  const code = consumeReaction(consumption.error)
+  trace.reason = code
+  refuse(code, 'The grant could not be used: negotiate again.')
+}
+
+/** Queues the access report. Never throws: the grant may be spent by now, so the call must go through. */
+function report(
+  { route, trace }: Judged,
+  used: { token: string; grant: LiveGrant; request: ToolCall },
+  options: CheckOptions,
+): void {
+  const { token, grant, request } = used
+  try {
+    options.reports.add(route.client, {
+      id: randomUUID(),
+      family: grant.family,
+      jti: readRptClaims(token).jti,
+      tool: request.tool,
+      summary: options.reportArguments
+        ? canonicalize(request.params).slice(0, SUMMARY_CHARACTERS_MAX)
+        : request.params_s256,
+      at: seconds(options),
+    })
+  } catch (error) {
+    options.logger.error({ err: error, step: trace.step }, 'an allowed call could not be reported')
+  }
+}
+
+function denial(thrown: unknown, trace: Trace, { logger }: CheckOptions): Denied {
+  // What is no refusal is a fault of ours: told in the log, and to nobody else.
+  if (!(thrown instanceof Refusal)) logger.error({ err: thrown, step: trace.step }, 'a check failed')
+  else if (thrown.code === 'temporarily_unavailable')
+    logger.warn({ err: thrown, step: trace.step }, 'a check could not be made')
+  const outcome = denialOf(thrown)
+  const headers = outcome.status === 401 && !outcome.headers.some(([name]) => name === 'www-authenticate')
+  return {
+    ...outcome,
+    ...(headers
+      ? { headers: [...outcome.headers, ['www-authenticate', `PoP error="${outcome.metadata.reason}"`]] }
+      : {}),
+    metadata: {
+      ...outcome.metadata,
+      ...(trace.reason === undefined ? {} : { reason: trace.reason }),
+      ...(trace.family === undefined ? {} : { family: trace.family }),
+      ...(trace.handle === undefined ? {} : { handle: trace.handle }),
+    },
+  }
+}
+
+function seconds({ clock }: Pick<CheckOptions, 'clock'>): number {
+  return Math.floor(clock() / 1000)
+}

@@ -1,0 +1,50 @@
+/**
+ * Owns how long one check may wait. contract, "Authorized call": a grant must not be spent for an answer that comes too late, so
+ * every wait ends a margin before the caller's own deadline, with a denial.
+ */
+import { Refusal } from '../wire/refusal.ts'
+
+export interface Deadline {
+  /** Milliseconds left before every wait ends; zero or less when none is left. */
+  remainingMs(): number
+  /** Whether the caller has gone away. */
+  cancelled(): boolean
+}
+
+export interface DeadlineOptions {
+  /** When the caller stops waiting, in milliseconds since the epoch. */
+  at: number
+  marginMs: number
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  signal?: AbortSignal | undefined
+}
+
+/** The deadline of one check. */
+export function deadlineOf({ at, marginMs, clock, signal }: DeadlineOptions): Deadline {
+  return {
+    remainingMs: () => at - marginMs - clock(),
+    cancelled: () => signal?.aborted ?? false,
+  }
+}
+
+/** The promise's value, if it comes in time; else a `temporarily_unavailable` refusal naming what was waited for. */
+export async function within<T>(deadline: Deadline, what: string, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(outage(`There was no time left to wait for ${what}.`)),
+      Math.max(0, deadline.remainingMs()),
+    )
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Our own outage or the authority's, told as a denial that may be tried again: 503 `temporarily_unavailable`. */
+export function outage(detail: string, cause?: unknown): Refusal {
+  return new Refusal('temporarily_unavailable', detail, { status: 503, cause })
+}

@@ -1,0 +1,45 @@
+/**
+ * Owns the one log line that each decision leaves. contract, "Events" and "Authentication": who asked for what and why it was answered so;
+ * no token, ticket, signature or parameter.
+ */
+import type { Logger } from '../http/log.ts'
+import type { Call, Outcome } from './call.ts'
+
+/** How far a call came, filled in on its way. */
+export interface Trace {
+  step: 'route' | 'request' | 'introspect' | 'permission' | 'signature' | 'operation' | 'consume' | 'allow'
+  /** Milliseconds since the epoch. */
+  startedAt: number
+  owner?: string
+  tool?: string
+  family?: string
+  handle?: string
+  /** The authority's word, where it says more than the code that was answered. */
+  reason?: string
+}
+
+/** Writes one line, with the same members at every ending, also where a wait ended at its deadline. */
+export function recordDecision(
+  logger: Logger,
+  call: Call,
+  outcome: Outcome,
+  trace: Trace & { ms: number },
+): void {
+  logger.info(
+    {
+      decision: outcome.kind,
+      reason: outcome.metadata.reason,
+      status: outcome.kind === 'deny' ? outcome.status : 200,
+      step: trace.step,
+      owner: trace.owner ?? null,
+      tool: trace.tool?.slice(0, 128) ?? null,
+      family: trace.family ?? null,
+      handle: trace.handle ?? null,
+      ms: Math.round(trace.ms),
+      peer: call.peer,
+      ...(call.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),
+      ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent.slice(0, 128) }),
+    },
+    'decided',
+  )
+}

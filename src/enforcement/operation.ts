@@ -1,0 +1,43 @@
+/**
+ * Owns whether a call is exactly the operation that its owner approved. contract, "Authorized call", order 4: `operation.params_s256` must
+ * match exactly, and what was approved must be what the tool will read.
+ */
+import { operationMatches } from '../rules/permission.ts'
+import { refuse } from '../wire/refusal.ts'
+import type { Call } from './call.ts'
+import type { LiveGrant } from './introspection.ts'
+import type { McpRequest } from './mcp.ts'
+
+export type ToolCall = Extract<McpRequest, { kind: 'tool' }>
+
+/**
+ * Refuses 403 `operation_required` for a single-use grant that names no operation, 403 `operation_mismatch` for another tool or other
+ * parameters, and 400 `invalid_request` where the tool could read other parameters than were hashed.
+ */
+export function checkOperation(
+  grant: Pick<LiveGrant, 'operation'>,
+  request: ToolCall,
+  received: { body: Call['body']; digestCovered: boolean },
+): void {
+  if (grant.operation === undefined) {
+    refuse('operation_required', 'Ask for a grant that names the operation: this one allows none.')
+  }
+  if (!operationMatches(grant.operation, request.tool, request.params_s256)) {
+    refuse(
+      'operation_mismatch',
+      'Call the approved tool with the approved parameters, or ask for this operation.',
+    )
+  }
+  if (request.inexactNumber !== undefined) {
+    refuse(
+      'invalid_request',
+      `Send numbers that a double carries unchanged: ${request.inexactNumber.slice(0, 40)} would be read as another.`,
+    )
+  }
+  if (received.body.state === 'complete' && received.body.lossyText && !received.digestCovered) {
+    refuse(
+      'invalid_request',
+      'Sign a content-digest, or have the proxy set pack_as_bytes: true: this body may have lost bytes on its way.',
+    )
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * Owns what an allowed call carries on to the tool. contract, "Authorized call" and "Authentication": the credential ends here, and what the
+ * tool is told about the caller comes from the grant alone.
+ */
+import { UPSTREAM_HEADER } from '../wire/names.ts'
+import type { Allowed, Call } from './call.ts'
+import type { LiveGrant } from './introspection.ts'
+
+const CREDENTIAL_HEADERS = ['authorization', 'signature', 'signature-input']
+
+export interface PassedOn {
+  /** Absent for the methods that need none. */
+  grant?: LiveGrant
+  tool?: string
+  keepCredentials: boolean
+}
+
+/** The allowed outcome of a call: our headers set, the credential taken off. The door takes off what a client forged. */
+export function allowCall(call: Call, { grant, tool, keepCredentials }: PassedOn): Allowed {
+  const headers = grant === undefined ? {} : grantHeaders(grant, tool)
+  const presentsGrant = grant !== undefined || presentedGrant(call) !== undefined
+  const credentials = presentsGrant && !keepCredentials ? CREDENTIAL_HEADERS : []
+  return {
+    kind: 'allow',
+    headers,
+    remove: credentials,
+    metadata: {
+      decision: 'allow',
+      reason: grant === undefined ? 'no_grant_needed' : 'granted',
+      ...(grant === undefined ? {} : { family: grant.family, handle: grant.sub }),
+    },
+  }
+}
+
+function grantHeaders(grant: LiveGrant, tool: string | undefined): Record<string, string> {
+  return {
+    [UPSTREAM_HEADER.owner]: grant.owner,
+    [UPSTREAM_HEADER.agent]: grant.sub,
+    [UPSTREAM_HEADER.family]: grant.family,
+    [UPSTREAM_HEADER.contract]: grant.contract,
+    ...(tool === undefined ? {} : { [UPSTREAM_HEADER.tool]: tool }),
+  }
+}
+
+/** The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or another scheme. */
+export function presentedGrant(call: Pick<Call, 'headers'>): string | undefined {
+  const value = call.headers.get('authorization')?.[0] ?? ''
+  return /^\s*PoP[ \t]+(\S.*?)\s*$/i.exec(value)?.[1]
+}
