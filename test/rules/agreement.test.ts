@@ -59,6 +59,7 @@ describe('an agreement stands', () => {
     ['with an operation that is a string', honest({ operation: 'list' }), ASKING],
     ['with an operation nobody asked for', honest({ operation: OPERATION }), OFFER],
     ['with per_operation echoed', honest({ operation: OPERATION, per_operation: true }), ASKING],
+    ['with per_operation false where it was not offered', honest({ per_operation: false }), OFFER],
   ])('%s', (_how, claims, offer) => {
     expect(agreementFault(claims, offer, SETTING)).toBeUndefined()
   })
