@@ -1,6 +1,6 @@
--- The owner's ledger and the events of her portal stream. `xid` lets a reader stop before the oldest
--- transaction still in flight: sequence numbers are drawn before commit, so without it a late commit with
--- a lower number would be skipped for ever.
+-- The owner's ledger and the events of her portal stream. Both are read in the order of (`xid`, number), and
+-- only below the oldest transaction still in flight. The number alone would not do: it is drawn before commit,
+-- and a transaction with a higher id may draw the lower number, so a late commit would be skipped for ever.
 
 CREATE SEQUENCE ledger_seq;
 CREATE TABLE ledger (
@@ -18,8 +18,9 @@ CREATE TABLE ledger (
   PRIMARY KEY (owner, seq)
 );
 CREATE UNIQUE INDEX ledger_once ON ledger (owner, once_key) WHERE once_key IS NOT NULL;
-CREATE INDEX ledger_handle ON ledger (owner, handle, seq) WHERE handle IS NOT NULL;
-CREATE INDEX ledger_kind ON ledger (owner, kind, seq);
+CREATE INDEX ledger_order ON ledger (owner, xid, seq);
+CREATE INDEX ledger_handle ON ledger (owner, handle, xid, seq) WHERE handle IS NOT NULL;
+CREATE INDEX ledger_kind ON ledger (owner, kind, xid, seq);
 
 CREATE SEQUENCE event_id;
 CREATE TABLE events (
@@ -31,4 +32,5 @@ CREATE TABLE events (
   xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
   PRIMARY KEY (owner, id)
 );
+CREATE INDEX events_order ON events (owner, xid, id);
 CREATE INDEX events_at ON events (owner, at);

@@ -173,16 +173,45 @@ export async function blockOperator(tx: Tx, owner: string, origin: string): Prom
   return { ...ended, families }
 }
 
-/** Restores the right to negotiate; access withdrawn stays withdrawn. @returns whether it was blocked. */
+/**
+ * Restores the right to negotiate; access withdrawn stays withdrawn. Of one that is not blocked nothing is
+ * changed. @returns false where the owner has no such operator.
+ */
 export async function unblockOperator(tx: Tx, owner: string, origin: string): Promise<boolean> {
   const done = await tx
     .updateTable('operators')
     .set({ blocked_at: null })
     .where('owner', '=', owner)
     .where('origin', '=', origin)
-    .where('blocked_at', 'is not', null)
     .executeTakeFirst()
   return done.numUpdatedRows === 1n
+}
+
+export interface ListedOperator {
+  origin: string
+  name: string | null
+  /** Connections that ever named it, and those active now. */
+  agents: number
+  active: number
+  blocked: boolean
+  blocked_at: string | null
+  mine: boolean
+}
+
+/** The operators behind the owner's agents after the given origin, by origin. */
+export async function listOperators(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<ListedOperator[]> {
+  const { rows } = await sql<ListedOperator>`
+    SELECT o.origin, o.name, c.agents, c.active, o.blocked_at IS NOT NULL AS blocked, o.blocked_at, o.mine
+    FROM operators o, LATERAL (
+      SELECT count(*)::int AS agents, count(*) FILTER (WHERE status = 'active')::int AS active
+      FROM connections WHERE owner = o.owner AND operator = o.origin) c
+    WHERE o.owner = ${owner} AND o.origin > ${page.after ?? ''}
+    ORDER BY o.origin LIMIT ${page.limit}`.execute(db)
+  return rows
 }
 
 async function endConnections(tx: Tx, owner: string, handles: string[]): Promise<Omit<Ended, 'families'>> {

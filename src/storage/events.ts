@@ -12,47 +12,75 @@ export const EVENTS_CHANNEL = 'usher_events'
 export type EventName =
   'pending' | 'decided' | 'connection_revoked' | 'resource_server_pending' | 'resource_server_decided'
 
-export interface EventRow {
+export interface NewEvent {
+  event: EventName
+  data: unknown
+}
+
+/** A place in the stream. Ids alone do not order it: see the migration. */
+export interface EventCursor {
+  xid: string
   id: number
+}
+
+export interface EventRow extends EventCursor {
   event: string
   data: unknown
 }
 
 /** Appends an event; it is announced when the transaction commits. */
 export async function appendEvent(tx: Tx, owner: string, event: EventName, data: unknown): Promise<void> {
-  await tx
-    .insertInto('events')
-    .values({ owner, event, data: JSON.stringify(data) })
-    .execute()
-  await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${owner})`.execute(tx)
+  await appendEvents(tx, owner, [{ event, data }])
 }
 
-/** Events after an id, oldest first, stopping before the oldest transaction still in flight. */
-export async function readEvents(
-  db: Db,
-  owner: string,
-  page: { after: number; limit: number },
-): Promise<EventRow[]> {
-  const { rows } = await sql<EventRow>`
-    SELECT id, event, data FROM events
-    WHERE owner = ${owner} AND id > ${page.after} AND ${SETTLED}
-    ORDER BY id LIMIT ${page.limit}`.execute(db)
-  return rows
+const ROWS_PER_INSERT = 1_000
+
+/** Appends events, in order; they are announced once, when the transaction commits. */
+export async function appendEvents(tx: Tx, owner: string, events: readonly NewEvent[]): Promise<void> {
+  const rows = events.map(({ event, data }) => ({ owner, event, data: JSON.stringify(data) }))
+  for (let at = 0; at < rows.length; at += ROWS_PER_INSERT)
+    await tx
+      .insertInto('events')
+      .values(rows.slice(at, at + ROWS_PER_INSERT))
+      .execute()
+  if (rows.length > 0) await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${owner})`.execute(tx)
 }
 
 /**
- * Where a reader stands: the id to start from now, and whether the id it knows is too old. Every id it was
- * given was an event of hers, so one that is kept no more may have later ones gone with it: then the reader
- * gets `reset` and reads its lists afresh.
+ * Events after a place, oldest first, stopping before the oldest transaction still in flight.
+ * @returns `unsettled` where events are there that will be readable once that transaction has ended: nobody
+ * announces them again, so the reader comes back by itself.
  */
-export async function eventPosition(
+export async function readEvents(
   db: Db,
   owner: string,
-  known: number | undefined,
-): Promise<{ latest: number; tooOld: boolean }> {
-  const { rows } = await sql<{ latest: number; kept: boolean | null }>`
-    SELECT coalesce(max(id) FILTER (WHERE ${SETTLED}), 0)::bigint AS latest, bool_or(id = ${known ?? 0}) AS kept
-    FROM events WHERE owner = ${owner}`.execute(db)
-  const { latest = 0, kept = null } = rows[0] ?? {}
-  return { latest, tooOld: known !== undefined && kept !== true }
+  page: { after: EventCursor; limit: number },
+): Promise<{ events: EventRow[]; unsettled: boolean }> {
+  const { rows } = await sql<EventRow & { settled: boolean }>`
+    SELECT id, xid, event, data, ${SETTLED} AS settled FROM events
+    WHERE owner = ${owner} AND (xid, id) > (${page.after.xid}::xid8, ${page.after.id})
+    ORDER BY xid, id LIMIT ${page.limit}`.execute(db)
+  const events = rows.filter(row => row.settled)
+  return { events, unsettled: events.length < rows.length }
+}
+
+/**
+ * The place of an event that a reader was given; undefined where it is kept no more. Later ones may have gone
+ * with it, so that reader gets `reset` and reads its lists afresh.
+ */
+export function findEvent(db: Db, owner: string, id: number): Promise<EventCursor | undefined> {
+  return db
+    .selectFrom('events')
+    .select(['xid', 'id'])
+    .where('owner', '=', owner)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+/** The place of the newest event that a reader could have been given. */
+export async function latestEvent(db: Db, owner: string): Promise<EventCursor> {
+  const { rows } = await sql<EventCursor>`
+    SELECT xid, id FROM events WHERE owner = ${owner} AND ${SETTLED}
+    ORDER BY xid DESC, id DESC LIMIT 1`.execute(db)
+  return rows[0] ?? { xid: '0', id: 0 }
 }

@@ -5,18 +5,20 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
 
-export type LedgerKind =
-  | 'promised'
-  | 'approved'
-  | 'denied'
-  | 'connected'
-  | 'touched'
-  | 'relaxed'
-  | 'refused'
-  | 'identity_refused'
-  | 'revoked'
-  | 'claimed'
-  | 'disclaimed'
+export const LEDGER_KINDS = [
+  'promised',
+  'approved',
+  'denied',
+  'connected',
+  'touched',
+  'relaxed',
+  'refused',
+  'identity_refused',
+  'revoked',
+  'claimed',
+  'disclaimed',
+] as const
+export type LedgerKind = (typeof LEDGER_KINDS)[number]
 
 export interface NewLedgerEntry {
   kind: LedgerKind
@@ -38,16 +40,29 @@ export interface LedgerEntry {
 
 /** Appends one entry. */
 export async function appendLedger(db: Db, owner: string, entry: NewLedgerEntry): Promise<void> {
-  await db
-    .insertInto('ledger')
-    .values({
-      owner,
-      kind: entry.kind,
-      family: entry.family ?? null,
-      handle: entry.handle ?? null,
-      data: JSON.stringify(entry.data ?? {}),
-    })
-    .execute()
+  await appendLedgerAll(db, owner, [entry])
+}
+
+const ROWS_PER_INSERT = 1_000
+
+/** Appends entries, in order: ending thousands of connections stays a handful of statements. */
+export async function appendLedgerAll(
+  db: Db,
+  owner: string,
+  entries: readonly NewLedgerEntry[],
+): Promise<void> {
+  const rows = entries.map(({ kind, family, handle, data }) => ({
+    owner,
+    kind,
+    family: family ?? null,
+    handle: handle ?? null,
+    data: JSON.stringify(data ?? {}),
+  }))
+  for (let at = 0; at < rows.length; at += ROWS_PER_INSERT)
+    await db
+      .insertInto('ledger')
+      .values(rows.slice(at, at + ROWS_PER_INSERT))
+      .execute()
 }
 
 /**
@@ -80,23 +95,35 @@ export async function countRefusal(db: Db, owner: string, reason: string): Promi
     ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO UPDATE SET count = l.count + 1`.execute(db)
 }
 
-/** Rows of transactions that are all decided: nothing with a lower number can still appear. */
+/**
+ * Rows below every transaction still in flight: whatever appears later has a higher xid than these, so a
+ * reader that goes on in the order of (xid, number) misses nothing.
+ */
 export const SETTLED = sql`xid < pg_snapshot_xmin(pg_current_snapshot())`
 
 /**
- * The ledger, oldest first, after a sequence number. Stops before the oldest transaction still in flight,
- * so that a reader who goes on from the last row it got misses none.
+ * The ledger, oldest first, after the entry with a sequence number (a number that no entry has means all
+ * those above it). Stops before the oldest transaction still in flight, so that a reader who goes on from the
+ * last entry it got misses none, however late an earlier number commits.
  */
 export async function readLedger(
   db: Db,
   owner: string,
   page: { handle?: string | undefined; kind?: string | undefined; after: number; limit: number },
 ): Promise<LedgerEntry[]> {
+  const last = await db
+    .selectFrom('ledger')
+    .select('xid')
+    .where('owner', '=', owner)
+    .where('seq', '=', page.after)
+    .executeTakeFirst()
+  const after =
+    last === undefined ? sql`seq > ${page.after}` : sql`(xid, seq) > (${last.xid}::xid8, ${page.after})`
   const { rows } = await sql<LedgerEntry>`
     SELECT seq, ts, kind, family, handle, data, count FROM ledger
-    WHERE owner = ${owner} AND seq > ${page.after} AND ${SETTLED}
+    WHERE owner = ${owner} AND ${after} AND ${SETTLED}
       AND ${page.handle === undefined ? sql`true` : sql`handle = ${page.handle}`}
       AND ${page.kind === undefined ? sql`true` : sql`kind = ${page.kind}`}
-    ORDER BY seq LIMIT ${page.limit}`.execute(db)
+    ORDER BY xid, seq LIMIT ${page.limit}`.execute(db)
   return rows
 }
