@@ -3,21 +3,10 @@
  * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import type { TermsTemplate } from '../wire/terms.ts'
 
 /** The terms template as it was offered in this family. */
-export interface OfferedTerms {
-  readonly template_id: string
-  readonly terms_uri: string
-  readonly proffered_by: string
-  readonly purpose: string
-  readonly scope: readonly string[]
-  readonly expires_in: number
-  readonly prohibited: readonly string[]
-  readonly resource_id: string
-  readonly family: string
-  readonly nonce: string
-  readonly per_operation?: boolean | undefined
-}
+export type OfferedTerms = Readonly<TermsTemplate>
 
 /** Claims of an agreement whose signature and `typ` wire has verified; no member's type is trusted yet. */
 export interface SignedClaims {

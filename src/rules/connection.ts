@@ -2,7 +2,6 @@
  * Owns the states of a standing connection, what a request gets by connection and tier, introductions and lineage.
  * Contract: "Connection" (States and transitions), "Owner API" (introduction of a sibling agent).
  */
-import type { TierAnswer } from './tier.ts'
 
 export type ConnectionState = 'none' | 'active' | 'revoked'
 /** `admitted`: the owner approved a first-contact request. `introduced`: an active connection introduced the agent. */
@@ -53,7 +52,7 @@ export type RequestAnswer =
 export function answerFor(
   connection: ConnectionState,
   tier: { readonly ask_me: boolean },
-  answer: TierAnswer,
+  answer: { readonly effect: 'auto' | 'ask' | 'refuse'; readonly because: string[] },
 ): RequestAnswer {
   if (answer.effect === 'refuse') return { kind: 'deny', because: answer.because }
   const singleUse = isSingleUse(tier)

@@ -262,7 +262,7 @@ describe('whatever the offer', () => {
     const claim = fc.constantFrom(...Object.keys(honest()), 'operation', 'reason', 'mission', 'per_operation')
     fc.assert(
       fc.property(claim, fc.jsonValue(), fc.boolean(), (name, value, per_operation) => {
-        const fault = agreementFault({ ...honest(), [name]: value }, { ...OFFER, per_operation }, SETTING)
+        const fault = agreementFault({ ...honest(), [name]: value }, per_operation ? ASKING : OFFER, SETTING)
         expect(['string', 'undefined']).toContain(typeof fault)
       }),
     )

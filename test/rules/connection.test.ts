@@ -71,7 +71,7 @@ describe('the answer to a verified request', () => {
     'connection %s, tier says %s: %s (ask_me %s)',
     (connection, effect, expected, ask_me) => {
       const because = ['baseline:auto']
-      const answer = answerFor(connection, { ask_me }, { effect, because, relaxed: false })
+      const answer = answerFor(connection, { ask_me }, { effect, because })
       expect(answer.kind === 'ask' ? `ask ${answer.of}` : answer.kind).toBe(expected)
       if (answer.kind === 'deny') expect(answer.because).toBe(because)
       else expect(answer.singleUse).toBe(ask_me)
@@ -90,7 +90,7 @@ describe('the answer to a verified request', () => {
         fc.constantFrom(...effects),
         fc.boolean(),
         (connection, effect, ask_me) => {
-          const answer = answerFor(connection, { ask_me }, { effect, because: [], relaxed: true })
+          const answer = answerFor(connection, { ask_me }, { effect, because: [] })
           expect(answer.kind).not.toBe('grant')
         },
       ),
