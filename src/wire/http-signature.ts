@@ -8,24 +8,26 @@
 import { serializeInnerList, type BareItem, type InnerList } from 'structured-headers'
 import { checkContentDigest } from './encoding.ts'
 import { signEd25519, verifyEd25519, type PrivateKey, type PublicKey } from './keys.ts'
-import { Refusal } from './refusal.ts'
+import { refusingAs } from './refusal.ts'
 import {
   plainComponent,
   refuseSignature,
   signatureBase,
   type BaseOptions,
-  type HeaderLines,
   type SignedMessage,
 } from './signature-base.ts'
-import { isInnerList, parseDictionaryField, type DictionaryMember } from './structured-fields.ts'
+import {
+  chooseSignature,
+  readSignatures,
+  signatureBytes,
+  type Candidate,
+  type KeyPolicy,
+} from './signature-candidates.ts'
 
 export type { HeaderLines, SignedMessage } from './signature-base.ts'
 
 /** How far `created` may lie from now, either way, inclusive (contract, "Limits"). */
 export const SIGNATURE_WINDOW_SECONDS = 60
-const LABELS_MAX = 4
-const COMPONENTS_MAX = 64
-const FIELD_CHARACTERS_MAX = 8192
 
 /** What a signer chooses; times in seconds since the epoch. `keyid` defaults to the key's kid, false leaves it out. */
 export interface SigningOptions extends BaseOptions {
@@ -39,22 +41,19 @@ export interface SigningOptions extends BaseOptions {
 }
 
 /** What a verifier asks for. */
-export interface VerificationOptions extends BaseOptions {
+export interface VerificationOptions extends BaseOptions, KeyPolicy {
   /** Components that must be covered, without parameters; `@query` is added when the request has a query. */
   requiredComponents: readonly string[]
   now: number
   windowSeconds?: number | undefined
-  /**
-   * The trusted key behind a `keyid`. Where no keyid is required (an agent's call) it is asked with undefined for the bound
-   * key when there is a single signature, whatever keyid that has; with several, for the keyid of each.
-   */
-  findKey: (keyid: string | undefined) => PublicKey | undefined
-  keyidRequired: boolean
   /** A request with a body must cover `content-digest`. A digest that is covered is checked always. */
   mustCoverDigest?: boolean | undefined
 }
 
-/** A signature that verified. `signature` (64 bytes) is what a replay is recognised by; `covered` are component names. */
+/**
+ * A signature that verified. `signature` (64 bytes) is what a replay is recognised by; `covered` are component names, one with
+ * parameters ending in a semicolon.
+ */
 export interface VerifiedSignature {
   key: PublicKey
   keyid: string | undefined
@@ -66,15 +65,6 @@ export interface VerifiedSignature {
 /** Everything about a signature but the Ed25519 check of `signature` by `key` over `base`. */
 export interface PreparedVerification extends VerifiedSignature {
   base: Buffer
-}
-
-/** One label's pair, read only as far as choosing needs: signatures of other parties may use other algorithms. */
-interface Candidate {
-  covered: InnerList
-  names: string[]
-  keyid: string | undefined
-  input: DictionaryMember
-  signature: DictionaryMember
 }
 
 /**
@@ -160,90 +150,6 @@ function requiredComponents(message: SignedMessage, options: VerificationOptions
   return required
 }
 
-/** All signatures of a message, well-formed, at most four (RFC 9421 §4). */
-function readSignatures(headers: HeaderLines): Candidate[] {
-  const inputs = signatureField(headers, 'signature-input')
-  const signatures = signatureField(headers, 'signature')
-  if (inputs.size > LABELS_MAX) refuseSignature(`Send at most ${LABELS_MAX} signatures.`)
-  // Equal in number and each input has its signature: so each signature has its input.
-  if (inputs.size !== signatures.size)
-    refuseSignature('Use the same labels in Signature-Input and Signature.')
-  const candidates: Candidate[] = []
-  for (const [label, input] of inputs) {
-    const signature = signatures.get(label)
-    if (!signature) refuseSignature('Use the same labels in Signature-Input and Signature.')
-    candidates.push(readCandidate(input, signature))
-  }
-  return candidates
-}
-
-function signatureField(headers: HeaderLines, name: string): Map<string, DictionaryMember> {
-  const lines = headers.get(name)
-  if (!lines || lines.length === 0)
-    refuseSignature('Sign the request: send Signature-Input and Signature (RFC 9421).')
-  const characters = lines.reduce((sum, line) => sum + line.length, 0)
-  if (characters > FIELD_CHARACTERS_MAX)
-    refuseSignature(`Keep each signature field within ${FIELD_CHARACTERS_MAX} bytes.`)
-  const members = parseDictionaryField(lines)
-  if (!members || members.size === 0)
-    refuseSignature(`Send ${name} as a dictionary that names each label and parameter once.`)
-  return members
-}
-
-function readCandidate(input: DictionaryMember, signature: DictionaryMember): Candidate {
-  const covered = input.value
-  if (!isInnerList(covered))
-    refuseSignature('Give each label in Signature-Input a list of covered components.')
-  if (covered[0].length > COMPONENTS_MAX) refuseSignature(`Cover at most ${COMPONENTS_MAX} components.`)
-  const names: string[] = []
-  for (const [name, parameters] of covered[0]) {
-    // With parameters it is another component: "authorization";bs does not count as authorization.
-    if (typeof name === 'string') names.push(parameters.size === 0 ? name : `${name};`)
-  }
-  const keyid = covered[1].get('keyid')
-  return { covered, names, keyid: typeof keyid === 'string' ? keyid : undefined, input, signature }
-}
-
-const SIGNATURE_TEXT = /^:([A-Za-z0-9+/]{86}==):$/
-
-/** The 64 bytes of a signature, which has one spelling: else a replay could dress up as another request. */
-function signatureBytes(signature: DictionaryMember): Buffer {
-  const text = SIGNATURE_TEXT.exec(signature.raw)?.[1] ?? ''
-  const bytes = Buffer.from(text, 'base64')
-  if (text === '' || bytes.toString('base64') !== text) {
-    refuseSignature('Give the signature as 64 bytes of canonical base64 between colons.')
-  }
-  return bytes
-}
-
-/** RFC 9421 §3.2 step 2: by policy, never "any signature that verifies"; a label means nothing. */
-function chooseSignature(
-  candidates: readonly Candidate[],
-  required: readonly string[],
-  options: VerificationOptions,
-): { candidate: Candidate; key: PublicKey } {
-  if (candidates.length === 1) {
-    const candidate = candidates[0]!
-    if (options.keyidRequired && candidate.keyid === undefined)
-      refuseSignature('Name the signing key by keyid.')
-    const key = options.findKey(options.keyidRequired ? candidate.keyid : undefined)
-    if (!key) refuseSignature('Sign with a registered key, and name it by its keyid.')
-    return { candidate, key }
-  }
-  const named: { candidate: Candidate; key: PublicKey }[] = []
-  for (const candidate of candidates) {
-    const key = candidate.keyid === undefined ? undefined : options.findKey(candidate.keyid)
-    if (key) named.push({ candidate, key })
-  }
-  if (named.length === 0) refuseSignature('Name the bound key by keyid in one of the signatures.')
-  if (named.length === 1) return named[0]!
-  // A key may also sign for somebody else's profile; only a signature that covers what is asked for here can be meant.
-  const meant = named.filter(({ candidate }) => required.every(name => candidate.names.includes(name)))
-  if (meant.length !== 1)
-    refuseSignature('Send one signature of the bound key that covers the required components.')
-  return meant[0]!
-}
-
 /**
  * A decimal or a date: `1.0` would parse to the same number as `1`, and dates beyond JavaScript's to no number, so neither
  * would serialise back to the text that was signed.
@@ -295,13 +201,6 @@ function coversField(signature: VerifiedSignature, name: string): boolean {
 }
 
 function checkDigest(message: SignedMessage): void {
-  try {
-    checkContentDigest(
-      (message.headers.get('content-digest') ?? []).join(', '),
-      message.body ?? new Uint8Array(),
-    )
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    refuseSignature(error.detail ?? 'Send the Content-Digest of this body.', error)
-  }
+  const fieldValue = (message.headers.get('content-digest') ?? []).join(', ')
+  refusingAs('invalid_token', () => checkContentDigest(fieldValue, message.body ?? new Uint8Array()))
 }

@@ -97,7 +97,7 @@ export function componentValue(message: SignedMessage, component: Item, options:
 
 /** A refused signature: `invalid_token`, 401 (contract, "Errors"). */
 export function refuseSignature(detail: string, cause?: unknown): never {
-  refuse('invalid_token', detail, { status: 401, cause })
+  refuse('invalid_token', detail, { cause })
 }
 
 /** Identifiers that differ only in the order of their parameters name the same component (RFC 9421 §2). */
