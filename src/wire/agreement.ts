@@ -1,0 +1,165 @@
+/**
+ * Owns the agreement an agent signs, and the claim_token it travels in. contract, "Agreement (claim_token, beat 3)". Here
+ * stands who signed and that nothing was changed since; what the claims are worth is rules/agreement.ts. Receipts that
+ * embed it are receipt.ts.
+ */
+import { agentIdentity, operatorOrigin, signingKeyOf, type AgentIdentity } from './agent-identity.ts'
+import { decodeBase64url, encodeBase64url, s256 } from './encoding.ts'
+import type { Json, JsonObject } from './json.ts'
+import { parseJws, signJws, verifyJws, type UnverifiedJws, type Verified } from './jws.ts'
+import type { PrivateKey, PublicKey } from './keys.ts'
+import { isWebUrl, optionalText } from './members.ts'
+import { AGENT_ISSUER_PREFIX, TYP } from './names.ts'
+import { refuse } from './refusal.ts'
+import type { TermsTemplate } from './terms.ts'
+
+export { signReceipt, verifyReceipt, type Receipt, type ReceiptClaims } from './receipt.ts'
+
+/** Longest claim_token, in bytes. */
+export const CLAIM_TOKEN_BYTES_MAX = 32 * 1024
+
+/** What an agent refers to as its mission: a claim, recorded and never fetched. */
+export type Mission = { approver: string; s256: string }
+
+/** What an agent puts its name to. `iat` in seconds; `template` is repeated as it is, so narrow it before if at all. */
+export interface AgreementContent {
+  template: TermsTemplate
+  aud: string
+  iat: number
+  reason?: string | undefined
+  mission?: Mission | undefined
+  /** The tool and its arguments, or the name of a tool called without; needed where the template says `per_operation`. */
+  operation?: { tool: string; params: JsonObject } | string | undefined
+  introduction?: string | undefined
+  /** Sent in the header in place of the bare key. */
+  agent_token?: string | undefined
+  client_id?: string | undefined
+  signature_agent?: string | undefined
+}
+
+/**
+ * An agreement signed by `key`. `claims` are the payload as signed: no member's type is trusted yet. `hash` is the grant's
+ * `contract`: s256 of the compact JWS.
+ */
+export interface Agreement {
+  readonly claims: JsonObject
+  readonly compact: string
+  readonly hash: string
+  readonly key: PublicKey
+  readonly identity: AgentIdentity
+  /** URL of the operator's client document, and the URL of its key directory; claims, resolved by nobody yet. */
+  readonly client_id: string | undefined
+  readonly signature_agent: string | undefined
+}
+
+/** The claim_token of an agreement: base64url of the whole compact JWS, `iss` being `agent:` + the key's thumbprint. */
+export function signAgreement(content: AgreementContent, key: PrivateKey): string {
+  return encodeBase64url(signJws({ typ: TYP.agreement, kid: false, ...agreementParts(content, key) }, key))
+}
+
+/**
+ * The compact JWS inside a claim_token, and its parts, not yet believed. Refuses (`invalid_request`) more than 32 KiB, another
+ * spelling of the same bytes, and what is no compact JWS.
+ */
+export function openClaimToken(claim_token: string): UnverifiedJws {
+  if (claim_token.length > CLAIM_TOKEN_BYTES_MAX) {
+    refuse('invalid_request', `Keep claim_token within ${CLAIM_TOKEN_BYTES_MAX} bytes.`)
+  }
+  return parseJws(decodeBase64url(claim_token).toString('latin1'))
+}
+
+/** The agreement hash of a claim_token, `s256:…` over the compact JWS inside (RPT claim `contract`). */
+export function agreementHash(claim_token: string): string {
+  return s256(decodeBase64url(claim_token))
+}
+
+/**
+ * Verifies who signed a claim_token: `typ` where present, header, signature. `identity` is what the header's identity was
+ * verified to be; a bare key needs none, since it vouches for itself, and an agent token is refused without. Refuses with
+ * `invalid_request`; judges no claim.
+ */
+export function verifyAgreement(
+  claim_token: string | UnverifiedJws,
+  identity?: AgentIdentity,
+): Verified<Agreement> {
+  const document = typeof claim_token === 'string' ? openClaimToken(claim_token) : claim_token
+  const { header, compact } = document
+  const signer = confirmIdentity(header, identity)
+  const key = signingKeyOf(signer)
+  const { payload } = verifyJws(document, key, { typ: TYP.agreement, typOptional: true })
+  const agreement: Agreement = {
+    claims: payload,
+    compact,
+    hash: s256(compact),
+    key,
+    identity: signer,
+    client_id: readClientId(header),
+    signature_agent: readSignatureAgent(header),
+  }
+  return agreement as Verified<Agreement>
+}
+
+function agreementParts(
+  content: AgreementContent,
+  key: PrivateKey,
+): { header: JsonObject; payload: JsonObject } {
+  const { template, aud, iat, reason, mission, operation, introduction } = content
+  const { agent_token, client_id, signature_agent } = content
+  return {
+    header: present({
+      ...(agent_token === undefined ? { jwk: { ...key.jwk } } : { agent_token }),
+      client_id,
+      signature_agent,
+    }),
+    payload: present({
+      iss: `${AGENT_ISSUER_PREFIX}${key.thumbprint}`,
+      aud,
+      iat,
+      ...template,
+      reason,
+      mission,
+      operation,
+      introduction,
+    }),
+  }
+}
+
+/** Without the members that are undefined. */
+function present(members: Record<string, Json | undefined>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(members).filter((entry): entry is [string, Json] => entry[1] !== undefined),
+  )
+}
+
+/** The identity in the header is the verified one, neither more nor less. */
+function confirmIdentity(header: JsonObject, identity: AgentIdentity | undefined): AgentIdentity {
+  const claimed = agentIdentity(header)
+  if (claimed.kind === 'key') {
+    if (identity === undefined) return claimed
+    const same = identity.kind === 'key' && identity.key.thumbprint === claimed.key.thumbprint
+    return same ? identity : refuse('invalid_request', 'Sign the agreement with the key in its header.')
+  }
+  if (identity?.kind !== 'agent_token' || identity.agent.token !== claimed.token) {
+    refuse('invalid_request', 'Use an agent token of an issuer that is accepted here, or a bare key.')
+  }
+  return identity
+}
+
+function readClientId(header: JsonObject): string | undefined {
+  const client_id = optionalText(header, 'client_id')
+  if (client_id !== undefined && operatorOrigin(client_id) === undefined) {
+    refuse(
+      'invalid_request',
+      'Give client_id as an https URL with a path, in its normal spelling, or leave it out.',
+    )
+  }
+  return client_id
+}
+
+function readSignatureAgent(header: JsonObject): string | undefined {
+  const signature_agent = optionalText(header, 'signature_agent')
+  if (signature_agent !== undefined && !isWebUrl(signature_agent)) {
+    refuse('invalid_request', 'Give signature_agent as an https URL, or leave it out.')
+  }
+  return signature_agent
+}

@@ -1,0 +1,119 @@
+/**
+ * Owns the receipt: the owner's authority counter-signs the agreement, so that both sides hold the same record. contract,
+ * "Grant answer (beat 4)".
+ */
+import { s256 } from './encoding.ts'
+import type { JsonObject } from './json.ts'
+import {
+  checkClaims,
+  findByKid,
+  parseJws,
+  signJws,
+  verifyJws,
+  type UnverifiedJws,
+  type Verified,
+} from './jws.ts'
+import { importPublicJwk, type PrivateKey, type PublicKey, type PublishedKey } from './keys.ts'
+import { integerMember, member, objectMember, textMember, urlMember } from './members.ts'
+import { TYP } from './names.ts'
+import { refuse } from './refusal.ts'
+
+/** `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the agent's key. */
+export type ReceiptClaims = {
+  iss: string
+  sub: string
+  owner: string
+  iat: number
+  jti: string
+  family: string
+  terms_uri: string
+  template_id: string
+  agreement: string
+  agreement_jws: string
+  cnf: { jkt: string }
+  rpt: string
+}
+
+/** A receipt that its authority's keys verified, around an agreement that the agent's key verified. */
+export interface Receipt {
+  readonly claims: ReceiptClaims
+  readonly compact: string
+  /** The claims of the embedded agreement, as signed. */
+  readonly agreementClaims: JsonObject
+}
+
+/** It embeds an agreement of up to 24 KiB, once more encoded. */
+const RECEIPT_BYTES_MAX = 64 * 1024
+
+/** The compact receipt. */
+export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {
+  return signJws({ typ: TYP.receipt, payload: claims }, key)
+}
+
+/**
+ * Verifies a receipt against its authority's published keys, at `now` (seconds): `typ`, `iss`, signature, every claim of its
+ * type, and the embedded agreement: its hash, its own signature by the key that `cnf.jkt` names, and that receipt and
+ * agreement speak of the same terms, template and family. With `agreement` (s256) also that it is that one. Refuses with
+ * `invalid_request`.
+ */
+export function verifyReceipt(
+  compact: string,
+  keys: readonly PublishedKey[],
+  expected: { issuer: string; now: number; agreement?: string | undefined },
+): Verified<Receipt> {
+  const document = { typ: TYP.receipt, maxBytes: RECEIPT_BYTES_MAX }
+  const { payload } = verifyJws(compact, findByKid(keys), document)
+  checkClaims(payload, { iss: expected.issuer, now: expected.now })
+  const claims = readReceiptClaims(payload)
+  if (expected.agreement !== undefined && claims.agreement !== expected.agreement) {
+    refuse('invalid_request', 'Give a receipt for the agreement that was signed.')
+  }
+  const receipt: Receipt = { claims, compact, agreementClaims: checkEmbedded(claims) }
+  return receipt as Verified<Receipt>
+}
+
+function readReceiptClaims(payload: JsonObject): ReceiptClaims {
+  return {
+    iss: urlMember(payload, 'iss'),
+    sub: textMember(payload, 'sub'),
+    owner: textMember(payload, 'owner'),
+    iat: integerMember(payload, 'iat'),
+    jti: textMember(payload, 'jti'),
+    family: textMember(payload, 'family'),
+    terms_uri: urlMember(payload, 'terms_uri'),
+    template_id: textMember(payload, 'template_id'),
+    agreement: textMember(payload, 'agreement'),
+    agreement_jws: String(member(payload, 'agreement_jws')),
+    cnf: { jkt: textMember(objectMember(payload, 'cnf'), 'jkt') },
+    rpt: textMember(payload, 'rpt'),
+  }
+}
+
+/** The claims of the embedded agreement, once it is the one the receipt speaks of. */
+function checkEmbedded(claims: ReceiptClaims): JsonObject {
+  const { agreement_jws, agreement, cnf } = claims
+  if (s256(agreement_jws) !== agreement) {
+    refuse('invalid_request', 'Embed the agreement that the receipt names by its hash.')
+  }
+  const document = parseJws(agreement_jws)
+  const key = headerKey(document)
+  const { payload } = verifyJws(document, key, { typ: TYP.agreement, typOptional: true })
+  if (key.thumbprint !== cnf.jkt) refuse('invalid_request', 'Name in cnf the key that signed the agreement.')
+  for (const name of ['terms_uri', 'template_id', 'family'] as const) {
+    if (member(payload, name) !== claims[name]) {
+      refuse('invalid_request', `Give the receipt the ${name} of the agreement in it.`)
+    }
+  }
+  return payload
+}
+
+/**
+ * The key an agreement's header names. An agent token is read for its key and not verified: who the agent is was settled
+ * when the agreement was made, and the token may have expired since.
+ */
+function headerKey({ header }: UnverifiedJws): PublicKey {
+  const token = member(header, 'agent_token')
+  if (token === undefined) return importPublicJwk(member(header, 'jwk'))
+  const { payload } = parseJws(String(token))
+  return importPublicJwk(member(objectMember(payload, 'cnf'), 'jwk'))
+}

@@ -1,0 +1,183 @@
+/**
+ * Owns the two access tokens: the RPT bound to an agent's key, and the resource server's PAT. contract, "RPT claims",
+ * "Protection access token (PAT)"; RFC 9068, RFC 7800.
+ */
+import type { JsonObject } from './json.ts'
+import { checkClaims, findByKid, parseJws, signJws, timeClaim, verifyJws, type Verified } from './jws.ts'
+import { importPublicJwk, type PrivateKey, type PublicKey } from './keys.ts'
+import {
+  asObject,
+  integerMember,
+  member,
+  objectMember,
+  optionalText,
+  textMember,
+  textsMember,
+} from './members.ts'
+import { TYP } from './names.ts'
+import { refuse } from './refusal.ts'
+
+/** One granted permission; `exp` and `nbf` in seconds since the epoch. */
+export type RptPermission = {
+  resource_id: string
+  resource_scopes: string[]
+  exp: number
+  nbf?: number
+}
+
+/** The exact operation of an ask-me grant; `params_s256` is the hash of the approved arguments. */
+export type RptOperation = { tool: string; params_s256: string }
+
+/** The RPT's claims; times in seconds. `single_use` and `operation` stand on ask-me grants only. */
+export type RptClaims = {
+  iss: string
+  sub: string
+  client_id: string
+  aud: string
+  jti: string
+  iat: number
+  exp: number
+  cnf: { jwk: { kty: 'OKP'; crv: 'Ed25519'; x: string } }
+  permissions: RptPermission[]
+  contract: string
+  owner: string
+  family: string
+  consequence?: string
+  clearance?: string
+  single_use?: true
+  operation?: RptOperation
+}
+
+/** The PAT's claims: `sub` the owner, `azp` the resource server. */
+export type PatClaims = {
+  iss: string
+  sub: string
+  azp: string
+  scope: string
+  jti: string
+  iat: number
+  exp: number
+}
+
+/** Keys to verify with: one's own, or another's as published. */
+export type VerificationKeys = readonly (PublicKey & { readonly kid: string | undefined })[]
+
+/** What a token is held against; without `now` its times are not judged, only its maker and its shape. */
+export interface TokenExpectation {
+  issuer?: string | undefined
+  audience?: string | undefined
+  now?: number | undefined
+}
+
+/** The compact RPT. */
+export function signRpt(claims: RptClaims, key: PrivateKey): string {
+  return signJws({ typ: TYP.rpt, payload: claims }, key)
+}
+
+/** The claims of an RPT made with one of the keys; refuses (`invalid_request`) every other kind, issuer, audience, and time. */
+export function verifyRpt(
+  token: string,
+  keys: VerificationKeys,
+  expected: TokenExpectation = {},
+): Verified<RptClaims> {
+  const { payload } = verifyJws(token, findByKid(keys), { typ: TYP.rpt })
+  checkTokenClaims(payload, expected)
+  return readRpt(payload) as Verified<RptClaims>
+}
+
+/**
+ * The claims of an RPT as its text has them, unverified: for its holder, who wants to know when it ends. Nothing may be
+ * allowed on their strength. Refuses (`invalid_request`) what is no RPT by `typ` and shape.
+ */
+export function readRptClaims(token: string): RptClaims {
+  const { header, payload } = parseJws(token)
+  if (String(header['typ']).toLowerCase() !== TYP.rpt) refuse('invalid_request', 'Send an RPT.')
+  return readRpt(payload)
+}
+
+/** The compact PAT. */
+export function signPat(claims: PatClaims, key: PrivateKey): string {
+  return signJws({ typ: TYP.pat, payload: claims }, key)
+}
+
+/** The claims of a PAT made with one of the keys; refuses (`invalid_request`) every other kind, issuer, and time. */
+export function verifyPat(
+  token: string,
+  keys: VerificationKeys,
+  expected: TokenExpectation = {},
+): Verified<PatClaims> {
+  const { payload } = verifyJws(token, findByKid(keys), { typ: TYP.pat })
+  checkTokenClaims(payload, expected)
+  const claims: PatClaims = {
+    iss: textMember(payload, 'iss'),
+    sub: textMember(payload, 'sub'),
+    azp: textMember(payload, 'azp'),
+    scope: textMember(payload, 'scope'),
+    jti: textMember(payload, 'jti'),
+    iat: integerMember(payload, 'iat'),
+    exp: integerMember(payload, 'exp'),
+  }
+  return claims as Verified<PatClaims>
+}
+
+function checkTokenClaims(payload: JsonObject, { issuer, audience, now }: TokenExpectation): void {
+  // With its own exp for a clock nothing is expired; a token without one is refused all the same.
+  const exp = timeClaim(payload, 'exp')
+  checkClaims(payload, {
+    now: now ?? (exp ?? 0) - 1,
+    requireExp: true,
+    ...(issuer === undefined ? {} : { iss: issuer }),
+    ...(audience === undefined ? {} : { aud: audience }),
+  })
+}
+
+function readRpt(payload: JsonObject): RptClaims {
+  const { x } = importPublicJwk(member(objectMember(payload, 'cnf'), 'jwk'))
+  const consequence = optionalText(payload, 'consequence')
+  const clearance = optionalText(payload, 'clearance')
+  return {
+    iss: textMember(payload, 'iss'),
+    sub: textMember(payload, 'sub'),
+    client_id: textMember(payload, 'client_id'),
+    aud: textMember(payload, 'aud'),
+    jti: textMember(payload, 'jti'),
+    iat: integerMember(payload, 'iat'),
+    exp: integerMember(payload, 'exp'),
+    cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x } },
+    permissions: readPermissions(payload),
+    contract: textMember(payload, 'contract'),
+    owner: textMember(payload, 'owner'),
+    family: textMember(payload, 'family'),
+    ...(consequence === undefined ? {} : { consequence }),
+    ...(clearance === undefined ? {} : { clearance }),
+    ...readSingleUse(payload),
+  }
+}
+
+function readPermissions(payload: JsonObject): RptPermission[] {
+  const permissions = member(payload, 'permissions')
+  if (!Array.isArray(permissions) || permissions.length === 0) {
+    refuse('invalid_request', 'Give permissions as a list of at least one object.')
+  }
+  return permissions.map(one => {
+    const permission = asObject(one, 'each of permissions')
+    return {
+      resource_id: textMember(permission, 'resource_id'),
+      resource_scopes: textsMember(permission, 'resource_scopes'),
+      exp: integerMember(permission, 'exp'),
+      ...(member(permission, 'nbf') === undefined ? {} : { nbf: integerMember(permission, 'nbf') }),
+    }
+  })
+}
+
+/** Only `true` says single use; a token that says it otherwise must not be taken for a standing one. */
+function readSingleUse(payload: JsonObject): Pick<RptClaims, 'single_use' | 'operation'> {
+  const single = member(payload, 'single_use')
+  if (single === undefined && member(payload, 'operation') === undefined) return {}
+  if (single !== true) refuse('invalid_request', 'Give single_use as true, or leave it and operation out.')
+  const operation = objectMember(payload, 'operation')
+  return {
+    single_use: true,
+    operation: { tool: textMember(operation, 'tool'), params_s256: textMember(operation, 'params_s256') },
+  }
+}
