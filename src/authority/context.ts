@@ -1,0 +1,36 @@
+/**
+ * What every endpoint of the authorization server is handed: its settings, its keys, its store and a clock.
+ * Contract: "Parties" (owner's authorization server).
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Database } from '../storage/database.ts'
+import type { PrivateKey } from '../wire/keys.ts'
+import type { TicketKey } from '../wire/ticket.ts'
+import type { Announcements } from './announcements.ts'
+
+/** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
+export interface Limits {
+  ticketSeconds: number
+  awaitingSeconds: number
+  negotiationSeconds: number
+  pollSeconds: number
+  patSeconds: number
+  reasonBytesMax: number
+  trajectoryWindowSeconds: number
+}
+
+export interface Authority {
+  /** Its identifier and the base of every URL it names; no trailing slash. */
+  readonly issuer: string
+  readonly specNs: string
+  readonly limits: Limits
+  /** Ordered: the first signs, all are published and verified. */
+  readonly keys: readonly [PrivateKey, ...PrivateKey[]]
+  readonly ticketKeys: readonly [TicketKey, ...TicketKey[]]
+  readonly database: Database
+  /** Wakes held polls and event streams when something happened to an owner. */
+  readonly announcements: Announcements
+  readonly log: FastifyBaseLogger
+  /** Seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
+  now(): number
+}

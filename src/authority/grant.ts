@@ -1,0 +1,181 @@
+/**
+ * Makes a grant: RPT and receipt are signed first, then one transaction records them from the connection
+ * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
+ */
+import { inTransaction, type Tx } from '../storage/database.ts'
+import { insertGrant, type NewGrant } from '../storage/grants.ts'
+import { appendLedger } from '../storage/ledger.ts'
+import { endFamily } from '../storage/tickets.ts'
+import { s256Json, sha256 } from '../wire/encoding.ts'
+import { grantAnswer } from '../wire/negotiation.ts'
+import { signReceipt } from '../wire/agreement.ts'
+import { newJti } from '../wire/ticket.ts'
+import { signRpt } from '../wire/tokens.ts'
+import type { Weighed } from './agreement.ts'
+import type { Answer } from './answers.ts'
+import type { Authority } from './context.ts'
+
+/** What a grant is made of, whether it is made at once or kept until the owner has approved. */
+export interface GrantBasis {
+  owner: string
+  family: string
+  handle: string
+  client_id: string
+  aud: string
+  resource_id: string
+  scopes: string[]
+  expires_in: number
+  tier_id: string
+  tier_epoch: number
+  template_id: string
+  terms_uri: string
+  consequence: string | null
+  single_use: boolean
+  operation: { tool: string; params_s256: string } | null
+  agreement_jws: string
+  agreement: string
+  cnf: { kty: 'OKP'; crv: 'Ed25519'; x: string }
+  jkt: string
+}
+
+/** The basis of a grant from a weighed agreement. */
+export function basisOf(weighed: Weighed): GrantBasis {
+  const { family, governed, agreement, agent, scopes, expiresIn, operation, answer } = weighed
+  const { server, resource, tier } = governed
+  const template = family.template as { template_id: string; terms_uri: string }
+  const single_use = answer.kind !== 'deny' && answer.singleUse
+  return {
+    owner: family.owner,
+    family: family.family,
+    handle: agent.handle,
+    client_id: server.client_id,
+    aud: server.resource_uri,
+    resource_id: resource.resource_id,
+    scopes,
+    expires_in: expiresIn,
+    tier_id: tier.tier_id,
+    tier_epoch: tier.epoch,
+    template_id: template.template_id,
+    terms_uri: template.terms_uri,
+    consequence: resource.consequence,
+    single_use,
+    operation:
+      single_use && operation !== undefined
+        ? { tool: operation.tool, params_s256: s256Json(operation.params) }
+        : null,
+    agreement_jws: agreement.compact,
+    agreement: agreement.hash,
+    cnf: { kty: 'OKP', crv: 'Ed25519', x: agreement.key.x },
+    jkt: agreement.key.thumbprint,
+  }
+}
+
+/** A signed grant, not yet recorded: nothing is signed inside a transaction or after it. */
+export interface SignedGrant {
+  row: Omit<NewGrant, 'generation'>
+  answer: Answer
+}
+
+/** Signs the RPT and the receipt. */
+export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant {
+  const now = authority.now()
+  const exp = now + basis.expires_in
+  const jti = newJti('rpt_')
+  const { owner, family, handle } = basis
+  const claims = {
+    iss: authority.issuer,
+    sub: handle,
+    client_id: handle,
+    aud: basis.aud,
+    jti,
+    iat: now,
+    exp,
+    cnf: { jwk: basis.cnf },
+    permissions: [{ resource_id: basis.resource_id, resource_scopes: basis.scopes, exp }],
+    contract: basis.agreement,
+    owner,
+    family,
+    ...(basis.consequence === null ? {} : { consequence: basis.consequence }),
+    ...(basis.single_use && basis.operation !== null
+      ? { single_use: true as const, operation: basis.operation }
+      : {}),
+  }
+  const rpt = signRpt(claims, authority.keys[0])
+  const receipt = signReceipt(
+    {
+      iss: authority.issuer,
+      sub: handle,
+      owner,
+      iat: now,
+      jti: newJti('rcp_'),
+      family,
+      terms_uri: basis.terms_uri,
+      template_id: basis.template_id,
+      agreement: basis.agreement,
+      agreement_jws: basis.agreement_jws,
+      cnf: { jkt: basis.jkt },
+      rpt: jti,
+    },
+    authority.keys[0],
+  )
+  return {
+    row: {
+      owner,
+      rptSha256: sha256(rpt),
+      jti,
+      family,
+      handle,
+      client_id: basis.client_id,
+      aud: basis.aud,
+      resource_id: basis.resource_id,
+      tier_id: basis.tier_id,
+      tierEpoch: basis.tier_epoch,
+      single_use: basis.single_use,
+      claims,
+      receipt,
+      expiresAt: exp,
+    },
+    answer: { status: 200, body: grantAnswer({ access_token: rpt, expires_in: basis.expires_in, receipt }) },
+  }
+}
+
+/**
+ * Grants at once: known connection, and the tier asks nothing. 'facts-moved' where the connection was
+ * revoked or admitted anew since its standing was read; then nothing was written.
+ */
+export async function grantNow(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
+  const basis = basisOf(weighed)
+  const signed = signGrant(authority, basis)
+  const generation = weighed.standing.generation ?? -1
+  const committed = await inTransaction(authority.database.db, async tx => {
+    if (!(await insertGrant(tx, { ...signed.row, generation }))) return false
+    await endFamily(tx, basis.owner, basis.family, 'granted')
+    await recordPromise(tx, weighed)
+    return true
+  })
+  return committed ? signed.answer : 'facts-moved'
+}
+
+/** `promised`, and `relaxed` where a rule let through what the tier would have asked about. */
+export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
+  const { family, agent, agreement, governed, tierAnswer, answer } = weighed
+  const common = { family: family.family, handle: agent.handle }
+  const { tier_id, ask_me } = governed.tier
+  await appendLedger(tx, family.owner, {
+    kind: 'promised',
+    ...common,
+    data: {
+      resource_id: family.resource_id,
+      tier: tier_id,
+      template_id: (family.template as { template_id: string }).template_id,
+      agreement: agreement.hash,
+      effect: answer.kind,
+    },
+  })
+  if (answer.kind === 'grant' && ask_me)
+    await appendLedger(tx, family.owner, {
+      kind: 'relaxed',
+      ...common,
+      data: { tier: tier_id, because: tierAnswer.because },
+    })
+}
