@@ -175,7 +175,8 @@ function checkHeader(header: JsonObject): void {
   if (kid !== undefined && typeof kid !== 'string') refuse('invalid_request', 'Give kid as a string.')
 }
 
-function isExpectedTyp(typ: unknown, expected: JwsExpectation): boolean {
+/** Whether a header's `typ` is the expected one; for a reader that has no key to verify with. */
+export function isExpectedTyp(typ: unknown, expected: JwsExpectation): boolean {
   if (typ === undefined) return expected.typOptional === true
   return (
     typeof typ === 'string' && typ.toLowerCase().replace(/^application\//, '') === expected.typ.toLowerCase()

@@ -12,6 +12,8 @@ export const TEXT_LENGTH_MAX = 8192
 /** Most items accepted in one list. */
 export const LIST_LENGTH_MAX = 256
 
+const COMPACT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
+
 /** The member's value; undefined when absent. */
 export function member(object: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined
@@ -39,6 +41,14 @@ export function textMember(object: JsonObject, name: string): string {
 /** A member that may be absent and otherwise must be non-empty text. */
 export function optionalText(object: JsonObject, name: string): string | undefined {
   return member(object, name) === undefined ? undefined : textMember(object, name)
+}
+
+/** A member that must be a compact JWS, of any length: who parses it holds it to a bound. */
+export function compactMember(object: JsonObject, name: string): string {
+  const value = member(object, name)
+  return typeof value === 'string' && COMPACT_FORM.test(value)
+    ? value
+    : refuse('invalid_request', `Give ${name} as a compact JWS.`)
 }
 
 /** A member that must be a list of non-empty texts; it may be empty, and may be absent where `optional`. */

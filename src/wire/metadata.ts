@@ -7,6 +7,7 @@ import { findByKid, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
 import {
   asObject,
+  compactMember,
   isWebUrl,
   member,
   optionalText,
@@ -107,7 +108,7 @@ export function parseResourceMetadata(json: unknown, expectedResource: string): 
   }
   const jwks_uri = optionalUrl(object, 'jwks_uri')
   const owner_resources_endpoint = optionalUrl(object, 'owner_resources_endpoint')
-  const signed_metadata = optionalText(object, 'signed_metadata')
+  const signed = member(object, 'signed_metadata') !== undefined
   return {
     resource: expectedResource,
     ...readTexts(object, 'authorization_servers'),
@@ -117,7 +118,7 @@ export function parseResourceMetadata(json: unknown, expectedResource: string): 
     ...listMember('tool_surfaces', readToolSurfaces(object)),
     ...(jwks_uri === undefined ? {} : { jwks_uri }),
     ...(owner_resources_endpoint === undefined ? {} : { owner_resources_endpoint }),
-    ...(signed_metadata === undefined ? {} : { signed_metadata }),
+    ...(signed ? { signed_metadata: compactMember(object, 'signed_metadata') } : {}),
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import {
   asObject,
+  compactMember,
   integerMember,
   member,
   optionalText,
@@ -158,12 +159,4 @@ function readRequiredClaim(object: JsonObject): RequiredClaim {
 function asErrorBody(json: unknown, error: string): JsonObject {
   const object = asObject(json, 'the answer')
   return member(object, 'error') === error ? object : refuse('invalid_request', `Answer with error ${error}.`)
-}
-
-/** A signed document may be longer than other texts: a receipt embeds a whole agreement. */
-function compactMember(object: JsonObject, name: string): string {
-  const value = member(object, name)
-  return typeof value === 'string' && /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(value)
-    ? value
-    : refuse('invalid_request', `Give ${name} as a compact JWS.`)
 }

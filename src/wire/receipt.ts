@@ -14,7 +14,7 @@ import {
   type Verified,
 } from './jws.ts'
 import { importPublicJwk, type PrivateKey, type PublicKey, type PublishedKey } from './keys.ts'
-import { integerMember, member, objectMember, textMember, urlMember } from './members.ts'
+import { compactMember, integerMember, member, objectMember, textMember, urlMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 
@@ -83,7 +83,7 @@ function readReceiptClaims(payload: JsonObject): ReceiptClaims {
     terms_uri: urlMember(payload, 'terms_uri'),
     template_id: textMember(payload, 'template_id'),
     agreement: textMember(payload, 'agreement'),
-    agreement_jws: String(member(payload, 'agreement_jws')),
+    agreement_jws: compactMember(payload, 'agreement_jws'),
     cnf: { jkt: textMember(objectMember(payload, 'cnf'), 'jkt') },
     rpt: textMember(payload, 'rpt'),
   }
@@ -112,8 +112,7 @@ function checkEmbedded(claims: ReceiptClaims): JsonObject {
  * when the agreement was made, and the token may have expired since.
  */
 function headerKey({ header }: UnverifiedJws): PublicKey {
-  const token = member(header, 'agent_token')
-  if (token === undefined) return importPublicJwk(member(header, 'jwk'))
-  const { payload } = parseJws(String(token))
+  if (member(header, 'agent_token') === undefined) return importPublicJwk(member(header, 'jwk'))
+  const { payload } = parseJws(compactMember(header, 'agent_token'))
   return importPublicJwk(member(objectMember(payload, 'cnf'), 'jwk'))
 }

@@ -3,7 +3,16 @@
  * "Protection access token (PAT)"; RFC 9068, RFC 7800.
  */
 import type { JsonObject } from './json.ts'
-import { checkClaims, findByKid, parseJws, signJws, timeClaim, verifyJws, type Verified } from './jws.ts'
+import {
+  checkClaims,
+  findByKid,
+  isExpectedTyp,
+  parseJws,
+  signJws,
+  timeClaim,
+  verifyJws,
+  type Verified,
+} from './jws.ts'
 import { importPublicJwk, type PrivateKey, type PublicKey } from './keys.ts'
 import {
   asObject,
@@ -91,7 +100,7 @@ export function verifyRpt(
  */
 export function readRptClaims(token: string): RptClaims {
   const { header, payload } = parseJws(token)
-  if (String(header['typ']).toLowerCase() !== TYP.rpt) refuse('invalid_request', 'Send an RPT.')
+  if (!isExpectedTyp(header['typ'], { typ: TYP.rpt })) refuse('invalid_request', 'Send an RPT.')
   return readRpt(payload)
 }
 
