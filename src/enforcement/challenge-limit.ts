@@ -2,7 +2,7 @@
  * Owns how many challenges one source may cause. contract, "Limits" (rate limits are ours to choose): strangers can cause any number of
  * them, and each asks the owner's authority for a ticket.
  */
-import { isIP } from 'node:net'
+import { forwardedAddress, peerNetwork } from '../http/peer-network.ts'
 import type { Call } from './call.ts'
 
 export interface ChallengeLimitOptions {
@@ -51,23 +51,7 @@ export function createChallengeLimit({
  * the outermost of them saw. An IPv6 source is its /64, as one subscriber has all of that.
  */
 export function sourceOf(call: Pick<Call, 'peer' | 'headers'>, trustedHops: number): string {
-  if (trustedHops === 0) return network(call.peer)
-  const hops = (call.headers.get('x-forwarded-for') ?? [])
-    .flatMap(line => line.split(','))
-    .map(hop => hop.trim())
-  const seen = hops.at(-trustedHops)
-  return seen !== undefined && isIP(seen) !== 0 ? network(seen) : network(call.peer)
-}
-
-function network(address: string): string {
-  if (isIP(address) !== 6) return address
-  const [head = '', tail] = address.toLowerCase().split('%', 1)[0]!.split('::')
-  const groups = head === '' ? [] : head.split(':')
-  const missing = tail === undefined ? 0 : 8 - groups.length - (tail === '' ? 0 : tail.split(':').length)
-  const first = [
-    ...groups,
-    ...Array<string>(Math.max(0, missing)).fill('0'),
-    ...(tail ?? '').split(':'),
-  ].slice(0, 4)
-  return `${first.map(group => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
+  const lines = call.headers.get('x-forwarded-for') ?? []
+  const seen = trustedHops === 0 ? undefined : forwardedAddress(lines, trustedHops)
+  return peerNetwork(seen ?? call.peer)
 }

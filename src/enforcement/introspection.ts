@@ -64,6 +64,10 @@ export function readIntrospection(answer: unknown, expected: ExpectedGrant): Int
   if (!active.success)
     throw outage('The authority gave an introspection answer that cannot be read.', active.error)
   const { cnf, active: _active, ...claims } = active.data
+  // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants only).
+  if (claims.operation !== undefined && !claims.single_use) {
+    throw outage('The authority answered about a grant with an operation that is not single-use.')
+  }
   const fault = mismatch(claims, expected)
   if (fault !== undefined) throw outage(`The authority answered about a grant with ${fault}.`)
   const key = boundKey(cnf.jwk)

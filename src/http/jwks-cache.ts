@@ -39,12 +39,15 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
 
   const fetchKeys = (url: string): Entry => {
     const now = options.clock()
+    const previous = entries.get(url)
     const entry: Entry = {
       keys: options.outbound.getJson(url).then(json => parseJwks(json, options)),
       fetchedAt: now,
       freshUntil: now + (options.keepSeconds ?? 300) * 1000,
     }
     entry.keys.catch(() => {
+      const stillGood = previous !== undefined && options.clock() < previous.freshUntil
+      if (stillGood && entries.get(url) === entry) entries.set(url, { ...previous, fetchedAt: now })
       entry.freshUntil = Math.min(entry.freshUntil, options.clock() + (options.failureSeconds ?? 5) * 1000)
     })
     entries.delete(url)

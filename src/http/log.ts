@@ -31,9 +31,8 @@ const SECRETS = [
 export function createLogger(options: LogOptions): Logger {
   const write = options.write ?? ((line: string) => void process.stdout.write(line))
   const settings: LoggerOptions = {
-    name: options.name,
     level: options.level,
-    base: null,
+    base: { name: options.name },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: label => ({ level: label }) },
     redact: { paths: SECRETS.flatMap(name => [name, `*.${name}`]), censor: '[withheld]' },

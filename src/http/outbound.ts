@@ -4,6 +4,7 @@
  */
 import { lookup, type LookupAddress, type LookupOptions } from 'node:dns'
 import { isIP } from 'node:net'
+import { getCACertificates } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { parseJson, type Json } from '../wire/json.ts'
 import { isLoopbackHost } from './listen-address.ts'
@@ -138,7 +139,7 @@ function checkUrl(text: string, options: OutboundOptions): URL {
 }
 
 function connector(options: OutboundOptions): buildConnector.connector {
-  const tls = options.ca === undefined ? {} : { ca: options.ca }
+  const tls = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), options.ca] }
   const build = { ...tls, timeout: options.timeoutMs ?? TIMEOUT_MS, keepAlive: true }
   if (options.publicOnly !== true) return buildConnector(build)
   // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be connected to.

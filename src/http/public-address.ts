@@ -39,19 +39,21 @@ const SPECIAL_V6 = [
   'ff00::/8',
 ]
 
-const special = new BlockList()
-for (const [list, family] of [
-  [SPECIAL_V4, 'ipv4'],
-  [SPECIAL_V6, 'ipv6'],
-] as const) {
-  for (const range of list) {
+// Two lists: one alone takes every IPv4 address for a mapped IPv6 one, which is special as a whole.
+const special = { 4: blockList(SPECIAL_V4, 'ipv4'), 6: blockList(SPECIAL_V6, 'ipv6') }
+
+function blockList(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
+  const list = new BlockList()
+  for (const range of ranges) {
     const [net, bits] = range.split('/') as [string, string]
-    special.addSubnet(net, Number(bits), family)
+    list.addSubnet(net, Number(bits), family)
   }
+  return list
 }
 
 /** Whether a literal address is one that anybody on the internet could be at: in no special-purpose range. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address)
-  return family !== 0 && !special.check(address, family === 4 ? 'ipv4' : 'ipv6')
+  if (family === 4) return !special[4].check(address, 'ipv4')
+  return family === 6 && !special[6].check(address, 'ipv6')
 }

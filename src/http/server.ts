@@ -38,6 +38,8 @@ export interface HttpServerOptions {
   tls?: TlsOptions
   /** False while the process drains: GET /health then answers 503. Left out: always healthy. */
   healthy?: () => boolean
+  /** What an error of the party's own means to a caller, such as an outage of its store; undefined: 500. */
+  refusalOf?: (error: unknown) => Refusal | undefined
 }
 
 const JSON_TYPE = 'application/json'
@@ -51,7 +53,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     bodyLimit: options.bodyBytesMax,
     requestTimeout: 30_000,
     routerOptions: { maxParamLength: 4096 },
-    frameworkErrors: (error, request, reply) => void renderError(options.logger, error, request, reply),
+    frameworkErrors: (error, request, reply) => void renderError(options, error, request, reply),
     clientErrorHandler: answerUnparsable,
   }) as unknown as HttpServer
   server.decorateRequest('rawBody', undefined)
@@ -62,7 +64,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     if (request.is404) refuseUnknownRoute(request, allowedMethods)
   })
   server.setErrorHandler((error, request, reply) =>
-    renderError(options.logger, error as FastifyError, request, reply),
+    renderError(options, error as FastifyError, request, reply),
   )
   server.addHook('onResponse', async (request, reply) => logResponse(options.logger, request, reply))
   server.get('/health', async (_request, reply) => {
@@ -134,12 +136,12 @@ function refuseUnknownRoute(request: FastifyRequest, allowedMethods: (path: stri
 
 /** The HTTP renderer of refusals. What is no refusal is logged and answered 500 without detail. */
 function renderError(
-  logger: Logger,
+  { logger, refusalOf }: HttpServerOptions,
   error: FastifyError,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const refusal = asRefusal(error)
+  const refusal = asRefusal(error) ?? refusalOf?.(error)
   if (refusal === undefined) {
     logger.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a request failed')
     return reply.code(500).header('cache-control', 'no-store').send({ error: 'server_error' })

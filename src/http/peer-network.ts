@@ -1,0 +1,31 @@
+/**
+ * Owns under which name requests of one source are counted. contract, "Limits" (rate limits): whoever has one address of an IPv6 /64
+ * has them all.
+ */
+import { isIP } from 'node:net'
+
+/** An IPv4 address as it is, an IPv6 one as its /64, anything else unchanged. */
+export function peerNetwork(address: string): string {
+  if (isIP(address) !== 6) return address
+  const bare = address.toLowerCase().split('%', 1)[0]!
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(bare)
+  if (mapped !== null) return mapped[1]!
+  const [head = '', tail] = bare.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const ending = tail === undefined || tail === '' ? [] : tail.split(':')
+  const missing = tail === undefined ? 0 : Math.max(0, 8 - groups.length - ending.length)
+  const all = [...groups, ...Array<string>(missing).fill('0'), ...ending]
+  return `${all
+    .slice(0, 4)
+    .map(group => group.replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`
+}
+
+/** The address `hops` from the right in x-forwarded-for lines: what the outermost trusted proxy saw. Undefined where it is none. */
+export function forwardedAddress(lines: readonly string[], hops: number): string | undefined {
+  const seen = lines
+    .flatMap(line => line.split(','))
+    .map(hop => hop.trim())
+    .at(-hops)
+  return seen !== undefined && isIP(seen) !== 0 ? seen : undefined
+}

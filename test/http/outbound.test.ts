@@ -1,0 +1,218 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createJwksCache } from '../../src/http/jwks-cache.ts'
+import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound.ts'
+import { isPublicAddress } from '../../src/http/public-address.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+
+let server: Server
+let origin: string
+let answer: (request: IncomingMessage, response: ServerResponse) => void
+let requests = 0
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    requests++
+    answer(request, response)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterAll(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+const open: Outbound[] = []
+afterAll(() => Promise.all(open.map(outbound => outbound.close())))
+function client(options: Partial<Parameters<typeof createOutbound>[0]> = {}): Outbound {
+  const outbound = createOutbound({ devLoopback: true, ...options })
+  open.push(outbound)
+  return outbound
+}
+
+async function faultOf(promise: Promise<unknown>): Promise<OutboundFault> {
+  const error = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  expect(error).toBeInstanceOf(OutboundFault)
+  return error as OutboundFault
+}
+
+describe('Outbound requests are https only, without redirects, bounded in time and size', () => {
+  test.each([
+    ['http to a host that is no literal loopback', 'http://localhost:1/x'],
+    ['http to the world', 'http://example.com/x'],
+    ['another scheme', 'file:///etc/passwd'],
+    ['userinfo', 'https://user:pass@example.com/'],
+    ['a fragment', 'https://example.com/#x'],
+    ['no URL', 'example.com'],
+  ])('%s is refused before anything is sent', async (_what, url) => {
+    expect(await faultOf(client().request({ url }))).toMatchObject({ reason: 'forbidden_url', sent: false })
+  })
+
+  test('without UMA_DEV_LOOPBACK even http to loopback is refused', async () => {
+    expect(await faultOf(client({ devLoopback: false }).request({ url: origin }))).toMatchObject({
+      reason: 'forbidden_url',
+    })
+  })
+
+  test('a redirect is an answer, never followed', async () => {
+    answer = (_request, response) => response.writeHead(302, { location: `${origin}/elsewhere` }).end()
+    requests = 0
+    expect((await client().request({ url: origin })).status).toBe(302)
+    expect(requests).toBe(1)
+  })
+
+  test('an answer over the cap is refused', async () => {
+    answer = (_request, response) => response.end('x'.repeat(2000))
+    expect(await faultOf(client().request({ url: origin, responseBytesMax: 1000 }))).toMatchObject({
+      reason: 'too_large',
+    })
+  })
+
+  test('a server that never answers is given up in time', async () => {
+    answer = () => undefined
+    expect(await faultOf(client().request({ url: origin, timeoutMs: 50 }))).toMatchObject({
+      reason: 'timeout',
+      sent: true,
+    })
+  })
+
+  test('a server that trickles is given up in time', async () => {
+    answer = (_request, response) => {
+      const timer = setInterval(() => response.write('x'), 5)
+      response.on('close', () => clearInterval(timer))
+    }
+    expect(await faultOf(client().request({ url: origin, timeoutMs: 60 }))).toMatchObject({
+      reason: 'timeout',
+    })
+  })
+
+  test('where nobody listens, nothing was sent', async () => {
+    const free = createServer()
+    await new Promise<void>(resolve => free.listen(0, '127.0.0.1', resolve))
+    const { port } = free.address() as AddressInfo
+    await new Promise(resolve => free.close(resolve))
+    const url = `http://127.0.0.1:${port}/`
+    expect(await faultOf(client().request({ url }))).toMatchObject({ reason: 'unreachable', sent: false })
+  })
+
+  test('a connection cut after the request is told as sent, and nothing is sent again', async () => {
+    answer = request => request.socket.destroy()
+    requests = 0
+    const fault = await faultOf(client().request({ url: origin, method: 'POST', body: 'x' }))
+    expect([fault.reason, fault.sent, requests]).toEqual(['broken', true, 1])
+  })
+
+  test.each([
+    ['a status other than 200', 404, '{}'],
+    ['malformed JSON', 200, '{"a":1,"a":2}'],
+  ])('getJson refuses %s', async (_what, status, body) => {
+    answer = (_request, response) => response.writeHead(status).end(body)
+    expect(await faultOf(client().getJson(origin))).toMatchObject({ reason: 'broken' })
+  })
+})
+
+describe('A URL named by a stranger leads only to public addresses', () => {
+  test.each([
+    'https://127.0.0.1/',
+    'https://10.0.0.1/',
+    'https://169.254.169.254/latest',
+    'https://[::1]/',
+    'https://[fd00::1]/',
+    'https://0x7f000001/',
+    'https://2130706433/',
+  ])('%s is refused', async url => {
+    const outbound = client({ devLoopback: false, publicOnly: true })
+    expect(await faultOf(outbound.request({ url }))).toMatchObject({
+      reason: 'forbidden_address',
+      sent: false,
+    })
+  })
+
+  test('a name that leads to a private address is refused at the connection', async () => {
+    const outbound = client({ devLoopback: false, publicOnly: true })
+    expect(await faultOf(outbound.request({ url: 'https://localhost/' }))).toMatchObject({
+      reason: 'forbidden_address',
+      sent: false,
+    })
+  })
+
+  test('in development a literal loopback host is admitted', async () => {
+    answer = (_request, response) => response.end('{}')
+    expect(await client({ publicOnly: true }).getJson(origin)).toEqual({})
+  })
+
+  test.each(['1.1.1.1', '8.8.8.8', '2606:4700::1111'])('%s is public', address =>
+    expect(isPublicAddress(address)).toBe(true),
+  )
+  test.each([
+    '0.0.0.0',
+    '100.64.0.1',
+    '192.168.1.1',
+    '172.31.255.255',
+    '198.18.0.1',
+    '224.0.0.1',
+    '255.255.255.255',
+    '::',
+    '::1',
+    '::ffff:8.8.8.8',
+    '64:ff9b::808:808',
+    '2002:808:808::',
+    'fe80::1',
+    'ff02::1',
+    'no address',
+  ])('%s is not', address => expect(isPublicAddress(address)).toBe(false))
+})
+
+describe('Published keys are kept for 300 seconds; an unknown kid is worth one refetch, rate-limited', () => {
+  const first = importPrivateJwk(generatePrivateJwk())
+  const second = importPrivateJwk(generatePrivateJwk())
+  let published = [first]
+  let now = 0
+  const serveKeys = () => {
+    answer = (_request, response) =>
+      response.end(JSON.stringify({ keys: published.map(key => publicJwk(key)) }))
+    published = [first]
+    now = 1_000_000
+    requests = 0
+    return createJwksCache({ outbound: client(), clock: () => now })
+  }
+
+  test('two callers at once cause one fetch, and later ones none', async () => {
+    const cache = serveKeys()
+    await Promise.all([cache.find(origin, first.kid), cache.find(origin, first.kid)])
+    now += 299_000
+    expect((await cache.find(origin, first.thumbprint))?.x).toBe(first.x)
+    expect(requests).toBe(1)
+    now += 2_000
+    await cache.find(origin, first.kid)
+    expect(requests).toBe(2)
+  })
+
+  test('a key rotated in is found at the next look after the rate limit', async () => {
+    const cache = serveKeys()
+    await cache.keys(origin)
+    published = [second, first]
+    expect(await cache.find(origin, second.kid)).toBeUndefined()
+    now += 31_000
+    const found = await Promise.all([cache.find(origin, second.kid), cache.find(origin, second.kid)])
+    expect(found.map(key => key?.x)).toEqual([second.x, second.x])
+    expect(requests).toBe(2)
+  })
+
+  test('a failure is remembered shortly, and ends', async () => {
+    const cache = serveKeys()
+    const good = answer
+    answer = (_request, response) => response.writeHead(500).end()
+    await faultOf(cache.keys(origin))
+    await faultOf(cache.keys(origin))
+    expect(requests).toBe(1)
+    answer = good
+    now += 6_000
+    expect(await cache.keys(origin)).toHaveLength(1)
+  })
+})
