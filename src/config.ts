@@ -2,7 +2,12 @@
  * Owns configuration: the only reader of `process.env`. contract, "Limits" and "Authentication". One schema per process (in
  * config/), from which docs/configuration.md is written too.
  */
-import { AUTHORITY_SETTINGS, loadAuthorityFiles, type AuthorityConfig } from './config/authority.ts'
+import {
+  AUTHORITY_SETTINGS,
+  loadAuthorityFiles,
+  MIGRATION_SETTINGS,
+  type AuthorityConfig,
+} from './config/authority.ts'
 import { CLIENT_SETTINGS } from './config/client.ts'
 import { PROVISION_FILE } from './config/provision.ts'
 import { configurationPage } from './config/reference.ts'
@@ -24,6 +29,11 @@ const KNOWN: ReadonlySet<string> = new Set(
 /** The configuration of `usher authority`. Throws `ConfigFault` listing every fault. */
 export function readAuthorityConfig(environment: Environment = process.env): AuthorityConfig {
   return loadAuthorityFiles(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
+}
+
+/** The database that `usher migrate` brings up to date. Throws `ConfigFault`. */
+export function readMigrationUrl(environment: Environment = process.env): string {
+  return readSettings(MIGRATION_SETTINGS, environment, KNOWN).databaseUrl
 }
 
 /** The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws `ConfigFault`. */

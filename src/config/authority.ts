@@ -137,6 +137,12 @@ export const AUTHORITY_SETTINGS = defineSettings({
   ],
 })
 
+/** What `usher migrate` needs of them. */
+export const MIGRATION_SETTINGS = defineSettings({
+  title: 'usher migrate',
+  settings: { databaseUrl: AUTHORITY_SETTINGS.settings.databaseUrl },
+})
+
 /** What `usher authority` runs with: its settings, and the contents of the files they name. */
 export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings> {
   keys: PrivateKey[]

@@ -4,9 +4,10 @@
  */
 import { z } from 'zod'
 import { CONSEQUENCES } from '../rules/permission.ts'
-import { TERMS_SECONDS_MAX, tierFault, type TierDraft } from '../rules/tier.ts'
+import { TERMS_SECONDS_MAX, tierFault } from '../rules/tier.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
+import { NAME_PATTERN } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readSecretFile, readYamlFile } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
@@ -24,10 +25,7 @@ const label = (max: number) =>
     )
 const ownerName = z
   .string()
-  .regex(
-    /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/,
-    'give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit',
-  )
+  .regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit')
 const visible = (max: number) =>
   z
     .string()
@@ -119,13 +117,16 @@ export const PROVISION_FILE = z.strictObject({
 
 type GivenOwner = z.output<typeof owner>
 
+/** A tier whose `terms.per_operation` is `ask_me`: the file says one thing once. */
+export type ProvisionedTier = GivenOwner['tiers'][number] & { terms: { per_operation: boolean } }
+
 /** One owner to provision, judged as a whole; secrets are already hashed (SHA-256). */
 export interface ProvisionedOwner {
   owner: string
   device_keys: { name: string; key: PublicKey }[]
   resource_servers: { client_id: string; name: string; resource_uri: string; secret_sha256: Buffer }[]
   resources: GivenOwner['resources']
-  tiers: Required<TierDraft>[]
+  tiers: ProvisionedTier[]
 }
 
 /** Reads and judges the file. Throws `ConfigFault` listing every fault with its place. */
@@ -249,7 +250,7 @@ function readSecretOrFault(name: string, path: string, faults: string[]): string
   }
 }
 
-function readTiers(given: GivenOwner, at: string, { faults }: Reading): Required<TierDraft>[] {
+function readTiers(given: GivenOwner, at: string, { faults }: Reading): ProvisionedTier[] {
   const governed = new Map<string, string>()
   return given.tiers.map((entry, i) => {
     const tier = { ...entry, terms: { ...entry.terms, per_operation: entry.ask_me } }

@@ -37,9 +37,15 @@ export function readOwner(db: Db, owner: string): Promise<OwnerRow | undefined> 
   return db.selectFrom('owners').select(['owner', 'tag']).where('owner', '=', owner).executeTakeFirst()
 }
 
-/** The owners served here, by name, at most `limit`. */
-export function listOwners(db: Db, limit: number): Promise<OwnerRow[]> {
-  return db.selectFrom('owners').select(['owner', 'tag']).orderBy('owner').limit(limit).execute()
+/** The owners served here after the given name, by name. */
+export function listOwners(db: Db, page: { after?: string | undefined; limit: number }): Promise<OwnerRow[]> {
+  return db
+    .selectFrom('owners')
+    .select(['owner', 'tag'])
+    .where('owner', '>', page.after ?? '')
+    .orderBy('owner')
+    .limit(page.limit)
+    .execute()
 }
 
 /** Whose a ticket tag, a device key (by kid) or a login is; undefined where nobody's. */

@@ -75,6 +75,18 @@ export function listResourceServers(
     .execute()
 }
 
+/**
+ * How many of the owner's resource servers are active, and of how many the resources have landed: those that
+ * were provisioned with theirs, and those of which some were pulled.
+ */
+export async function countLanded(db: Db, owner: string): Promise<{ active: number; landed: number }> {
+  const { rows } = await sql<{ active: number; landed: number }>`
+    SELECT count(*)::int AS active, count(*) FILTER (WHERE rs.auth = 'secret' OR EXISTS (
+      SELECT 1 FROM resources r WHERE r.owner = rs.owner AND r.client_id = rs.client_id))::int AS landed
+    FROM resource_servers rs WHERE rs.owner = ${owner} AND rs.status = 'active'`.execute(db)
+  return rows[0] ?? { active: 0, landed: 0 }
+}
+
 /** Notes that a PAT was issued, at most once a minute. */
 export async function touchPatIssued(db: Db, owner: string, clientId: string): Promise<void> {
   await sql`

@@ -1,0 +1,177 @@
+/**
+ * Starts and ends the authorization server: one public listener, one of the owner API, one store.
+ * Contract: "Parties" (owner's authorization server), "Owner API", "Health".
+ */
+import type { AuthorityConfig } from '../config.ts'
+import { readAuthorityConfig, readMigrationUrl } from '../config.ts'
+import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
+import { createLogger, type Logger } from '../http/log.ts'
+import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
+import { isOutage, openDatabase } from '../storage/database.ts'
+import { migrate } from '../storage/migrate.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { ticketKeys } from '../wire/ticket.ts'
+import { startAnnouncements } from './announcements.ts'
+import type { Authority } from './context.ts'
+import { registerDiscovery } from './discovery.ts'
+import { registerOwnerActivity } from './owner-activity.ts'
+import { registerOwnerConnections } from './owner-connections.ts'
+import { registerOwnerEvents } from './owner-events.ts'
+import { registerOwnerGuard } from './owner-guard.ts'
+import { registerOwnerTiers } from './owner-tiers.ts'
+import { registerProtection } from './protection.ts'
+import { provision } from './provision.ts'
+import { startSweeper } from './sweeper.ts'
+import { registerTerms } from './terms.ts'
+import { registerToken } from './token.ts'
+
+const BODY_BYTES_MAX = 256 * 1_024
+const CLOSE_MS_MAX = 10_000
+
+export interface RunningAuthority {
+  /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
+  publicAddress: string
+  ownerAddress: string
+  /** Stops taking requests, ends event streams, lets running requests end, and closes the store. */
+  close(): Promise<void>
+}
+
+/** Starts an authority; rejects, with nothing left running, where the store or an address cannot be had. */
+export async function startAuthority(config: AuthorityConfig): Promise<RunningAuthority> {
+  const log = createLogger({ name: 'authority', level: config.logLevel })
+  // Closed in the reverse order, also when a later step of the start fails.
+  const closers: (() => Promise<void>)[] = []
+  let draining = false
+  const close = async (): Promise<void> => {
+    draining = true
+    for (const closeOne of closers.splice(0).reverse()) await closeOne()
+  }
+  try {
+    warnOfDevelopment(config, log)
+    const authority = await openAuthority(config, log, closers)
+    const sweeper = startSweeper(authority, config.sweepSeconds)
+    closers.push(() => sweeper.stop())
+    const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
+      const app = createServer(config, log, () => !draining)
+      closers.push(() => app.close())
+      routes(app)
+      return listen(app, address)
+    }
+    const publicAddress = await serve(app => publicRoutes(app, authority, config), config.listen)
+    const ownerAddress = await serve(app => ownerRoutes(app, authority, config), config.ownerListen)
+    log.info(
+      { issuer: config.issuer, public: publicAddress, owner: ownerAddress },
+      'the authority is serving',
+    )
+    return { publicAddress, ownerAddress, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** `usher authority`: runs until SIGTERM or SIGINT, then ends in order; a second signal ends at once. */
+export async function runAuthority(): Promise<void> {
+  const running = await startAuthority(readAuthorityConfig())
+  const end = (): void => {
+    process.once('SIGTERM', () => process.exit(1)).once('SIGINT', () => process.exit(1))
+    setTimeout(() => process.exit(1), CLOSE_MS_MAX).unref()
+    running.close().catch((error: unknown) => {
+      process.stderr.write(`usher authority did not end in order: ${String(error)}\n`)
+      process.exit(1)
+    })
+  }
+  process.once('SIGTERM', end).once('SIGINT', end)
+}
+
+/** `usher migrate`: brings the database up to date, and says what it applied. */
+export async function runMigrate(): Promise<void> {
+  const applied = await migrate(readMigrationUrl())
+  const said = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
+  process.stdout.write(`${said}\n`)
+}
+
+async function openAuthority(
+  config: AuthorityConfig,
+  log: Logger,
+  closers: (() => Promise<void>)[],
+): Promise<Authority> {
+  if (config.migrate) {
+    const applied = await migrate(config.databaseUrl)
+    if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
+  }
+  const onIdleError = (error: Error): void =>
+    log.warn({ err: error }, 'a connection to the database was lost')
+  const database = openDatabase({ url: config.databaseUrl, poolMax: config.poolMax, onIdleError })
+  closers.push(() => database.close())
+  for (const done of await provision(database.db, config.owners))
+    log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)
+  const announcements = await startAnnouncements(config.databaseUrl, error =>
+    log.warn({ err: error }, 'listening to the database was interrupted'),
+  )
+  closers.push(() => announcements.close())
+  const [first, ...others] = config.keys
+  if (first === undefined) throw new Error('the configuration holds no signing key')
+  const keys = [first, ...others] as const
+  return {
+    issuer: config.issuer,
+    specNs: config.specNs,
+    limits: config,
+    keys,
+    ticketKeys: ticketKeys(keys),
+    database,
+    announcements,
+    log,
+    now: () => Math.floor(Date.now() / 1_000),
+  }
+}
+
+function createServer(config: AuthorityConfig, log: Logger, healthy: () => boolean): HttpServer {
+  const { tls } = config
+  return createHttpServer({
+    logger: log,
+    bodyBytesMax: BODY_BYTES_MAX,
+    healthy,
+    refusalOf: outageOf,
+    ...(tls === undefined ? {} : { tls }),
+  })
+}
+
+function publicRoutes(app: HttpServer, authority: Authority, config: AuthorityConfig): void {
+  registerDiscovery(app, authority, config.ownerUrl ?? config.issuer)
+  registerTerms(app, authority)
+  registerToken(app, authority)
+  registerProtection(app, authority)
+}
+
+function ownerRoutes(app: HttpServer, authority: Authority, config: AuthorityConfig): void {
+  registerOwnerGuard(app, authority)
+  registerOwnerActivity(app, authority)
+  registerOwnerTiers(app, authority)
+  registerOwnerConnections(app, authority)
+  registerOwnerEvents(app, authority, config.heartbeatSeconds)
+}
+
+/** The store's outage is ours, never the caller's: 503, the one refusal that is worth trying again. */
+function outageOf(error: unknown): Refusal | undefined {
+  if (!isOutage(error)) return undefined
+  return new Refusal('temporarily_unavailable', 'Try again shortly: the store cannot be reached.', {
+    headers: { 'retry-after': '1' },
+    cause: error,
+  })
+}
+
+function warnOfDevelopment(config: AuthorityConfig, log: Logger): void {
+  if (config.devLoopback)
+    log.warn(
+      'UMA_DEV_LOOPBACK IS ON: http and loopback addresses are admitted. Never run like this where others can reach it.',
+    )
+  if (config.tls !== undefined) return
+  for (const address of [config.listen, config.ownerListen]) {
+    if (!isLocalAddress(address))
+      log.warn(
+        { address: formatListenAddress(address) },
+        'this listener speaks plain HTTP to more than this machine: put TLS in front of it, or set UMA_AS_TLS_CERT_FILE',
+      )
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * What waits for the owner, her decision on it, and what happened: pending items and the ledger.
+ * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending*`, `/owner/ledger`).
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { admitConnection, lockOperator, readConnection, recordApproval } from '../storage/connections.ts'
+import type { Tx } from '../storage/database.ts'
+import { appendEvent } from '../storage/events.ts'
+import { appendLedger, LEDGER_KINDS, readLedger, type LedgerEntry } from '../storage/ledger.ts'
+import {
+  decideFamily,
+  listPending,
+  readUndecided,
+  type PendingRow,
+  type UndecidedItem,
+} from '../storage/pending.ts'
+import { Refusal, refuse } from '../wire/refusal.ts'
+import type { Authority } from './context.ts'
+import { changeAs, ownerOf, type OwnerCredential } from './owner-guard.ts'
+import { bodyOf, linkNext, NUMBERED_PAGE, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
+
+export const DECISION = z.strictObject({ decision: z.enum(['approved', 'denied']) })
+const FAMILY_PATH = z.strictObject({ family: plainText(200) })
+export const LEDGER_QUERY = NUMBERED_PAGE.extend({
+  handle: plainText(2_048).optional(),
+  kind: z.enum(LEDGER_KINDS).optional(),
+})
+
+/** Registers /owner/pending, /owner/pending/{family}/decision and /owner/ledger. */
+export function registerOwnerActivity(app: FastifyInstance, authority: Authority): void {
+  app.get('/owner/pending', (request, reply) => getPending(authority, request, reply))
+  app.post('/owner/pending/:family/decision', async request => {
+    const { family } = FAMILY_PATH.safeParse(request.params).data ?? unknownItem()
+    const { decision } = bodyOf(DECISION, request)
+    return decide(authority, ownerOf(request), { family, decision })
+  })
+  app.get('/owner/ledger', async request => {
+    const query = queryOf(LEDGER_QUERY, request)
+    const page = { ...query, limit: query.limit + 1 }
+    const rows = await readLedger(authority.database.db, ownerOf(request).owner, page)
+    const { items, last } = pageOf(rows, query.limit)
+    return { entries: items.map(ledgerAnswer), next: last?.seq ?? null }
+  })
+}
+
+async function getPending(
+  authority: Authority,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<object[]> {
+  const { after, limit } = queryOf(PAGE, request)
+  const { owner } = ownerOf(request)
+  const rows = await listPending(authority.database.db, owner, { after, limit: limit + 1 })
+  const { items, last } = pageOf(rows, limit)
+  linkNext(reply, request, last && { after: last.family, limit })
+  return items.map(pendingAnswer)
+}
+
+function pendingAnswer({ family, kind, handle, requested_at, item }: PendingRow): object {
+  return { family, kind, handle, requested_at, ...item }
+}
+
+/** Named members first, and never hidden by one of the same name in the entry's own data. */
+function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerEntry): object {
+  const named = {
+    seq,
+    ts,
+    kind,
+    ...(family === null ? {} : { family }),
+    ...(handle === null ? {} : { handle }),
+    ...(count === 1 ? {} : { count }),
+  }
+  return { ...named, ...data, ...named }
+}
+
+interface Decision {
+  family: string
+  decision: 'approved' | 'denied'
+}
+
+/**
+ * Decides a waiting item, once: under the queue lock it still waits, its operator is not blocked, and where it
+ * is approved and the agent has no connection, one is admitted. Everything is told in the same transaction.
+ * 404 where the owner never had such an item, 409 where it was decided, ended or has expired.
+ */
+function decide(
+  authority: Authority,
+  credential: OwnerCredential,
+  { family, decision }: Decision,
+): Promise<object> {
+  const { owner } = credential
+  return changeAs(authority, credential, async tx => {
+    const item = await readUndecided(tx, owner, family)
+    if (item === 'unknown') unknownItem()
+    if (item === 'gone') throw noLongerWaits()
+    const by = 'owner'
+    const generation = decision === 'approved' ? await admit(tx, owner, item) : null
+    if (!(await decideFamily(tx, { owner, family, decision, by, generation }))) throw noLongerWaits()
+    const { handle, kind: of, resource_id, tier_id } = item
+    const data = { of, tier: tier_id, resource_id, by }
+    await appendLedger(tx, owner, { kind: decision, family, handle, data })
+    await appendEvent(tx, owner, 'decided', { family, decision, by })
+    return { family, decision, by }
+  })
+}
+
+/**
+ * Makes sure that the approved agent has an active connection, and records that the owner herself approved it
+ * at this tier. @returns the connection's generation, which the grant will carry.
+ */
+async function admit(tx: Tx, owner: string, item: UndecidedItem): Promise<number> {
+  const { family, handle, operator, tier_id } = item
+  if (operator !== null && (await lockOperator(tx, owner, operator)).blocked)
+    refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
+  const connection = await readConnection(tx, owner, handle)
+  let generation = connection?.generation
+  if (connection?.status !== 'active') {
+    // An operation is asked about on a connection: with that ended, no approval may bring it back.
+    if (item.kind === 'operation') throw noLongerWaits()
+    const identity = isThumbprint(handle) ? 'pseudonymous' : 'identified'
+    const admission = { owner, handle, identity, label: null, operator, introduced_by: null } as const
+    generation = await admitConnection(tx, admission)
+    await appendLedger(tx, owner, { kind: 'connected', family, handle, data: { tier: tier_id, by: 'owner' } })
+  }
+  await recordApproval(tx, { owner, handle, tier_id, generation: generation! })
+  return generation!
+}
+
+/** A pseudonymous handle is `jkt:` and a thumbprint; an identified one holds an `@`. */
+function isThumbprint(handle: string): boolean {
+  return /^jkt:[\w-]{43}$/.test(handle)
+}
+
+function noLongerWaits(): Refusal {
+  return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')
+}
+
+function unknownItem(): never {
+  refuse('not_found', 'Nothing of yours waits under this family.')
+}

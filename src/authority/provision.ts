@@ -1,0 +1,97 @@
+/**
+ * Applies the provisioning file: each item once, ever, in one transaction per owner. What the owner has since
+ * changed or deleted is never made again. Contract: "Policy vocabulary and tiers", "Authentication".
+ */
+import { randomBytes } from 'node:crypto'
+import type { ProvisionedOwner } from '../config.ts'
+import { inTransaction, type Db, type Tx } from '../storage/database.ts'
+import { claimProvisioned, insertDeviceKey, insertOwner, lockQueue } from '../storage/owners.ts'
+import { insertResource, insertResourceServer } from '../storage/resources.ts'
+import { insertTier, tierOfResource } from '../storage/tiers.ts'
+import { encodeBase64url } from '../wire/encoding.ts'
+import { publicJwk } from '../wire/keys.ts'
+
+/** What an item of the file came to, for the log: `skipped` items are never tried again. */
+export interface Provisioning {
+  owner: string
+  kind: 'owner' | 'device_key' | 'resource_server' | 'resource' | 'tier'
+  item: string
+  outcome: 'made' | 'skipped'
+  /** Why it was skipped. */
+  because?: string
+}
+
+const ROUTING_TAG_BYTES = 9
+
+/**
+ * Applies what is new in the file; safe when many replicas start at once. @returns what was made or skipped
+ * now, without what was applied before.
+ * @throws Error where a device key is already enrolled for another owner: a key names one owner.
+ */
+export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Promise<Provisioning[]> {
+  const done: Provisioning[] = []
+  for (const owner of owners) done.push(...(await inTransaction(db, tx => provisionOwner(tx, owner))))
+  return done
+}
+
+async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
+  const { owner } = given
+  const done: Provisioning[] = []
+  const tag = encodeBase64url(randomBytes(ROUTING_TAG_BYTES))
+  if (await insertOwner(tx, { owner, tag })) done.push({ owner, kind: 'owner', item: owner, outcome: 'made' })
+  // Replicas that start together take turns here, and the owner's own edits wait.
+  await lockQueue(tx, owner)
+  const once = async (
+    kind: Provisioning['kind'],
+    item: string,
+    make: () => Promise<string | undefined>,
+  ): Promise<void> => {
+    if (!(await claimProvisioned(tx, owner, kind, item))) return
+    const because = await make()
+    done.push({
+      owner,
+      kind,
+      item,
+      ...(because === undefined ? { outcome: 'made' } : { outcome: 'skipped', because }),
+    })
+  }
+  for (const { name, key } of given.device_keys)
+    await once('device_key', key.thumbprint, async () => {
+      const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name }
+      if (await insertDeviceKey(tx, row)) return undefined
+      throw new Error(
+        `The device key ${key.thumbprint} of ${owner} is already enrolled: make one of her own.`,
+      )
+    })
+  for (const server of given.resource_servers)
+    await once('resource_server', server.client_id, async () => {
+      const row = { owner, ...server, status: 'active', auth: 'secret' } as const
+      return (await insertResourceServer(tx, row))
+        ? undefined
+        : 'a resource server of this client_id is known'
+    })
+  for (const { id, type, consequence, ...rest } of given.resources)
+    await once('resource', id, async () => {
+      const row = { owner, resource_id: id, type: type ?? null, consequence: consequence ?? null, ...rest }
+      return (await insertResource(tx, { ...row, source: 'provisioned' }))
+        ? undefined
+        : 'a resource of this id is registered'
+    })
+  for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
+  return done
+}
+
+/** Adds the tier unless the owner has used its id or governs one of its resources herself. @returns why not. */
+async function makeTier(
+  tx: Tx,
+  owner: string,
+  tier: ProvisionedOwner['tiers'][number],
+): Promise<string | undefined> {
+  for (const resource_id of tier.resources) {
+    const governing = await tierOfResource(tx, owner, resource_id)
+    if (governing !== undefined) return `the tier ${governing.tier_id} governs ${resource_id}`
+  }
+  const { id: tier_id, ...rest } = tier
+  const outcome = await insertTier(tx, { owner, tier_id, ...rest })
+  return outcome === 'added' ? undefined : 'a tier of this id stands'
+}

@@ -1,0 +1,57 @@
+/**
+ * Sweeps, now and then, what no answer can depend on any more, owner by owner in bounded batches.
+ * Contract: "Limits" (lifetimes).
+ */
+import { isOutage } from '../storage/database.ts'
+import { listOwners } from '../storage/owners.ts'
+import { sweepOwner } from '../storage/sweep.ts'
+import type { Authority } from './context.ts'
+
+const OWNERS_PER_READ = 100
+const ROWS_PER_BATCH = 500
+/** Per owner and sweep: a backlog is worked off over several sweeps, beside the calls. */
+const BATCHES_MAX = 20
+
+/** Starts sweeping every `pauseSeconds`; any number of replicas may. `stop` waits for a running batch. */
+export function startSweeper(authority: Authority, pauseSeconds: number): { stop(): Promise<void> } {
+  let stopped = false
+  let running = Promise.resolve()
+  let timer: NodeJS.Timeout
+  const later = (): void => {
+    timer = setTimeout(() => {
+      running = sweepAll(authority, () => stopped)
+        .catch((error: unknown) => {
+          const level = isOutage(error) ? 'warn' : 'error'
+          authority.log[level]({ err: error }, 'a sweep was broken off')
+        })
+        .then(() => (stopped ? undefined : later()))
+    }, pauseSeconds * 1_000)
+    timer.unref()
+  }
+  later()
+  return {
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      await running
+    },
+  }
+}
+
+async function sweepAll(authority: Authority, stopped: () => boolean): Promise<void> {
+  const { db } = authority.database
+  let after: string | undefined
+  do {
+    const owners = await listOwners(db, { after, limit: OWNERS_PER_READ })
+    for (const { owner } of owners) await sweepOne(authority, owner, stopped)
+    after = owners.length < OWNERS_PER_READ ? undefined : owners.at(-1)?.owner
+  } while (after !== undefined && !stopped())
+}
+
+async function sweepOne(authority: Authority, owner: string, stopped: () => boolean): Promise<void> {
+  for (let batch = 0; batch < BATCHES_MAX && !stopped(); batch++) {
+    const gone = await sweepOwner(authority.database.db, owner, ROWS_PER_BATCH)
+    if (gone === 0) return
+    authority.log.debug({ owner, gone }, 'swept')
+  }
+}
