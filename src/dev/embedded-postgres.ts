@@ -6,9 +6,9 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { freePorts } from './ports.ts'
 
 export interface PostgresServer {
   /** `postgres://…` of the maintenance database, as a superuser. */
@@ -44,7 +44,7 @@ export async function startEmbeddedPostgres(options: { maxConnections: number })
     const data = join(home, 'data')
     await initialise({ binaries, data, home, password, account })
     for (let attempt = 1; ; attempt++) {
-      const port = await freePort()
+      const [port] = await freePorts(1)
       const settings = [...THROW_AWAY, `max_connections=${options.maxConnections}`]
       const server = await launch({ binaries, data, port, settings, account })
       if (server !== undefined)
@@ -197,16 +197,4 @@ function gather(child: ChildProcess): () => string {
     text += chunk
   })
   return () => text.trim()
-}
-
-/** A loopback port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const probe = createServer()
-  return new Promise((resolve, reject) => {
-    probe.once('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
 }

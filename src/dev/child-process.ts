@@ -1,0 +1,117 @@
+/**
+ * Owns the processes of a local stack: started with an environment of their own, their output in a file each, ended for certain.
+ * contract, "Parties": each party runs by itself, as it would in the world.
+ */
+import { spawn } from 'node:child_process'
+import { openSync, closeSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface ChildOptions {
+  /** What people call it. */
+  name: string
+  command: string[]
+  /** The whole environment; left out, this process's own. */
+  environment?: Record<string, string>
+  /** Where its output goes. */
+  logFile: string
+}
+
+export interface Child {
+  name: string
+  logFile: string
+  /** Undefined while it runs; else how it ended, and the last lines it wrote. */
+  ended(): Promise<string | undefined>
+  /** SIGTERM, then SIGKILL for one that does not end in time. */
+  stop(): Promise<void>
+}
+
+const STOP_TIMEOUT_MS = 10_000
+const LAST_LINES = 15
+
+/** Starts a process. That it cannot be started is told by `ended`. */
+export function startChild({ name, command, environment, logFile }: ChildOptions): Child {
+  const log = openSync(logFile, 'a')
+  const [program = '', ...args] = command
+  const child = spawn(program, args, {
+    stdio: ['ignore', log, log],
+    ...(environment === undefined ? {} : { env: environment }),
+  })
+  closeSync(log)
+  let ending: string | undefined
+  const exited = new Promise<void>(resolve => {
+    child.once('error', error => {
+      ending = `${name} could not be started: ${error.message}`
+      resolve()
+    })
+    child.once('exit', (code, signal) => {
+      ending = `${name} ended (${signal ?? `exit status ${code}`})`
+      resolve()
+    })
+  })
+  return {
+    name,
+    logFile,
+    ended: async () => (ending === undefined ? undefined : `${ending}.\n${await lastLines(logFile)}`),
+    stop: async () => {
+      if (ending !== undefined) return
+      child.kill('SIGTERM')
+      const patience = new AbortController()
+      await Promise.race([
+        exited,
+        delay(STOP_TIMEOUT_MS, undefined, { signal: patience.signal }).then(
+          () => child.kill('SIGKILL'),
+          () => undefined,
+        ),
+      ])
+      patience.abort()
+      await exited
+    },
+  }
+}
+
+async function lastLines(file: string): Promise<string> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  const lines = text.trimEnd().split('\n').slice(-LAST_LINES)
+  return lines.map(line => `    ${line}`).join('\n')
+}
+
+const CONDITION_TIMEOUT_MS = 30_000
+const BETWEEN_LOOKS_MS = 25
+
+/**
+ * Waits until `condition` answers something other than undefined or false, and answers that. A throw counts as "not yet" until
+ * the deadline, and is then the cause of the error that names `what`.
+ */
+export async function until<T>(
+  what: string,
+  condition: () => Promise<T | undefined | false>,
+  timeoutMs: number = CONDITION_TIMEOUT_MS,
+): Promise<T> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    let cause: unknown
+    try {
+      const met = await condition()
+      if (met !== undefined && met !== false) return met
+    } catch (error) {
+      if (error instanceof Ended) throw error
+      cause = error
+    }
+    if (performance.now() > deadline)
+      throw new Error(`Waited ${timeoutMs / 1000} s in vain: ${what}.`, cause === undefined ? {} : { cause })
+    await delay(BETWEEN_LOOKS_MS)
+  }
+}
+
+/** A process ended while it was waited for: waiting longer is no use. */
+export class Ended extends Error {}
+
+/** As `until`, but gives up at once, telling what it wrote last, where the process has ended. */
+export function untilReady(child: Child, condition: () => Promise<boolean>): Promise<boolean> {
+  return until(`${child.name} to be ready (see ${child.logFile})`, async () => {
+    const ending = await child.ended()
+    if (ending !== undefined) throw new Ended(ending)
+    return condition()
+  })
+}

@@ -1,0 +1,204 @@
+/**
+ * Owns the files of a local stack: alice's world as a provisioning file, the sidecar's file, and everybody's keys. contract,
+ * "Policy vocabulary and tiers" and "Authentication". These are the files that a deployment writes too.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../wire/keys.ts'
+
+export const OWNER = 'alice'
+export const CLIENT_ID = 'demo-tools'
+/** The path of her resource at the gateway. */
+export const RESOURCE_PATH = `/mcp/${OWNER}`
+
+/** Her tools, each over a resource of its own; `tier` is what governs that resource. */
+export const TOOLS = [
+  {
+    tool: 'portfolio_read',
+    resource: 'portfolio',
+    name: 'Portfolio',
+    scope: 'read',
+    consequence: 'reversible',
+    tier: 'reading',
+  },
+  {
+    tool: 'statement_read',
+    resource: 'statements',
+    name: 'Statements',
+    scope: 'read',
+    consequence: 'reversible',
+    tier: 'statements',
+  },
+  {
+    tool: 'place_trade',
+    resource: 'trades',
+    name: 'Trades',
+    scope: 'trade',
+    consequence: 'irreversible',
+    tier: 'trading',
+  },
+  {
+    tool: 'close_account',
+    resource: 'account',
+    name: 'The account itself',
+    scope: 'close',
+    consequence: 'irreversible',
+    tier: undefined,
+  },
+] as const
+
+const TIERS = [
+  {
+    id: 'reading',
+    name: 'Reading',
+    resources: [`${OWNER}/portfolio`],
+    terms: {
+      purpose: 'Know what the account holds',
+      scope: ['read'],
+      expires_in: 3600,
+      prohibited: ['training models on it'],
+    },
+  },
+  {
+    id: 'statements',
+    name: 'Statements',
+    resources: [`${OWNER}/statements`],
+    terms: {
+      purpose: 'Answer one question about a statement',
+      scope: ['read'],
+      expires_in: 600,
+      prohibited: ['training models on it', 'keeping a copy', 'passing it on'],
+    },
+  },
+  {
+    id: 'trading',
+    name: 'Trading',
+    resources: [`${OWNER}/trades`],
+    ask_me: true,
+    terms: {
+      purpose: 'Place the one trade that was asked for',
+      scope: ['trade'],
+      expires_in: 300,
+      prohibited: ['training models on it'],
+    },
+  },
+]
+
+/** Addresses as the files need them; every URL without a trailing slash. */
+export interface HouseholdAddresses {
+  issuer: string
+  publicUrl: string
+}
+
+export interface Household {
+  directory: string
+  /** alice's device key, enrolled by the provisioning file. */
+  ownerKey: PrivateKey
+  /** `{keys: […]}` of the authority, and of the resource server. */
+  authorityKeysFile: string
+  resourceKeysFile: string
+  provisionFile: string
+  ownerKeyFile: string
+  /** A key for an agent to be tried by hand. */
+  agentKeyFile: string
+  clientSecret: string
+}
+
+/** Writes the keys and the provisioning file into `directory`. Private keys are readable by this user alone. */
+export async function writeHousehold(directory: string, addresses: HouseholdAddresses): Promise<Household> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const ownerJwk = generatePrivateJwk()
+  const ownerKey = importPrivateJwk(ownerJwk)
+  const clientSecret = randomBytes(24).toString('base64url')
+  const provision = {
+    owners: [
+      {
+        owner: OWNER,
+        device_keys: [{ name: 'demo laptop', jwk: publicJwk(ownerKey) }],
+        resource_servers: [
+          {
+            client_id: CLIENT_ID,
+            name: 'Brokerage tools',
+            client_secret: clientSecret,
+            resource_uri: addresses.publicUrl + RESOURCE_PATH,
+          },
+        ],
+        resources: TOOLS.map(({ resource, name, scope, consequence }) => ({
+          id: `${OWNER}/${resource}`,
+          client_id: CLIENT_ID,
+          name,
+          type: 'brokerage',
+          resource_scopes: [scope],
+          consequence,
+        })),
+        tiers: TIERS,
+      },
+    ],
+  }
+  const writeJson = (file: string, value: unknown) =>
+    writePrivate(directory, file, `${JSON.stringify(value, null, 2)}\n`)
+  return {
+    directory,
+    ownerKey,
+    clientSecret,
+    authorityKeysFile: await writeJson('authority-keys.json', { keys: [generatePrivateJwk()] }),
+    resourceKeysFile: await writeJson('resource-keys.json', { keys: [generatePrivateJwk()] }),
+    ownerKeyFile: await writeJson('owner-key.json', ownerJwk),
+    agentKeyFile: await writeJson('agent-key.json', generatePrivateJwk()),
+    provisionFile: await writePrivate(directory, 'provision.yaml', stringify(provision)),
+  }
+}
+
+/** The TLS files of a sidecar: its certificate, and the CA of those who may ask it. */
+export interface SidecarTls {
+  certFile: string
+  keyFile: string
+  caFile: string
+}
+
+export interface SidecarPlace extends HouseholdAddresses {
+  name: string
+  check: string
+  http: string
+  tls: SidecarTls | undefined
+  challengesPerMinute: number
+}
+
+/** Writes the file of one sidecar and answers its path. */
+export async function writeSidecarFile(household: Household, place: SidecarPlace): Promise<string> {
+  const { tls } = place
+  const certificate = tls && { cert_file: tls.certFile, key_file: tls.keyFile }
+  const settings = {
+    public_url: place.publicUrl,
+    listen: { check: place.check, http: place.http },
+    ...(tls && { check_tls: { ...certificate, client_ca_file: tls.caFile }, http_tls: certificate }),
+    ...(tls && { authority_ca_file: tls.caFile }),
+    keys_file: household.resourceKeysFile,
+    realm: 'tools',
+    challenges_per_minute: place.challengesPerMinute,
+    owners: [
+      {
+        owner: OWNER,
+        path: RESOURCE_PATH,
+        authority: place.issuer,
+        client_id: CLIENT_ID,
+        client_secret: household.clientSecret,
+        tools: TOOLS.map(({ tool, resource, scope, consequence }) => ({
+          tool,
+          resource_id: `${OWNER}/${resource}`,
+          scopes: [scope],
+          consequence,
+        })),
+      },
+    ],
+  }
+  return writePrivate(household.directory, `${place.name}.yaml`, stringify(settings))
+}
+
+async function writePrivate(directory: string, file: string, text: string): Promise<string> {
+  const path = join(directory, file)
+  await writeFile(path, text, { mode: 0o600 })
+  return path
+}

@@ -1,0 +1,208 @@
+/**
+ * Owns a whole local stack: authority, sidecar, Envoy and tool server. contract, "Parties": each but the sample tool server is a
+ * process of its own, started as it would be in the world. The demo and the end-to-end tests start the same one.
+ */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { startChild, untilReady, type Child } from './child-process.ts'
+import type { Envoy } from './envoy-binary.ts'
+import { envoyConfig } from './envoy-config.ts'
+import { RESOURCE_PATH, writeHousehold, writeSidecarFile, type Household } from './household.ts'
+import { accepts, choosePorts, type PreferredPorts, type StackPorts } from './ports.ts'
+import { startToolServer, type ToolServer } from './tool-server.ts'
+
+/** A local CA, and one certificate of it for each party; every certificate bears the name `localhost`. */
+export interface StackTls {
+  caFile: string
+  authority: { certFile: string; keyFile: string }
+  sidecar: { certFile: string; keyFile: string }
+  /** Holds ca.pem, cert.pem and key.pem. */
+  envoyDirectory: string
+}
+
+export interface StackOptions {
+  /** Where files and logs go. */
+  directory: string
+  /** An empty database. */
+  databaseUrl: string
+  envoy: Envoy
+  /** TLS throughout, under a DNS name; left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
+  tls?: StackTls | undefined
+  /** How many sidecars share the checks; 1 when left out. */
+  sidecars?: number | undefined
+  /** How many replicas of the authority share the database; the issuer is the first. 1 when left out. */
+  authorities?: number | undefined
+  challengesPerMinute?: number | undefined
+  /** Further settings of the authority, by variable. */
+  authorityEnvironment?: Record<string, string> | undefined
+  preferredPorts?: PreferredPorts | undefined
+}
+
+export interface Stack {
+  directory: string
+  issuer: string
+  ownerApi: string
+  /** The public address of each replica of the authority; the first is the issuer. */
+  authorities: string[]
+  /** What agents call; the resource is this and RESOURCE_PATH. */
+  publicUrl: string
+  resource: string
+  household: Household
+  toolServer: ToolServer
+  /** Whether http on loopback is admitted. */
+  devLoopback: boolean
+  children: Child[]
+  stop(): Promise<void>
+}
+
+const CLI = join(import.meta.dirname, '..', `cli${extname(import.meta.filename)}`)
+
+/** What every part of the stack is told. */
+interface Plan extends StackOptions {
+  ports: StackPorts
+  urls: Pick<Stack, 'issuer' | 'ownerApi' | 'publicUrl' | 'authorities'>
+  household: Household
+  start(name: string, command: string[], environment?: Record<string, string>): Child
+}
+
+/** Starts everything and waits until it answers. Where a part does not start, what was started is stopped again. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const started: { stop(): Promise<void> }[] = []
+  const stop = async (): Promise<void> => {
+    // Last started, first stopped: nobody is left asking one that is gone.
+    for (const one of started.splice(0).reverse()) await one.stop()
+  }
+  try {
+    const plan = await makePlan(options, child => void started.push(child))
+    const toolServer = await startToolServer(plan.ports.tool)
+    started.unshift(toolServer)
+    const authorities = await Promise.all(
+      plan.ports.authorities.map((_, index) => startAuthority(plan, index)),
+    )
+    const sidecars = await Promise.all(plan.ports.sidecars.map((_, index) => startSidecar(plan, index)))
+    const envoy = await startEnvoy(plan)
+    const { directory, household, urls } = plan
+    return {
+      ...urls,
+      directory,
+      household,
+      toolServer,
+      resource: urls.publicUrl + RESOURCE_PATH,
+      devLoopback: plan.tls === undefined,
+      children: [...authorities, ...sidecars, envoy],
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function makePlan(options: StackOptions, onStart: (child: Child) => void): Promise<Plan> {
+  const { directory, tls, sidecars = 1, authorities = 1 } = options
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const ports = await choosePorts({ sidecars, authorities, preferred: options.preferredPorts ?? {} })
+  const origin = (port: number): string => (tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`)
+  const urls = {
+    issuer: origin(ports.authorities[0].agents),
+    ownerApi: origin(ports.authorities[0].owner),
+    authorities: ports.authorities.map(({ agents }) => origin(agents)),
+    publicUrl: origin(ports.envoy),
+  }
+  return {
+    ...options,
+    ports,
+    urls,
+    household: await writeHousehold(directory, urls),
+    start: (name, command, environment) => {
+      const logFile = join(directory, `${name}.log`)
+      const child = startChild({ name, command, logFile, ...(environment && { environment }) })
+      onStart(child)
+      return child
+    },
+  }
+}
+
+/** What every party of ours is told by its environment, which holds nothing else. */
+function sharedEnvironment({ tls }: Plan): Record<string, string> {
+  return tls ? { NODE_EXTRA_CA_CERTS: tls.caFile } : { UMA_DEV_LOOPBACK: 'true' }
+}
+
+async function startAuthority(plan: Plan, index: number): Promise<Child> {
+  const { tls, household, ports, urls } = plan
+  const { agents, owner } = ports.authorities[index]!
+  const child = plan.start(
+    numbered('authority', index, ports.authorities),
+    [process.execPath, CLI, 'authority'],
+    {
+      ...sharedEnvironment(plan),
+      DATABASE_URL: plan.databaseUrl,
+      UMA_AS_ISSUER: urls.issuer,
+      UMA_AS_LISTEN: `127.0.0.1:${agents}`,
+      UMA_AS_OWNER_LISTEN: `127.0.0.1:${owner}`,
+      UMA_AS_KEYS_FILE: household.authorityKeysFile,
+      UMA_AS_PROVISION: household.provisionFile,
+      UMA_AS_POLL_SECONDS: '1',
+      ...(tls && {
+        UMA_AS_TLS_CERT_FILE: tls.authority.certFile,
+        UMA_AS_TLS_KEY_FILE: tls.authority.keyFile,
+      }),
+      ...plan.authorityEnvironment,
+    },
+  )
+  await untilReady(child, () => answers(`${urls.authorities[index]}/health`))
+  return child
+}
+
+async function startSidecar(plan: Plan, index: number): Promise<Child> {
+  const { tls, household, ports, urls } = plan
+  const { check, documents } = ports.sidecars[index]!
+  const name = numbered('sidecar', index, ports.sidecars)
+  const file = await writeSidecarFile(household, {
+    name,
+    issuer: urls.issuer,
+    publicUrl: urls.publicUrl,
+    check: `127.0.0.1:${check}`,
+    http: `127.0.0.1:${documents}`,
+    tls: tls && { ...tls.sidecar, caFile: tls.caFile },
+    challengesPerMinute: plan.challengesPerMinute ?? 600,
+  })
+  const child = plan.start(
+    name,
+    [process.execPath, CLI, 'sidecar', '--config', file],
+    sharedEnvironment(plan),
+  )
+  await untilReady(child, async () => (await accepts(check)) && (await accepts(documents)))
+  return child
+}
+
+async function startEnvoy(plan: Plan): Promise<Child> {
+  const { directory, ports, tls, urls } = plan
+  const configFile = join(directory, 'envoy.yaml')
+  const config = await envoyConfig(
+    {
+      envoy: ports.envoy,
+      checks: ports.sidecars.map(({ check }) => check),
+      documents: ports.sidecars.map(({ documents }) => documents),
+      tool: ports.tool,
+    },
+    tls && { directory: tls.envoyDirectory, sidecarName: 'localhost' },
+  )
+  await writeFile(configFile, config)
+  const command = plan.envoy.command(configFile, directory)
+  const child = plan.start('envoy', [...command, '--concurrency', '1', '--disable-hot-restart'])
+  await untilReady(child, () =>
+    answers(`${urls.publicUrl}/.well-known/oauth-protected-resource${RESOURCE_PATH}`),
+  )
+  return child
+}
+
+function numbered(name: string, index: number, all: unknown[]): string {
+  return all.length === 1 ? name : `${name}-${index + 1}`
+}
+
+async function answers(url: string): Promise<boolean> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(2_000) })
+  await response.body?.cancel()
+  return response.status === 200
+}
