@@ -37,6 +37,8 @@ export interface AgentErrorDetails {
   retryAfterSeconds?: number | undefined
   /** A JSON-RPC error as the tool sent it, with code `rpc_error`. */
   rpc?: { code: number; message: string; data?: unknown }
+  /** Found by the agent itself; otherwise the word of somebody else. */
+  local?: boolean
   cause?: unknown
 }
 
@@ -53,6 +55,7 @@ export class AgentError extends Error {
   readonly terminal: boolean
   readonly retryAfterSeconds: number | undefined
   readonly rpc: AgentErrorDetails['rpc']
+  readonly local: boolean
 
   constructor(code: string, details: AgentErrorDetails) {
     super(`${code}: ${details.detail}`, details.cause === undefined ? {} : { cause: details.cause })
@@ -62,6 +65,7 @@ export class AgentError extends Error {
     this.terminal = details.terminal ?? code !== 'temporarily_unavailable'
     this.retryAfterSeconds = details.retryAfterSeconds
     this.rpc = details.rpc
+    this.local = details.local ?? false
   }
 }
 
@@ -71,7 +75,7 @@ export function fail(
   detail: string,
   details: Omit<AgentErrorDetails, 'detail'> = {},
 ): never {
-  throw new AgentError(code, { ...details, detail })
+  throw new AgentError(code, { ...details, detail, local: true })
 }
 
 /**

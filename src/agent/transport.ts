@@ -3,6 +3,7 @@
  * (beat 1)": trust comes from the address that was called, so an answer from anywhere else counts for nothing.
  */
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
+import { isLoopbackHost } from '../wire/members.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 
 /** One request. `bodyBytesMax` bounds the answer; the time runs until the answer's body has been read. */
@@ -26,8 +27,6 @@ export interface Answer {
 export const DOCUMENT_BYTES_MAX = 64 * 1024
 export const DOCUMENT_SECONDS_MAX = 10
 
-const LOOPBACK_HOST = /^(?:\[::1\]|127(?:\.\d{1,3}){3})$/
-
 /**
  * The URL of an address to be called: https, without user information or fragment. With `allowLoopback` also http, for
  * hosts that are literally loopback. Fails with `address_refused`, naming `what`.
@@ -38,7 +37,7 @@ export function checkAddress(address: string, allowLoopback: boolean, what: stri
   if (url.username !== '' || url.password !== '' || url.hash !== '') {
     fail('address_refused', `The ${what} must carry no user information and no fragment: ${address}`)
   }
-  const plain = url.protocol === 'http:' && allowLoopback && LOOPBACK_HOST.test(url.hostname)
+  const plain = url.protocol === 'http:' && allowLoopback && isLoopbackHost(url.hostname)
   if (url.protocol !== 'https:' && !plain) {
     fail('address_refused', `The ${what} must be an https URL: ${address}`)
   }

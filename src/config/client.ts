@@ -2,6 +2,7 @@
  * Owns the settings of the command-line clients, `usher agent` and `usher owner`. contract, "Authentication": each holds one
  * key. An option on the command line wins over its variable.
  */
+import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { defaulted, defineSettings, filePath, optional, toggle, url } from './settings.ts'
 
 export const CLIENT_SETTINGS = defineSettings({
@@ -22,6 +23,9 @@ export const CLIENT_SETTINGS = defineSettings({
     }),
     agentStore: defaulted('UMA_AGENT_STORE', filePath, '~/.usher/agent', {
       description: 'Directory of receipts and standing grants (`--store`).',
+    }),
+    specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
+      description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',
     }),
     devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
       description: 'Development only: admits http to literal loopback hosts.',

@@ -1,0 +1,89 @@
+/**
+ * Owns what the answer of a tool's resource means. contract, "Challenge (beat 1)" in both encodings, and "Errors": an unknown
+ * refusal is terminal.
+ */
+import { parseAuthChallenges } from '../wire/auth-challenges.ts'
+import { isJsonObject, type Json } from '../wire/json.ts'
+import { UMA_SCHEME } from '../wire/names.ts'
+import { isChallengeData, parseChallenge, parseChallengeData, type Challenge } from '../wire/negotiation.ts'
+import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
+import type { RpcAnswer } from './mcp.ts'
+import type { Profile } from './profile.ts'
+import { retryAfterSeconds } from './transport.ts'
+
+/** What a tool's resource answered: a result, or beat 1. Refusals are thrown. */
+export type CallAnswer = { kind: 'result'; result: Json } | { kind: 'challenge'; challenge: Challenge }
+
+/**
+ * What an answer means: beat 1 by its shape, a result, or a refusal, which is thrown with its own word (terminal but for
+ * `temporarily_unavailable`). A JSON-RPC error of the tool's own is `rpc_error`, anything else `unexpected_answer`.
+ */
+export function interpret(
+  profile: Pick<Profile, 'specNs' | 'now'>,
+  response: Response,
+  answer: { rpc: RpcAnswer | undefined; body: Json | undefined },
+): CallAnswer {
+  const { status, headers } = response
+  const { rpc, body } = answer
+  // By shape, never by code: others use -32001 for a timeout.
+  if (rpc?.kind === 'error' && isChallengeData(rpc.error.data)) {
+    const { data } = rpc.error
+    return {
+      kind: 'challenge',
+      challenge: readChallenge(() => parseChallengeData(data, { specNs: profile.specNs })),
+    }
+  }
+  const challenged = status === 401 ? headers.get('www-authenticate') : null
+  if (challenged !== null && asksForUma(challenged)) {
+    return {
+      kind: 'challenge',
+      challenge: readChallenge(() => parseChallenge([challenged], { specNs: profile.specNs })),
+    }
+  }
+  if (rpc?.kind === 'result' && response.ok) return { kind: 'result', result: rpc.result }
+  const retry = retryAfterSeconds(headers, profile.now())
+  if (rpc?.kind === 'error') throw rpcError(rpc.error, status, retry)
+  if (isJsonObject(body) && body['error'] !== undefined) {
+    throw new AgentError(refusalWord(body['error']), {
+      detail: receivedSentence(body['error_description'], `The resource refused with status ${status}.`),
+      status,
+      retryAfterSeconds: retry,
+    })
+  }
+  return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
+    status,
+  })
+}
+
+/** Fields of one name reach us joined; a challenge of ours in a line that cannot be parsed is found out as unusable. */
+function asksForUma(challenged: string): boolean {
+  try {
+    return parseAuthChallenges([challenged]).some(one => one.scheme === UMA_SCHEME.toLowerCase())
+  } catch {
+    return new RegExp(String.raw`(?:^|[\s,])${UMA_SCHEME}\s`, 'i').test(challenged)
+  }
+}
+
+function readChallenge(parse: () => Challenge): Challenge {
+  return reading('challenge_untrusted', 'The challenge is not usable', parse)
+}
+
+/** A refusal in JSON-RPC clothes carries its word in `data.error`; any other error is the tool's own. */
+function rpcError(
+  error: Extract<RpcAnswer, { kind: 'error' }>['error'],
+  status: number,
+  retry: number | undefined,
+): AgentError {
+  const { data } = error
+  if (isJsonObject(data) && typeof data['error'] === 'string') {
+    const said = data['error_description'] ?? error.message
+    return new AgentError(refusalWord(data['error']), {
+      detail: receivedSentence(said, 'The resource refused.'),
+      status: typeof data['status'] === 'number' ? data['status'] : status,
+      retryAfterSeconds: retry,
+      rpc: error,
+    })
+  }
+  const detail = `The tool answered with JSON-RPC error ${error.code}: ${receivedSentence(error.message, 'no message')}`
+  return new AgentError('rpc_error', { detail, status, rpc: error })
+}

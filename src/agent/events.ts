@@ -1,0 +1,21 @@
+/**
+ * Owns what an agent tells of a call while it is under way. contract, "What the service does", beats 1 to 4: one event each,
+ * so that whoever watches can follow the negotiation.
+ */
+import type { RequestKind } from '../wire/negotiation.ts'
+import type { TermsTemplate } from '../wire/terms.ts'
+import type { ToolCall } from './mcp.ts'
+import type { Grant } from './store.ts'
+
+/** Times are in seconds. What is quoted from others (terms, realm) is theirs: escape it before showing it. */
+export type AgentEvent =
+  | { type: 'calling'; resource: string; call: ToolCall; grant: 'none' | 'kept' | 'fresh' }
+  | { type: 'challenged'; as_uri: string; scope: string; realm: string }
+  | { type: 'authority_confirmed'; as_uri: string; metadata: string }
+  | { type: 'terms_offered'; template: TermsTemplate }
+  | { type: 'terms_declined'; template: TermsTemplate }
+  | { type: 'agreement_signed'; contract: string; operation: { tool: string; params: unknown } | undefined }
+  | { type: 'waiting'; kind: RequestKind; family: string; intervalSeconds: number }
+  | { type: 'granted'; grant: Grant; receipt: string }
+  | { type: 'retrying'; code: string; afterSeconds: number }
+  | { type: 'answered'; resource: string; call: ToolCall }

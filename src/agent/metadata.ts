@@ -1,0 +1,134 @@
+/**
+ * Owns whom the agent believes. contract, "Challenge (beat 1)", client rule: the metadata is read from the resource that was
+ * called, and the authority is accepted only if that document names it. Nothing is ever fetched from where a challenge points.
+ */
+import type { JsonObject } from '../wire/json.ts'
+import { parseJwks, type PublishedKey } from '../wire/keys.ts'
+import {
+  parseAuthorizationServerMetadata,
+  parseResourceMetadata,
+  resourceMetadataUrl,
+  type AuthorizationServerMetadata,
+} from '../wire/metadata.ts'
+import { WELL_KNOWN } from '../wire/names.ts'
+import type { Challenge } from '../wire/negotiation.ts'
+import { fail, reading } from './agent-error.ts'
+import { checkAddress, fetchDocument } from './transport.ts'
+
+/** The authority of a resource, as both of them say: the resource names it, and it names itself. */
+export interface Authority {
+  issuer: string
+  tokenEndpoint: URL
+  jwksUri: URL
+}
+
+/** What the agent knows of resources and authorities; documents are kept for at most 300 s. */
+export interface Directory {
+  /**
+   * The authority a challenge names, once the challenge agrees with itself, with the resource that was called, and with the
+   * documents of both. Fails with `challenge_untrusted`.
+   */
+  authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<Authority>
+  /** The keys an authority signs with; `fresh` asks again, for a key not among those known. */
+  keysOf(
+    authority: Authority,
+    options: { fresh: boolean; signal?: AbortSignal | undefined },
+  ): Promise<PublishedKey[]>
+}
+
+const DOCUMENT_SECONDS_KEPT = 300
+const DOCUMENTS_KEPT_MAX = 256
+
+/** A directory that fetches over https (`allowLoopback`: also http, from hosts literally loopback). */
+export function createDirectory(options: { allowLoopback: boolean; now: () => number }): Directory {
+  const kept = new Map<string, { at: number; document: JsonObject }>()
+  const get = async (address: string, what: string, fetching: Fetching): Promise<JsonObject> => {
+    const url = checkAddress(address, options.allowLoopback, what)
+    const known = kept.get(url.href)
+    const now = options.now()
+    // What was fetched this very second is fresh: a hostile challenge must not make us ask twice.
+    if (known && (fetching.fresh ? now <= known.at : now < known.at + DOCUMENT_SECONDS_KEPT))
+      return known.document
+    const document = await fetchDocument(url, what, fetching.signal)
+    kept.delete(url.href)
+    kept.set(url.href, { at: options.now(), document })
+    if (kept.size > DOCUMENTS_KEPT_MAX) kept.delete(kept.keys().next().value!)
+    return document
+  }
+  return {
+    authorityOf: async (resource, challenge, signal) => {
+      checkChallenge(resource, challenge)
+      await checkNamed(resource, challenge.as_uri, fresh =>
+        get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal }),
+      )
+      const address = challenge.as_uri + WELL_KNOWN.agentsConfiguration
+      return readAuthority(
+        await get(address, "authority's metadata", { fresh: false, signal }),
+        challenge.as_uri,
+        options,
+      )
+    },
+    keysOf: async (authority, fetching) => {
+      const document = await get(authority.jwksUri.href, "authority's keys", fetching)
+      return reading('answer_malformed', "The authority's keys are not usable", () => parseJwks(document))
+    },
+  }
+}
+
+interface Fetching {
+  fresh: boolean
+  signal?: AbortSignal | undefined
+}
+
+/** What a challenge must agree with before anything is fetched; that it agrees with itself its parser has seen to. */
+function checkChallenge(resource: string, challenge: Challenge): void {
+  const formed = reading('request_invalid', 'The resource has no metadata address', () =>
+    resourceMetadataUrl(resource),
+  )
+  if (challenge.resource_metadata !== formed) {
+    fail(
+      'challenge_untrusted',
+      `The challenge points to the metadata at ${challenge.resource_metadata}; that of the resource called is at ${formed}.`,
+    )
+  }
+  const { authorization_details } = challenge.authorization_remediation
+  if (!authorization_details.every(detail => detail.locations.includes(resource))) {
+    fail('challenge_untrusted', 'The remediation is about another resource than the one called.')
+  }
+}
+
+/** Holds the authority against the resource's own document; one that was kept and does not name it is fetched anew. */
+async function checkNamed(
+  resource: string,
+  issuer: string,
+  get: (fresh: boolean) => Promise<JsonObject>,
+): Promise<void> {
+  const kept = await get(false)
+  if (names(kept, resource, issuer)) return
+  const fresh = await get(true)
+  if (fresh !== kept && names(fresh, resource, issuer)) return
+  fail(
+    'challenge_untrusted',
+    `The resource's metadata does not name ${issuer} as one of its authorization servers.`,
+  )
+}
+
+function names(document: JsonObject, resource: string, issuer: string): boolean {
+  const metadata = reading('challenge_untrusted', "The resource's metadata is not usable", () =>
+    parseResourceMetadata(document, resource),
+  )
+  return metadata.authorization_servers?.includes(issuer) ?? false
+}
+
+function readAuthority(document: JsonObject, issuer: string, options: { allowLoopback: boolean }): Authority {
+  const metadata: AuthorizationServerMetadata = reading(
+    'challenge_untrusted',
+    "The authority's metadata is not usable",
+    () => parseAuthorizationServerMetadata(document, issuer),
+  )
+  return {
+    issuer,
+    tokenEndpoint: checkAddress(metadata.token_endpoint, options.allowLoopback, 'token endpoint'),
+    jwksUri: checkAddress(metadata.jwks_uri, options.allowLoopback, "authority's jwks_uri"),
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * Owns the agent's side of a negotiation, beats 2 to 4. contract, "need_info answer (beat 2)", "Agreement (claim_token, beat
+ * 3)", "Permission ticket": terms are checked before they are signed, and a grant before it is kept.
+ */
+import { agreementHash, openClaimToken, signAgreement } from '../wire/agreement.ts'
+import { offeredTerms, type Challenge, type NeedInfo, type RequestSubmitted } from '../wire/negotiation.ts'
+import type { TermsTemplate } from '../wire/terms.ts'
+import { AgentError, fail, reading } from './agent-error.ts'
+import type { ToolCall } from './mcp.ts'
+import type { Authority, Directory } from './metadata.ts'
+import type { Profile } from './profile.ts'
+import { acceptGrant, type Accepted, type SignedAgreement } from './receipt.ts'
+import { pause, presentTicket, type TokenAnswer, type TokenEndpoint } from './token.ts'
+import { checkAddress } from './transport.ts'
+
+/** One negotiation: the call it is for, and the challenge that began it. */
+export interface NegotiationRequest {
+  resource: string
+  call: ToolCall
+  challenge: Challenge
+  signal?: AbortSignal | undefined
+}
+
+/** The parts of a running negotiation. */
+interface Negotiation {
+  profile: Profile
+  directory: Directory
+  request: NegotiationRequest
+  authority: Authority
+  endpoint: TokenEndpoint
+  /** Every ticket presented so far. */
+  used: Set<string>
+}
+
+/** Terms may be edited between offer and signature, and are then offered anew; not for ever. */
+const OFFERS_MAX = 3
+
+/**
+ * Negotiates a grant for one call: authority confirmed, terms checked and signed, the owner waited for where she is asked,
+ * receipt and grant verified. Fails with the authority's own word of refusal, with a `…_untrusted` code where something
+ * does not agree with what it must agree with, with `terms_declined`, or with `waiting_timed_out`.
+ */
+export async function negotiate(
+  profile: Profile,
+  directory: Directory,
+  request: NegotiationRequest,
+): Promise<Accepted> {
+  const negotiation = await begin(profile, directory, request)
+  let answer = await present(negotiation, { ticket: request.challenge.ticket })
+  let signed: SignedAgreement | undefined
+  let deadline: number | undefined
+  for (let offers = 0; ;) {
+    switch (answer.kind) {
+      case 'need_info':
+        if (++offers > OFFERS_MAX) fail('terms_untrusted', 'The terms changed with every answer.')
+        signed = await agree(negotiation, answer)
+        answer = await present(negotiation, {
+          ticket: answer.ticket,
+          claim_token: signed.claimToken,
+          claim_token_format: profile.names.agreementFormat,
+        })
+        break
+      case 'submitted':
+        if (!signed) fail('answer_malformed', 'The authority asks the owner before it has seen an agreement.')
+        deadline ??= performance.now() / 1000 + profile.waitSecondsMax
+        await waitInterval(negotiation, answer.submitted, { deadline, family: signed.template.family })
+        answer = await present(negotiation, { ticket: answer.ticket })
+        break
+      case 'granted':
+        if (!signed) fail('grant_untrusted', 'The authority granted before it had seen an agreement.')
+        return acceptGrant(negotiation, { answer: answer.granted, signed })
+    }
+  }
+}
+
+/**
+ * Refuses the terms of a challenge: they are asked for, and declined, which the owner finds in her ledger. Answers them.
+ */
+export async function declineTerms(
+  profile: Profile,
+  directory: Directory,
+  request: NegotiationRequest,
+): Promise<TermsTemplate> {
+  const negotiation = await begin(profile, directory, request)
+  const answer = await present(negotiation, { ticket: request.challenge.ticket })
+  if (answer.kind !== 'need_info') fail('answer_malformed', 'The authority offered no terms.')
+  const template = readOffer(negotiation, answer.needed)
+  profile.tell({ type: 'terms_offered', template })
+  await decline(negotiation, answer.ticket)
+  profile.tell({ type: 'terms_declined', template })
+  return template
+}
+
+async function begin(
+  profile: Profile,
+  directory: Directory,
+  request: NegotiationRequest,
+): Promise<Negotiation> {
+  const { resource, challenge, signal } = request
+  profile.tell({
+    type: 'challenged',
+    as_uri: challenge.as_uri,
+    scope: challenge.scope,
+    realm: challenge.realm,
+  })
+  const authority = await directory.authorityOf(resource, challenge, signal)
+  profile.tell({
+    type: 'authority_confirmed',
+    as_uri: authority.issuer,
+    metadata: challenge.resource_metadata,
+  })
+  const endpoint = {
+    url: authority.tokenEndpoint,
+    now: profile.now,
+    signal,
+    onRetry: (code: string, afterSeconds: number) => profile.tell({ type: 'retrying', code, afterSeconds }),
+  }
+  return { profile, directory, request, authority, endpoint, used: new Set() }
+}
+
+function present(
+  negotiation: Negotiation,
+  presentation: Parameters<typeof presentTicket>[1],
+): Promise<TokenAnswer> {
+  return presentTicket(negotiation.endpoint, presentation, negotiation.used)
+}
+
+/** Signs the terms, or declines them and fails with `terms_declined`. */
+async function agree(
+  negotiation: Negotiation,
+  answer: TokenAnswer & { kind: 'need_info' },
+): Promise<SignedAgreement> {
+  const { profile } = negotiation
+  const template = readOffer(negotiation, answer.needed)
+  profile.tell({ type: 'terms_offered', template })
+  if (await profile.confirmTerms(template)) return sign(negotiation, template)
+  await decline(negotiation, answer.ticket)
+  profile.tell({ type: 'terms_declined', template })
+  return fail('terms_declined', 'The terms were declined, so nothing was signed.')
+}
+
+/**
+ * The terms offered, once they are this authority's own and name their document on its origin: what is signed is what the
+ * owner proffers, not what somebody else says she does.
+ */
+function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
+  const { profile, authority } = negotiation
+  const template = offeredTerms(needed, profile.specNs)
+  if (!template) {
+    const formats = needed.required_claims.flatMap(claim => claim.claim_token_format)
+    fail(
+      'unsupported_claim',
+      `The authority asks for claims that this agent cannot bring: ${formats.join(', ') || 'unnamed'}.`,
+    )
+  }
+  if (template.proffered_by !== authority.issuer) {
+    fail(
+      'terms_untrusted',
+      `The terms are proffered by ${template.proffered_by}, not by ${authority.issuer}.`,
+    )
+  }
+  const document = checkAddress(template.terms_uri, profile.allowLoopback, 'terms document')
+  if (document.origin !== new URL(authority.issuer).origin) {
+    fail('terms_untrusted', `The terms document stands at ${document.origin}, not with ${authority.issuer}.`)
+  }
+  return template
+}
+
+async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<SignedAgreement> {
+  const { profile, authority, request } = negotiation
+  const operation = template.per_operation
+    ? { tool: request.call.tool, params: request.call.arguments ?? {} }
+    : undefined
+  const agent_token = await profile.agentToken()
+  const claimToken = reading('request_invalid', 'The agreement cannot be signed', () =>
+    signAgreement(
+      {
+        template,
+        aud: authority.issuer,
+        iat: profile.now(),
+        reason: profile.reason,
+        mission: profile.mission,
+        operation,
+        introduction: profile.introductionTo(authority.issuer),
+        agent_token,
+        client_id: profile.client_id,
+        signature_agent: profile.signature_agent,
+      },
+      profile.key,
+    ),
+  )
+  const contract = agreementHash(claimToken)
+  profile.tell({ type: 'agreement_signed', contract, operation })
+  return { claimToken, compact: openClaimToken(claimToken).compact, contract, template, operation }
+}
+
+/** A declined negotiation ends with `request_denied`: that refusal is the answer that was asked for. */
+async function decline(negotiation: Negotiation, ticket: string): Promise<void> {
+  try {
+    await present(negotiation, { ticket, decline: 'true' })
+  } catch (error) {
+    if (error instanceof AgentError && error.code === 'request_denied') return
+    throw error
+  }
+  fail('answer_malformed', 'The authority went on with a negotiation that was declined.')
+}
+
+/** Waits as long as the authority asks between polls, unless the time for waiting would be over before. */
+async function waitInterval(
+  negotiation: Negotiation,
+  submitted: RequestSubmitted,
+  waiting: { deadline: number; family: string },
+): Promise<void> {
+  const { profile, request } = negotiation
+  const { kind, interval: intervalSeconds } = submitted
+  profile.tell({ type: 'waiting', kind, family: waiting.family, intervalSeconds })
+  if (performance.now() / 1000 + intervalSeconds > waiting.deadline) {
+    fail(
+      'waiting_timed_out',
+      `The owner has not decided within ${profile.waitSecondsMax} s. The request still waits for her; call again to join it.`,
+      { terminal: false },
+    )
+  }
+  await pause(intervalSeconds, request.signal)
+}

@@ -1,0 +1,145 @@
+/**
+ * Owns one presentation of a ticket at the token endpoint. contract, "Token endpoint" and "Permission ticket": every
+ * presentation spends the ticket, and an answer that lets the negotiation go on brings another one.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { GRANT_TYPE_UMA_TICKET } from '../wire/names.ts'
+import {
+  parseGrantAnswer,
+  parseNeedInfo,
+  parseRequestSubmitted,
+  type GrantAnswer,
+  type NeedInfo,
+  type RequestSubmitted,
+} from '../wire/negotiation.ts'
+import type { JsonObject } from '../wire/json.ts'
+import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
+import { DOCUMENT_BYTES_MAX, exchange, readObject, retryAfterSeconds, type Answer } from './transport.ts'
+
+/** What is presented: the ticket alone (beat 2, or a poll), with the agreement (beat 3), or with a refusal of the terms. */
+export interface Presentation {
+  ticket: string
+  claim_token?: string
+  claim_token_format?: string
+  decline?: 'true'
+}
+
+/** What lets a negotiation go on, or ends it well. Refusals are thrown. */
+export type TokenAnswer =
+  | { kind: 'need_info'; ticket: string; needed: NeedInfo }
+  | { kind: 'submitted'; ticket: string; submitted: RequestSubmitted }
+  | { kind: 'granted'; granted: GrantAnswer }
+
+/** A token endpoint as one negotiation speaks to it. */
+export interface TokenEndpoint {
+  url: URL
+  now: () => number
+  signal?: AbortSignal | undefined
+  onRetry: (code: string, seconds: number) => void
+}
+
+/** An early poll is held by the authority for up to its interval, so the answer may take its time. */
+const TOKEN_SECONDS_MAX = 90
+const RETRIES_MAX = 3
+const RETRY_SECONDS_MAX = 30
+
+/**
+ * Presents a ticket and answers what came back. A refusal fails with its own word, terminal; `temporarily_unavailable` is
+ * tried again up to three times with the same ticket, as long as `Retry-After` asks. `used` are the tickets of this
+ * negotiation so far: one that comes back fails with `ticket_not_rotated`, for it may be known to others.
+ */
+export async function presentTicket(
+  endpoint: TokenEndpoint,
+  presentation: Presentation,
+  used: Set<string>,
+): Promise<TokenAnswer> {
+  used.add(presentation.ticket)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const answer = await present(endpoint, presentation)
+      if (answer.kind !== 'granted' && used.has(answer.ticket)) {
+        fail('ticket_not_rotated', 'The authority gave back a ticket that was presented already.')
+      }
+      return answer
+    } catch (error) {
+      if (!(error instanceof AgentError) || error.code !== 'temporarily_unavailable' || attempt > RETRIES_MAX)
+        throw error
+      await pauseBeforeRetry(error, attempt, endpoint)
+    }
+  }
+}
+
+/** Waits as long as the refusal asks, else 1, 2, 4 s; gives the refusal up where it asks for more than 30 s. */
+export async function pauseBeforeRetry(
+  error: AgentError,
+  attempt: number,
+  waiting: { onRetry: (code: string, seconds: number) => void; signal?: AbortSignal | undefined },
+): Promise<void> {
+  const seconds = error.retryAfterSeconds ?? 2 ** (attempt - 1)
+  if (seconds > RETRY_SECONDS_MAX) throw error
+  waiting.onRetry(error.code, seconds)
+  await pause(seconds, waiting.signal)
+}
+
+/** Waits; fails with `aborted` when the caller gives up meanwhile. */
+export async function pause(seconds: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await delay(seconds * 1000, undefined, signal ? { signal } : {})
+  } catch (cause) {
+    fail('aborted', 'The call was given up by its caller.', { cause, terminal: false })
+  }
+}
+
+async function present(endpoint: TokenEndpoint, presentation: Presentation): Promise<TokenAnswer> {
+  const answer = await exchange(
+    {
+      method: 'POST',
+      url: endpoint.url,
+      headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ grant_type: GRANT_TYPE_UMA_TICKET, ...presentation }).toString(),
+      timeoutSeconds: TOKEN_SECONDS_MAX,
+      signal: endpoint.signal,
+    },
+    DOCUMENT_BYTES_MAX * 2,
+  )
+  return readAnswer(answer, endpoint.now())
+}
+
+function readAnswer(answer: Answer, now: number): TokenAnswer {
+  const { status } = answer
+  // A proxy's own error page is no word of the authority's: outage, worth another try, only as 502 to 504.
+  if (status >= 502 && status <= 504 && !isJson(answer)) {
+    throw new AgentError('temporarily_unavailable', {
+      detail: `The authority is out of reach (status ${status}).`,
+      status,
+      retryAfterSeconds: retryAfterSeconds(answer.headers, now),
+    })
+  }
+  const body = readObject(answer, "authority's answer")
+  const { error } = body
+  if (status !== 200 && error !== 'need_info' && error !== 'request_submitted') {
+    const code = refusalWord(error)
+    throw new AgentError(code, {
+      detail: receivedSentence(body['error_description'], `The authority refused with status ${status}.`),
+      status,
+      retryAfterSeconds: retryAfterSeconds(answer.headers, now),
+    })
+  }
+  return reading('answer_malformed', "The authority's answer is not usable", () => parseTokenAnswer(body))
+}
+
+function parseTokenAnswer(body: JsonObject): TokenAnswer {
+  if (body['error'] === 'need_info') {
+    const needed = parseNeedInfo(body)
+    return { kind: 'need_info', ticket: needed.ticket, needed }
+  }
+  if (body['error'] === 'request_submitted') {
+    const submitted = parseRequestSubmitted(body)
+    return { kind: 'submitted', ticket: submitted.ticket, submitted }
+  }
+  return { kind: 'granted', granted: parseGrantAnswer(body) }
+}
+
+function isJson(answer: Answer): boolean {
+  return answer.headers.get('content-type')?.toLowerCase().includes('json') ?? false
+}
