@@ -80,7 +80,7 @@ export async function startCheckServer(options: CheckServerOptions): Promise<Che
     stop: async (graceMs = STOP_GRACE_MS) => {
       options.health.drain()
       endWatches()
-      await shutDown(server, graceMs)
+      await shutDown(server, address, graceMs)
     },
   }
 }
@@ -129,13 +129,13 @@ function replaceErrors(call: ServerInterceptingCallInterface): void {
   const sendMessage = call.sendMessage.bind(call)
   let answered = false
   call.sendMessage = (message, callback) => {
+    if (answered) return
     answered = true
     sendMessage(message, callback)
   }
   call.sendStatus = status => {
     if (status.code === rpcStatus.OK) sendStatus(status)
-    else if (!answered)
-      call.sendMessage(denialOfStatus(status.code), () => sendStatus({ code: rpcStatus.OK, details: '' }))
+    else call.sendMessage(denialOfStatus(status.code), () => sendStatus({ code: rpcStatus.OK, details: '' }))
   }
 }
 
@@ -165,15 +165,11 @@ async function removeStaleSocket(path: string): Promise<void> {
   if (found?.isSocket()) await unlink(path)
 }
 
-async function shutDown(server: Server, graceMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const forced = new Promise<void>(resolve => {
-    timer = setTimeout(() => {
-      server.forceShutdown()
-      resolve()
-    }, graceMs)
-  })
-  const finished = new Promise<void>(resolve => server.tryShutdown(() => resolve()))
-  await Promise.race([finished, forced])
-  clearTimeout(timer)
+/**
+ * `drain` says goodbye on every connection, and cuts those still open after the grace; `tryShutdown` waits for the last to end.
+ * In this order: the library's forceShutdown cuts nothing while channelz is off, and sessions already closing are not cut either.
+ */
+async function shutDown(server: Server, address: string, graceMs: number): Promise<void> {
+  server.drain(address, graceMs)
+  await new Promise<void>(resolve => server.tryShutdown(() => resolve()))
 }
