@@ -1,0 +1,96 @@
+/** What anybody may know of the authority: contract, "Owner's authorization server: public" and "Health". */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority()
+})
+afterAll(() => authority.close())
+
+describe('Discovery', () => {
+  it('serves one document at both well-known paths', async () => {
+    const [ours, uma] = await Promise.all([
+      authority.request('GET', '/.well-known/agents-configuration'),
+      authority.request('GET', '/.well-known/uma2-configuration'),
+    ])
+    expect(ours.status).toBe(200)
+    expect(uma.text).toBe(ours.text)
+    expect(ours.headers.get('cache-control')).toBe('public, max-age=300')
+  })
+
+  it('names issuer, endpoints, jwks_uri, the accepted claim format and the signature algorithms', async () => {
+    const { body } = await authority.request('GET', '/.well-known/agents-configuration')
+    expect(body).toMatchObject({
+      issuer: 'https://as.example',
+      token_endpoint: 'https://as.example/token',
+      jwks_uri: 'https://as.example/jwks',
+      permission_endpoint: 'https://as.example/perm',
+      introspection_endpoint: 'https://as.example/introspect',
+      owner_endpoint: 'https://as.example/owner',
+      claim_token_formats_supported: ['https://u4a.ai/spec/terms/1.0#myterms-agreement-v1+jws'],
+      signing_alg_values_supported: ['Ed25519', 'EdDSA'],
+      http_message_signature_alg_values_supported: ['ed25519'],
+    })
+  })
+
+  it('leaves out the members of parts that are not served', async () => {
+    const { body } = await authority.request('GET', '/.well-known/agents-configuration')
+    for (const name of [
+      'rs_registration_endpoint',
+      'org_notice_endpoint',
+      'org_admin_endpoint',
+      'joint_quote_endpoint',
+      'joint_verdict_endpoint',
+      'ext_tally',
+    ])
+      expect(body).not.toHaveProperty(name)
+  })
+
+  it('publishes every signing key in order, each with its alg, and no private member', async () => {
+    const { body } = await authority.request('GET', '/jwks')
+    expect(body.keys.map((key: { kid: string }) => key.kid)).toEqual(
+      authority.config.keys.map(key => key.kid),
+    )
+    for (const key of body.keys) {
+      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'Ed25519', use: 'sig' })
+      expect(key).not.toHaveProperty('d')
+    }
+  })
+})
+
+describe('Health', () => {
+  it('/health is liveness alone', async () => {
+    expect(await authority.request('GET', '/health')).toMatchObject({ status: 200, body: { status: 'ok' } })
+  })
+
+  it('/health/registry says that provisioned resources have landed, and names nobody', async () => {
+    const { status, body, headers } = await authority.request('GET', '/health/registry')
+    expect({ status, body }).toEqual({
+      status: 200,
+      body: { landed: true, resource_servers: 1, waiting: 0 },
+    })
+    expect(headers.get('cache-control')).toBe('no-store')
+  })
+})
+
+describe('The public listener', () => {
+  it.each(['/owner/pending', '/owner/events', '/owner/device-keys', '/org/admin/alice/pending', '/owner'])(
+    'refuses the owner API: %s is 404, signed or not',
+    async target => {
+      const unsigned = await authority.request('GET', target)
+      const signed = authority.prepare(authority.alice, { target })
+      const reply = await authority.send({ ...signed, url: authority.publicUrl + target })
+      for (const { status, body } of [unsigned, reply]) {
+        expect(status).toBe(404)
+        expect(body.error).toBe('not_found')
+      }
+    },
+  )
+
+  it('answers a wrong method with 405 and the methods there are', async () => {
+    const reply = await authority.request('DELETE', '/jwks')
+    expect(reply.status).toBe(405)
+    expect(reply.headers.get('allow')).toBe('GET')
+  })
+})
