@@ -34,8 +34,8 @@ const activeSchema = z.object({
 
 const inactiveSchema = z.object({
   active: z.literal(false),
-  reason: z.unknown(),
-  error: z.unknown(),
+  reason: z.unknown().optional(),
+  error: z.unknown().optional(),
 })
 
 /** What a live grant is: the answer's own members, and the agent's key it is bound to. */
@@ -96,7 +96,7 @@ function boundKey(jwk: unknown): PublicKey {
 
 const consumeSchema = z.union([
   z.object({ consumed: z.literal(true) }),
-  z.object({ consumed: z.literal(false), error: z.unknown() }),
+  z.object({ consumed: z.literal(false), error: z.unknown().optional() }),
 ])
 
 export type Consumption = { consumed: true } | { consumed: false; error: unknown }

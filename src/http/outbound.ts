@@ -64,6 +64,7 @@ export interface Outbound {
   request(request: OutboundRequest): Promise<OutboundAnswer>
   /** GETs a JSON document: 200 and strict JSON (see `parseJson`), else `OutboundFault`. */
   getJson(url: string, options?: Omit<OutboundRequest, 'url' | 'method' | 'body'>): Promise<Json>
+  /** Frees every socket; requests under way end as broken. */
   close(): Promise<void>
 }
 
@@ -116,7 +117,9 @@ export function createOutbound(options: OutboundOptions): Outbound {
         throw new OutboundFault('broken', `${url} answered no well-formed JSON`, { sent: true, cause })
       }
     },
-    close: () => agent.close(),
+    close: async () => {
+      if (!agent.destroyed) await agent.destroy()
+    },
   }
 }
 

@@ -1,0 +1,189 @@
+/** Builds calls as a proxy would show them, signed as an agent would, and an enforcement core that asks a real authority on the wire. */
+import { createAccessReports, type AccessReports } from '../../src/enforcement/access-reports.ts'
+import { createAuthorityClient } from '../../src/enforcement/authority-client.ts'
+import type { Call, CallBody, Outcome } from '../../src/enforcement/call.ts'
+import { createChallengeLimit } from '../../src/enforcement/challenge-limit.ts'
+import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
+import { routeTable, type Route, type Tool } from '../../src/enforcement/routes.ts'
+import { createLogger } from '../../src/http/log.ts'
+import { createOutbound } from '../../src/http/outbound.ts'
+import { contentDigest } from '../../src/wire/encoding.ts'
+import { signRequest } from '../../src/wire/http-signature.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
+
+export const PUBLIC_URL = 'https://tools.example.com'
+export const newKey = (): PrivateKey => importPrivateJwk(generatePrivateJwk())
+export const nowSeconds = (): number => Math.floor(Date.now() / 1000)
+
+export interface CallParts {
+  path?: string
+  method?: string
+  /** The whole body; a tools/call of `tool` with `args` when left out. */
+  body?: string | CallBody
+  tool?: string
+  args?: unknown
+  token?: string
+  authorization?: string
+  /** Signs with this key. */
+  signer?: PrivateKey
+  components?: string[]
+  created?: number
+  expires?: number
+  query?: string
+  headers?: Record<string, string[]>
+  context?: Record<string, string>
+  peer?: string
+  deadlineAt?: number
+  isCancelled?: () => boolean
+  /** What the signer believes the authority to be. */
+  signedAuthority?: string
+  signedPath?: string
+  digest?: boolean
+}
+
+/** A `tools/call` request body. */
+export function toolCallBody(tool: string, args?: unknown): string {
+  return JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: tool, ...(args === undefined ? {} : { arguments: args }) },
+  })
+}
+
+/** A call with whatever of a correct one is left out or changed. */
+export function callOf(parts: CallParts = {}): Call {
+  const { path = '/mcp/alice', method = 'POST', tool = 'portfolio_read', args, query } = parts
+  const given = parts.body ?? toolCallBody(tool, args)
+  const body: CallBody =
+    typeof given === 'string' ? { state: 'complete', bytes: Buffer.from(given), lossyText: false } : given
+  const bytes = body.state === 'complete' ? body.bytes : undefined
+  const headers = new Map<string, string[]>([
+    ['content-type', ['application/json']],
+    ...Object.entries(parts.headers ?? {}),
+  ])
+  const authorization = parts.authorization ?? (parts.token === undefined ? undefined : `PoP ${parts.token}`)
+  if (authorization !== undefined) headers.set('authorization', [authorization])
+  if (parts.digest === true && bytes !== undefined) headers.set('content-digest', [contentDigest(bytes)])
+  if (parts.signer !== undefined) {
+    const digest = parts.digest === true ? ['content-digest'] : []
+    const message = {
+      method,
+      scheme: 'https' as const,
+      authority: parts.signedAuthority ?? 'tools.example.com',
+      path: parts.signedPath ?? path,
+      query,
+      headers,
+      body: bytes,
+    }
+    const components = parts.components ?? [
+      '@method',
+      '@authority',
+      '@path',
+      'authorization',
+      ...(query === undefined ? [] : ['@query']),
+      ...digest,
+    ]
+    const signed = signRequest(message, parts.signer, {
+      components,
+      created: parts.created ?? nowSeconds(),
+      expires: parts.expires,
+    })
+    headers.set('signature', [signed.signature])
+    headers.set('signature-input', [signed['signature-input']])
+  }
+  return {
+    method,
+    path,
+    ...(query === undefined ? {} : { query }),
+    headers,
+    body,
+    context: parts.context ?? {},
+    peer: parts.peer ?? '203.0.113.7',
+    ...(parts.deadlineAt === undefined ? {} : { deadlineAt: parts.deadlineAt }),
+    isCancelled: parts.isCancelled ?? (() => false),
+  }
+}
+
+export const TOOLS: Tool[] = [
+  { tool: 'portfolio_read', resource_id: 'alice/portfolio', scopes: ['read'], consequence: 'reversible' },
+  { tool: 'place_trade', resource_id: 'alice/trades', scopes: ['trade'], consequence: 'irreversible' },
+  { tool: 'undescribed', resource_id: 'alice/portfolio', scopes: ['read'] },
+]
+
+export interface Core {
+  decide: (call: Call) => Promise<Outcome>
+  route: Route
+  reports: AccessReports
+  lines: Record<string, unknown>[]
+  dropped: number[]
+  close(): Promise<void>
+}
+
+/** A core for the owner alice whose authority is at `authority`; `overrides` of its settings. */
+export function startCore(
+  authority: string,
+  overrides: Partial<CheckOptions> & { openMethods?: string[]; perMinute?: number } = {},
+): Core {
+  const lines: Record<string, unknown>[] = []
+  const dropped: number[] = []
+  const clock = Date.now
+  const pools = {
+    challenges: createOutbound({ devLoopback: true }),
+    grants: createOutbound({ devLoopback: true }),
+  }
+  const resource = `${PUBLIC_URL}/mcp/alice`
+  const credential = { kind: 'secret' as const, secret: 'shh' }
+  const route: Route = {
+    owner: 'alice',
+    path: '/mcp/alice',
+    resource,
+    authority,
+    client: createAuthorityClient({
+      authority,
+      owner: 'alice',
+      resource,
+      client_id: 'demo-tools',
+      credential,
+      pools,
+      clock,
+    }),
+    tools: new Map(TOOLS.map(tool => [tool.tool, tool])),
+    mcp: { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins: new Set([PUBLIC_URL]) },
+    signatureBase: { scheme: 'https', authority: 'tools.example.com' },
+  }
+  const reports = createAccessReports({ clock, gatherMs: 1, onDropped: count => dropped.push(count) })
+  const decide = createCheck({
+    routes: routeTable([route]),
+    reports,
+    logger: createLogger({
+      name: 'test',
+      level: 'info',
+      write: line => lines.push(JSON.parse(line) as Record<string, unknown>),
+    }),
+    clock,
+    realm: 'tools',
+    specNs: DEFAULT_SPEC_NS,
+    limit: createChallengeLimit({ perMinute: overrides.perMinute ?? 1_000_000, clock }),
+    trustedHops: 0,
+    keepCredentials: false,
+    requireContentDigest: false,
+    reportArguments: false,
+    deadlineMs: 2_000,
+    deadlineMarginMs: 50,
+    ...overrides,
+  })
+  const close = async () => {
+    await reports.close(1_000)
+    await Promise.all([pools.challenges.close(), pools.grants.close()])
+  }
+  return { decide, route, reports, lines, dropped, close }
+}
+
+/** `[status, code]` of a denial, or `allow`. */
+export function verdict(outcome: Outcome): string {
+  return outcome.kind === 'allow'
+    ? 'allow'
+    : `${outcome.status} ${String((outcome.body as { error?: string }).error)}`
+}

@@ -1,0 +1,248 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Denied } from '../../src/enforcement/call.ts'
+import { s256Json } from '../../src/wire/encoding.ts'
+import {
+  startScriptedAuthority,
+  type IssuedGrant,
+  type ScriptedAuthority,
+} from '../support/scripted-authority.ts'
+import {
+  callOf,
+  newKey,
+  nowSeconds,
+  PUBLIC_URL,
+  startCore,
+  verdict,
+  type CallParts,
+  type Core,
+} from './calls.ts'
+
+let authority: ScriptedAuthority
+let core: Core
+const agent = newKey()
+const params = { symbol: 'VTI', qty: 2 }
+
+beforeAll(async () => {
+  authority = await startScriptedAuthority()
+})
+afterAll(() => authority.close())
+beforeEach(() => {
+  authority.reset()
+  core = startCore(authority.issuer)
+})
+afterEach(() => core.close())
+
+function standing(changes: Partial<IssuedGrant> = {}, lie: Record<string, unknown> = {}): string {
+  const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }]
+  return authority.issue(
+    { owner: 'alice', resource: `${PUBLIC_URL}/mcp/alice`, key: agent, permissions, ...changes },
+    lie,
+  )
+}
+
+function singleUse(changes: Partial<IssuedGrant> = {}, lie: Record<string, unknown> = {}): string {
+  const permissions = [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }]
+  const operation = { tool: 'place_trade', params_s256: s256Json(params) }
+  return standing({ permissions, operation, consequence: 'irreversible', ...changes }, lie)
+}
+
+const decide = async (parts: CallParts, on: Core = core) => on.decide(callOf(parts))
+
+describe('The enforcement order', () => {
+  const stranger = newKey()
+  type Changes = {
+    grant?: Partial<IssuedGrant>
+    lie?: Record<string, unknown>
+    call?: CallParts
+    ended?: string
+    args?: string
+  }
+  interface Fault extends Changes {
+    what: string
+    wanted: string
+  }
+  const argsText = JSON.stringify(params)
+  const permission = (changes: object) => [
+    { resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600, ...changes },
+  ]
+
+  /** In the order in which they are found; of several in one row, any one. */
+  const order: Fault[][] = [
+    [
+      { what: 'the grant has expired', ended: 'expired', wanted: '401 insufficient_authorization' },
+      { what: 'the connection is revoked', ended: 'connection_revoked', wanted: '403 access_revoked' },
+    ],
+    [
+      {
+        what: 'another resource',
+        grant: { permissions: permission({ resource_id: 'alice/portfolio' }) },
+        wanted: '401 insufficient_authorization',
+      },
+      {
+        what: 'a missing scope',
+        grant: { permissions: permission({ resource_scopes: ['read'] }) },
+        wanted: '401 insufficient_authorization',
+      },
+      {
+        what: 'a permission not open yet',
+        grant: { permissions: permission({ nbf: nowSeconds() + 60 }) },
+        wanted: '401 insufficient_authorization',
+      },
+      {
+        what: 'a permission that is over',
+        grant: { permissions: permission({ exp: nowSeconds() - 1 }) },
+        wanted: '401 insufficient_authorization',
+      },
+    ],
+    [
+      { what: 'no signature', call: { signer: undefined as never }, wanted: '401 invalid_token' },
+      { what: "another key's signature", call: { signer: stranger }, wanted: '401 invalid_token' },
+      { what: 'an old signature', call: { created: nowSeconds() - 70 }, wanted: '401 invalid_token' },
+      {
+        what: 'a signature from the future',
+        call: { created: nowSeconds() + 70 },
+        wanted: '401 invalid_token',
+      },
+      {
+        what: 'an expired signature',
+        call: { created: nowSeconds() - 30, expires: nowSeconds() - 5 },
+        wanted: '401 invalid_token',
+      },
+      {
+        what: 'a signature for another authority',
+        call: { signedAuthority: 'evil.example' },
+        wanted: '401 invalid_token',
+      },
+      { what: 'a signature for another path', call: { signedPath: '/mcp/bea' }, wanted: '401 invalid_token' },
+      {
+        what: 'a signature without the credential',
+        call: { components: ['@method', '@authority', '@path'] },
+        wanted: '401 invalid_token',
+      },
+    ],
+    [{ what: 'a milder grant', grant: { consequence: 'reversible' }, wanted: '403 consequence_changed' }],
+    [
+      {
+        what: 'other parameters',
+        grant: { operation: { tool: 'place_trade', params_s256: s256Json({ qty: 3 }) } },
+        wanted: '403 operation_mismatch',
+      },
+      {
+        what: 'another tool',
+        grant: { operation: { tool: 'portfolio_read', params_s256: s256Json(params) } },
+        wanted: '403 operation_mismatch',
+      },
+      { what: 'no operation', lie: { operation: undefined }, wanted: '403 operation_required' },
+    ],
+    [
+      {
+        what: 'a number that a double changes',
+        args: '{"qty":9007199254740993}',
+        wanted: '400 invalid_request',
+      },
+    ],
+    [{ what: 'a body that may have lost bytes', call: { body: 'lossy' }, wanted: '400 invalid_request' }],
+    [
+      {
+        what: 'a caller who has gone away',
+        call: { isCancelled: () => true },
+        wanted: '503 temporarily_unavailable',
+      },
+    ],
+  ]
+
+  async function judge(faults: Fault[]): Promise<string> {
+    authority.reset()
+    const merged = faults.reduce<Required<Changes>>(
+      (all, fault) => ({
+        grant: { ...all.grant, ...fault.grant },
+        lie: { ...all.lie, ...fault.lie },
+        call: { ...all.call, ...fault.call },
+        ended: fault.ended ?? all.ended,
+        args: fault.args ?? all.args,
+      }),
+      { grant: {}, lie: {}, call: {}, ended: '', args: argsText },
+    )
+    const operation = { tool: 'place_trade', params_s256: s256Json(JSON.parse(merged.args)) }
+    const token = singleUse({ operation, ...merged.grant }, merged.lie)
+    if (merged.ended !== '') authority.end(token, merged.ended)
+    const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"place_trade","arguments":${merged.args}}}`
+    const lossyText = merged.call.body === 'lossy'
+    const body = { state: 'complete' as const, bytes: Buffer.from(text), lossyText }
+    return verdict(await decide({ token, signer: agent, ...merged.call, body }))
+  }
+
+  test('without any fault the call is let through, and the grant spent', async () => {
+    expect([await judge([]), authority.count('/consume')]).toEqual(['allow', 1])
+  })
+
+  test.each(order.flat().map(fault => [fault.what, fault] as const))(
+    '%s is refused, the grant unspent',
+    async (_what, fault) => {
+      expect([await judge([fault]), authority.count('/consume')]).toEqual([fault.wanted, 0])
+    },
+  )
+
+  test('whatever fails together, the earliest step answers, and nothing is spent', async () => {
+    const combinations = 2 ** order.length
+    for (let chosen = 1; chosen < combinations; chosen++) {
+      const faults = order
+        .filter((_row, i) => (chosen & (1 << i)) !== 0)
+        .map(row => row[chosen % row.length]!)
+      const seen = [await judge(faults), authority.count('/consume')]
+      expect([faults.map(({ what }) => what), ...seen]).toEqual([
+        faults.map(({ what }) => what),
+        faults[0]!.wanted,
+        0,
+      ])
+    }
+  })
+
+  test('consequence is compared only where both sides declare a class', async () => {
+    const token = standing({ consequence: 'reversible' })
+    expect(verdict(await decide({ tool: 'undescribed', token, signer: agent }))).toBe('allow')
+    expect(verdict(await decide({ token: standing({ consequence: 'catastrophic' }), signer: agent }))).toBe(
+      'allow',
+    )
+  })
+
+  test('a standing grant keeps its numbers, and its text body', async () => {
+    const token = standing()
+    const body = {
+      state: 'complete' as const,
+      lossyText: true,
+      bytes: Buffer.from(
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"portfolio_read","arguments":{"n":9007199254740993,"t":"!"}}}',
+      ),
+    }
+    expect(verdict(await decide({ token, signer: agent, body }))).toBe('allow')
+  })
+
+  test('a covered content-digest proves a text body whole', async () => {
+    const text = JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'place_trade', arguments: { note: 'now!' } },
+    })
+    const body = { state: 'complete' as const, lossyText: true, bytes: Buffer.from(text) }
+    const operation = { tool: 'place_trade', params_s256: s256Json({ note: 'now!' }) }
+    const refused = (await decide({ token: singleUse({ operation }), signer: agent, body })) as Denied
+    expect((refused.body as { error_description: string }).error_description).toContain('pack_as_bytes')
+    expect(
+      verdict(await decide({ token: singleUse({ operation }), signer: agent, body, digest: true })),
+    ).toBe('allow')
+  })
+
+  test('a covered digest is always checked, and can be made mandatory', async () => {
+    const headers = { 'content-digest': ['sha-256=:RBNvo1WzZ4oRRq0W9+hknpT7T8If536DEMBg9hyq/4o=:'] }
+    const components = ['@method', '@authority', '@path', 'authorization', 'content-digest']
+    expect(verdict(await decide({ token: standing(), signer: agent, headers, components }))).toBe(
+      '401 invalid_token',
+    )
+    await core.close()
+    core = startCore(authority.issuer, { requireContentDigest: true })
+    expect(verdict(await decide({ token: standing(), signer: agent }))).toBe('401 invalid_token')
+    expect(verdict(await decide({ token: standing(), signer: agent, digest: true }))).toBe('allow')
+  })
+})

@@ -1,0 +1,233 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { s256Json } from '../../src/wire/encoding.ts'
+import {
+  startScriptedAuthority,
+  type Scripted,
+  type ScriptedAuthority,
+} from '../support/scripted-authority.ts'
+import {
+  callOf,
+  newKey,
+  nowSeconds,
+  PUBLIC_URL,
+  startCore,
+  verdict,
+  type CallParts,
+  type Core,
+} from './calls.ts'
+
+let authority: ScriptedAuthority
+let core: Core
+const agent = newKey()
+
+beforeAll(async () => {
+  authority = await startScriptedAuthority()
+})
+afterAll(() => authority.close())
+beforeEach(() => {
+  authority.reset()
+  core = startCore(authority.issuer)
+})
+afterEach(() => core.close())
+
+/** A signed call of a trade with a single-use grant; `lie` changes what introspection tells of it. */
+function trade(lie: Record<string, unknown> = {}, parts: CallParts = {}) {
+  const grant = {
+    owner: 'alice',
+    resource: `${PUBLIC_URL}/mcp/alice`,
+    key: agent,
+    permissions: [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }],
+    operation: { tool: 'place_trade', params_s256: s256Json({}) },
+  }
+  return callOf({ tool: 'place_trade', token: authority.issue(grant, lie), signer: agent, ...parts })
+}
+
+const faults: [string, Scripted][] = [
+  ['answers 500', { status: 500, body: { error: 'server_error' } }],
+  ['answers 403', { status: 403, body: { error: 'access_denied' } }],
+  ['answers 302', { status: 302, body: {} }],
+  ['answers no JSON', { status: 200, body: 'active: true' }],
+  ['answers JSON with a member twice', { status: 200, body: '{"active":false,"active":true}' }],
+  ['answers another document', { status: 200, body: { ok: true } }],
+  ['answers a list', { status: 200, body: [] }],
+  ['answers nothing', { status: 200, body: '' }],
+  ['answers too much', { status: 200, body: `{"x":"${'x'.repeat(70_000)}"}` }],
+  ['cuts every connection', 'cut'],
+  ['never answers', 'hang'],
+]
+
+describe('An outage of the authority is a denied 503, never an allow, and never already_consumed', () => {
+  test.each(faults)('/introspect %s', async (_what, scripted) => {
+    authority.script('/introspect', scripted)
+    const call = trade({}, { deadlineAt: Date.now() + 400 })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/consume')).toBe(0)
+  })
+
+  test.each(faults)('/consume %s: it is sent once, whatever happens', async (_what, scripted) => {
+    authority.script('/consume', scripted)
+    const call = trade({}, { deadlineAt: Date.now() + 400 })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/consume')).toBe(1)
+  })
+
+  test.each(faults)('/perm %s', async (_what, scripted) => {
+    authority.script('/perm', scripted)
+    const call = callOf({ deadlineAt: Date.now() + 400 })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+  })
+
+  test.each(faults)('/token %s', async (_what, scripted) => {
+    authority.script('/token', scripted)
+    const call = trade({}, { deadlineAt: Date.now() + 400 })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/introspect')).toBe(0)
+  })
+
+  test('the authority is down', async () => {
+    const gone = createServer()
+    await new Promise<void>(resolve => gone.listen(0, '127.0.0.1', resolve))
+    const { port } = gone.address() as AddressInfo
+    await new Promise(resolve => gone.close(resolve))
+    const other = startCore(`http://127.0.0.1:${port}`)
+    expect(verdict(await other.decide(trade()))).toBe('503 temporarily_unavailable')
+    expect(verdict(await other.decide(callOf()))).toBe('503 temporarily_unavailable')
+    await other.close()
+  })
+
+  test.each([
+    ['another issuer', { iss: 'https://as.evil.example' }],
+    ['another audience', { aud: 'https://tools.example.com/mcp/bea' }],
+    ['several audiences', { aud: ['https://tools.example.com/mcp/alice', 'x'] }],
+    ['another owner', { owner: 'bea' }],
+    ['no owner', { owner: undefined }],
+    ['no key', { cnf: undefined }],
+    ['a key that is none', { cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: 'AQ' } } }],
+    [
+      'a small-order key',
+      { cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: 'AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' } } },
+    ],
+    ['no permissions', { permissions: undefined }],
+    ['single_use as a text', { single_use: 'false' }],
+    ['an operation without single_use', { single_use: undefined }],
+    ['active as a text', { active: 'true' }],
+    ['a handle that would forge a header', { sub: 'a\r\nx-uma-owner: bea' }],
+  ])('the answer tells of a grant with %s', async (_what, lie) => {
+    expect(verdict(await core.decide(trade(lie)))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/consume')).toBe(0)
+  })
+
+  test('the reason is told in error_description, without what the authority said in free text', async () => {
+    authority.script('/token', {
+      status: 403,
+      body: { error: 'authorization_pending', error_description: 'hunter2' },
+    })
+    const outcome = await core.decide(trade())
+    expect(JSON.stringify(outcome)).toContain('authorization_pending')
+    expect(JSON.stringify(outcome)).not.toContain('hunter2')
+  })
+})
+
+describe('What may be sent again', () => {
+  const brokenFirst =
+    (path: string): Scripted =>
+    (_received, nth) =>
+      nth === 1
+        ? 'cut'
+        : path === '/perm'
+          ? { status: 201, body: { ticket: 't' } }
+          : { status: 200, body: { active: false, reason: 'expired' } }
+
+  test.each(['/introspect', '/perm'])('%s is sent once more after a broken connection', async path => {
+    authority.script(path, brokenFirst(path))
+    expect(verdict(await core.decide(trade({ permissions: [] })))).toBe('401 insufficient_authorization')
+    expect(authority.count(path)).toBe(2)
+  })
+
+  test('a PAT that is no longer accepted is fetched anew, once', async () => {
+    authority.script('/introspect', (_received, nth) =>
+      nth === 1
+        ? { status: 401, body: { error: 'invalid_token' } }
+        : { status: 200, body: { active: false, reason: 'expired' } },
+    )
+    expect(verdict(await core.decide(trade()))).toBe('401 insufficient_authorization')
+    expect([authority.count('/token'), authority.count('/introspect')]).toEqual([2, 2])
+    authority.script('/introspect', { status: 401, body: {} })
+    expect(verdict(await core.decide(trade()))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/introspect')).toBe(4)
+  })
+
+  test('a consume that met a PAT no longer accepted is not sent again', async () => {
+    authority.script('/consume', { status: 401, body: { error: 'invalid_token' } })
+    expect(verdict(await core.decide(trade()))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/consume')).toBe(1)
+  })
+})
+
+describe("Every wait ends at the caller's deadline minus a margin", () => {
+  test.each(['/introspect', '/consume', '/token'])('a slow %s', async path => {
+    authority.script(path, 'hang')
+    const deadlineAt = Date.now() + 300
+    expect(verdict(await core.decide(trade({}, { deadlineAt })))).toBe('503 temporarily_unavailable')
+    expect(Date.now()).toBeLessThanOrEqual(deadlineAt)
+  })
+
+  test('with less time left than the margin nothing is asked', async () => {
+    const call = trade({}, { deadlineAt: Date.now() + 20 })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/introspect')).toBe(0)
+  })
+
+  test('time that runs out just before consume leaves the grant unspent', async () => {
+    // Ten seconds pass while the authority answers: a clock that jumps stands for a process that was held up.
+    let jumped = 0
+    await core.close()
+    core = startCore(authority.issuer, { clock: () => Date.now() + jumped })
+    const told = { iss: authority.issuer, aud: `${PUBLIC_URL}/mcp/alice`, owner: 'alice' }
+    const call = trade()
+    authority.script('/introspect', () => {
+      jumped = 10_000
+      return {
+        status: 200,
+        body: {
+          active: true,
+          ...told,
+          sub: 'jkt:x',
+          family: 'fam_x',
+          permissions: [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }],
+          cnf: { jwk: agent.jwk },
+          contract: 's256:x',
+          single_use: true,
+          operation: { tool: 'place_trade', params_s256: s256Json({}) },
+        },
+      }
+    })
+    const outcome = await core.decide(call)
+    expect(verdict(outcome)).toBe('503 temporarily_unavailable')
+    expect(JSON.stringify(outcome)).toContain('unspent')
+    expect(authority.count('/consume')).toBe(0)
+  })
+})
+
+describe('Access reports never stand in the way', () => {
+  test('with /audit/access broken the call is let through, and the report is tried again', async () => {
+    authority.script('/audit/access', (_received, nth) =>
+      nth === 1 ? { status: 500, body: {} } : { status: 200, body: { recorded: 1 } },
+    )
+    expect(verdict(await core.decide(trade()))).toBe('allow')
+    await core.close()
+    const bodies = authority.received.filter(({ path }) => path === '/audit/access').map(({ body }) => body)
+    expect(bodies.length).toBeGreaterThan(1)
+    expect(new Set(bodies).size).toBe(1) // the same id, so that it is recorded once
+    expect(core.dropped).toEqual([])
+  })
+
+  test('what cannot be sent before the end is dropped and counted', async () => {
+    authority.script('/audit/access', 'hang')
+    expect(verdict(await core.decide(trade()))).toBe('allow')
+    await core.close()
+    expect(core.dropped).toEqual([1])
+  })
+})
