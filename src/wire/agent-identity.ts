@@ -109,7 +109,7 @@ export function signingKeyOf(identity: AgentIdentity): PublicKey {
 
 /**
  * The handle of a connection: `jkt:` + RFC 7638 thumbprint for a bare key, `sub@issuer` (no scheme, no trailing slash) for
- * an identified agent. Two identities never share one.
+ * an identified agent. Agents of two issuers never share one, nor do a bare key and an identified agent.
  */
 export function handleOf(identity: AgentIdentity): string {
   if (identity.kind === 'key') return thumbprintHandle(identity.key)

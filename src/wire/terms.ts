@@ -129,7 +129,7 @@ export function termsHtml(version: TermsVersion, issuer: string): string {
   const id = templateId(owner, version.tier_id, version.version)
   const asks = version.per_operation
     ? `<p>${escapeHtml(owner)} is asked before every single use, and approves it with its exact parameters.</p>`
-    : '<p>Once the agent is known, it is not asked for again at every use.</p>'
+    : `<p>${escapeHtml(owner)} decides once about an agent, and as a rule not again at each use.</p>`
   return `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>${escapeHtml(name)}: terms of ${escapeHtml(owner)}</title></head>

@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest'
+import { verifyAgentToken } from '../../src/wire/agent-identity.ts'
+import { verifyAgreement, verifyReceipt } from '../../src/wire/agreement.ts'
+import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
+import { verifyIntroduction } from '../../src/wire/introduction.ts'
+import { signJws } from '../../src/wire/jws.ts'
+import { verifySignedMetadata } from '../../src/wire/metadata.ts'
+import { TYP } from '../../src/wire/names.ts'
+import { verifyPat, verifyRpt } from '../../src/wire/tokens.ts'
+import { refusalOf } from '../support/refusals.ts'
+import {
+  AGENT_ISSUER,
+  ISSUER,
+  newKey,
+  NOW,
+  patClaims,
+  receiptClaims,
+  rptClaims,
+  TEMPLATE,
+} from '../support/wire-samples.ts'
+
+type Kind = keyof typeof TYP
+
+const key = newKey()
+const newcomer = newKey()
+const header = { jwk: key.jwk }
+const agreementClaims = { ...TEMPLATE, iss: `agent:${key.thumbprint}`, aud: ISSUER, iat: NOW }
+const agreementJws = signJws({ kid: false, header, payload: agreementClaims }, key)
+
+/** The claims that make each kind good, but for its `typ`. One key signs all, so nothing but the kind tells them apart. */
+const CLAIMS: Record<Kind, object> = {
+  agreement: agreementClaims,
+  receipt: receiptClaims(key, { compact: agreementJws, hash: s256(agreementJws) }),
+  introduction: { sub: newcomer.thumbprint, aud: ISSUER, iat: NOW, exp: NOW + 300, jti: 'int_1' },
+  agentToken: {
+    iss: AGENT_ISSUER,
+    dwk: 'aauth-agent.json',
+    sub: 'p',
+    jti: 't',
+    iat: NOW,
+    exp: NOW + 9,
+    cnf: { jwk: key.jwk },
+  },
+  rpt: rptClaims(key),
+  pat: patClaims(),
+  signedMetadata: { iss: ISSUER, resource: ISSUER },
+}
+
+const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
+  agreement: jws => verifyAgreement(encodeBase64url(jws)),
+  receipt: jws => verifyReceipt(jws, [key], { issuer: ISSUER, now: NOW }),
+  introduction: jws => verifyIntroduction(jws, { kind: 'key', key }, { newcomer, aud: ISSUER, now: NOW }),
+  agentToken: jws => verifyAgentToken(jws, [key], NOW),
+  rpt: jws => verifyRpt(jws, [key], { issuer: ISSUER, now: NOW }),
+  pat: jws => verifyPat(jws, [key], { issuer: ISSUER, now: NOW }),
+  signedMetadata: jws => verifySignedMetadata(jws, [key], ISSUER),
+}
+
+const KINDS = Object.keys(TYP) as Kind[]
+const MAY_OMIT_TYP: readonly Kind[] = ['agreement', 'signedMetadata']
+
+function signed(claims: object, typ: string | undefined): string {
+  return signJws({ ...(typ === undefined ? {} : { typ }), header, payload: claims }, key)
+}
+
+describe('one kind of token is never accepted as another', () => {
+  it('every kind has a typ of its own', () => {
+    expect(new Set(Object.values(TYP)).size).toBe(KINDS.length)
+  })
+
+  it.each(KINDS)('%s is accepted as what it is', kind => {
+    expect(VERIFIERS[kind](signed(CLAIMS[kind], TYP[kind]))).toBeDefined()
+  })
+
+  const pairs = KINDS.flatMap(sent =>
+    KINDS.filter(wanted => wanted !== sent).map(wanted => [sent, wanted] as const),
+  )
+
+  it.each(pairs)('%s is not accepted as %s, even with all its claims', (sent, wanted) => {
+    expect(refusalOf(() => VERIFIERS[wanted](signed(CLAIMS[wanted], TYP[sent]))).code).toBe('invalid_request')
+    expect(
+      refusalOf(() => VERIFIERS[wanted](signed({ ...CLAIMS[sent], ...CLAIMS[wanted] }, TYP[sent]))).code,
+    ).toBe('invalid_request')
+  })
+
+  it.each(KINDS)('%s without typ is refused, but for the two that the contract names none for', kind => {
+    const untyped = () => VERIFIERS[kind](signed(CLAIMS[kind], undefined))
+    if (MAY_OMIT_TYP.includes(kind)) expect(untyped()).toBeDefined()
+    else expect(refusalOf(untyped).code).toBe('invalid_request')
+  })
+
+  it.each(KINDS)('%s under a typ that nobody knows is refused', kind => {
+    for (const typ of ['JWT', 'jwt', `${TYP[kind]}x`, `x/${TYP[kind]}`, '']) {
+      expect(refusalOf(() => VERIFIERS[kind](signed(CLAIMS[kind], typ))).code).toBe('invalid_request')
+    }
+  })
+})
