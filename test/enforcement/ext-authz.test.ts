@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Allowed, Outcome } from '../../src/enforcement/call.ts'
 import { answer } from '../../src/enforcement/check-response.ts'
+import { readMcp } from '../../src/enforcement/mcp.ts'
 import { refuse } from '../../src/wire/refusal.ts'
 import { checkBytes, deniedBody, denialIn, type HttpFacts } from '../support/check-client.ts'
 import { ALLOW, standCheckDoor } from '../support/check-door.ts'
@@ -261,5 +262,39 @@ describe('whatever arrives, the answer has a status, and allows only what was al
       { numRuns: 4000 },
     )
     expect(allows).toBeGreaterThan(100) // else the inputs never got past the reading
+  })
+
+  test('also as the body of an MCP call', { timeout: 60_000 }, async () => {
+    const mcp = { openMethods: new Set<string>(), allowedOrigins: new Set<string>() }
+    const jsonRpc = fc
+      .record(
+        {
+          jsonrpc: fc.constantFrom('2.0', '1.0'),
+          id: fc.constantFrom(1, null),
+          method: fc.constantFrom('ping', 'tools/call', 'resources/read', 'Ping'),
+          params: fc.oneof(fc.constant({ name: 't' }), fc.jsonValue()),
+        },
+        { requiredKeys: ['jsonrpc', 'method'] },
+      )
+      .map(value => Buffer.from(JSON.stringify(value)))
+    const bodies = fc.oneof(
+      jsonRpc,
+      noise,
+      fc.json().map(text => Buffer.from(text)),
+    )
+    const seen = { allow: 0, deny: 0 }
+    await fc.assert(
+      fc.asyncProperty(bodies, async raw_body => {
+        door.decide = async call => (readMcp(call, mcp).kind === 'pass' ? ALLOW : refuse('unknown_tool'))
+        const reply = await door.client.check(checkBytes({ raw_body }))
+        const passes = /"method":"ping"/.test(raw_body.toString()) && reply.status?.code === 0
+        seen[passes ? 'allow' : 'deny']++
+        if (passes) expect(reply.ok_response).toBeDefined()
+        else expect(denialIn(reply)).toMatchObject({ error: expect.any(String) })
+      }),
+      { numRuns: 2000 },
+    )
+    expect(Math.min(seen.allow, seen.deny)).toBeGreaterThan(20)
+    expect(door.faults).toEqual([])
   })
 })
