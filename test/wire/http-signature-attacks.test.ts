@@ -95,7 +95,6 @@ describe('a signature is refused', () => {
     ],
     ['with a line feed between', altered('signature-input', value => value.replace(' ', '\n'))],
     ['with a trailing comma', altered('signature-input', value => `${value},`)],
-    ['with 9 KiB of parameters', altered('signature-input', value => `${value};x="${'a'.repeat(9 * 1024)}"`)],
     [
       'with two Authorization lines',
       withHeader('authorization', ['PoP header.payload.signature', 'PoP other']),
@@ -159,6 +158,7 @@ describe('a signature is refused', () => {
     ['tag as true', ';tag'],
     ['a decimal of its own', ';foo=1.0'],
     ['a date of its own', ';foo=@1'],
+    ['9 KiB of its own', `;foo="${'a'.repeat(9 * 1024)}"`],
   ])('with %s, though truly signed', (_, parameters) => {
     refusalOf(() => verifyCall(over(created + parameters)))
   })
@@ -182,13 +182,16 @@ describe('a signature is refused', () => {
     ['a name in capitals', COMPONENTS.replace('authorization', 'Authorization'), CALL_LINES],
     ['a token for a name', COMPONENTS.replace('"@path"', 'path'), CALL_LINES],
     ['a number for a name', `${COMPONENTS} 1`, CALL_LINES],
-    [
-      '65 components',
-      `${COMPONENTS} ${Array.from({ length: 61 }, (_, i) => `"x-${i}"`).join(' ')}`,
-      CALL_LINES,
-    ],
   ])('that covers %s, though truly signed', (_, components, lines) => {
     refusalOf(() => verifyCall(over(created, components, lines)))
+  })
+
+  it('that covers 65 components, though truly signed; 64 are well', () => {
+    const extra = Array.from({ length: 61 }, (_, n) => `x-${n}`)
+    const message = callMessage()
+    for (const name of extra) message.headers.set(name, ['1'])
+    verifyCall(signed(message, { components: [...CALL_COMPONENTS, ...extra.slice(1)] }))
+    refusalOf(() => verifyCall(signed(message, { components: [...CALL_COMPONENTS, ...extra] })))
   })
 
   it.each(CALL_COMPONENTS)('that leaves out %s, though truly signed, and says so', left => {

@@ -132,6 +132,13 @@ describe('parseJson', () => {
     parseJson(JSON.stringify(['['.repeat(100), '{":'.repeat(100)]))
   })
 
+  it.each(['{"a\\\\":1,"b":2}', '{"a\\"":1}', '{"a\\\\\\"":":","b":"\\\\"}', '{":":{"::":"\\":"}}'])(
+    'is not misled by the text %s',
+    text => {
+      expect(parseJson(text)).toEqual(JSON.parse(text))
+    },
+  )
+
   it('keeps __proto__ as a member and nobody inherits from it', () => {
     const value = parseJsonObject('{"__proto__":{"admin":true}}')
     expect(Object.keys(value)).toEqual(['__proto__'])

@@ -71,6 +71,22 @@ describe('a key', () => {
     )
   })
 
+  it('is remembered while it is in use, and forgotten after 4096 others', () => {
+    const jwk = (n: number) => {
+      const bytes = Buffer.alloc(32, 9)
+      bytes.writeUInt32LE(n)
+      return { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url') }
+    }
+    const used = importPublicJwk(jwk(0))
+    const unused = importPublicJwk(jwk(1))
+    for (let n = 2; n < 4200; n++) {
+      importPublicJwk(jwk(n))
+      if (n % 1000 === 0) importPublicJwk(jwk(0))
+    }
+    expect(importPublicJwk(jwk(0))).toBe(used)
+    expect(importPublicJwk(jwk(1))).not.toBe(unused)
+  })
+
   it('verifies nothing but its own 64 bytes', () => {
     const key = importPrivateJwk(privateJwk)
     const other = importPrivateJwk(generatePrivateJwk())

@@ -35,7 +35,7 @@ describe('dictionary fields', () => {
     ['a parameter twice', ['a=();created=1;created=1']],
     ['a parameter of a component twice', ['a=("x";key="1";key="2")']],
     ['a parameter twice, hidden by a quoted separator', ['a="x;y,z";p=1;p=2']],
-    ['a parameter twice, hidden by a display string', ['a=%"\\";p=1;p=2']],
+    ['a parameter twice, hidden by a display string', ['a=();p=%"\\";p=1']],
     ['a trailing comma', ['a=1,']],
     ['an unclosed quote', ['a="x']],
     ['a tab in a string', ['a="x\ty"']],
