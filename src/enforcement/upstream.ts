@@ -3,6 +3,7 @@
  * tool is told about the caller comes from the grant alone.
  */
 import { UPSTREAM_HEADER } from '../wire/names.ts'
+import { refuse } from '../wire/refusal.ts'
 import type { Allowed, Call } from './call.ts'
 import type { LiveGrant } from './introspection.ts'
 
@@ -42,8 +43,18 @@ function grantHeaders(grant: LiveGrant, tool: string | undefined): Record<string
   }
 }
 
-/** The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or another scheme. */
+const TOKEN_CHARACTERS_MAX = 8192
+const TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/ // RFC 9110 §11.2, token68
+
+/**
+ * The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or another scheme. Refuses
+ * `invalid_request` for one that no authority could have issued.
+ */
 export function presentedGrant(call: Pick<Call, 'headers'>): string | undefined {
   const value = call.headers.get('authorization')?.[0] ?? ''
-  return /^\s*PoP[ \t]+(\S.*?)\s*$/i.exec(value)?.[1]
+  const token = /^\s*PoP[ \t]+(\S.*?)\s*$/i.exec(value)?.[1]
+  if (token !== undefined && (token.length > TOKEN_CHARACTERS_MAX || !TOKEN.test(token))) {
+    refuse('invalid_request', 'Send the grant after PoP as it was given.')
+  }
+  return token
 }

@@ -92,6 +92,14 @@ describe('A call without a sufficient grant is refused with a challenge', () => 
     expect(verdict(await decide(parts))).toBe('401 insufficient_authorization')
   })
 
+  test.each(['a b', 'a,b', 'a"b', 'é', 'x'.repeat(9000)])(
+    'a credential that no authority issued is 400: %.20s',
+    async token => {
+      expect(verdict(await decide({ token }))).toBe('400 invalid_request')
+      expect(authority.received).toEqual([])
+    },
+  )
+
   test('challenges are bounded per source, with Retry-After; other sources are not touched', async () => {
     await core.close()
     core = startCore(authority.issuer, { perMinute: 2 })
