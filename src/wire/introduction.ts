@@ -17,8 +17,8 @@ import { member, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 
-export const INTRODUCTION_BYTES_MAX = 4096
-export const INTRODUCTION_SECONDS_MAX = 300
+const INTRODUCTION_BYTES_MAX = 4096
+const INTRODUCTION_SECONDS_MAX = 300
 
 /** A verified introduction: who introduces, the newcomer's key, and its times in seconds. */
 export interface Introduction {

@@ -8,9 +8,9 @@ import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 
 /** Longest text accepted in one member, in UTF-16 units, where no other bound is given. */
-export const TEXT_LENGTH_MAX = 8192
+const TEXT_LENGTH_MAX = 8192
 /** Most items accepted in one list. */
-export const LIST_LENGTH_MAX = 256
+const LIST_LENGTH_MAX = 256
 
 const COMPACT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 
@@ -96,11 +96,15 @@ export function optionalUrl(object: JsonObject, name: string): string | undefine
  * (whether that is ever reached is the outbound side's rule); printable ASCII; no user information, fragment or backslash.
  */
 export function isWebUrl(text: string): boolean {
-  // Checked on the text and not on the parsed URL: the parser drops tabs and turns `\` into `/`.
-  if (!/^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/.test(text) || text.includes('#') || !URL.canParse(text))
+  // Checked on the text and not on the parsed URL: the parser drops tabs, extra slashes, and turns `\` into `/`.
+  if (
+    !/^https?:\/\/[A-Za-z0-9[][\x21-\x5b\x5d-\x7e]*$/.test(text) ||
+    text.includes('#') ||
+    !URL.canParse(text)
+  )
     return false
   const url = new URL(text)
-  if (url.username !== '' || url.password !== '' || /^https?:\/\/[^/?]*@/.test(text)) return false
+  if (/^https?:\/\/[^/?]*@/.test(text)) return false
   return url.protocol === 'https:' || isLoopbackHost(url.hostname)
 }
 

@@ -53,9 +53,6 @@ export const POP = 'PoP'
 export const UMA_SCHEME = 'UMA'
 export const CHALLENGE_ERROR = 'insufficient_authorization'
 
-/** JSON-RPC error codes: the challenge, every other refusal, and MCP 2026-07-28's header mismatch. */
-export const JSON_RPC = { challenge: -32001, refusal: -32002, headerMismatch: -32020 } as const
-
 /** Paths under an origin. The RFC 9728 one is inserted before the resource's path, see `resourceMetadataUrl`. */
 export const WELL_KNOWN = {
   agentsConfiguration: '/.well-known/agents-configuration',

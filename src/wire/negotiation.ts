@@ -48,7 +48,7 @@ export type NeedInfo = {
 }
 
 /** What the owner is being asked: to admit the agent, or to approve one operation. */
-export const PENDING_KINDS = ['connection', 'operation'] as const
+const PENDING_KINDS = ['connection', 'operation'] as const
 export type RequestKind = (typeof PENDING_KINDS)[number]
 
 /** 403 `request_submitted`: poll with the ticket after `interval` seconds. */
@@ -68,8 +68,8 @@ export type GrantAnswer = {
 }
 
 /** Poll interval where the answer names none (UMA leaves it open; RFC 8628 §3.2 has 5 s), and the longest believed. */
-export const POLL_SECONDS_DEFAULT = 5
-export const POLL_SECONDS_MAX = 3600
+const POLL_SECONDS_DEFAULT = 5
+const POLL_SECONDS_MAX = 3600
 
 /** The `need_info` body that asks for a signed agreement to the template. */
 export function needInfo(of: { specNs: string; ticket: string; template: TermsTemplate }): NeedInfo {

@@ -95,17 +95,6 @@ export function parseTermsTemplate(json: unknown): TermsTemplate {
   }
 }
 
-/** Which of the terms the service itself enforces (true), and which the agent only promises to keep (false). */
-export function enforcedTerms(version: Pick<TermsVersion, 'per_operation'>): Record<string, boolean> {
-  return {
-    scope: true,
-    expires_in: true,
-    ...(version.per_operation ? { per_operation: true } : {}),
-    purpose: false,
-    prohibited: false,
-  }
-}
-
 /** The JSON representation of one version. */
 export function termsDocument(version: TermsVersion, issuer: string): JsonObject {
   return {
@@ -208,6 +197,11 @@ function profferedTerms(
     expires_in: version.expires_in,
     prohibited: [...version.prohibited],
   }
+}
+
+/** What of the terms is enforced at every use, in the words of a pending item; the rest the agent promises. */
+function enforcedTerms({ scope, expires_in, per_operation }: TermsVersion): JsonObject {
+  return { scope: [...scope], expires_in, single_use: per_operation, operation_bound: per_operation }
 }
 
 /** Absent and false mean the same, so that the template has one spelling. */

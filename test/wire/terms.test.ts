@@ -120,11 +120,11 @@ describe('the terms document', () => {
       name: 'Reading',
       tier: 'reading',
       published_at: '2026-11-21T09:00:00.000Z',
-      enforced: { scope: true, expires_in: true, purpose: false, prohibited: false },
+      enforced: { scope: ['read'], expires_in: 3600, single_use: false, operation_bound: false },
     })
     expect(termsDocument(asked, ISSUER)).toMatchObject({
       per_operation: true,
-      enforced: { per_operation: true },
+      enforced: { single_use: true, operation_bound: true },
     })
   })
 
