@@ -41,11 +41,11 @@ export function readKeysFile(name: string, path: string): PrivateKey[] {
   }
 }
 
-/** The value of a YAML file: one document, no aliases, no member named twice. */
+/** The value of a YAML file: one document, no member named twice. */
 export function readYamlFile(name: string, path: string): unknown {
   const text = readFile(name, path).toString('utf8')
   try {
-    return parse(text, { maxAliasCount: 0, uniqueKeys: true, version: '1.2' })
+    return parse(text, { uniqueKeys: true, version: '1.2' })
   } catch (error) {
     const why = error instanceof YAMLParseError ? error.message : (error as Error).message
     throw new ConfigFault([`${name}: ${path} is no usable YAML: ${why}`])

@@ -11,7 +11,7 @@ import {
   type ListenAddress,
 } from '../http/listen-address.ts'
 import type { PrivateKey } from '../wire/keys.ts'
-import { DEFAULT_SPEC_NS } from '../wire/names.ts'
+import { DEFAULT_SPEC_NS, NAME_PATTERN } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile, readSecretFile, readYamlFile } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
 import {
@@ -55,7 +55,7 @@ const origin = plainUrl.refine(
   text => URL.parse(text)?.origin === text,
   'give scheme and authority only, without a path',
 )
-const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, 'give letters, digits, ".", "_" or "-"')
+const name = z.string().regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-"')
 const path = z
   .string()
   .regex(

@@ -1,0 +1,296 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { ConfigFault, configurationDocs, readAuthorityConfig, readSidecarConfig } from '../../src/config.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
+
+let folder: string
+let keysFile: string
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'usher-config-'))
+  keysFile = join(folder, 'keys.json')
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  mkdirSync(join(folder, 'directory'))
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function faultsOf(read: () => unknown): string[] {
+  try {
+    read()
+  } catch (error) {
+    if (error instanceof ConfigFault) return error.faults
+    throw error
+  }
+  return []
+}
+
+describe('The settings of the authority', () => {
+  const good = () => ({
+    UMA_AS_ISSUER: 'https://as.example.com',
+    DATABASE_URL: 'postgres://x',
+    UMA_AS_KEYS_FILE: keysFile,
+  })
+  const faults = (changes: Record<string, string | undefined>) =>
+    faultsOf(() => readAuthorityConfig({ ...good(), ...changes }))
+
+  test('defaults are those of the reference page', () => {
+    expect(readAuthorityConfig(good())).toMatchObject({
+      listen: { host: '127.0.0.1', port: 9100 },
+      ownerListen: { host: '127.0.0.1', port: 9101 },
+      reasonBytesMax: 512,
+      ticketSeconds: 300,
+      awaitingSeconds: 3600,
+      negotiationSeconds: 604_800,
+      pollSeconds: 3,
+      patSeconds: 3600,
+      trajectoryWindowSeconds: 604_800,
+      devLoopback: false,
+      specNs: 'https://u4a.ai/spec',
+    })
+  })
+
+  test('an unknown UMA_ variable stops the start: a misspelt limit must not be the default', () => {
+    expect(faults({ UMA_AS_TICKET_SECOND: '10' })).toEqual([
+      expect.stringContaining('UMA_AS_TICKET_SECOND is no setting'),
+    ])
+  })
+
+  test('an empty variable counts as unset', () => {
+    expect(faults({ UMA_AS_TICKET_SECONDS: '' })).toEqual([])
+    expect(faults({ UMA_AS_ISSUER: '' })).toEqual([expect.stringMatching(/^Set UMA_AS_ISSUER: /)])
+  })
+
+  test('every fault is listed, not only the first', () => {
+    const all = faults({
+      UMA_AS_ISSUER: undefined,
+      UMA_AS_LISTEN: 'here',
+      UMA_AS_POLL_SECONDS: '3.5',
+      UMA_X: '1',
+    })
+    expect(all).toHaveLength(4)
+  })
+
+  test.each([
+    ['UMA_AS_ISSUER', 'as.example.com'],
+    ['UMA_AS_ISSUER', 'https://as.example.com/'],
+    ['UMA_AS_ISSUER', 'https://AS.example.com'],
+    ['UMA_AS_ISSUER', 'https://as.example.com:443'],
+    ['UMA_AS_ISSUER', 'https://as.example.com/?a=b'],
+    ['UMA_AS_ISSUER', 'http://as.example.com'],
+    ['UMA_AS_ISSUER', 'http://127.0.0.1:9100'],
+    ['UMA_AS_LISTEN', '127.0.0.1'],
+    ['UMA_AS_LISTEN', '127.0.0.1:70000'],
+    ['UMA_AS_LISTEN', 'unix:relative'],
+    ['UMA_AS_TICKET_SECONDS', '0'],
+    ['UMA_AS_TICKET_SECONDS', '1e3'],
+    ['UMA_AS_TICKET_SECONDS', '-300'],
+    ['UMA_AS_TRAJECTORY_WINDOW', '7'],
+    ['UMA_AS_OWNER_AUTH', 'password'],
+    ['UMA_DEV_LOOPBACK', 'yes'],
+    ['UMA_AS_LOG_LEVEL', 'loud'],
+    ['UMA_AS_TLS_CERT_FILE', '/nowhere/cert.pem'],
+    ['UMA_AS_KEYS_FILE', '/nowhere/keys.json'],
+  ])('%s=%s is refused with a sentence', (name, value) => {
+    const [fault, ...more] = faults({ [name]: value })
+    expect(fault).toContain(name)
+    expect(fault).toMatch(/[.)]$/)
+    expect(more).toEqual([])
+  })
+
+  test('UMA_DEV_LOOPBACK admits http to a literal loopback host, not to a name', () => {
+    expect(faults({ UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://127.0.0.1:9100' })).toEqual([])
+    expect(faults({ UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://localhost:9100' })).toHaveLength(1)
+  })
+})
+
+interface Given {
+  [member: string]: unknown
+  owners: Record<string, unknown>[]
+}
+
+describe('The file of the sidecar', () => {
+  const tool = {
+    tool: 'portfolio_read',
+    resource_id: 'alice/portfolio',
+    scopes: ['read'],
+    consequence: 'reversible',
+  }
+  const alice = {
+    owner: 'alice',
+    authority: 'https://as.example.com',
+    client_id: 'demo-tools',
+    client_secret: 'shh',
+    tools: [tool],
+  }
+  const good = (): Given => ({
+    public_url: 'https://tools.example.com',
+    listen: { check: '127.0.0.1:9191', http: '127.0.0.1:9192' },
+    keys_file: keysFile,
+    realm: 'tools',
+    owners: [alice],
+  })
+  const read = (given: unknown, environment = {}) => {
+    const file = join(folder, 'sidecar.yaml')
+    writeFileSync(file, typeof given === 'string' ? given : stringify(given))
+    return readSidecarConfig(file, environment)
+  }
+
+  test('defaults fail closed, and the path is /mcp/<owner>', () => {
+    expect(read(good())).toMatchObject({
+      owners: [{ path: '/mcp/alice', credential: { kind: 'secret', secret: 'shh' } }],
+      listen: { check: { host: '127.0.0.1', port: 9191 } },
+      network_trusted: false,
+      require_content_digest: false,
+      keep_credentials: false,
+      open_methods: [],
+      challenges_per_minute: 60,
+      body_bytes_max: 1_048_576,
+      keys: [{ thumbprint: expect.any(String) }],
+    })
+  })
+
+  test('a secret may stand in a file of its own', () => {
+    const client_secret_file = join(folder, 'secret')
+    writeFileSync(client_secret_file, 'from the file\n')
+    const { client_secret: _secret, ...rest } = alice
+    expect(read({ ...good(), owners: [{ ...rest, client_secret_file }] }).owners[0]?.credential).toEqual({
+      kind: 'secret',
+      secret: 'from the file',
+    })
+    expect(read({ ...good(), owners: [{ ...rest, signature: true }] }).owners[0]?.credential).toEqual({
+      kind: 'signature',
+    })
+  })
+
+  test('UMA_PEP_REQUIRE_CONTENT_DIGEST makes the digest mandatory whatever the file says', () => {
+    expect(read(good(), { UMA_PEP_REQUIRE_CONTENT_DIGEST: 'true' }).require_content_digest).toBe(true)
+  })
+
+  test.each<[string, (given: Given) => unknown, string]>([
+    ['an unknown member', given => ({ ...given, public_uri: 'x' }), 'unknown member "public_uri"'],
+    [
+      'an unknown member of a tool',
+      given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, scope: 'read' }] }] }),
+      'owners[0].tools[0]: unknown member "scope"',
+    ],
+    ['no owner', given => ({ ...given, owners: [] }), 'owners'],
+    [
+      'a public URL with a path',
+      given => ({ ...given, public_url: 'https://tools.example.com/x' }),
+      'public_url',
+    ],
+    [
+      'a public URL without TLS',
+      given => ({ ...given, public_url: 'http://tools.example.com' }),
+      'not https',
+    ],
+    [
+      'an authority without TLS',
+      given => ({ ...given, owners: [{ ...alice, authority: 'http://as.example.com' }] }),
+      'not https',
+    ],
+    [
+      'no credential',
+      given => ({ ...given, owners: [{ ...alice, client_secret: undefined }] }),
+      'exactly one of',
+    ],
+    ['two credentials', given => ({ ...given, owners: [{ ...alice, signature: true }] }), 'exactly one of'],
+    [
+      'a secret file that is not there',
+      given => ({
+        ...given,
+        owners: [{ ...alice, client_secret: undefined, client_secret_file: '/nowhere' }],
+      }),
+      '/nowhere',
+    ],
+    [
+      'one owner twice',
+      given => ({ ...given, owners: [alice, { ...alice, path: '/mcp/x' }] }),
+      'alice stands twice',
+    ],
+    [
+      'one path twice',
+      given => ({
+        ...given,
+        owners: [
+          alice,
+          { ...alice, owner: 'bea', path: '/mcp/alice', tools: [{ ...tool, resource_id: 'bea/x' }] },
+        ],
+      }),
+      'the path /mcp/alice',
+    ],
+    [
+      'one tool twice',
+      given => ({ ...given, owners: [{ ...alice, tools: [tool, tool] }] }),
+      'portfolio_read stands twice',
+    ],
+    [
+      "another owner's resource",
+      given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, resource_id: 'bea/portfolio' }] }] }),
+      'must start with alice/',
+    ],
+    [
+      'an unknown consequence',
+      given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, consequence: 'bad' }] }] }),
+      'consequence',
+    ],
+    ['no scope', given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, scopes: [] }] }] }), 'scopes'],
+    [
+      'a path with dot segments',
+      given => ({ ...given, owners: [{ ...alice, path: '/mcp/../alice' }] }),
+      'dot segments',
+    ],
+    [
+      'a path that ends in a slash',
+      given => ({ ...given, owners: [{ ...alice, path: '/mcp/alice/' }] }),
+      'trailing slash',
+    ],
+    [
+      'a check address others can reach',
+      given => ({ ...given, listen: { check: '0.0.0.0:9191', http: '127.0.0.1:9192' } }),
+      'can spend',
+    ],
+    ['a quote in the realm', given => ({ ...given, realm: 'a"b' }), 'realm'],
+    ['keys that are none', given => ({ ...given, keys_file: join(folder, 'directory') }), 'keys_file'],
+    ['a number as text', given => ({ ...given, deadline_ms: '2000' }), 'deadline_ms'],
+    ['YAML with a member twice', () => 'realm: a\nrealm: b\n', 'no usable YAML'],
+    ['YAML that is no object', () => '- a\n', 'the file'],
+  ])('%s is refused with the reason', (_what, change, reason) => {
+    const faults = faultsOf(() => read(change(good())))
+    expect(faults.join('\n')).toContain(reason)
+  })
+
+  test.each([
+    ['mutual TLS', { check_tls: { cert_file: 'cert', key_file: 'key', client_ca_file: 'ca' } }],
+    ['the word that the network is trusted', { network_trusted: true }],
+  ])('a check address others can reach needs %s', (_what, change) => {
+    for (const name of ['cert', 'key', 'ca']) writeFileSync(join(folder, name), 'PEM')
+    const tls =
+      'check_tls' in change
+        ? {
+            check_tls: {
+              cert_file: join(folder, 'cert'),
+              key_file: join(folder, 'key'),
+              client_ca_file: join(folder, 'ca'),
+            },
+          }
+        : change
+    expect(
+      faultsOf(() => read({ ...good(), ...tls, listen: { check: '0.0.0.0:9191', http: '0.0.0.0:9192' } })),
+    ).toEqual([])
+  })
+
+  test('a Unix socket is local', () => {
+    expect(
+      faultsOf(() => read({ ...good(), listen: { check: 'unix:/run/usher.sock', http: '127.0.0.1:0' } })),
+    ).toEqual([])
+  })
+})
+
+test('docs/configuration.md is what the schemas say', () => {
+  const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8')
+  expect(page, 'run `usher print-docs > docs/configuration.md`').toBe(configurationDocs())
+})
