@@ -18,7 +18,7 @@ import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 
 const INTRODUCTION_BYTES_MAX = 4096
-const INTRODUCTION_SECONDS_MAX = 300
+export const INTRODUCTION_SECONDS_MAX = 300
 
 /** A verified introduction: who introduces, the newcomer's key, and its times in seconds. */
 export interface Introduction {
