@@ -1,0 +1,204 @@
+/** Standing connections and operators: contract, "Connection" (states), "Owner API", "What the service does" (row 9). */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { consumeGrant, readGrant } from '../../src/storage/grants.ts'
+import { presentTicket } from '../../src/storage/tickets.ts'
+import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import * as seed from '../support/seed.ts'
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority({ owners: ['alice', 'bea', 'cleo'] })
+})
+afterAll(() => authority.close())
+
+const db = () => authority.database.db
+const post = (target: string, json: unknown, owner = authority.alice) =>
+  authority.call(owner, { method: 'POST', target, json })
+const revoke = (handle: string, owner = authority.alice) =>
+  post('/owner/connections/revoke', { handle }, owner)
+const get = (target: string, owner = authority.alice) => authority.call(owner, { target })
+const newOperator = () => `https://${seed.name('op')}.example`
+const told = ({ status, text, headers }: Reply) => ({
+  status,
+  text,
+  headers: [...headers].filter(([name]) => name !== 'date'),
+})
+
+async function connected(more: Parameters<typeof seed.seedConnection>[3] = {}) {
+  const handle = seed.name('jkt:')
+  const generation = await seed.seedConnection(db(), 'alice', handle, more)
+  const rpt = await seed.seedGrant(db(), 'alice', handle, generation)
+  return { handle, rpt }
+}
+
+describe('GET /owner/connections', () => {
+  it('lists each standing relationship by handle, a page at a time', async () => {
+    const handles = ['jkt:a', 'jkt:b', 'jkt:c']
+    for (const handle of handles) await seed.seedConnection(db(), 'cleo', handle)
+    const cleo = authority.owners['cleo']!
+    const first = await get('/owner/connections?limit=2', cleo)
+    expect(first.body[0]).toEqual({
+      handle: 'jkt:a',
+      identity: 'pseudonymous',
+      label: null,
+      status: 'active',
+      first_seen: expect.stringMatching(/^\d{4}-/),
+      last_access: null,
+      tiers_granted: [],
+      tiers_approved: [],
+      revocations: 0,
+      introduced_by: null,
+    })
+    expect(first.headers.get('link')).toBe('</owner/connections?after=jkt%3Ab&limit=2>; rel="next"')
+    const all: string[] = []
+    for await (const connection of cleo.client.connections()) all.push(connection.handle)
+    expect(all).toEqual(handles)
+  })
+})
+
+describe('POST /owner/connections/revoke', () => {
+  it('ends the connection and its live RPTs, and says how many', async () => {
+    const { handle, rpt } = await connected()
+    expect(await revoke(handle)).toMatchObject({
+      status: 200,
+      body: { handle, status: 'revoked', rpts_deactivated: 1, connections_revoked: 1 },
+    })
+    expect((await readGrant(authority.database, 'alice', seed.CLIENT_ID, rpt))?.grant?.connected).toBe(false)
+    expect(await consumeGrant(authority.database, 'alice', seed.CLIENT_ID, rpt)).toBeUndefined()
+  })
+
+  it('takes a handle in the body that holds an issuer and a path', async () => {
+    const handle = `assistant@agents.example/acme/${seed.name('')}`
+    await seed.seedConnection(db(), 'alice', handle)
+    expect((await revoke(handle)).body).toMatchObject({ handle, status: 'revoked' })
+  })
+
+  it('revoking an introducer revokes the agents it introduced', async () => {
+    const { handle } = await connected()
+    const child = await connected({ introduced_by: handle })
+    expect((await revoke(handle)).body).toMatchObject({ rpts_deactivated: 2, connections_revoked: 2 })
+    const { body } = await get('/owner/connections?limit=1000')
+    const states = new Map(body.map((c: { handle: string; status: string }) => [c.handle, c.status]))
+    expect([states.get(handle), states.get(child.handle)]).toEqual(['revoked', 'revoked'])
+  })
+
+  it('revoking it again ends nothing more', async () => {
+    const { handle } = await connected()
+    await revoke(handle)
+    expect((await revoke(handle)).body).toEqual({
+      handle,
+      status: 'revoked',
+      rpts_deactivated: 0,
+      connections_revoked: 0,
+    })
+  })
+
+  it('counts grants to 1,000 and says that there were more', async () => {
+    const handle = seed.name('jkt:')
+    const generation = await seed.seedConnection(db(), 'alice', handle)
+    await seed.inRounds(1001, 16, async () => {
+      await seed.seedGrant(db(), 'alice', handle, generation)
+    })
+    expect((await revoke(handle)).body).toMatchObject({ rpts_deactivated: 1000, rpts_deactivated_more: true })
+  })
+
+  it('ends what the agent waits for, and tells ledger and poll', async () => {
+    const { handle } = await connected()
+    const waiting = await seed.seedWaiting(db(), 'alice', handle, { kind: 'operation' })
+    await revoke(handle)
+    const polled = await presentTicket(db(), {
+      owner: 'alice',
+      hash: waiting.ticketHash,
+      nextHash: seed.bytes(),
+      awaitingSeconds: 60,
+    })
+    expect(polled).toMatchObject({ decision: 'denied', decided_by: 'revocation' })
+    await vi.waitFor(
+      async () => {
+        const { body } = await get('/owner/ledger?limit=1000')
+        expect(body.entries).toEqual(
+          expect.arrayContaining([
+            expect.objectContaining({ kind: 'revoked', handle, by: 'owner' }),
+            expect.objectContaining({ kind: 'denied', family: waiting.family, by: 'revocation' }),
+          ]),
+        )
+      },
+      { timeout: 10_000, interval: 20 },
+    )
+  })
+
+  it('unknown and foreign answer alike: 404, same body, same headers', async () => {
+    const { handle } = await connected()
+    const bea = authority.owners['bea']!
+    const [foreign, unknown] = [await revoke(handle, bea), await revoke('jkt:nobody', bea)]
+    expect(foreign.status).toBe(404)
+    expect(told(foreign)).toEqual(told(unknown))
+  })
+})
+
+describe('Operators', () => {
+  it('POST block ends every connection of one operator and theirs, and lists it as blocked', async () => {
+    const origin = newOperator()
+    const [one, two] = [await connected({ operator: origin }), await connected({ operator: origin })]
+    await connected({ introduced_by: one.handle })
+    const other = await connected()
+    expect((await post('/owner/operators/block', { origin })).body).toEqual({
+      origin,
+      connections_revoked: 3,
+      rpts_deactivated: 3,
+    })
+    const { body } = await get('/owner/operators?limit=1000')
+    expect(body.find((operator: { origin: string }) => operator.origin === origin)).toEqual({
+      origin,
+      name: null,
+      agents: 2,
+      active: 0,
+      blocked: true,
+      blocked_at: expect.stringMatching(/^\d{4}-/),
+      mine: false,
+    })
+    expect(await consumeGrant(authority.database, 'alice', seed.CLIENT_ID, two.rpt)).toBeUndefined()
+    const { grant } = (await readGrant(authority.database, 'alice', seed.CLIENT_ID, other.rpt))!
+    expect(grant?.connected).toBe(true)
+  })
+
+  it('POST unblock restores only the right to negotiate', async () => {
+    const origin = newOperator()
+    const { rpt } = await connected({ operator: origin })
+    await post('/owner/operators/block', { origin })
+    expect((await post('/owner/operators/unblock', { origin })).body).toEqual({
+      origin,
+      connections_revoked: 0,
+      rpts_deactivated: 0,
+    })
+    const { body } = await get('/owner/operators?limit=1000')
+    const listed = body.find((operator: { origin: string }) => operator.origin === origin)
+    expect(listed).toMatchObject({ blocked: false, active: 0 })
+    expect(await consumeGrant(authority.database, 'alice', seed.CLIENT_ID, rpt)).toBeUndefined()
+  })
+
+  it('an operator may be blocked before any agent of it came; unblocking one never seen is 404', async () => {
+    const origin = newOperator()
+    expect((await post('/owner/operators/unblock', { origin })).status).toBe(404)
+    expect((await post('/owner/operators/block', { origin })).status).toBe(200)
+    expect((await post('/owner/operators/unblock', { origin })).status).toBe(200)
+  })
+
+  it.each([
+    'https://op.example/',
+    'https://op.example/path',
+    'https://OP.example',
+    'https://op.example:443',
+    'http://op.example',
+    'https://user@op.example',
+    'op.example',
+    'https://op.example\u0000',
+    '',
+  ])('origin is a bare https origin, else 400: %j', async origin => {
+    for (const word of ['block', 'unblock'])
+      expect(await post(`/owner/operators/${word}`, { origin })).toMatchObject({
+        status: 400,
+        body: { error: 'invalid_request' },
+      })
+  })
+})
