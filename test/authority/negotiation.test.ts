@@ -236,7 +236,7 @@ describe('What the service does', () => {
     expect((await pending()).some(entry => entry['handle'] === agent.handle)).toBe(false)
     const late = await authority.call(authority.alice, {
       method: 'POST',
-      target: `/owner/pending/${item['family']}/decision`,
+      target: `/owner/pending/${String(item['family'])}/decision`,
       json: { decision: 'approved' },
     })
     expect(late.status).toBe(409)
