@@ -26,10 +26,10 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** How a failure is told: its sentence, and the exit code that goes with it. */
+/** How a failure is told: its sentence, or our own lines, and the exit code that goes with it. */
 export interface Ending {
   code: ExitCode
-  message: string
+  message: string | readonly string[]
 }
 
 /**
@@ -49,7 +49,9 @@ export async function runCommand(
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage
     const ending = endingOf(error) ?? defaultEnding(error)
-    if (ending.message !== '') terminal.err(`${printable(ending.message)}\n`)
+    // Each line is escaped by itself: a line feed inside one is somebody else's.
+    const lines = typeof ending.message === 'string' ? [ending.message] : ending.message
+    for (const line of lines) if (line !== '') terminal.err(`${printable(line)}\n`)
     return ending.code
   }
 }

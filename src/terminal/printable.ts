@@ -46,7 +46,10 @@ export function printableValue(value: unknown): string {
 
 /** A table with its columns aligned, one line per row; cells are made printable here. */
 export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
-  const cells = [headings.map(heading => heading.toUpperCase()), ...rows.map(row => row.map(printableValue))]
+  const cells = [
+    headings.map(heading => printable(heading.toUpperCase())),
+    ...rows.map(row => row.map(printableValue)),
+  ]
   const widths = headings.map((_, column) => Math.max(...cells.map(row => lengthOf(row[column]))))
   const lines = cells.map(row =>
     row
@@ -59,9 +62,9 @@ export function table(headings: readonly string[], rows: readonly (readonly unkn
 
 /** A record with one `name  value` line per member that has a value. */
 export function record(members: Readonly<Record<string, unknown>>, indent = ''): string {
-  const named = Object.entries(members).filter(
-    ([, value]) => value !== undefined && value !== null && value !== '',
-  )
+  const named = Object.entries(members)
+    .filter(([, value]) => value !== undefined && value !== null && value !== '')
+    .map(([name, value]) => [printable(name), value] as const)
   const width = Math.max(0, ...named.map(([name]) => name.length))
   return named.map(([name, value]) => `${indent}${name.padEnd(width)}  ${printableValue(value)}\n`).join('')
 }

@@ -1,0 +1,81 @@
+/** What strangers write reaches a terminal only as text (contract, "Agreement (claim_token, beat 3)": reason). */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  printable,
+  printableJson,
+  printableLines,
+  printableTime,
+  printableValue,
+  record,
+  table,
+} from '../../src/terminal/printable.ts'
+
+const ACTING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u
+
+describe('text from others', () => {
+  it.each([
+    ['\u001b[2J', '\\u{1b}[2J', 'an escape sequence'],
+    ['a\rb', 'a\\u{d}b', 'a carriage return'],
+    ['a\nb', 'a\\u{a}b', 'a line feed'],
+    ['\u009b31m', '\\u{9b}31m', 'a C1 control'],
+    ['pay \u202egnp.exe', 'pay \\u{202e}gnp.exe', 'a direction mark'],
+    ['a\u200bb', 'a\\u{200b}b', 'a zero width'],
+    ['a\u2028b', 'a\\u{2028}b', 'a line separator'],
+    ['\u{e0041}', '\\u{e0041}', 'a tag'],
+    ['\ud800', '\\u{d800}', 'half a surrogate pair'],
+    ['Grüße, 統計 🙂', 'Grüße, 統計 🙂', 'ordinary text'],
+  ])('%j is shown as %s (%s)', (text, shown) => {
+    expect(printable(text)).toBe(shown)
+  })
+
+  it('acts on a terminal in no form of output, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), text => {
+        expect(printable(text)).not.toMatch(ACTING)
+        expect(printableValue([text, { text }])).not.toMatch(ACTING)
+        const lines = [
+          printableLines(text),
+          table([text], [[text]]),
+          record({ [text]: text }),
+          printableJson({ [text]: [text] }),
+        ]
+        for (const line of lines.flatMap(output => output.split('\n'))) expect(line).not.toMatch(ACTING)
+      }),
+    )
+  })
+
+  it('stays the same JSON when it is printed as JSON', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), value => {
+        expect(JSON.parse(printableJson(value))).toEqual(JSON.parse(JSON.stringify(value)))
+      }),
+    )
+  })
+})
+
+describe('a table', () => {
+  it('aligns its columns and leaves no blanks at the ends of lines', () => {
+    expect(
+      table(
+        ['id', 'scopes'],
+        [
+          ['a', ['read', 'write']],
+          ['longer', []],
+        ],
+      ),
+    ).toBe('ID      SCOPES\na       read, write\nlonger  -\n')
+  })
+})
+
+describe('a time', () => {
+  it.each([
+    [1_790_000_000, '2026-09-21 14:13:20Z'],
+    ['2026-11-21T09:00:00.123Z', '2026-11-21 09:00:00Z'],
+    ['\u001b', '\\u{1b}'],
+    [null, '-'],
+    [undefined, '-'],
+  ])('%j reads %s', (value, shown) => {
+    expect(printableTime(value)).toBe(shown)
+  })
+})
