@@ -9,7 +9,7 @@ import { EXIT, processTerminal, runCommand, type Ending } from './terminal/comma
 /** A failure that a party explains whole: one line per fault, no stack. */
 function endingOf(error: unknown): Ending | undefined {
   const isFault = error instanceof Error && error.name === 'ConfigFault'
-  return isFault ? { code: EXIT.usage, message: error.message } : undefined
+  return isFault ? { code: EXIT.usage, message: error.message.split('\n') } : undefined
 }
 
 const program = new Command('usher').description(

@@ -279,7 +279,7 @@ function interruptible(): { signal: AbortSignal; done: () => void } {
 const USAGE_CODES = new Set(['request_invalid', 'address_refused', 'introduction_failed'])
 
 function endingOf(error: unknown): Ending | undefined {
-  if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message }
+  if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message.split('\n') }
   if (error instanceof Refusal) return { code: EXIT.usage, message: error.message }
   if (!(error instanceof AgentError)) return undefined
   const message = `${error.code}: ${error.detail}`

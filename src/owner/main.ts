@@ -207,7 +207,7 @@ function isMissing(cause: unknown): boolean {
 }
 
 function endingOf(error: unknown): Ending | undefined {
-  if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message }
+  if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message.split('\n') }
   if (!(error instanceof OwnerError)) return undefined
   const message = `${error.code}: ${error.detail}`
   if (error.code === 'address_refused') return { code: EXIT.usage, message }
