@@ -12,12 +12,13 @@ import { CLIENT_SETTINGS } from './config/client.ts'
 import { PROVISION_FILE } from './config/provision.ts'
 import { configurationPage } from './config/reference.ts'
 import { readSettings, type Environment, type Values } from './config/settings.ts'
-import { loadSidecarFile, SIDECAR_FILE, SIDECAR_SETTINGS, type SidecarConfig } from './config/sidecar.ts'
+import { SIDECAR_FILE } from './config/sidecar-file.ts'
+import { loadSidecarFile, SIDECAR_SETTINGS, type SidecarConfig } from './config/sidecar.ts'
 
 export { ConfigFault } from './config/settings.ts'
 export type { AuthorityConfig } from './config/authority.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
-export type { SidecarConfig, SidecarOwner, SidecarTool, PatCredential } from './config/sidecar.ts'
+export type { SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(

@@ -1,0 +1,158 @@
+/**
+ * Owns the schema of the sidecar's YAML file. contract, "Resource server enforcement point" and "Authorized call": owners, their
+ * authorities, tools and the public URL are configured, never taken from a request.
+ */
+import { z } from 'zod'
+import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+import { NAME_PATTERN } from '../wire/names.ts'
+import { isPlainUrl } from './settings.ts'
+
+const plainUrl = z
+  .string()
+  .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
+const origin = plainUrl.refine(
+  text => URL.parse(text)?.origin === text,
+  'give scheme and authority only, without a path',
+)
+const name = z.string().regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-"')
+const path = z
+  .string()
+  .regex(
+    /^(?:\/[A-Za-z0-9_~.-]+)+$/,
+    'give a path of plain segments, such as /mcp/alice, without a trailing slash',
+  )
+  .refine(text => !/\/\.{1,2}(?:\/|$)/.test(text), 'give a path without dot segments')
+const address = z.string().transform((text, context): ListenAddress => {
+  const parsed = parseListenAddress(text)
+  if (parsed !== undefined) return parsed
+  context.addIssue({ code: 'custom', message: 'give host:port, [v6]:port or unix:/path' })
+  return z.NEVER
+})
+const file = z.string().min(1)
+const whole = (min: number, max: number) => z.int().min(min).max(max)
+
+const tool = z.strictObject({
+  tool: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,128}$/, 'give 1 to 128 visible ASCII characters')
+    .describe('Name of the tool, as `tools/call` names it.'),
+  resource_id: z.string().min(1).max(256).describe('The registered resource it touches, `<owner>/…`.'),
+  scopes: z
+    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/))
+    .min(1)
+    .describe('Scopes a call of it needs.'),
+  consequence: z
+    .enum(['reversible', 'compensatable', 'forward_recoverable', 'irreversible'])
+    .optional()
+    .describe('Declared consequence class; left out = undescribed.'),
+})
+
+const owner = z.strictObject({
+  owner: name.describe('Name of the owner, as her authority knows her.'),
+  path: path
+    .optional()
+    .describe(
+      'Exact path of her resource; `/mcp/<owner>` when left out. The resource is `public_url` + `path`.',
+    ),
+  authority: plainUrl.describe("Issuer of the owner's authorization server."),
+  client_id: z.string().min(1).max(2048).describe('What the authority knows this resource server by.'),
+  client_secret: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Secret for the PAT; exactly one of this and the next two.'),
+  client_secret_file: file.optional().describe('File that holds the secret as its only line.'),
+  signature: z
+    .literal(true)
+    .optional()
+    .describe('Ask for the PAT with an RFC 9421 signature by the first key of `keys_file`.'),
+  tools: z.array(tool).min(1).describe('Her tools; any other is refused `unknown_tool`.'),
+})
+
+const listen = z.strictObject({
+  check: address.describe('Where Envoy asks (gRPC).'),
+  http: address.describe('Where the public documents and `/owner-resources` are served.'),
+})
+
+const checkTls = z.strictObject({
+  cert_file: file.describe('Certificate chain, PEM.'),
+  key_file: file.describe('Its private key, PEM.'),
+  client_ca_file: file.describe('Who may connect: the CA of the client certificates, PEM.'),
+})
+
+const httpTls = z.strictObject({
+  cert_file: file.describe('Certificate chain, PEM.'),
+  key_file: file.describe('Its private key, PEM.'),
+})
+
+/** The schema of the YAML file; descriptions become docs/configuration.md. */
+export const SIDECAR_FILE = z.strictObject({
+  public_url: origin.describe(
+    'What agents call: scheme and authority of every signature base and of every resource.',
+  ),
+  listen: listen.describe('Addresses to listen on.'),
+  check_tls: checkTls
+    .optional()
+    .describe('Mutual TLS for `listen.check`; needed for any address that is not local.'),
+  network_trusted: z
+    .boolean()
+    .default(false)
+    .describe('Says that nobody but Envoy can reach `listen.check`: whoever does can spend grants.'),
+  http_tls: httpTls.optional().describe('TLS for `listen.http`.'),
+  keys_file: file.describe(
+    'The resource server\'s private keys as `{"keys": [JWK, …]}`; the first signs, all are published.',
+  ),
+  authority_ca_file: file
+    .optional()
+    .describe('CA trusted, beside the usual ones, for connections to authorities, PEM.'),
+  realm: z
+    .string()
+    .regex(/^[\x20\x21\x23-\x5b\x5d-\x7e]{1,64}$/)
+    .describe('Protection realm named in challenges.'),
+  owners: z.array(owner).min(1).describe('Who is served here.'),
+  body_bytes_max: whole(1024, 16_777_216)
+    .default(1_048_576)
+    .describe("Largest body judged, in bytes; set Envoy's max_request_bytes to the same."),
+  require_content_digest: z
+    .boolean()
+    .default(false)
+    .describe('Every authorized call must cover a content-digest.'),
+  keep_credentials: z
+    .boolean()
+    .default(false)
+    .describe('Leave authorization, signature and signature-input on the upstream request.'),
+  open_methods: z
+    .array(z.string().min(1))
+    .default([])
+    .describe('Further MCP methods let through, such as `resources/read`.'),
+  allowed_origins: z
+    .array(origin)
+    .default([])
+    .describe('Values of Origin let through beside `public_url`; a request without one passes.'),
+  challenges_per_minute: whole(1, 1_000_000)
+    .default(60)
+    .describe('Most challenges per minute and source address; beyond, 429.'),
+  trusted_hops: whole(0, 10)
+    .default(0)
+    .describe(
+      'Proxies in front of Envoy: the source is that many from the right in x-forwarded-for; 0 = the peer address.',
+    ),
+  deadline_ms: whole(50, 60_000)
+    .default(2000)
+    .describe('Time for one check where the caller sends no deadline, in milliseconds.'),
+  deadline_margin_ms: whole(0, 10_000)
+    .default(100)
+    .describe(
+      "How long before the caller's deadline every wait ends, in milliseconds; with less left, a grant is not spent.",
+    ),
+  report_arguments: z
+    .boolean()
+    .default(false)
+    .describe("Send the call's arguments to the owner's ledger, not only their hash."),
+  drain_ms: whole(0, 300_000)
+    .default(2000)
+    .describe('On SIGTERM: how long to go on answering while health says NOT_SERVING, in milliseconds.'),
+})
+
+export type SidecarFile = z.output<typeof SIDECAR_FILE>
+export type SidecarTool = z.output<typeof tool>
