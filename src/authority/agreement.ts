@@ -3,7 +3,7 @@
  * grant, by holding it for the owner, or by a refusal. Contract: "Agreement (claim_token, beat 3)".
  */
 import { agreementFault, absencesOf, missionOf, operationOf, type Operation } from '../rules/agreement.ts'
-import { consequenceFact } from '../rules/conditions.ts'
+import { consequenceFact, type RequestFacts } from '../rules/conditions.ts'
 import { answerFor, type RequestAnswer } from '../rules/connection.ts'
 import { grantScope } from '../rules/permission.ts'
 import { evaluateTier, type Rule, type TierAnswer } from '../rules/tier.ts'
@@ -31,6 +31,8 @@ export interface Weighed {
   agreement: Verified<Agreement>
   agent: Identified
   standing: StandingFacts
+  /** What the tier's rules were given; kept in the ledger, so that a changed tier can be tried on it. */
+  facts: RequestFacts
   tierAnswer: TierAnswer
   answer: RequestAnswer
   scopes: string[]
@@ -114,6 +116,8 @@ async function weighAndAnswer(
 interface Refused {
   code: string
   sentence: string
+  /** Kept in the ledger beside the reason. */
+  data?: Record<string, unknown>
 }
 
 async function weigh(
@@ -135,7 +139,7 @@ async function weigh(
   })
   const agreed = agreement.claims.expires_in as number
   const expiresIn = Math.min(tier.terms.expires_in, agreed)
-  const tierAnswer = evaluateTier(tier, {
+  const facts: RequestFacts = {
     connection: standing.status,
     standing: {
       approvedAtTier: standing.approvedAtTier,
@@ -156,10 +160,17 @@ async function weigh(
       ...absencesOf(agreement.claims),
       consequence: consequenceFact(resource.consequence),
     },
-  })
+  }
+  const tierAnswer = evaluateTier(tier, facts)
   const answer = answerFor(standing.status, tier, tierAnswer)
   if (answer.kind === 'deny')
-    return { refused: { code: 'policy', sentence: "The owner's policy refuses this request." } }
+    return {
+      refused: {
+        code: 'policy',
+        sentence: "The owner's policy refuses this request.",
+        data: { tier: tier.tier_id, because: tierAnswer.because, facts },
+      },
+    }
   const scopes = grantScope(family.resource_scopes, tier.terms.scope, agreement.claims.scope as string[])
   if (scopes.length === 0)
     return {
@@ -169,7 +180,7 @@ async function weigh(
       },
     }
   const operation = operationOf(agreement.claims)
-  return { ...presented, standing, tierAnswer, answer, scopes, expiresIn, operation }
+  return { ...presented, standing, facts, tierAnswer, answer, scopes, expiresIn, operation }
 }
 
 /** Whether a rule reads counts over the trajectory window, which cost more to gather than the rest. */
@@ -199,7 +210,7 @@ export async function refuseAgreement(
       kind: 'refused',
       family: family.family,
       handle: agent.handle,
-      data: { reason: refused.code, resource_id: family.resource_id },
+      data: { reason: refused.code, resource_id: family.resource_id, ...refused.data },
     })
   return denied(refused.sentence)
 }

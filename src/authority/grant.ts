@@ -158,7 +158,7 @@ export async function grantNow(authority: Authority, weighed: Weighed): Promise<
 
 /** `promised`, and `relaxed` where a rule let through what the tier would have asked about. */
 export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
-  const { family, agent, agreement, governed, tierAnswer, answer } = weighed
+  const { family, agent, agreement, governed, facts, tierAnswer, answer } = weighed
   const common = { family: family.family, handle: agent.handle }
   const { tier_id, ask_me } = governed.tier
   await appendLedger(tx, family.owner, {
@@ -170,6 +170,8 @@ export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
       template_id: (family.template as { template_id: string }).template_id,
       agreement: agreement.hash,
       effect: answer.kind,
+      because: tierAnswer.because,
+      facts,
     },
   })
   if (answer.kind === 'grant' && ask_me)
