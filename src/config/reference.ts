@@ -21,7 +21,7 @@ export function configurationPage(parts: ReferencePart[]): string {
     '',
     'Each process reads its settings once, at its start, and judges them as a whole: an unknown `UMA_…` variable, an unknown',
     'member of a file or a value out of bounds stops the start with a message that lists every fault. An empty variable counts as unset.',
-    "Certificates of private CAs: `NODE_EXTRA_CA_CERTS`, Node's own variable, works for every process.",
+    "Relative paths start at the working directory. Certificates of private CAs: `NODE_EXTRA_CA_CERTS`, Node's own variable, works for every process.",
   ]
   return [...head, ...parts.flatMap(part => ['', ...describePart(part)]), ''].join('\n')
 }

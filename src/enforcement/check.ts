@@ -206,7 +206,7 @@ function report(
       jti: readRptClaims(token).jti,
       tool: request.tool,
       summary: options.reportArguments
-        ? canonicalize(request.params).slice(0, SUMMARY_CHARACTERS_MAX)
+        ? canonicalize(request.params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()
         : request.params_s256,
       at: seconds(options),
     })
@@ -218,8 +218,7 @@ function report(
 function denial(thrown: unknown, trace: Trace, { logger }: CheckOptions): Denied {
   // What is no refusal is a fault of ours: told in the log, and to nobody else.
   if (!(thrown instanceof Refusal)) logger.error({ err: thrown, step: trace.step }, 'a check failed')
-  else if (thrown.code === 'temporarily_unavailable')
-    logger.warn({ err: thrown, step: trace.step }, 'a check could not be made')
+  else if (thrown.code === 'temporarily_unavailable') trace.detail = thrown.detail
   const outcome = denialOf(thrown)
   const headers = outcome.status === 401 && !outcome.headers.some(([name]) => name === 'www-authenticate')
   return {

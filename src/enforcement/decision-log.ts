@@ -16,6 +16,8 @@ export interface Trace {
   handle?: string
   /** The authority's word, where it says more than the code that was answered. */
   reason?: string
+  /** Why a check could not be made, for whoever must mend it. */
+  detail?: string | undefined
 }
 
 /** Writes one line, with the same members at every ending, also where a wait ended at its deadline. */
@@ -37,6 +39,7 @@ export function recordDecision(
       handle: trace.handle ?? null,
       ms: Math.round(trace.ms),
       peer: call.peer,
+      ...(trace.detail === undefined ? {} : { detail: trace.detail }),
       ...(call.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),
       ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent.slice(0, 128) }),
     },

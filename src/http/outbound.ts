@@ -84,8 +84,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   })
   const request = async (wanted: OutboundRequest): Promise<OutboundAnswer> => {
     const url = checkUrl(wanted.url, options)
-    const timeout = AbortSignal.timeout(Math.max(1, wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS))
-    const signal = wanted.signal === undefined ? timeout : AbortSignal.any([timeout, wanted.signal])
+    const time = limitTime(wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS, wanted.signal)
     const bytesMax = wanted.responseBytesMax ?? options.responseBytesMax ?? RESPONSE_BYTES_MAX
     try {
       const answer = await agent.request({
@@ -94,7 +93,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
         method: wanted.method ?? 'GET',
         headers: wanted.headers ?? {},
         body: wanted.body ?? null,
-        signal,
+        signal: time.signal,
       })
       return {
         status: answer.statusCode,
@@ -102,7 +101,9 @@ export function createOutbound(options: OutboundOptions): Outbound {
         body: await readBounded(answer.body, bytesMax),
       }
     } catch (cause) {
-      throw faultOf(cause, timeout.aborted, url.origin)
+      throw faultOf(cause, time.isOver(), url.origin)
+    } finally {
+      time.end()
     }
   }
   return {
@@ -119,6 +120,36 @@ export function createOutbound(options: OutboundOptions): Outbound {
     },
     close: async () => {
       if (!agent.destroyed) await agent.destroy()
+    },
+  }
+}
+
+interface TimeLimit {
+  signal: AbortSignal
+  isOver(): boolean
+  /** Frees the timer: on the call path it would otherwise outlive thousands of requests. */
+  end(): void
+}
+
+function limitTime(ms: number, outer: AbortSignal | undefined): TimeLimit {
+  const controller = new AbortController()
+  let over = false
+  const timer = setTimeout(
+    () => {
+      over = true
+      controller.abort()
+    },
+    Math.max(1, ms),
+  )
+  const abort = () => controller.abort()
+  if (outer?.aborted === true) abort()
+  outer?.addEventListener('abort', abort, { once: true })
+  return {
+    signal: controller.signal,
+    isOver: () => over,
+    end: () => {
+      clearTimeout(timer)
+      outer?.removeEventListener('abort', abort)
     },
   }
 }

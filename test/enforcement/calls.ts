@@ -124,7 +124,7 @@ export interface Core {
 /** A core for the owner alice whose authority is at `authority`; `overrides` of its settings. */
 export function startCore(
   authority: string,
-  overrides: Partial<CheckOptions> & { openMethods?: string[]; perMinute?: number } = {},
+  overrides: Partial<CheckOptions> & { openMethods?: string[]; perMinute?: number; secret?: string } = {},
 ): Core {
   const lines: Record<string, unknown>[] = []
   const dropped: number[] = []
@@ -134,7 +134,7 @@ export function startCore(
     grants: createOutbound({ devLoopback: true }),
   }
   const resource = `${PUBLIC_URL}/mcp/alice`
-  const credential = { kind: 'secret' as const, secret: 'shh' }
+  const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
   const route: Route = {
     owner: 'alice',
     path: '/mcp/alice',

@@ -191,6 +191,17 @@ describe('An authorized call is let through', () => {
     ])
   })
 
+  test('where configuration says so, with the parameters themselves, cut to what the authority takes', async () => {
+    await core.close()
+    core = startCore(authority.issuer, { reportArguments: true })
+    await decide({ token: standing(), signer: agent, args: { a: '😀'.repeat(300) } })
+    await until(() => authority.count('/audit/access') === 1)
+    const { entries } = JSON.parse(authority.received.at(-1)!.body) as { entries: { summary: string }[] }
+    expect(entries[0]!.summary).toMatch(/^\{"a":"😀/)
+    expect(entries[0]!.summary.isWellFormed()).toBe(true)
+    expect(Buffer.byteLength(entries[0]!.summary)).toBeLessThanOrEqual(1024)
+  })
+
   test('credentials are kept where configuration says so', async () => {
     await core.close()
     core = startCore(authority.issuer, { keepCredentials: true })
