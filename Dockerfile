@@ -1,0 +1,30 @@
+# One image, one command, a subcommand per party:
+#
+#   docker build -t usher .
+#   docker run usher authority      (settings: docs/configuration.md)
+#   docker run usher sidecar --config /etc/usher/sidecar.yaml
+#
+# The version of Node is that of package.json. `usher dev` is not for this image: it needs the devDependencies.
+FROM node:24.21.0-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY src src
+COPY migrations migrations
+COPY proto proto
+COPY envoy envoy
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+
+FROM node:24.21.0-slim
+ENV NODE_ENV=production
+WORKDIR /app
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+COPY LICENSE ./
+# By number, so that a cluster can see that it is not root.
+USER 1000:1000
+# The process is its container's first: it handles SIGTERM itself and starts no children.
+ENTRYPOINT ["node", "/app/dist/src/cli.js"]
+CMD ["--help"]
