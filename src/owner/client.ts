@@ -18,6 +18,7 @@ const ANSWER_BYTES_MAX = 4 * 1024 * 1024
 const ANSWER_SECONDS_MAX = 30
 /** A list that never ends is a fault of the server's, not a reason to ask for ever. */
 const PAGES_MAX = 10_000
+const PAGE_MAX = 1000
 
 /** What part of the ledger is wanted; `after` is a `seq`, `limit` bounds the entries in all. */
 export interface LedgerQuery {
@@ -89,7 +90,8 @@ function list<T>(access: OwnerAccess, path: string): AsyncGenerator<T> {
 
 async function* readLedger(access: OwnerAccess, query: LedgerQuery = {}): AsyncGenerator<LedgerEntry> {
   const path = '/owner/ledger'
-  const filter = { handle: query.handle, kind: query.kind }
+  const size = query.limit === undefined ? undefined : String(Math.min(Math.max(query.limit, 1), PAGE_MAX))
+  const filter = { handle: query.handle, kind: query.kind, limit: size }
   const entries = pages<LedgerEntry>(
     async page => {
       const { json } = await exchange(access, { method: 'GET', path, query: { ...filter, ...page } })

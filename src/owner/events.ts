@@ -3,7 +3,7 @@
  * contract, "Events"; WHATWG HTML §9.2.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { EventStreamReader } from '../wire/event-stream.ts'
+import { EventStreamReader, type ServerSentEvent } from '../wire/event-stream.ts'
 import type { Json } from '../wire/json.ts'
 import { readJson, refusalOf } from './client.ts'
 import { OwnerError } from './owner-error.ts'
@@ -27,6 +27,7 @@ export interface WatchOptions {
 
 /** Three heartbeats (15 s each) unheard, and the line counts as dead. */
 const SILENCE_SECONDS_MAX = 45
+const STEADY_MILLISECONDS = 5_000
 const DELAY_MILLISECONDS_MIN = 500
 const DELAY_MILLISECONDS_MAX = 30_000
 
@@ -43,18 +44,21 @@ export async function* watchEvents(
   let failures = 0
   for (;;) {
     if (signal?.aborted) return
-    let because = 'the stream ended'
+    let because = 'The stream ended.'
+    const began = { at: performance.now(), lastEventId: reader.lastEventId }
     try {
       const response = await openStream(access, reader.lastEventId, signal)
       if (!response) return
       options.onState?.({ kind: 'open' })
-      failures = 0
       yield* readStream(response, reader, requestUrl(access, EVENTS), signal)
     } catch (error) {
       if (signal?.aborted) return
       if (!(error instanceof OwnerError) || !error.temporary) throw error
       because = error.detail
     }
+    const lived =
+      performance.now() - began.at > STEADY_MILLISECONDS || reader.lastEventId !== began.lastEventId
+    if (lived) failures = 0 // one that is opened and ends at once is no more use than one that does not open
     const milliseconds = Math.min(reader.retryMilliseconds * 2 ** failures++, DELAY_MILLISECONDS_MAX)
     options.onState?.({ kind: 'reconnecting', because, delaySeconds: milliseconds / 1000 })
     await delay(milliseconds, undefined, signal ? { signal } : {}).catch(() => undefined)
@@ -98,7 +102,7 @@ async function* readStream(
     for (;;) {
       const { done, value } = await readBeforeSilence(body, url, signal)
       if (done) return
-      for (const event of parser.read(value)) {
+      for (const event of readChunk(parser, value)) {
         position.lastEventId = event.id
         yield { id: event.id, event: event.type, data: parseData(event.data) }
       }
@@ -110,6 +114,14 @@ async function* readStream(
   }
 }
 
+function readChunk(parser: EventStreamReader, chunk: Uint8Array): ServerSentEvent[] {
+  try {
+    return parser.read(chunk)
+  } catch (cause) {
+    throw new OwnerError('answer_too_large', 'The owner API sent an event too large to read.', { cause })
+  }
+}
+
 async function readBeforeSilence(
   body: ReadableStreamDefaultReader<Uint8Array>,
   url: URL,
@@ -118,7 +130,7 @@ async function readBeforeSilence(
   const heard = new AbortController()
   const silence = delay(SILENCE_SECONDS_MAX * 1000, undefined, { signal: heard.signal, ref: false }).then(
     () => {
-      throw new OwnerError('unreachable', 'the stream fell silent')
+      throw new OwnerError('unreachable', 'The stream fell silent.')
     },
   )
   try {

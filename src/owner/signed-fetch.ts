@@ -5,6 +5,7 @@
 import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
 import type { PrivateKey } from '../wire/keys.ts'
+import { isLoopbackHost } from '../wire/members.ts'
 import { OwnerError } from './owner-error.ts'
 
 /**
@@ -28,15 +29,13 @@ export interface OwnerRequest {
   signal?: AbortSignal | undefined
 }
 
-const LOOPBACK_HOST = /^(?:\[::1\]|127(?:\.\d{1,3}){3})$/
-
 /**
- * The base URL of the API, with no slash at its end. Fails with `address_refused` unless it is https, or http on a host that is
+ * The base URL of the API. Fails with `address_refused` unless it is https, or http on a host that is
  * literally loopback, where the listener stands by default.
  */
 export function apiBase(api: string): URL {
   const url = URL.parse(api)
-  const plain = url?.protocol === 'http:' && LOOPBACK_HOST.test(url.hostname)
+  const plain = url?.protocol === 'http:' && isLoopbackHost(url.hostname)
   const bare = url?.search === '' && url.hash === '' && url.username === '' && url.password === ''
   if (!url || !bare || (url.protocol !== 'https:' && !plain)) {
     throw new OwnerError(
@@ -44,7 +43,6 @@ export function apiBase(api: string): URL {
       `The owner API must be an https URL, or http on a loopback host: ${api}`,
     )
   }
-  url.pathname = url.pathname.replace(/\/+$/, '')
   return url
 }
 
@@ -92,7 +90,8 @@ export function unreachable(url: URL, signal: AbortSignal | undefined, cause: un
 /** The URL a request goes to: the API's base, the path below it, and the query parameters that have a value. */
 export function requestUrl(access: OwnerAccess, request: Pick<OwnerRequest, 'path' | 'query'>): URL {
   const url = apiBase(access.api)
-  url.pathname += request.path
+  // A URL of http has at least `/` as its path, so the base's slash is taken off here, not before.
+  url.pathname = url.pathname.replace(/\/+$/, '') + request.path
   for (const [name, value] of Object.entries(request.query ?? {})) {
     if (value !== undefined) url.searchParams.append(name, value)
   }

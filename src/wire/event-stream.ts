@@ -27,9 +27,11 @@ export class EventStreamReader {
   #data: string[] = []
   #dataLength = 0
   #type = ''
+  #id: string
 
   constructor(lastEventId = '') {
     this.lastEventId = lastEventId
+    this.#id = lastEventId
   }
 
   /** The events that this chunk completes. Refuses (`invalid_request`) an event of more than 4 Mi characters. */
@@ -73,7 +75,7 @@ export class EventStreamReader {
 
   #readField(name: string, value: string): void {
     if (name === 'event') this.#type = value
-    else if (name === 'id' && !value.includes('\0')) this.lastEventId = value
+    else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d{1,9}$/.test(value)) this.retryMilliseconds = Number(value)
     else if (name === 'data') {
       this.#data.push(value)
@@ -82,6 +84,8 @@ export class EventStreamReader {
   }
 
   #dispatch(): ServerSentEvent | undefined {
+    // Only now: a reader that resumed after the id of an event it never had whole would lose that event.
+    this.lastEventId = this.#id
     const event = { type: this.#type || 'message', data: this.#data.join('\n'), id: this.lastEventId }
     const empty = this.#data.length === 0
     this.#data = []

@@ -53,6 +53,12 @@ describe('a stream', () => {
     expect(reader.lastEventId).toBe('5')
   })
 
+  it('does not count the id of an event that it ends within as seen', () => {
+    const reader = new EventStreamReader('4')
+    reader.read(Buffer.from('id: 5\ndata: lost'))
+    expect(reader.lastEventId).toBe('4')
+  })
+
   it('says how long to wait before reconnecting, in digits only', () => {
     const reader = new EventStreamReader()
     reader.read(Buffer.from('retry: 1500\nretry: 2s\nretry:\n'))

@@ -1,0 +1,91 @@
+/** MCP 2026-07-28 and 2025-11-25, Streamable HTTP, as far as a tool call needs it (contract, "Authorized call"). */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createAgent } from '../../src/agent/index.ts'
+import { encodeHeaderValue } from '../../src/agent/mcp.ts'
+import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
+import type { Received, Reply } from '../support/scripted-http.ts'
+import { describeVectors } from '../support/vectors.ts'
+import { newKey } from '../support/wire-samples.ts'
+
+describeVectors<{ value_encoding: { value: string; header: string }[] }>(
+  'mcp-headers.json',
+  'a header value is encoded as the specification shows',
+  ({ value_encoding }) => {
+    it.each(value_encoding)('$value', ({ value, header }) => {
+      expect(encodeHeaderValue(value)).toBe(header)
+    })
+  },
+)
+
+describe('a server of the 2025-11-25 revision', () => {
+  let peers: ScriptedPeers
+  beforeEach(async () => {
+    peers = await startScriptedPeers()
+  })
+  afterEach(() => peers.close())
+
+  interface Message {
+    id?: string
+    method: string
+    params?: { protocolVersion?: string; name?: string }
+  }
+  const message = ({ body }: Received) => JSON.parse(body.toString()) as Message
+  const methods = () => peers.tools.to('/mcp/alice').map(one => message(one).method)
+
+  /** Keeps sessions: a call outside the one it opened last is 404, as the revision has it. */
+  function keepSessions(): { end: () => void } {
+    let opened = 0
+    let live = ''
+    peers.tools.script('/mcp/alice', received => {
+      const { id, method } = message(received)
+      if (method === 'initialize') {
+        live = `session-${++opened}`
+        const result = {
+          protocolVersion: '2025-06-18',
+          capabilities: {},
+          serverInfo: { name: 't', version: '1' },
+        }
+        return { headers: { 'mcp-session-id': live }, body: { jsonrpc: '2.0', id, result } } satisfies Reply
+      }
+      if (received.headers['mcp-session-id'] !== live) return { status: 404 }
+      return method === 'notifications/initialized' ? { status: 202 } : undefined
+    })
+    return { end: () => (live = 'none') }
+  }
+  const agent = () => createAgent({ key: newKey(), allowLoopback: true, mcpVersion: '2025-11-25' })
+  const call = { tool: 'portfolio_read' }
+
+  it('is greeted before the first call, so that no grant is spent on a call without a session', async () => {
+    keepSessions()
+    await agent().call({ resource: peers.resource, ...call })
+    expect(methods()).toEqual(['initialize', 'notifications/initialized', 'tools/call', 'tools/call'])
+    const [greeting, initialized, ...calls] = peers.tools.to('/mcp/alice')
+    expect(message(greeting!).params).toMatchObject({ protocolVersion: '2025-11-25' })
+    for (const { headers } of [initialized!, ...calls]) {
+      expect(headers).toMatchObject({ 'mcp-session-id': 'session-1', 'mcp-protocol-version': '2025-06-18' })
+      expect(headers).not.toHaveProperty('mcp-method')
+    }
+    expect(calls.map(one => JSON.stringify(message(one)).includes('_meta'))).toEqual([false, false])
+  })
+
+  it('is greeted again once it has ended the session', async () => {
+    const sessions = keepSessions()
+    const one = agent()
+    await one.call({ resource: peers.resource, ...call })
+    sessions.end()
+    await expect(one.call({ resource: peers.resource, ...call })).rejects.toMatchObject({ status: 404 })
+    await one.call({ resource: peers.resource, ...call })
+    expect(methods().filter(method => method === 'initialize')).toHaveLength(2)
+    expect(peers.agreements).toHaveLength(1)
+  })
+
+  it('may refuse the greeting, which ends the call', async () => {
+    peers.tools.script('/mcp/alice', {
+      status: 403,
+      body: { error: 'invalid_origin', error_description: 'No.' },
+    })
+    await expect(agent().call({ resource: peers.resource, ...call })).rejects.toMatchObject({
+      code: 'invalid_origin',
+    })
+  })
+})
