@@ -2,44 +2,27 @@
  * Beat 3: the agreement is verified, compared with the stored offer, weighed by the tier, and answered by a
  * grant, by holding it for the owner, or by a refusal. Contract: "Agreement (claim_token, beat 3)".
  */
-import { agreementFault, absencesOf, missionOf, operationOf, type Operation } from '../rules/agreement.ts'
+import { agreementFault, absencesOf, operationOf } from '../rules/agreement.ts'
 import { consequenceFact, type RequestFacts } from '../rules/conditions.ts'
-import { answerFor, type RequestAnswer } from '../rules/connection.ts'
+import { answerFor } from '../rules/connection.ts'
 import { grantScope } from '../rules/permission.ts'
-import { evaluateTier, type Rule, type TierAnswer } from '../rules/tier.ts'
-import { isBlocked, readConnection } from '../storage/connections.ts'
-import { appendLedger, countRefusal } from '../storage/ledger.ts'
-import { readStanding, type StandingFacts } from '../storage/standing.ts'
-import { endFamily, type FamilyRow } from '../storage/tickets.ts'
+import { evaluateTier, type Rule } from '../rules/tier.ts'
+import { isBlocked } from '../storage/connections.ts'
+import { readStanding } from '../storage/standing.ts'
+import type { FamilyRow } from '../storage/tickets.ts'
 import type { Agreement } from '../wire/agreement.ts'
 import type { Verified } from '../wire/jws.ts'
 import { Refusal } from '../wire/refusal.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
-import { denied, type Answer } from './answers.ts'
+import type { Answer } from './answers.ts'
 import type { Authority } from './context.ts'
 import type { Governed } from './governed.ts'
 import { grantNow } from './grant.ts'
 import { identify, weighIntroduction, type Identified } from './identity.ts'
 import { holdForOwner } from './holding.ts'
+import { refuseAgreement, type Refused, type Weighed } from './weighed.ts'
 
 export const CLAIM_TOKEN_BYTES_MAX = 32 * 1024
-
-/** A verified agreement with everything that weighing it found: what granting or holding needs. */
-export interface Weighed {
-  family: FamilyRow
-  governed: Governed & { fault?: undefined }
-  agreement: Verified<Agreement>
-  agent: Identified
-  standing: StandingFacts
-  /** What the tier's rules were given; kept in the ledger, so that a changed tier can be tried on it. */
-  facts: RequestFacts
-  tierAnswer: TierAnswer
-  answer: RequestAnswer
-  scopes: string[]
-  /** Seconds the grant will live. */
-  expiresIn: number
-  operation: Operation | undefined
-}
 
 const ATTEMPTS_MAX = 3
 
@@ -113,13 +96,6 @@ async function weighAndAnswer(
   })
 }
 
-interface Refused {
-  code: string
-  sentence: string
-  /** Kept in the ledger beside the reason. */
-  data?: Record<string, unknown>
-}
-
 async function weigh(
   authority: Authority,
   presented: Pick<Weighed, 'family' | 'governed' | 'agreement' | 'agent'>,
@@ -188,34 +164,4 @@ function asksTrajectory(rules: readonly Rule[]): boolean {
   return rules.some(rule =>
     rule.when.some(condition => /^standing\.(denials|tiers|calls)_above:/.test(condition)),
   )
-}
-
-/**
- * Ends the negotiation. An agent the owner knows gets its own ledger entry; strangers with free keys are
- * counted, one row per reason and minute.
- */
-export async function refuseAgreement(
-  authority: Authority,
-  family: FamilyRow,
-  agent: Identified | undefined,
-  refused: Refused,
-): Promise<Answer> {
-  const { db } = authority.database
-  const { owner } = family
-  await endFamily(db, owner, family.family, 'denied')
-  const known = agent !== undefined && (await readConnection(db, owner, agent.handle)) !== undefined
-  if (!known) await countRefusal(db, owner, refused.code)
-  else
-    await appendLedger(db, owner, {
-      kind: 'refused',
-      family: family.family,
-      handle: agent.handle,
-      data: { reason: refused.code, resource_id: family.resource_id, ...refused.data },
-    })
-  return denied(refused.sentence)
-}
-
-/** The mission as the owner is shown it, if the agreement names one. */
-export function shownMission(agreement: Verified<Agreement>): { approver: string; s256: string } | null {
-  return missionOf(agreement.claims) ?? null
 }

@@ -12,7 +12,7 @@ import { newJti } from '../wire/ticket.ts'
 import { signPat } from '../wire/tokens.ts'
 import type { Answer } from './answers.ts'
 import type { Authority } from './context.ts'
-import type { TokenRequest } from './token.ts'
+import type { TokenRequest } from './token-request.ts'
 
 const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
 

@@ -11,7 +11,7 @@ import { grantAnswer } from '../wire/negotiation.ts'
 import { signReceipt } from '../wire/agreement.ts'
 import { newJti } from '../wire/ticket.ts'
 import { signRpt } from '../wire/tokens.ts'
-import type { Weighed } from './agreement.ts'
+import type { Weighed } from './weighed.ts'
 import type { Answer } from './answers.ts'
 import type { Authority } from './context.ts'
 

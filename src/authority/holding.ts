@@ -14,7 +14,7 @@ import { endFamily, holdFamily, joinFamily, readFamily } from '../storage/ticket
 import { s256Json } from '../wire/encoding.ts'
 import { requestSubmitted } from '../wire/negotiation.ts'
 import { newTicket } from '../wire/ticket.ts'
-import { refuseAgreement, shownMission, type Weighed } from './agreement.ts'
+import { refuseAgreement, shownMission, type Weighed } from './weighed.ts'
 import { tooMany, type Answer } from './answers.ts'
 import type { Authority } from './context.ts'
 import { basisOf, recordPromise } from './grant.ts'
