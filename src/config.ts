@@ -10,6 +10,7 @@ import {
 } from './config/authority.ts'
 import { CLIENT_SETTINGS } from './config/client.ts'
 import { PROVISION_FILE } from './config/provision.ts'
+import { DEV_SETTINGS } from './config/dev.ts'
 import { configurationPage } from './config/reference.ts'
 import { readSettings, type Environment, type Values } from './config/settings.ts'
 import { SIDECAR_FILE } from './config/sidecar-file.ts'
@@ -51,11 +52,17 @@ export function readClientConfig(environment: Environment = process.env): Client
   return readSettings(CLIENT_SETTINGS, environment, KNOWN)
 }
 
+/** The settings of `usher dev`. Throws `ConfigFault`. */
+export function readDevConfig(environment: Environment = process.env): Values<typeof DEV_SETTINGS.settings> {
+  return readSettings(DEV_SETTINGS, environment, KNOWN)
+}
+
 /** The text of docs/configuration.md. */
 export function configurationDocs(): string {
   return configurationPage([
     { group: AUTHORITY_SETTINGS, file: { title: 'The provisioning file (YAML)', schema: PROVISION_FILE } },
     { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
     { group: CLIENT_SETTINGS },
+    { group: DEV_SETTINGS },
   ])
 }

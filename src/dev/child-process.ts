@@ -22,6 +22,8 @@ export interface Child {
   logFile: string
   /** Undefined while it runs; else how it ended, and the last lines it wrote. */
   ended(): Promise<string | undefined>
+  /** Settles as it ends. */
+  exited: Promise<void>
   /** SIGTERM, then SIGKILL for one that does not end in time. */
   stop(): Promise<void>
 }
@@ -52,6 +54,7 @@ export function startChild({ name, command, environment, logFile }: ChildOptions
   return {
     name,
     logFile,
+    exited,
     ended: async () => (ending === undefined ? undefined : `${ending}.\n${await lastLines(logFile)}`),
     stop: async () => {
       if (ending !== undefined) return

@@ -190,7 +190,14 @@ async function startEnvoy(plan: Plan): Promise<Child> {
   )
   await writeFile(configFile, config)
   const command = plan.envoy.command(configFile, directory)
-  const child = plan.start('envoy', [...command, '--concurrency', '1', '--disable-hot-restart'])
+  const child = plan.start('envoy', [
+    ...command,
+    '--concurrency',
+    '1',
+    '--disable-hot-restart',
+    '--log-level',
+    'warning',
+  ])
   await untilReady(child, () =>
     answers(`${urls.publicUrl}/.well-known/oauth-protected-resource${RESOURCE_PATH}`),
   )

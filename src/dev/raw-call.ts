@@ -1,0 +1,117 @@
+/**
+ * Owns tool calls made by hand, header by header: what a stock client sends, and what a thief or a forger would. contract,
+ * "Authorized call". The agent of ours would not send these.
+ */
+import { contentDigest } from '../wire/encoding.ts'
+import { signRequest } from '../wire/http-signature.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import type { PrivateKey } from '../wire/keys.ts'
+
+/** Which tool, with which arguments. */
+export interface RawCall {
+  resource: string
+  tool: string
+  arguments?: JsonObject | undefined
+}
+
+/** The credential of a call, as whoever sends it makes it. */
+export interface Credential {
+  token: string
+  /** Signs the request; left out, it bears no signature. */
+  key?: PrivateKey | undefined
+  /** `PoP` when left out. */
+  scheme?: string | undefined
+  /** Changes one bit of the signature. */
+  forge?: boolean | undefined
+}
+
+/** What came back: the body as JSON where it is some, `undefined` otherwise. */
+export interface RawAnswer {
+  status: number
+  headers: Headers
+  json: Json | undefined
+}
+
+const ANSWER_TIMEOUT_MS = 15_000
+
+/** Sends an MCP tools/call (2025-11-25, which needs no `_meta`) and reads the answer. */
+export async function callByHand(call: RawCall, credential?: Credential): Promise<RawAnswer> {
+  const { tool, resource } = call
+  const params = { name: tool, ...(call.arguments && { arguments: call.arguments }) }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+  const response = await fetch(resource, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2025-11-25',
+      ...(credential && credentialHeaders(resource, body, credential)),
+    },
+    body,
+    signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+  })
+  return { status: response.status, headers: response.headers, json: readBody(await response.text()) }
+}
+
+/** What a tool said, where the answer is a tool's. */
+export function toolText({ json }: Pick<RawAnswer, 'json'>): string | undefined {
+  const result = isJsonObject(json) ? (json['result'] ?? json) : undefined
+  const content = isJsonObject(result) ? result['content'] : undefined
+  const [first] = Array.isArray(content) ? content : []
+  return isJsonObject(first) && typeof first['text'] === 'string' ? first['text'] : undefined
+}
+
+/** The word and the sentence of a refusal. */
+export function refusalIn({ json }: RawAnswer): { error: string | undefined; sentence: string | undefined } {
+  const { error, error_description } = isJsonObject(json) ? json : ({} as JsonObject)
+  const text = (value: Json | undefined): string | undefined =>
+    typeof value === 'string' ? value : undefined
+  return { error: text(error), sentence: text(error_description) }
+}
+
+function credentialHeaders(resource: string, body: string, credential: Credential): Record<string, string> {
+  const { token, key, scheme = 'PoP', forge = false } = credential
+  const authorization = `${scheme} ${token}`
+  if (key === undefined) return { authorization }
+  const url = new URL(resource)
+  const digest = contentDigest(body)
+  const signed = signRequest(
+    {
+      method: 'POST',
+      scheme: url.protocol === 'http:' ? 'http' : 'https',
+      authority: url.host,
+      path: url.pathname,
+      headers: new Map([
+        ['authorization', [authorization]],
+        ['content-digest', [digest]],
+      ]),
+    },
+    key,
+    {
+      components: ['@method', '@authority', '@path', 'authorization', 'content-digest'],
+      created: Math.floor(Date.now() / 1000),
+      keyid: key.thumbprint,
+    },
+  )
+  const signature = forge ? flipOneBit(signed.signature) : signed.signature
+  return { authorization, 'content-digest': digest, 'signature-input': signed['signature-input'], signature }
+}
+
+/** The same signature but for one bit, still well-formed. */
+function flipOneBit(field: string): string {
+  return field.replace(/:(.*):$/, (_, encoded: string) => {
+    const bytes = Buffer.from(encoded, 'base64')
+    bytes[0]! ^= 1
+    return `:${bytes.toString('base64')}:`
+  })
+}
+
+/** A JSON body, or the message in the event stream that the 2025-11-25 revision answers with. */
+function readBody(text: string): Json | undefined {
+  const data = /^data: ?(.*)$/m.exec(text)?.[1] ?? text
+  try {
+    return parseJson(data)
+  } catch {
+    return undefined
+  }
+}

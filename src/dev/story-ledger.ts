@@ -1,0 +1,41 @@
+/**
+ * Owns the last step of the story: what the owner's ledger must tell of it. contract, "Events" (row 5).
+ */
+import { readAll, type LedgerEntry } from '../owner/index.ts'
+import { until } from './child-process.ts'
+import { expectEqual, expectThat, show, type Scene } from './scene.ts'
+
+/** What was decided and promised, in the order it happened; `touched` comes from reports, so at its own time. */
+const DECISIONS = ['promised', 'connected', 'approved', 'promised', 'promised', 'approved', 'revoked']
+const TOUCHES = ['place_trade', 'portfolio_read', 'portfolio_read', 'statement_read']
+
+export async function tellLedger({ owner, handle }: Scene): Promise<string[]> {
+  const entries = await until('the ledger to tell of every call that was let through', async () => {
+    const found = await readAll(owner.ledger())
+    return found.filter(({ kind }) => kind === 'touched').length >= TOUCHES.length && found
+  })
+  const mine = entries.filter(entry => entry.handle === handle)
+  const touched = mine.filter(({ kind }) => kind === 'touched')
+  expectEqual(
+    'Every call let through is there, and no other.',
+    touched.map(({ tool }) => show(tool)).toSorted((a, b) => a.localeCompare(b)),
+    TOUCHES,
+  )
+  expectEqual(
+    'What was promised and decided is there, in order.',
+    mine.map(({ kind }) => kind).filter(kind => DECISIONS.includes(kind)),
+    DECISIONS,
+  )
+  expectThat(
+    'Whatever belongs to a negotiation carries its family.',
+    mine.every(entry => entry.kind === 'revoked' || entry.family !== undefined),
+    mine.filter(entry => entry.family === undefined),
+  )
+  return ['→ GET /owner/ledger', ...entries.map(entry => `← ${line(entry)}`)]
+}
+
+function line({ seq, kind, family, tool, resource_id }: LedgerEntry): string {
+  return [String(seq).padStart(3), kind.padEnd(10), family ?? '', show(tool ?? resource_id ?? '')]
+    .join(' ')
+    .trimEnd()
+}
