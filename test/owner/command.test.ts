@@ -1,0 +1,263 @@
+/** `usher owner`: tables for a person, JSON for a script, exit codes (contract, "Owner API"). */
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { runOwner } from '../../src/owner/main.ts'
+import { importPublicJwk } from '../../src/wire/keys.ts'
+import { writeNewKey } from '../../src/terminal/key-file.ts'
+import { capturedTerminal } from '../support/captured-terminal.ts'
+import type { Reply } from '../support/scripted-http.ts'
+import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
+
+const issuer = 'https://as.example.com'
+let directory: string
+let answers: Record<string, Reply>
+let api: ScriptedOwnerApi
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'usher-owner-'))
+  answers = {}
+  const key = await writeNewKey(join(directory, 'key.json'))
+  api = await startScriptedOwnerApi({ issuer, key }, received => answers[received.path])
+  vi.stubEnv('UMA_OWNER_API', api.origin)
+  vi.stubEnv('UMA_OWNER_ISSUER', issuer)
+  vi.stubEnv('UMA_OWNER_KEY', join(directory, 'key.json'))
+})
+afterEach(async () => {
+  vi.unstubAllEnvs()
+  await api.close()
+  await rm(directory, { recursive: true })
+})
+
+async function owner(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
+  const terminal = capturedTerminal()
+  const code = await runOwner(args, terminal)
+  return { code, printed: terminal.printed, said: terminal.said }
+}
+
+const trade = {
+  family: 'fam_7',
+  kind: 'operation',
+  tier: 'trading',
+  tier_name: 'Trading',
+  resource_id: 'alice/trades',
+  purpose: 'Rebalance',
+  operation: { tool: 'place_trade', params: { symbol: 'VTI', note: '\u001b[2K\u202e' } },
+  reason: 'because\n\u001b]0;x\u0007',
+  mission: null,
+  prohibited: ['leverage'],
+  enforced: { scope: true },
+  expires_in: 300,
+  identity: 'pseudonymous',
+  handle: 'jkt:abc',
+  assurance: { binding: 1, provenance: 0, accountability: 0 },
+  assurance_notes: ['the key alone vouches for it'],
+  because: ['the tier asks each time'],
+  requested_at: '2026-11-21T09:00:00.000Z',
+}
+
+describe('pending', () => {
+  it('is a table of what waits', async () => {
+    answers['/owner/pending'] = { body: [trade] }
+    const { code, printed } = await owner('pending')
+    expect(code).toBe(0)
+    const wants = 'place_trade {"symbol":"VTI","note":"\\u001b[2K\\u{202e}"}'
+    expect(printed.split('\n')).toEqual([
+      `FAMILY  KIND       RESOURCE      ${'WANTS'.padEnd(wants.length)}  AGENT    SINCE`,
+      `fam_7   operation  alice/trades  ${wants}  jkt:abc  2026-11-21 09:00:00Z`,
+      '',
+    ])
+  })
+
+  it('shows one request whole, what the agent says of itself escaped', async () => {
+    answers['/owner/pending'] = { body: [trade] }
+    const { printed } = await owner('pending', 'fam_7')
+    expect(printed).toContain('says why    because\\u{a}\\u{1b}]0;x\\u{7}\n')
+    expect(printed).toContain('assurance   binding 1, provenance 0, accountability 0\n')
+    expect(printed).toContain('usher owner approve fam_7\nusher owner deny fam_7\n')
+    // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
+    expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
+  })
+
+  it('is JSON for a script', async () => {
+    answers['/owner/pending'] = { body: [trade] }
+    expect(JSON.parse((await owner('--json', 'pending')).printed)).toEqual([trade])
+    expect(JSON.parse((await owner('pending', 'fam_7', '--json')).printed)).toEqual(trade)
+  })
+
+  it('says so when nothing waits, or not what was named', async () => {
+    answers['/owner/pending'] = { body: [] }
+    expect(await owner('pending')).toMatchObject({ code: 0, printed: 'Nothing waits for you.\n' })
+    expect(await owner('pending', 'fam_1')).toMatchObject({ code: 1, printed: '' })
+  })
+})
+
+describe('a decision', () => {
+  it.each([
+    ['approve', 'approved'],
+    ['deny', 'denied'],
+  ])('%s is sent and told', async (command, decision) => {
+    answers['/owner/pending/fam_7/decision'] = { body: { family: 'fam_7', decision, by: 'owner' } }
+    expect(await owner(command, 'fam_7')).toEqual({ code: 0, printed: `fam_7 ${decision}.\n`, said: '' })
+    expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ decision })
+  })
+
+  it('that comes too late ends with 1 and the reason', async () => {
+    answers['/owner/pending/fam_7/decision'] = {
+      status: 409,
+      body: { error: 'conflict', error_description: 'This no longer waits for you.' },
+    }
+    expect(await owner('approve', 'fam_7')).toEqual({
+      code: 1,
+      printed: '',
+      said: 'conflict: This no longer waits for you.\n',
+    })
+  })
+})
+
+describe('revoke', () => {
+  it.each([
+    [{ rpts_deactivated: 3, connections_revoked: 1 }, 'jkt:abc is revoked: 3 live grants ended.\n'],
+    [
+      { rpts_deactivated: 1000, rpts_deactivated_more: true, connections_revoked: 2 },
+      'jkt:abc is revoked: 1000 or more live grants ended, 2 connections in all.\n',
+    ],
+  ])('says what it ended: %j', async (counts, sentence) => {
+    answers['/owner/connections/revoke'] = { body: { handle: 'jkt:abc', status: 'revoked', ...counts } }
+    expect(await owner('revoke', 'jkt:abc')).toEqual({ code: 0, printed: sentence, said: '' })
+    expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ handle: 'jkt:abc' })
+  })
+})
+
+describe('a list', () => {
+  const terms = { template_id: 't', purpose: 'Look', scope: ['read'], expires_in: 60, prohibited: [] }
+  const tier = { id: 'reading', name: 'Reading', resources: ['alice/portfolio'], ask_me: false, terms }
+  // oxlint-disable-next-line unicorn/no-thenable -- the wire name of a rule's effect
+  const rule = { when: ['standing.age_above:90d', 'standing.never_revoked'], then: 'auto' }
+  it.each([
+    [
+      ['connections'],
+      '/owner/connections',
+      [{ handle: 'jkt:a', status: 'active', tiers_approved: ['reading'] }],
+      'jkt:a   active  -      reading',
+    ],
+    [['connections'], '/owner/connections', [], 'No agent has a connection with you.'],
+    [
+      ['policies'],
+      '/owner/policies',
+      { tiers: [{ ...tier, rules: [rule] }] },
+      'auto when standing.age_above:90d and standing.never_revoked',
+    ],
+    [['policies'], '/owner/policies', { tiers: [] }, 'You have no tiers: everything is denied.'],
+    [
+      ['resources'],
+      '/owner/resources',
+      [{ _id: 'alice/account', resource_scopes: ['close'], tier: null }],
+      'undescribed  none: denied',
+    ],
+    [['resources'], '/owner/resources', [], 'No resource server has registered anything of yours.'],
+    [
+      ['ledger', '--kind', 'touched', '--limit', '5'],
+      '/owner/ledger',
+      {
+        entries: [{ seq: 4, ts: '2026-11-21T09:00:00Z', kind: 'touched', family: 'fam_7', tool: 'x\u001b' }],
+        next: null,
+      },
+      '4    2026-11-21 09:00:00Z  touched  fam_7   -       tool=x\\u{1b}',
+    ],
+    [['ledger'], '/owner/ledger', { entries: [], next: null }, 'Nothing is recorded.'],
+  ])('%j is a table', async (args, path, body, line) => {
+    answers[path] = { body }
+    const { code, printed } = await owner(...args)
+    expect(code).toBe(0)
+    expect(printed).toContain(line)
+    const json = JSON.parse((await owner(...args, '--json')).printed) as object
+    expect(JSON.stringify(body)).toContain(JSON.stringify(json).slice(1, -1))
+  })
+})
+
+describe('watch', () => {
+  const events =
+    'id: 1\nevent: pending\ndata: {"family":"fam_7","kind":"connection","handle":"jkt:a","resource_id":"alice/portfolio","purpose":"Look"}\n\n' +
+    'id: 2\nevent: decided\ndata: {"family":"fam_7","decision":"approved","by":"owner"}\n\n' +
+    'id: 3\nevent: connection_revoked\ndata: {"handle":"jkt:a","by":"owner"}\n\n' +
+    'id: 4\nevent: reset\ndata: {}\n\nid: 5\nevent: from_the_future\ndata: {"x":"\\u001b"}\n\n'
+  const stream = (): Reply => ({ headers: { 'content-type': 'text/event-stream' }, body: events })
+
+  it('prints what happens until it is told that nothing more comes', async () => {
+    let opened = 0
+    api.script('/owner/events', () => (opened++ === 0 ? stream() : { status: 204 }))
+    const { code, printed, said } = await owner('watch')
+    expect(code).toBe(0)
+    expect(said).toContain('Watching.\n')
+    expect(printed).toBe(
+      'pending  fam_7  jkt:a asks (connection) for alice/portfolio: Look\n' +
+        'decided  fam_7  approved by owner\n' +
+        'revoked  jkt:a by owner\n' +
+        'reset  Events were missed: look at pending, connections and ledger afresh.\n' +
+        'from_the_future  {"x":"\\u001b"}\n',
+    )
+    opened = 0
+    const lines = (await owner('watch', '--json', '--after', '0')).printed.trim().split('\n')
+    expect(lines.map(line => (JSON.parse(line) as { id: string }).id)).toEqual(['1', '2', '3', '4', '5'])
+    expect(api.to('/owner/events').map(one => one.headers['last-event-id'])).toEqual([
+      undefined,
+      '5',
+      '0',
+      '5',
+    ])
+  })
+
+  it('ends with Ctrl-C', async () => {
+    api.script('/owner/events', () => ({
+      write: response => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': here\n\n')
+        setImmediate(() => process.emit('SIGINT'))
+      },
+    }))
+    expect(await owner('watch')).toMatchObject({ code: 0, printed: '' })
+  })
+})
+
+describe('key', () => {
+  it('makes the device key where there is none, and shows its public half ever after', async () => {
+    const path = join(directory, 'deep', 'new.json')
+    const first = await owner('key', '--key', path)
+    expect(first.said).toContain('Made a device key')
+    expect(importPublicJwk(JSON.parse(first.printed)).thumbprint).toBe(
+      (JSON.parse(first.printed) as { kid: string }).kid,
+    )
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+    expect(await owner('key', '--key', path)).toEqual({ code: 0, printed: first.printed, said: '' })
+  })
+})
+
+describe('exit codes', () => {
+  it('3 where the API is out of reach', async () => {
+    await api.close()
+    expect(await owner('pending')).toMatchObject({
+      code: 3,
+      said: expect.stringContaining('cannot be reached') as string,
+    })
+  })
+
+  it('2 for wrong usage: no authority named, no key, an address that is none, an unknown variable', async () => {
+    vi.stubEnv('UMA_OWNER_ISSUER', '')
+    expect(await owner('pending')).toMatchObject({
+      code: 2,
+      said: 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER.\n',
+    })
+    const issuerOption = ['--issuer', issuer]
+    expect(await owner('pending', ...issuerOption, '--key', join(directory, 'none.json'))).toMatchObject({
+      code: 2,
+    })
+    expect(await owner('pending', ...issuerOption, '--api', 'http://as.example.com')).toMatchObject({
+      code: 2,
+    })
+    expect(await owner('ledger', ...issuerOption, '--after', 'x')).toMatchObject({ code: 2 })
+    vi.stubEnv('UMA_OWNER_ISUER', 'x')
+    const { code, said } = await owner('pending', ...issuerOption)
+    expect(code).toBe(2)
+    expect(said).toContain('  - UMA_OWNER_ISUER is no setting of ours')
+  })
+})
