@@ -56,7 +56,18 @@ export async function runCommand(
   }
 }
 
+/** An exit code chosen by a command that has already said why. */
+export class Exit extends Error {
+  override readonly name = 'Exit'
+  readonly code: ExitCode
+  constructor(code: ExitCode) {
+    super('')
+    this.code = code
+  }
+}
+
 function defaultEnding(error: unknown): Ending {
+  if (error instanceof Exit) return { code: error.code, message: '' }
   if (error instanceof UsageError) return { code: EXIT.usage, message: error.message }
   return { code: EXIT.refused, message: `Failed: ${error instanceof Error ? error.message : String(error)}` }
 }
