@@ -1,6 +1,6 @@
 /**
- * Owns the header fields in which MCP 2026-07-28 repeats parts of the body, `Mcp-Method` and `Mcp-Name`. docs/choices.md, under
- * the contract's "Authorized call": the body is what is authorized, and a mirror that disagrees is refused, because something
+ * Owns the header fields in which MCP 2026-07-28 repeats parts of the body, `Mcp-Method` and `Mcp-Name`. contract,
+ * "Authorized call", and docs/choices.md: the body is what is authorized, and a mirror that disagrees is refused, because something
  * between here and the tool may route by it.
  */
 import { isUtf8 } from 'node:buffer'

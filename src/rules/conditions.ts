@@ -1,6 +1,6 @@
 /**
  * Owns the vocabulary of policy conditions: their class, their value, and what each means on the facts of a request.
- * Contract: "Policy vocabulary and tiers", "GET `/owner/policy-vocabulary`".
+ * Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policy-vocabulary`).
  */
 import type { ConnectionState } from './connection.ts'
 import { CONSEQUENCES, consequenceRank, parseConsequence, type Consequence } from './permission.ts'

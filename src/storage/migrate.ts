@@ -1,7 +1,7 @@
 /**
  * Applies migrations/*.sql in order, forward only, each in a transaction of its own. Safe when many
  * replicas start at once: one advisory lock is held throughout, and the others find nothing left to do.
- * Contract: "Shape" of the service; a migration is immutable once released, which is checked by digest.
+ * docs/choices.md, "Storage": a migration is immutable once released, which is checked by digest.
  */
 import { createHash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'

@@ -1,6 +1,7 @@
 /**
  * Owns the WWW-Authenticate grammar: several challenges in a line, each a scheme with a token68 or with parameters.
- * RFC 9110 §11.2, §11.6.1. Strict: a parser that guesses can be made to see another challenge than the next one sees.
+ * contract, "Challenge (beat 1)"; RFC 9110 §11.2, §11.6.1. Strict: a parser that guesses can be made to see another challenge
+ * than the next one sees.
  */
 import { refuse } from './refusal.ts'
 

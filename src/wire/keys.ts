@@ -1,6 +1,6 @@
 /**
- * Owns Ed25519 keys: import, thumbprints, publication, and the raw signature. contract, "Algorithms: every signature is
- * Ed25519 … taken from the key, never from a header"; RFC 8032, 8037, 7638, 9864.
+ * Owns Ed25519 keys: import, thumbprints, publication, and the raw signature. contract, "Algorithms": every signature is
+ * Ed25519, and the key says so, never a header; RFC 8032, 8037, 7638, 9864.
  *
  * One key has one spelling and so one handle. Node imports several spellings of `x`, and the small-order points under which
  * anybody can sign; both are refused here, at the only door.

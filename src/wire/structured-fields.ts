@@ -1,6 +1,7 @@
 /**
  * Owns what Structured Fields (RFC 9651) need beyond the parser we depend on: the raw text of each dictionary member,
- * and the refusal of repeated keys. RFC 9421 §7.5 wants both: SF parsing itself says "the last one wins".
+ * and the refusal of repeated keys. contract, "Authentication" (request signatures); RFC 9421 §7.5 wants both, while SF
+ * parsing itself says "the last one wins".
  */
 import {
   parseDictionary,
