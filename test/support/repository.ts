@@ -1,0 +1,61 @@
+/** Owns reading this repository as text, for the tests that hold the code and the documents to each other. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative, sep } from 'node:path'
+
+export const ROOT = join(import.meta.dirname, '..', '..')
+
+/** What .gitignore keeps out, and git's own folder. */
+const NOT_OURS = new Set(['.git', 'node_modules', 'dist', '.cache', 'coverage', 'bench-results'])
+
+/** One text file; `path` is relative to the repository, with `/`. */
+export interface TextFile {
+  path: string
+  text: string
+}
+
+/** Every file of the repository that is ours, by path. */
+export function repositoryFiles(): TextFile[] {
+  return readdirSync(ROOT, { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile() && !entry.name.endsWith('.log'))
+    .map(entry => join(entry.parentPath, entry.name))
+    .map(path => ({ path: relative(ROOT, path).split(sep).join('/'), at: path }))
+    .filter(({ path }) => !path.split('/').some(part => NOT_OURS.has(part)))
+    .map(({ path, at }) => ({ path, text: readFileSync(at, 'utf8') }))
+    .toSorted((one, other) => (one.path < other.path ? -1 : 1))
+}
+
+/** The headings of a Markdown text, without their marks and backticks. */
+export function headings(markdown: string): string[] {
+  return [...markdown.matchAll(/^#{1,6} (.+)$/gm)].map(([, heading]) => heading!.replaceAll('`', ''))
+}
+
+/** One row of a Markdown table, with the names of its columns and the heading it stands under. */
+export interface TableRow {
+  heading: string
+  cells: Map<string, string>
+  first: string
+}
+
+/** Every row of every table of a Markdown text. */
+export function tableRows(markdown: string): TableRow[] {
+  const rows: TableRow[] = []
+  let heading = ''
+  let columns: string[] | undefined
+  for (const line of markdown.split('\n')) {
+    if (line.startsWith('#')) heading = line.replace(/^#+ /, '')
+    if (!line.startsWith('|')) {
+      columns = undefined
+      continue
+    }
+    const cells = line
+      .split(/(?<!\\)\|/)
+      .slice(1, -1)
+      .map(cell => cell.trim())
+    if (columns === undefined) columns = cells
+    else if (!cells.every(cell => /^:?-+:?$/.test(cell))) {
+      const named = columns.map((column, at): [string, string] => [column, cells[at] ?? ''])
+      rows.push({ heading, cells: new Map(named), first: cells[0] ?? '' })
+    }
+  }
+  return rows
+}

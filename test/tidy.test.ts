@@ -1,0 +1,205 @@
+/** What a machine can check about code and documents together. Each rule says what to do where it fails. */
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { REFUSALS } from '../src/wire/refusal.ts'
+import { contractEndpoints, registeredEndpoints, type Endpoint } from './support/endpoints.ts'
+import { headings, repositoryFiles, type TextFile } from './support/repository.ts'
+
+const files = repositoryFiles()
+const paths = new Set(files.map(({ path }) => path))
+const folders = new Set([...paths].flatMap(ancestors))
+const under = (...roots: string[]) => files.filter(({ path }) => roots.some(root => path.startsWith(root)))
+const textOf = (path: string): string => files.find(file => file.path === path)?.text ?? ''
+const contract = textOf('docs/contract.md')
+const sources = under('src/')
+const tests = under('test/').filter(({ path }) => path !== 'test/tidy.test.ts')
+const documents = files.filter(({ path }) => path.endsWith('.md'))
+const code = files.filter(({ path }) =>
+  /\.(ts|cjs|sql|proto|ya?ml)$|(^|\/)(Makefile|Dockerfile|run)$/.test(path),
+)
+
+function ancestors(path: string): string[] {
+  const parent = dirname(path)
+  return parent === '.' ? [] : [parent, ...ancestors(parent)]
+}
+
+/** What `find` finds in each file, as `path: what`. */
+function faults(among: readonly TextFile[], find: (file: TextFile) => readonly string[]): string[] {
+  return among.flatMap(file => find(file).map(what => `${file.path}: ${what}`))
+}
+
+function linesWith(among: readonly TextFile[], pattern: RegExp): string[] {
+  return faults(among, ({ text }) => text.split('\n').filter(line => pattern.test(line)))
+}
+
+const said = (text: string, pattern: RegExp): string[] => [...text.matchAll(pattern)].map(([, what]) => what!)
+
+describe('each source file opens with what it owns', () => {
+  const ofContract = new Set(headings(contract).flatMap(spellings))
+  const known = new Set([...ofContract, ...headings(textOf('docs/choices.md')).flatMap(spellings)])
+
+  /** A heading may be cited whole, or without what follows its colon or its parenthesis. */
+  function spellings(heading: string): string[] {
+    return [heading, heading.replace(/:.*$/, ''), heading.replace(/ \(.*$/, '')]
+  }
+
+  /** The headings in `contract, "A" (of it), "B" and "C"` of the opening comment; likewise after docs/choices.md. */
+  function cited({ text }: TextFile): string[] {
+    const opening = /^(?:#!.*\n)?\/\*\*([\s\S]*?)\*\//.exec(text)?.[1] ?? ''
+    const comment = opening.replace(/\n \* ?/g, ' ').replaceAll('`', '')
+    const found: string[] = []
+    for (const start of comment.matchAll(/(?:contract|docs\/choices\.md)[,:] (?=")/gi)) {
+      const item = /"([^"]+)"(?: \((?:[^()]|\([^()]*\))*\))?(?:(?:,? and |, )(?="))?/y
+      item.lastIndex = start.index + start[0].length
+      for (let one = item.exec(comment); one !== null; one = item.exec(comment)) found.push(one[1]!)
+    }
+    return found
+  }
+
+  it('citing headings of docs/contract.md that exist: contract, "<heading>"', () => {
+    const wrong = (file: TextFile): string[] =>
+      cited(file).length === 0 ? ['cites no heading'] : cited(file).filter(heading => !known.has(heading))
+    expect(faults(sources, wrong)).toEqual([])
+  })
+
+  it('in wire and rules, at least one of the contract itself', () => {
+    const strict = under('src/wire/', 'src/rules/')
+    const without = strict.filter(file => !cited(file).some(heading => ofContract.has(heading)))
+    expect(without.map(({ path }) => path)).toEqual([])
+  })
+})
+
+describe('the endpoints of the contract', () => {
+  const servers = sources.filter(({ path }) => /^src\/(authority|enforcement|http)\//.test(path))
+  const registered = registeredEndpoints(servers)
+  const listed = contractEndpoints(contract)
+  const due = listed.filter(({ by }) => by !== 'later')
+  const folderOf: Record<string, string> = {
+    authority: 'authority',
+    sidecar: 'enforcement',
+    'every listener': 'http',
+  }
+  const named = ({ method, path }: Endpoint): string => `${method} ${path}`
+  /** Beside the contract's own; docs/choices.md tells of each. */
+  const added = [
+    'GET /.well-known/uma2-configuration',
+    'GET /.well-known/oauth-protected-resource/*',
+    'GET /owner-resources/{}',
+    'GET /metrics',
+  ]
+
+  it('stand in docs/contract.md, each with who serves it', () => {
+    expect(listed.length).toBeGreaterThan(60)
+    expect(due.filter(({ by }) => folderOf[by] === undefined)).toEqual([])
+  })
+
+  it('are each registered once, by the party that docs/contract.md names', () => {
+    const times = (endpoint: Endpoint): number =>
+      registered.filter(one => named(one) === named(endpoint) && one.by === folderOf[endpoint.by]).length
+    expect(due.filter(endpoint => times(endpoint) !== 1)).toEqual([])
+  })
+
+  it('that docs/contract.md calls later are registered by nobody, and no others are but those we added', () => {
+    const known = new Set([...due.map(named), ...added])
+    expect(registered.map(named).filter(name => !known.has(name))).toEqual([])
+  })
+})
+
+describe('each word of refusal', () => {
+  /** Of parts that are not built (organization, tally, editing policies), and thus of nothing that could be tested. */
+  const later = new Set([
+    'organization_envelope_exceeded',
+    'joint_mandate_unsatisfied',
+    'precondition_failed',
+  ])
+
+  it('is met in a test of what answers with it', () => {
+    const behaviour = tests.filter(({ path }) => path !== 'test/wire/refusal.test.ts')
+    const met = (word: string): boolean =>
+      behaviour.some(({ text }) => new RegExp(String.raw`\b${word}\b`).test(text))
+    expect(Object.keys(REFUSALS).filter(word => !later.has(word) && !met(word))).toEqual([])
+  })
+
+  it('is said somewhere in the product', () => {
+    const product = sources.filter(({ path }) => path !== 'src/wire/refusal.ts')
+    const isSaid = (word: string): boolean => product.some(({ text }) => text.includes(`'${word}'`))
+    expect(Object.keys(REFUSALS).filter(word => !later.has(word) && !isSaid(word))).toEqual([])
+  })
+})
+
+describe('the documents', () => {
+  const exists = (path: string): boolean =>
+    [path, `${path}.ts`].some(one => paths.has(one)) || folders.has(path.replace(/\/$/, ''))
+
+  it('link to what exists', () => {
+    const link = /\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)/g
+    const broken = ({ path, text }: TextFile) =>
+      said(text, link).filter(to => !exists(join(dirname(path), to)))
+    expect(faults(documents, broken)).toEqual([])
+  })
+
+  it('name files that exist', () => {
+    // The page on the layout names what does not exist, on purpose.
+    const pages = documents.filter(({ path }) => path !== 'docs/decisions/0006-layout.md')
+    const name = /`((?:src|docs|test|envoy|migrations|proto|bench)\/[\w./-]*)`/g
+    expect(faults(pages, ({ text }) => said(text, name).filter(path => !exists(path)))).toEqual([])
+  })
+
+  it('name commands that exist', () => {
+    const makeTargets = said(textOf('Makefile'), /^([a-z-]+):/gm)
+    const scripts = Object.keys((JSON.parse(textOf('package.json')) as { scripts: object }).scripts)
+    const commands = said(textOf('src/cli.ts'), /(?:\.command|passOn)\(\s*'([a-z-]+)'/g)
+    const unknown = ({ text }: TextFile) => [
+      ...said(text, /(?:^|`)make ([a-z-]+)/gm).filter(name => !makeTargets.includes(name)),
+      ...said(text, /\bnpm run ([a-z:-]+)/g).filter(name => !scripts.includes(name)),
+      ...said(text, /(?:^|`)usher ([a-z-]+)/gm).filter(name => !commands.includes(name)),
+      ...said(text, /\bcli\.[tj]s ([a-z-]+)/g).filter(name => !commands.includes(name)),
+    ]
+    expect(faults(documents, unknown)).toEqual([])
+  })
+})
+
+describe('the repository', () => {
+  it('has no note to do something without the number of an issue', () => {
+    const marks = /\b(?:TODO|FIXME|HACK|XXX|TMP)\b(?!.*#\d)/
+    const written = code.filter(({ path }) => path !== 'test/tidy.test.ts')
+    expect(linesWith(written, marks)).toEqual([])
+  })
+
+  it('has no test that is left out, and none that leaves out the others', () => {
+    const left = /\b(?:it|test|describe)(?:\.\w+)*\.(?:only|skip|todo|skipIf|runIf)\b/
+    expect(linesWith(tests, left)).toEqual([])
+  })
+
+  it('has no file over 400 lines of code: split it by noun', () => {
+    const codeLines = (text: string): number =>
+      text.split('\n').filter(line => !/^\s*(?:$|\/\/|\/?\*|--|#)/.test(line)).length
+    const long = code.filter(({ text }) => codeLines(text) > 400)
+    expect(long.map(({ path }) => path)).toEqual([])
+  })
+
+  it.each(['migrations/', 'docs/decisions/'])('numbers %s without gaps', folder => {
+    const numbers = under(folder).map(({ path }) => path.slice(folder.length, folder.length + 4))
+    expect(numbers).toEqual(numbers.map((_, at) => String(at + 1).padStart(4, '0')))
+  })
+
+  it('names no path of the machine it was written on, and no package registry', () => {
+    const machine = ['home', 'root', 'work', 'tmp', 'Users'].map(name => String.raw`(?<![\w.:])/${name}/`)
+    const foreign = new RegExp(
+      [...machine, String.raw`registry\.(?:npmjs|yarnpkg)\.`, String.raw`pypi\.org`].join('|'),
+    )
+    expect(linesWith(files, foreign)).toEqual([])
+  })
+
+  it('holds no control character in a text: write it as an escape', () => {
+    // oxlint-disable-next-line no-control-regex
+    const control = /[\0-\x08\x0b-\x1f\x7f\ufeff\u202a-\u202e\u2066-\u2069]/
+    expect(linesWith(files, control)).toEqual([])
+  })
+
+  it('runs everywhere on the Node of package.json', () => {
+    const manifest = JSON.parse(textOf('package.json')) as { devDependencies: Record<string, string> }
+    const images = said(textOf('Dockerfile'), /^FROM node:([\d.]+)-/gm)
+    expect(new Set(images)).toEqual(new Set([manifest.devDependencies['node']]))
+  })
+})
