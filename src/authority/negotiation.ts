@@ -3,8 +3,16 @@
  * state of its negotiation. The order of the checks is fixed and each refusal ends the negotiation.
  * Contract: "Permission ticket" (states), "need_info answer", "Token endpoint".
  */
+import { nextTicketState } from '../rules/ticket.ts'
 import { ownerOf, readOwner } from '../storage/owners.ts'
-import { endFamily, openFamily, presentTicket, continueFamily, type FamilyRow } from '../storage/tickets.ts'
+import {
+  endFamily,
+  openFamily,
+  presentTicket,
+  continueFamily,
+  type FamilyRow,
+  type NewFamily,
+} from '../storage/tickets.ts'
 import { countRefusal } from '../storage/ledger.ts'
 import { specNames } from '../wire/names.ts'
 import { needInfo } from '../wire/negotiation.ts'
@@ -54,13 +62,13 @@ async function firstPresentation(
   const { owner, family, resource_id, resource_scopes, client_id } = sealed
   const governed = await readGoverned(db, sealed)
   const declined = request.decline === 'true'
-  const fault = declined ? undefined : governed.fault
-  const offer = declined || governed.fault !== undefined ? undefined : offered(authority, sealed, governed)
+  const trigger = declined ? 'declined' : governed.fault === undefined ? 'presented' : 'refused'
+  const offer = trigger === 'presented' ? offered(authority, sealed, governed) : undefined
   const next = newTicket(ticketTag(request.ticket)!)
   const opened = await openFamily(db, {
     owner,
     family,
-    state: declined ? 'ended' : offer === undefined ? 'denied' : 'need_info',
+    state: nextTicketState('issued', trigger) as NewFamily['state'],
     client_id,
     resource_id,
     resource_scopes: [...resource_scopes],
@@ -74,7 +82,7 @@ async function firstPresentation(
   if (!opened) return invalidGrant()
   if (offer !== undefined) return askForAgreement(authority, next.ticket, offer.template)
   await countRefusal(db, owner, declined ? 'declined' : (governed.code ?? 'denied'))
-  return denied(fault ?? DECLINED)
+  return denied((declined ? undefined : governed.fault) ?? DECLINED)
 }
 
 /** Beat 3, or a repeat of beat 2 where no agreement came or the terms were edited since they were offered. */
