@@ -18,9 +18,7 @@ import {
 import { lstat, unlink } from 'node:fs/promises'
 import { Refusal } from '../wire/refusal.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
-import { OUTAGE, writeOutcome } from './check-response.ts'
-import { denialOf } from './denial.ts'
-import { answerCheck, type CheckDoor } from './ext-authz.ts'
+import { answerCheck, denyUnjudged, type CheckDoor } from './ext-authz.ts'
 import { healthHandlers, type Health } from './grpc-health.ts'
 
 export interface CheckServerOptions extends CheckDoor {
@@ -87,7 +85,7 @@ export async function startCheckServer(options: CheckServerOptions): Promise<Che
 
 function serverOptions(options: CheckServerOptions): ConstructorParameters<typeof Server>[0] {
   return {
-    interceptors: [denyInsteadOfErrors],
+    interceptors: [denyingInsteadOfErrors(options)],
     'grpc.max_receive_message_length': options.bodyBytesMax + ENVELOPE_BYTES_MAX,
     'grpc.max_concurrent_streams': CONCURRENT_STREAMS_MAX,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
@@ -119,12 +117,14 @@ function checkHandler(door: CheckDoor): handleUnaryCall<Buffer, Buffer> {
  * The gRPC library itself ends a call with an error when a message is too long, cannot be decompressed, is missing, or is late.
  * On the check method such an end becomes a denied response, unless an answer is already under way.
  */
-const denyInsteadOfErrors: ServerInterceptor = (method, call) => {
-  if (method.path === CHECK_PATH) replaceErrors(call)
-  return new ServerInterceptingCall(call)
+function denyingInsteadOfErrors(door: CheckDoor): ServerInterceptor {
+  return (method, call) => {
+    if (method.path === CHECK_PATH) replaceErrors(call, door)
+    return new ServerInterceptingCall(call)
+  }
 }
 
-function replaceErrors(call: ServerInterceptingCallInterface): void {
+function replaceErrors(call: ServerInterceptingCallInterface, door: CheckDoor): void {
   const sendStatus = call.sendStatus.bind(call)
   const sendMessage = call.sendMessage.bind(call)
   let answered = false
@@ -135,17 +135,20 @@ function replaceErrors(call: ServerInterceptingCallInterface): void {
   }
   call.sendStatus = status => {
     if (status.code === rpcStatus.OK) sendStatus(status)
-    else call.sendMessage(denialOfStatus(status.code), () => sendStatus({ code: rpcStatus.OK, details: '' }))
+    else if (!answered) {
+      const denied = denyUnjudged(refusalOfStatus(status.code), door)
+      call.sendMessage(denied, () => sendStatus({ code: rpcStatus.OK, details: '' }))
+    }
   }
 }
 
-function denialOfStatus(code: rpcStatus | null | undefined): Buffer {
-  if (code !== rpcStatus.RESOURCE_EXHAUSTED) return OUTAGE
-  const refusal = new Refusal(
-    'request_body_too_large',
-    'Lower max_request_bytes in with_request_body of ext_authz to body_bytes_max here, or raise both.',
-  )
-  return writeOutcome(denialOf(refusal), new Map())
+function refusalOfStatus(code: rpcStatus | null | undefined): Refusal {
+  return code === rpcStatus.RESOURCE_EXHAUSTED
+    ? new Refusal(
+        'request_body_too_large',
+        'Lower max_request_bytes in with_request_body of ext_authz to body_bytes_max here, or raise both.',
+      )
+    : new Refusal('temporarily_unavailable', 'The check did not arrive whole or in time: try again.')
 }
 
 async function bind(server: Server, { address, tls }: CheckServerOptions): Promise<string> {

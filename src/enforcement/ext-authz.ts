@@ -3,7 +3,7 @@
  * server enforcement point" and "Errors": whatever fails here is a denial, so that a proxy set to let failures pass still refuses.
  */
 import { Refusal } from '../wire/refusal.ts'
-import type { Call, Outcome } from './call.ts'
+import type { Call, Denied, Outcome } from './call.ts'
 import { readCheckRequest, type CheckTransport } from './check-request.ts'
 import { OUTAGE, writeOutcome } from './check-response.ts'
 import { denialOf } from './denial.ts'
@@ -18,6 +18,8 @@ export interface CheckDoor {
   deadlineMarginMs: number
   /** Told of every fault that is no Refusal, with the call as far as it was read. */
   report?: ((fault: unknown, call: Call | undefined) => void) | undefined
+  /** Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in the gRPC library. */
+  onUnjudged?: ((denied: Denied) => void) | undefined
 }
 
 const TIMER_MS_MAX = 2_147_483_647
@@ -28,35 +30,62 @@ export async function answerCheck(
   transport: CheckTransport,
   door: CheckDoor,
 ): Promise<Buffer> {
-  let call: Call | undefined
+  let call: Call
   try {
     call = readCheckRequest(bytes, transport, door.bodyBytesMax)
+    refuseLate(call, door)
+  } catch (thrown) {
+    return denyUnjudged(thrown, door)
+  }
+  try {
     return writeOutcome(await decideInTime(call, door), call.headers)
   } catch (thrown) {
-    if (!(thrown instanceof Refusal)) reportFault(door, thrown, call)
-    try {
-      return writeOutcome(denialOf(thrown), new Map())
-    } catch (fault) {
-      reportFault(door, fault, call)
-      return OUTAGE
-    }
+    return writeDenial(denialOf(thrown), { thrown, call }, door)
   }
+}
+
+/** The denial of a call that `decide` never sees. */
+export function denyUnjudged(thrown: unknown, door: CheckDoor): Buffer {
+  const denied = denialOf(thrown)
+  tell(() => door.onUnjudged?.(denied))
+  return writeDenial(denied, { thrown }, door)
+}
+
+function writeDenial(
+  denied: Denied,
+  { thrown, call }: { thrown: unknown; call?: Call },
+  door: CheckDoor,
+): Buffer {
+  if (!(thrown instanceof Refusal)) tell(() => door.report?.(thrown, call))
+  try {
+    return writeOutcome(denied, new Map())
+  } catch (fault) {
+    tell(() => door.report?.(fault, call))
+    return OUTAGE
+  }
+}
+
+/** A call that comes within the guard's margin is not judged: nobody would wait for the answer. */
+function refuseLate(call: Call, door: CheckDoor): void {
+  if (guardMs(call, door) <= 0) throw tooLate()
 }
 
 /** The last guard on time: `decide` ends its own waits a whole margin early, this one ends `decide` half a margin early. */
 async function decideInTime(call: Call, door: CheckDoor): Promise<Outcome> {
   if (call.deadlineAt === undefined) return door.decide(call)
-  const waitMs = call.deadlineAt - door.deadlineMarginMs / 2 - Date.now()
-  if (waitMs <= 0) return denialOf(tooLate())
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<Outcome>(resolve => {
-    timer = setTimeout(() => resolve(denialOf(tooLate())), Math.min(waitMs, TIMER_MS_MAX))
+    timer = setTimeout(() => resolve(denialOf(tooLate())), Math.min(guardMs(call, door), TIMER_MS_MAX))
   })
   try {
     return await Promise.race([door.decide(call), late])
   } finally {
     clearTimeout(timer)
   }
+}
+
+function guardMs({ deadlineAt }: Call, { deadlineMarginMs }: CheckDoor): number {
+  return deadlineAt === undefined ? Infinity : deadlineAt - deadlineMarginMs / 2 - Date.now()
 }
 
 function tooLate(): Refusal {
@@ -66,10 +95,11 @@ function tooLate(): Refusal {
   )
 }
 
-function reportFault(door: CheckDoor, fault: unknown, call: Call | undefined): void {
+/** A listener that fails must not turn a denial into a gRPC error. */
+function tell(listener: () => void): void {
   try {
-    door.report?.(fault, call)
+    listener()
   } catch {
-    // A reporter that fails must not turn a denial into a gRPC error.
+    // Nobody is left to tell.
   }
 }

@@ -63,6 +63,10 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     deadlineMarginMs: config.deadline_margin_ms,
     decide: checkOf(config, { routes, reports, metrics, logger, clock }),
     report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
+    onUnjudged: ({ status, metadata: { reason = 'unknown' } }) => {
+      logger.info({ decision: 'deny', reason, status, step: 'read' }, 'decided')
+      metrics.decided({ outcome: 'deny', reason, step: 'read', ms: 0 })
+    },
   })
   const documents = createDocumentServer({
     logger,

@@ -10,13 +10,16 @@ const door = standCheckDoor()
 async function read(http: HttpFacts, attributes: Record<string, unknown> = {}): Promise<Call> {
   await door.client.check(checkBytes(http, attributes))
   expect(door.calls).toHaveLength(1)
+  expect(door.unjudged).toEqual([])
   return door.calls[0]!
 }
 
 async function denialFor(http: HttpFacts): Promise<Record<string, unknown>> {
   const reply = await door.client.check(checkBytes(http))
   expect(door.calls).toEqual([])
-  return denialIn(reply)
+  const denial = denialIn(reply)
+  expect(door.unjudged).toEqual([denial['error']])
+  return denial
 }
 
 describe('a call is read from configured facts and the request alone', () => {
@@ -138,6 +141,7 @@ describe('one credential in one Authorization header', () => {
     ['two lines', twoLines('PoP a', 'PoP b')],
     ['the same line twice', twoLines('PoP a', 'PoP a')],
     ['an empty line beside one', twoLines('', 'PoP a')],
+    ['an empty line beside one of another scheme', twoLines('', 'Bearer a')],
     ['two joined by a proxy', { headers: { authorization: 'PoP a,PoP b' } }],
     ['another scheme first', { headers: { authorization: 'Bearer a, pop b' } }],
     ['another scheme last', { headers: { authorization: 'PoP a, Bearer b' } }],

@@ -280,7 +280,7 @@ describe('stopping', () => {
     const watch = client.watch('')
     const { done } = client.start(checkBytes())
     await until(() => judging && watch.statuses.length > 0)
-    const stopped = server.stop(10_000)
+    const stopped = server.stop(60_000)
     open()
     expect((await done).ok_response).toBeDefined()
     await watch.ended

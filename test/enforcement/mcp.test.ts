@@ -235,6 +235,10 @@ describe('which methods need what', () => {
     }
   })
 
+  test('opening the HTTP method GET opens no JSON-RPC method of that name', () => {
+    expect(refusalOf(() => read(message({ method: 'GET' }), {}, opening('GET'))).code).toBe('unknown_method')
+  })
+
   test('opening tools/call or its family does not spare a call its permission', () => {
     expect(read(toolCall(TRADE), {}, opening('tools/*', 'tools/call')).kind).toBe('tool')
   })

@@ -17,6 +17,8 @@ export interface CheckDoorStand {
   /** The calls that were judged in this test, and the faults reported. */
   calls: Call[]
   faults: unknown[]
+  /** The codes of denials that were not judged. */
+  unjudged: (string | undefined)[]
 }
 
 /** A door for all tests of a suite; what it is told begins anew with each. */
@@ -27,6 +29,7 @@ export function standCheckDoor(): CheckDoorStand {
     decide: allow,
     calls: [],
     faults: [],
+    unjudged: [],
   }
   beforeAll(async () => {
     server = await startCheckServer({
@@ -34,6 +37,7 @@ export function standCheckDoor(): CheckDoorStand {
       health: createHealth(),
       bodyBytesMax: BODY_BYTES_MAX,
       deadlineMarginMs: 100,
+      onUnjudged: denied => stand.unjudged.push(denied.metadata['reason']),
       report: fault => stand.faults.push(fault),
       decide: async call => {
         stand.calls.push(call)
@@ -43,7 +47,7 @@ export function standCheckDoor(): CheckDoorStand {
     stand.client = connect(server.address)
   })
   beforeEach(() => {
-    Object.assign(stand, { decide: allow, calls: [], faults: [] })
+    Object.assign(stand, { decide: allow, calls: [], faults: [], unjudged: [] })
   })
   afterAll(async () => {
     stand.client.close()
