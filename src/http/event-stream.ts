@@ -29,6 +29,8 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
     'cache-control': 'no-store',
     // Proxies that hold answers back until they are whole would hold this one for ever.
     'x-accel-buffering': 'no',
+    // Once the stream has ended its line is of no further use, and must not keep a closing server waiting.
+    connection: 'close',
   })
   const beat = setInterval(() => {
     if (!raw.writableNeedDrain) {
@@ -36,10 +38,12 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
       raw.write(':\n\n')
     } else if (++stalledBeats >= 2) raw.destroy()
   }, heartbeatSeconds * 1_000)
-  raw.once('close', () => {
+  const gone = (): void => {
     clearInterval(beat)
     closing.abort()
-  })
+  }
+  if (raw.destroyed) gone()
+  raw.once('close', gone)
   raw.on('error', () => raw.destroy())
   return {
     closed: closing.signal,
@@ -52,8 +56,7 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
       if (!closing.signal.aborted) raw.write(`id: ${id}\n\n`)
     },
     end() {
-      clearInterval(beat)
-      closing.abort()
+      gone()
       raw.end()
     },
   }

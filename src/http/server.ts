@@ -9,7 +9,7 @@ import {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
@@ -58,6 +58,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }) as unknown as HttpServer
   server.decorateRequest('rawBody', undefined)
   readBodiesStrictly(server)
+  closeUnusedConnections(server, options.tls === undefined ? 'connection' : 'secureConnection')
   const allowedMethods = trackRoutes(server)
   server.addHook('onRequest', async request => {
     refuseAmbiguousRequest(request)
@@ -66,6 +67,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.setErrorHandler((error, request, reply) =>
     renderError(options, error as FastifyError, request, reply),
   )
+  server.addHook('onSend', async (_request, reply) => {
+    // Closing waits for connections: one that an answer leaves idle would be kept alive past the end.
+    if (options.healthy?.() === false) reply.header('connection', 'close')
+  })
   server.addHook('onResponse', async (request, reply) => logResponse(options.logger, request, reply))
   server.get('/health', async (_request, reply) => {
     const healthy = options.healthy?.() ?? true
@@ -82,6 +87,19 @@ export async function listen(server: HttpServer, address: ListenAddress): Promis
   await server.listen(address)
   if ('path' in address) return formatListenAddress(address)
   return formatListenAddress({ host: address.host, port: (server.server.address() as AddressInfo).port })
+}
+
+/** Closing waits for every connection. Node ends the idle ones, but not those that never carried a request. */
+function closeUnusedConnections(server: HttpServer, opened: 'connection' | 'secureConnection'): void {
+  const unused = new Set<Socket>()
+  server.server.on(opened, (socket: Socket) => {
+    unused.add(socket)
+    socket.once('close', () => unused.delete(socket))
+  })
+  server.server.on('request', (request: { socket: Socket }) => unused.delete(request.socket))
+  server.addHook('preClose', async () => {
+    for (const socket of unused) socket.destroy()
+  })
 }
 
 function readBodiesStrictly(server: HttpServer): void {
@@ -177,11 +195,7 @@ function asRefusal(error: FastifyError): Refusal | undefined {
 }
 
 /** What Node's parser refuses never becomes a request: the answer is written by hand. */
-function answerUnparsable(
-  this: unknown,
-  error: Error & { code?: string },
-  socket: import('node:net').Socket,
-): void {
+function answerUnparsable(this: unknown, error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return
   const overflow = error.code === 'HPE_HEADER_OVERFLOW'
   const body = overflow
