@@ -135,7 +135,7 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
     ...(beside === undefined ? writeFiles(directory!, people, options) : FILES.get(beside)!.environment),
     ...options.environment,
   }
-  const config = readAuthorityConfig({ ...environment, DATABASE_URL: database.url })
+  const config = readAuthorityConfig({ DATABASE_URL: database.url, ...environment })
   const running = await startAuthority(config)
   const publicUrl = `http://${running.publicAddress}`
   const ownerUrl = `http://${running.ownerAddress}`

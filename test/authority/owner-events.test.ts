@@ -1,0 +1,350 @@
+/** The owner's event stream: contract, "Events", "Owner API" (`/owner/events`); WHATWG HTML §9.2. */
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { inTransaction, type Tx } from '../../src/storage/database.ts'
+import { appendEvent, latestEvent } from '../../src/storage/events.ts'
+import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/owners.ts'
+import { watchEvents } from '../../src/owner/index.ts'
+import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { startTestAuthority, type TestAuthority, type TestOwner } from '../support/authority.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
+import { severableLink } from '../support/severable-link.ts'
+
+const HEARTBEAT = { environment: { UMA_AS_HEARTBEAT_SECONDS: '1' } }
+const WAIT = { timeout: 15_000, interval: 10 }
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority({ owners: ['alice', 'bea'], ...HEARTBEAT })
+})
+afterAll(() => authority.close())
+
+const append = (n: number, owner = 'alice') =>
+  inTransaction(authority.database.db, tx => appendEvent(tx, owner, 'decided', { n }))
+/** Readers stop before the oldest transaction in flight, be it another test's: here, until the newest is readable. */
+const settled = (n: number) =>
+  vi.waitFor(async () => {
+    const { rows } = await sql<{ n: number; settled: boolean }>`
+      SELECT (data->>'n')::int AS n, xid < pg_snapshot_xmin(pg_current_snapshot()) AS settled
+      FROM events WHERE owner = 'alice' ORDER BY id DESC LIMIT 1`.execute(authority.database.db)
+    expect(rows[0]).toEqual({ n, settled: true })
+  }, WAIT)
+
+interface Stream {
+  response: Response
+  events: ServerSentEvent[]
+  text(): string
+  lastEventId(): string
+  ended: Promise<void>
+  close(): void
+}
+
+async function open(
+  at: TestAuthority = authority,
+  options: { lastEventId?: string; owner?: TestOwner } = {},
+): Promise<Stream> {
+  const headers = options.lastEventId === undefined ? {} : { 'last-event-id': options.lastEventId }
+  const prepared = at.prepare(options.owner ?? at.alice, { target: '/owner/events', headers })
+  const gone = new AbortController()
+  const response = await fetch(prepared.url, { headers: prepared.headers, signal: gone.signal })
+  const reader = new EventStreamReader(options.lastEventId)
+  const stream = { events: [] as ServerSentEvent[], text: '' }
+  const ended = (async () => {
+    for await (const chunk of response.body!) {
+      stream.text += Buffer.from(chunk).toString()
+      stream.events.push(...reader.read(chunk))
+    }
+  })().catch(() => undefined)
+  // The place is written when the stream stands: what happens from here on must arrive.
+  await vi.waitFor(() => expect(stream.text).not.toBe(''), WAIT)
+  return {
+    response,
+    events: stream.events,
+    text: () => stream.text,
+    lastEventId: () => reader.lastEventId,
+    ended,
+    close: () => gone.abort(),
+  }
+}
+
+const numbers = (stream: Stream) => stream.events.map(event => (JSON.parse(event.data) as { n: number }).n)
+const arrives = (stream: Stream, expected: number[]) =>
+  vi.waitFor(() => expect(numbers(stream)).toEqual(expected), WAIT)
+
+describe('GET /owner/events', () => {
+  it('is an event stream that nothing keeps or holds back', async () => {
+    const stream = await open()
+    expect(stream.response.status).toBe(200)
+    expect(stream.response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+    expect(stream.response.headers.get('cache-control')).toBe('no-store')
+    expect(stream.response.headers.get('x-accel-buffering')).toBe('no')
+    stream.close()
+  })
+
+  it('pushes a decision as `decided` with family, decision and by', async () => {
+    const stream = await open()
+    const { family } = await seed.seedWaiting(authority.database.db, 'alice', seed.name('jkt:'))
+    await authority.alice.client.decide(family, 'denied')
+    await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
+    expect(stream.events[0]).toMatchObject({ type: 'decided', id: expect.stringMatching(/^\d+$/) })
+    expect(JSON.parse(stream.events[0]!.data)).toEqual({ family, decision: 'denied', by: 'owner' })
+    stream.close()
+  })
+
+  it('pushes a revocation as `connection_revoked`, and what waited as `decided`', async () => {
+    const handle = seed.name('jkt:')
+    await seed.seedConnection(authority.database.db, 'alice', handle)
+    const { family } = await seed.seedWaiting(authority.database.db, 'alice', handle, { kind: 'operation' })
+    const stream = await open()
+    await authority.alice.client.revoke(handle)
+    await vi.waitFor(() => expect(stream.events).toHaveLength(2), WAIT)
+    expect(stream.events.map(({ type, data }) => [type, JSON.parse(data)])).toEqual([
+      ['connection_revoked', { handle, by: 'owner' }],
+      ['decided', { family, decision: 'denied', by: 'revocation' }],
+    ])
+    stream.close()
+  })
+
+  it('starts with what happens from now on, and says at once where that is', async () => {
+    await append(1)
+    await settled(1)
+    const stream = await open()
+    const { id } = await latestEvent(authority.database.db, 'alice')
+    await vi.waitFor(() => expect(stream.lastEventId()).toBe(String(id)), WAIT)
+    await append(2)
+    await arrives(stream, [2])
+    stream.close()
+  })
+
+  it('holds nothing of another owner', async () => {
+    const stream = await open()
+    await append(10, 'bea')
+    await append(11)
+    await arrives(stream, [11])
+    stream.close()
+  })
+
+  it('resumes strictly after Last-Event-ID', async () => {
+    const before = await open()
+    for (const n of [21, 22, 23]) await append(n)
+    await arrives(before, [21, 22, 23])
+    before.close()
+    await append(24)
+    const after = await open(authority, { lastEventId: before.events[1]!.id })
+    await arrives(after, [23, 24])
+    after.close()
+  })
+
+  it('resumes from the place it was given before any event came', async () => {
+    await append(31)
+    await settled(31)
+    const before = await open()
+    await vi.waitFor(() => expect(before.lastEventId()).not.toBe(''), WAIT)
+    before.close()
+    await append(32)
+    const after = await open(authority, { lastEventId: before.lastEventId() })
+    await arrives(after, [32])
+    after.close()
+  })
+
+  it('an id too old, or another owner’s, gets `reset`, and the stream goes on from the newest', async () => {
+    await append(40, 'bea')
+    await append(41)
+    await settled(41)
+    const foreign = await latestEvent(authority.database.db, 'bea')
+    const newest = await latestEvent(authority.database.db, 'alice')
+    for (const lastEventId of ['0', String(foreign.id), '999999999999999']) {
+      const stream = await open(authority, { lastEventId })
+      await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
+      expect(stream.events[0]).toEqual({ type: 'reset', data: '{}', id: String(newest.id) })
+      stream.close()
+    }
+  })
+
+  it('keeps any text of an event on one data line', async () => {
+    const data = { text: 'a\r\nevent: forged\n\ndata: x\u2028\u2029\u0000\ud83d\ude00' }
+    const stream = await open()
+    await inTransaction(authority.database.db, tx => appendEvent(tx, 'alice', 'pending', data))
+    await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
+    expect(stream.events[0]!.type).toBe('pending')
+    expect(JSON.parse(stream.events[0]!.data)).toEqual(data)
+    stream.close()
+  })
+
+  it('sends a heartbeat comment while nothing happens', async () => {
+    const stream = await open()
+    await vi.waitFor(
+      () => expect(stream.text().match(/^:\n\n/gm)?.length ?? 0).toBeGreaterThanOrEqual(2),
+      WAIT,
+    )
+    expect(stream.events).toEqual([])
+    stream.close()
+  })
+
+  it('a HEAD is no stream', async () => {
+    const reply = await authority.call(authority.alice, { method: 'HEAD', target: '/owner/events' })
+    expect(reply.status).toBe(405)
+  })
+
+  it('ends when its device key is revoked', async () => {
+    const key = importPrivateJwk(generatePrivateJwk())
+    const row = { owner: 'alice', kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' }
+    await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
+    const stream = await open(authority, { owner: { ...authority.alice, key } })
+    await inTransaction(authority.database.db, tx => revokeDeviceKey(tx, 'alice', key.thumbprint))
+    await append(51)
+    await stream.ended
+    expect(stream.events).toEqual([])
+  })
+
+  it('is followed by the owner’s client through its resumption', async () => {
+    const gone = new AbortController()
+    const access = { api: authority.ownerUrl, issuer: authority.issuer, key: authority.alice.key }
+    const seen: unknown[] = []
+    let opened = false
+    const watching = (async () => {
+      const options = { signal: gone.signal, onState: () => (opened = true) }
+      for await (const event of watchEvents(access, options)) seen.push(event.data)
+    })().catch(() => undefined)
+    await vi.waitFor(() => expect(opened).toBe(true), WAIT)
+    await vi.waitFor(async () => {
+      if (seen.length === 0) await append(61)
+      expect(seen[0]).toEqual({ n: 61 })
+    }, WAIT)
+    gone.abort()
+    await watching
+  })
+})
+
+describe('A late commit', () => {
+  /** A transaction that waits to be told: first to write its event, then to commit. */
+  function slowly(n: number) {
+    const [begun, write, written, commit] = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
+    const done = inTransaction(authority.database.db, async (tx: Tx) => {
+      await sql`SELECT pg_current_xact_id()`.execute(tx)
+      begun!.resolve()
+      await write!.promise
+      await appendEvent(tx, 'alice', 'decided', { n })
+      written!.resolve()
+      await commit!.promise
+    })
+    return {
+      begun: begun!.promise,
+      write: () => (write!.resolve(), written!.promise),
+      commit: () => (commit!.resolve(), done),
+    }
+  }
+
+  it('is not skipped: what was committed after it waits for it', async () => {
+    const stream = await open()
+    const late = slowly(71)
+    await late.begun
+    await late.write()
+    await append(72)
+    const barrier = await open()
+    barrier.close()
+    expect(numbers(stream)).toEqual([])
+    await late.commit()
+    await arrives(stream, [71, 72])
+    stream.close()
+  })
+
+  it('is not skipped where the later transaction drew the lower id', async () => {
+    const stream = await open()
+    const [first, second] = [slowly(81), slowly(82)]
+    await first.begun
+    await second.begun
+    await second.write()
+    await first.write()
+    await first.commit()
+    await second.commit()
+    await vi.waitFor(() => expect(numbers(stream).sort()).toEqual([81, 82]), WAIT)
+    const resumed = await open(authority, { lastEventId: stream.events[0]!.id })
+    await arrives(resumed, numbers(stream).slice(1))
+    stream.close()
+    resumed.close()
+  })
+
+  it('of many writers at once every event arrives once, also to readers who come and go', async () => {
+    await append(99)
+    await settled(99)
+    const start = await open()
+    const writers = Array.from({ length: 8 }, (_, w) =>
+      (async () => {
+        for (let n = 0; n < 25; n++) await append(1_000 + w * 100 + n)
+      })(),
+    )
+    const seen: number[] = []
+    let lastEventId = start.lastEventId()
+    start.close()
+    while (seen.length < 200) {
+      const stream = await open(authority, { lastEventId })
+      await vi.waitFor(() => expect(stream.events.length).toBeGreaterThan(0), WAIT)
+      stream.close()
+      seen.push(...numbers(stream))
+      lastEventId = stream.events.at(-1)!.id
+    }
+    await Promise.all(writers)
+    expect(new Set(seen).size).toBe(200)
+    expect(seen).toHaveLength(200)
+  })
+})
+
+describe('Two authorities on one database', () => {
+  it('tell each other’s events, and a stream resumes on the other one', async () => {
+    const other = await startTestAuthority({ beside: authority, ...HEARTBEAT })
+    const stream = await open(other)
+    await append(91)
+    const { family } = await seed.seedWaiting(authority.database.db, 'alice', seed.name('jkt:'))
+    await authority.alice.client.decide(family, 'approved')
+    await vi.waitFor(() => expect(stream.events).toHaveLength(2), WAIT)
+    expect(JSON.parse(stream.events[1]!.data)).toMatchObject({ family, decision: 'approved' })
+    await other.close()
+    await stream.ended
+    const resumed = await open(authority, { lastEventId: stream.events[0]!.id })
+    await vi.waitFor(() => expect(resumed.events).toHaveLength(1), WAIT)
+    resumed.close()
+  })
+})
+
+describe('When the database fails over', () => {
+  it('an open stream survives and misses nothing; requests get 503, and are served again after', async () => {
+    const database = await freshDatabase()
+    const link = await severableLink(database.url)
+    const environment = { ...HEARTBEAT.environment, DATABASE_URL: link.url }
+    const away = await startTestAuthority({ environment })
+    const happen = (n: number) => inTransaction(database.db, tx => appendEvent(tx, 'alice', 'decided', { n }))
+    try {
+      const stream = await open(away)
+      await happen(1)
+      await arrives(stream, [1])
+      link.cut()
+      const refused = await away.call(away.alice, { target: '/owner/pending' })
+      expect(refused).toMatchObject({ status: 503, body: { error: 'temporarily_unavailable' } })
+      const events = await away.call(away.alice, { target: '/owner/events' })
+      expect(events).toMatchObject({ status: 503, body: { error: 'temporarily_unavailable' } })
+      await happen(2)
+      link.mend()
+      await arrives(stream, [1, 2])
+      await happen(3)
+      await arrives(stream, [1, 2, 3])
+      expect((await away.call(away.alice, { target: '/owner/pending' })).status).toBe(200)
+      stream.close()
+    } finally {
+      await away.close()
+      await link.close()
+      await database.close()
+    }
+  })
+})
+
+describe('When the authority ends', () => {
+  it('its streams end, and close does not wait for their readers', async () => {
+    const ending = await startTestAuthority({ beside: authority })
+    const stream = await open(ending)
+    await ending.close()
+    await stream.ended
+  })
+})

@@ -1,0 +1,47 @@
+/** Owns a TCP link to a server that a test can cut and mend: what a failover looks like to its clients. */
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+
+export interface SeverableLink {
+  /** The URL of the server, reached through this link. */
+  url: string
+  /** Breaks every connection, and lets no new one through. */
+  cut(): void
+  mend(): void
+  close(): Promise<void>
+}
+
+/** A link to the server of a `postgres://` URL. */
+export async function severableLink(target: string): Promise<SeverableLink> {
+  const { hostname, port } = new URL(target)
+  const sockets = new Set<Socket>()
+  let severed = false
+  const track = (socket: Socket): Socket => {
+    sockets.add(socket)
+    return socket.on('error', () => socket.destroy()).on('close', () => sockets.delete(socket))
+  }
+  const server = createServer(incoming => {
+    track(incoming)
+    if (severed) return void incoming.destroy()
+    const outgoing = track(connect(Number(port), hostname))
+    incoming.pipe(outgoing).pipe(incoming)
+    incoming.on('close', () => outgoing.destroy())
+    outgoing.on('close', () => incoming.destroy())
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const url = new URL(target)
+  url.hostname = '127.0.0.1'
+  url.port = String((server.address() as AddressInfo).port)
+  const cut = (): void => {
+    severed = true
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    url: url.href,
+    cut,
+    mend: () => (severed = false),
+    close: async () => {
+      cut()
+      await new Promise(resolve => server.close(resolve))
+    },
+  }
+}
