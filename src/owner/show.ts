@@ -27,7 +27,8 @@ export function pendingDetails(item: PendingItem): string {
       family: item.family,
       kind: item.kind === 'connection' ? 'connection (an agent you do not know)' : 'operation',
       agent: item.handle,
-      identity: item.identity,
+      identity: identityText(item.identity),
+      ...operatorOf(item.identity),
       resource: item.resource_id,
       tier: `${item.tier_name} (${item.tier})`,
       purpose: item.purpose,
@@ -38,13 +39,30 @@ export function pendingDetails(item: PendingItem): string {
       enforced: item.enforced,
       lasts: `${item.expires_in} s`,
       because: item.because?.length ? item.because : undefined,
+      since: printableTime(item.requested_at),
       assurance: item.assurance
         ? `binding ${binding}, provenance ${provenance}, accountability ${accountability}`
         : undefined,
-      notes: item.assurance_notes?.length ? item.assurance_notes : undefined,
-      since: printableTime(item.requested_at),
-    }) + `\nusher owner approve ${printable(item.family)}\nusher owner deny ${printable(item.family)}\n`
+    }) +
+    (item.assurance_notes ?? []).map(note => `  - ${printable(note)}\n`).join('') +
+    `\nusher owner approve ${printable(item.family)}\nusher owner deny ${printable(item.family)}\n`
   )
+}
+
+/** How the agent is known: the word alone, or the word of a record that says more. */
+function identityText(identity: unknown): unknown {
+  return isRecord(identity) && typeof identity['kind'] === 'string' ? identity['kind'] : identity
+}
+
+/** Who says that they run it. */
+function operatorOf(identity: unknown): Record<string, unknown> {
+  if (!isRecord(identity)) return {}
+  const { operator, client_id, signature_agent } = identity
+  return { operator, 'its document': client_id, 'its keys': signature_agent }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** An operation as a call: `place_trade {"symbol":"VTI","qty":2}`. */
@@ -71,10 +89,11 @@ export function connectionTable(connections: Connection[]): string {
 
 /** What a revocation ended. */
 export function revokedSentence(revoked: Revoked): string {
-  const grants = `${revoked.rpts_deactivated}${revoked.rpts_deactivated_more ? ' or more' : ''}`
+  const { rpts_deactivated: count, rpts_deactivated_more: more } = revoked
+  const grants = `${count}${more ? ' or more' : ''} live grant${count === 1 && !more ? '' : 's'}`
   const connections = revoked.connections_revoked ?? 1
   const others = connections > 1 ? `, ${connections} connections in all` : ''
-  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} live grants ended${others}.\n`
+  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n`
 }
 
 /** The owner's tiers, one line each. */
@@ -111,7 +130,7 @@ export function resourceTable(resources: Resource[]): string {
   return table(['id', 'name', 'scopes', 'consequence', 'tier', 'source'], rows)
 }
 
-/** The ledger, one line per entry; what is particular to a kind comes last. */
+/** The ledger, one line per entry; what is particular to a kind comes last, but for records within it (`--json` has all). */
 export function ledgerTable(entries: LedgerEntry[]): string {
   if (entries.length === 0) return 'Nothing is recorded.\n'
   return table(
@@ -129,7 +148,7 @@ export function ledgerTable(entries: LedgerEntry[]): string {
 
 function moreText(more: Record<string, unknown>): string {
   return Object.entries(more)
-    .filter(([, value]) => value !== null && value !== undefined && value !== '')
+    .filter(([, value]) => value !== null && value !== undefined && value !== '' && !isRecord(value))
     .map(([name, value]) => `${printable(name)}=${printableValue(value)}`)
     .join(' ')
 }

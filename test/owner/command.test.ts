@@ -48,7 +48,12 @@ const trade = {
   prohibited: ['leverage'],
   enforced: { scope: true },
   expires_in: 300,
-  identity: 'pseudonymous',
+  identity: {
+    kind: 'pseudonymous',
+    operator: 'https://op.example',
+    client_id: 'https://op.example/a\u001b',
+    signature_agent: null,
+  },
   handle: 'jkt:abc',
   assurance: { binding: 1, provenance: 0, accountability: 0 },
   assurance_notes: ['the key alone vouches for it'],
@@ -72,8 +77,12 @@ describe('pending', () => {
   it('shows one request whole, what the agent says of itself escaped', async () => {
     answers['/owner/pending'] = { body: [trade] }
     const { printed } = await owner('pending', 'fam_7')
-    expect(printed).toContain('says why    because\\u{a}\\u{1b}]0;x\\u{7}\n')
-    expect(printed).toContain('assurance   binding 1, provenance 0, accountability 0\n')
+    expect(printed).toContain('says why      because\\u{a}\\u{1b}]0;x\\u{7}\n')
+    expect(printed).toContain('assurance     binding 1, provenance 0, accountability 0\n')
+    expect(printed).toContain('  - the key alone vouches for it\n')
+    expect(printed).toContain(
+      'identity      pseudonymous\noperator      https://op.example\nits document  https://op.example/a\\u{1b}\n',
+    )
     expect(printed).toContain('usher owner approve fam_7\nusher owner deny fam_7\n')
     // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
     expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
@@ -117,6 +126,7 @@ describe('a decision', () => {
 
 describe('revoke', () => {
   it.each([
+    [{ rpts_deactivated: 1 }, 'jkt:abc is revoked: 1 live grant ended.\n'],
     [{ rpts_deactivated: 3, connections_revoked: 1 }, 'jkt:abc is revoked: 3 live grants ended.\n'],
     [
       { rpts_deactivated: 1000, rpts_deactivated_more: true, connections_revoked: 2 },
@@ -160,7 +170,16 @@ describe('a list', () => {
       ['ledger', '--kind', 'touched', '--limit', '5'],
       '/owner/ledger',
       {
-        entries: [{ seq: 4, ts: '2026-11-21T09:00:00Z', kind: 'touched', family: 'fam_7', tool: 'x\u001b' }],
+        entries: [
+          {
+            seq: 4,
+            ts: '2026-11-21T09:00:00Z',
+            kind: 'touched',
+            family: 'fam_7',
+            tool: 'x\u001b',
+            facts: { a: 1 },
+          },
+        ],
         next: null,
       },
       '4    2026-11-21 09:00:00Z  touched  fam_7   -       tool=x\\u{1b}',
