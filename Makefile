@@ -30,7 +30,7 @@ format: $(INSTALLED) ## Format everything
 	@prettier --write --log-level warn .
 
 docs: $(INSTALLED) ## Write docs/configuration.md from the configuration's schemas
-	@node src/cli.ts print-docs
+	@node src/cli.ts print-docs > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
 
 bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON)
 	@node bench/main.ts $(if $(JSON),--json $(JSON))
