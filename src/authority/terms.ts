@@ -75,14 +75,14 @@ async function getTerms(
   authority: Authority,
   template_id: string,
   { request, reply }: { request: FastifyRequest; reply: FastifyReply },
-): Promise<string | undefined> {
+): Promise<Buffer | undefined> {
   const { format } = queryOf(TERMS_QUERY, request)
   const id = template_id.includes('\0') ? undefined : parseTemplateId(template_id)
   const version =
     id === undefined ? undefined : await readTerms(authority.database.db, id.owner, id.tier_id, id.version)
   if (version === undefined) refuse('not_found', 'No terms were ever published under this id.')
   const wanted = format ?? preferredFormat(request.headers.accept)
-  const body = represent(authority, version, wanted)
+  const body = Buffer.from(represent(authority, version, wanted))
   const etag = `"${sha256(body).toString('base64url')}"`
   reply.headers({
     'content-type': MEDIA_TYPES[wanted],

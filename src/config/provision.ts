@@ -19,10 +19,8 @@ const label = (max: number) =>
   z
     .string()
     .max(max)
-    .regex(
-      /^[^\p{Cc}]*\P{White_Space}[^\p{Cc}]*$/u,
-      'give text that shows something, without control characters',
-    )
+    .regex(/^\P{Cc}*$/u, 'give text without control characters')
+    .regex(/\S/, 'give text that shows something')
 const ownerName = z
   .string()
   .regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit')

@@ -1,0 +1,313 @@
+/** The provisioning file: what it may say, its faults, and that each item is applied once. contract, "Policy vocabulary and tiers". */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { stringify } from 'yaml'
+import { provision } from '../../src/authority/provision.ts'
+import { ConfigFault } from '../../src/config.ts'
+import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provision.ts'
+import { inTransaction, type Database } from '../../src/storage/database.ts'
+import { readDeviceKey, revokeDeviceKey } from '../../src/storage/owners.ts'
+import { readResourceServer } from '../../src/storage/resources.ts'
+import { deleteTier, insertTier, readTier, tierOfResource, updateTier } from '../../src/storage/tiers.ts'
+import { sha256 } from '../../src/wire/encoding.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { provisionDocument, type ProvisionDocument } from '../support/authority.ts'
+import { freshDatabase } from '../support/postgres.ts'
+
+const SECRET = 'a secret of sixteen or more'
+let directory: string
+let database: Database
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'usher-provision-'))
+  database = await freshDatabase()
+})
+afterAll(async () => {
+  await database.close()
+  rmSync(directory, { recursive: true })
+})
+
+let count = 0
+const newOwner = () => `owner${++count}`
+function documentOf(...names: string[]): ProvisionDocument {
+  return provisionDocument(
+    names.map(owner => ({
+      owner,
+      key: importPrivateJwk(generatePrivateJwk()),
+      clientSecret: SECRET,
+      resourceUri: `https://tools.example/mcp/${owner}`,
+    })),
+  )
+}
+function load(document: unknown): ProvisionedOwner[] {
+  const path = join(directory, 'provision.yaml')
+  writeFileSync(path, typeof document === 'string' ? document : stringify(document))
+  return loadProvisionFile(path, false)
+}
+function faultsOf(document: unknown): string[] {
+  try {
+    load(document)
+  } catch (error) {
+    if (error instanceof ConfigFault) return error.faults
+    throw error
+  }
+  return []
+}
+const apply = (document: unknown) => provision(database.db, load(document))
+
+describe('The provisioning file', () => {
+  // oxlint-disable-next-line typescript/no-explicit-any -- the table breaks the document on purpose
+  const FAULTS: [string, (owner: any, document: any) => void, RegExp][] = [
+    ['an unknown member', owner => (owner.tires = []), /^owners\[0\]: unknown member "tires"\.$/],
+    ['no owners', (_, document) => (document.owners = []), /^owners: /],
+    ['a name that cannot stand in a path', owner => (owner.owner = 'a/b'), /^owners\[0\]\.owner: /],
+    [
+      'a device key with its private half',
+      owner => (owner.device_keys[0].jwk.d = 'x'),
+      /^owners\[0\]\.device_keys\[0\]\.jwk: /,
+    ],
+    [
+      'a device key that is no key',
+      owner => (owner.device_keys[0].jwk = { kty: 'RSA' }),
+      /device_keys\[0\]\.jwk: /,
+    ],
+    [
+      'a device key twice',
+      owner => owner.device_keys.push(owner.device_keys[0]),
+      /stands twice; a device key belongs to one owner/,
+    ],
+    [
+      'a short secret',
+      owner => (owner.resource_servers[0].client_secret = 'short'),
+      /resource_servers\[0\]: the secret must be 16/,
+    ],
+    [
+      'no secret',
+      owner => delete owner.resource_servers[0].client_secret,
+      /exactly one of client_secret and client_secret_file/,
+    ],
+    ['two secrets', owner => (owner.resource_servers[0].client_secret_file = '/x'), /exactly one of/],
+    [
+      'a resource_uri that is not https',
+      owner => (owner.resource_servers[0].resource_uri = 'http://a.example/x'),
+      /resource_uri: .* is not https/,
+    ],
+    [
+      'a resource_uri that is no URL',
+      owner => (owner.resource_servers[0].resource_uri = 'tools'),
+      /resource_uri: /,
+    ],
+    [
+      'a resource of another owner',
+      owner => (owner.resources[0].id = 'bea/portfolio'),
+      /resources\[0\]\.id: it must start with/,
+    ],
+    [
+      'a resource of an unlisted server',
+      owner => (owner.resources[0].client_id = 'other'),
+      /no resource server other is listed/,
+    ],
+    ['a resource twice', owner => owner.resources.push(owner.resources[0]), /resources: .* stands twice/],
+    ['a resource without scopes', owner => (owner.resources[0].resource_scopes = []), /resource_scopes: /],
+    ['an unknown consequence', owner => (owner.resources[0].consequence = 'grave'), /consequence: /],
+    ['a tier twice', owner => owner.tiers.push(owner.tiers[0]), /tiers: reading stands twice/],
+    [
+      'a tier over an unknown resource',
+      owner => owner.tiers[0].resources.push('alice/none'),
+      /tiers\[0\]\.resources\[1\]: no such resource/,
+    ],
+    [
+      'a resource governed by two tiers',
+      owner => owner.tiers[1].resources.push(owner.tiers[0].resources[0]),
+      /tiers\[1\]\.resources\[1\]: the tier `reading` governs it/,
+    ],
+    [
+      'an unknown condition',
+      owner => (owner.tiers[0].rules = [{ when: ['moon.full'], then: 'ask' }]),
+      /tiers\[0\]\.rules\[0\]: `moon\.full` is not a condition/,
+    ],
+    [
+      'an auto rule on an observed condition',
+      owner => (owner.tiers[0].rules = [{ when: ['request.reason_absent'], then: 'auto' }]),
+      /`request\.reason_absent` cannot stand in an `auto` rule/,
+    ],
+    [
+      'a lifetime that is none',
+      owner => (owner.tiers[0].terms.expires_in = 0),
+      /tiers\[0\]\.terms\.expires_in: /,
+    ],
+    ['text for a number', owner => (owner.tiers[0].terms.expires_in = '60'), /terms\.expires_in: /],
+    ['control characters in a name', owner => (owner.tiers[0].name = 'a\u0000b'), /tiers\[0\]\.name: /],
+    [
+      'per_operation said a second time',
+      owner => (owner.tiers[0].terms.per_operation = true),
+      /unknown member "per_operation"/,
+    ],
+  ]
+  it.each(FAULTS)('with %s is refused, naming the place', (_case, spoil, fault) => {
+    const document = documentOf('alice')
+    spoil(document.owners[0], document)
+    expect(faultsOf(document)).toContainEqual(expect.stringMatching(fault))
+  })
+
+  it('lists all its faults at once', () => {
+    const document = documentOf('alice', 'bea')
+    document.owners[0]!.resource_servers[0]!.client_secret = 'short'
+    document.owners[0]!.tiers[0]!.resources.push('alice/none')
+    document.owners[1]!.resources[0]!.client_id = 'other'
+    expect(faultsOf(document)).toHaveLength(3)
+  })
+
+  it.each([
+    ['no YAML', '{{'],
+    ['a member twice', 'owners: []\nowners: []\n'],
+    ['two documents', '---\nowners: []\n---\nowners: []\n'],
+    ['an alias', 'owners: &a []\nmore: *a\n'],
+    ['nothing', ''],
+  ])('with %s is refused', (_case, text) => {
+    expect(faultsOf(text).length).toBeGreaterThan(0)
+  })
+
+  it('takes a secret from a file that holds it as its only line', () => {
+    const path = join(directory, 'secret')
+    writeFileSync(path, `${SECRET}\n`)
+    const document = documentOf('alice')
+    const server: Record<string, unknown> = document.owners[0]!.resource_servers[0]!
+    delete server['client_secret']
+    server['client_secret_file'] = path
+    expect(load(document)[0]!.resource_servers[0]!.secret_sha256).toEqual(sha256(SECRET))
+    server['client_secret_file'] = join(directory, 'none')
+    expect(faultsOf(document)).toContainEqual(expect.stringMatching(/client_secret_file: cannot read/))
+  })
+})
+
+describe('Provisioning', () => {
+  it('makes owners, keys, resource servers, resources and tiers, the secret stored as its SHA-256', async () => {
+    const owner = newOwner()
+    const document = documentOf(owner)
+    const done = await apply(document)
+    expect(done.map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
+      'owner made',
+      'device_key made',
+      'resource_server made',
+      ...Array.from({ length: 4 }, () => 'resource made'),
+      ...Array.from({ length: 3 }, () => 'tier made'),
+    ])
+    expect(await readResourceServer(database.db, owner, 'demo-tools')).toMatchObject({
+      status: 'active',
+      auth: 'secret',
+      secret_sha256: sha256(SECRET),
+    })
+    expect(await readTier(database.db, owner, 'trading')).toMatchObject({
+      ask_me: true,
+      terms: { per_operation: true },
+    })
+  })
+
+  it('is applied once: a second start makes nothing', async () => {
+    const document = documentOf(newOwner())
+    await apply(document)
+    expect(await apply(document)).toEqual([])
+  })
+
+  it('applies what is new in the file', async () => {
+    const owner = newOwner()
+    const document = documentOf(owner)
+    const tiers = document.owners[0]!.tiers.splice(2)
+    await apply(document)
+    expect(await tierOfResource(database.db, owner, `${owner}/trades`)).toBeUndefined()
+    document.owners[0]!.tiers.push(...tiers)
+    expect(await apply(document)).toEqual([{ owner, kind: 'tier', item: 'trading', outcome: 'made' }])
+  })
+
+  it('never makes again what the owner deleted or revoked', async () => {
+    const owner = newOwner()
+    const document = documentOf(owner)
+    await apply(document)
+    const kid = load(document)[0]!.device_keys[0]!.key.thumbprint
+    await inTransaction(database.db, async tx => {
+      await deleteTier(tx, owner, 'reading', undefined)
+      await revokeDeviceKey(tx, owner, kid)
+      await sql`UPDATE resource_servers SET status = 'revoked' WHERE owner = ${owner}`.execute(tx)
+    })
+    expect(await apply(document)).toEqual([])
+    expect(await readTier(database.db, owner, 'reading')).toBeUndefined()
+    expect((await readDeviceKey(database.db, kid))?.revoked_at).not.toBeNull()
+    expect((await readResourceServer(database.db, owner, 'demo-tools'))?.status).toBe('revoked')
+  })
+
+  it('never undoes what the owner edited', async () => {
+    const owner = newOwner()
+    const document = documentOf(owner)
+    await apply(document)
+    const before = (await readTier(database.db, owner, 'reading'))!
+    const edited = { ...before, name: 'Hers', resources: [], terms: { ...before.terms, expires_in: 5 } }
+    const { purpose, scope, prohibited, per_operation, expires_in } = edited.terms
+    const terms = { purpose, scope, prohibited, per_operation, expires_in }
+    await inTransaction(database.db, tx =>
+      updateTier(
+        tx,
+        {
+          owner,
+          tier_id: 'reading',
+          name: 'Hers',
+          ask_me: false,
+          rules: [],
+          clearance: {},
+          resources: [],
+          terms,
+        },
+        undefined,
+      ),
+    )
+    await apply(document)
+    expect(await readTier(database.db, owner, 'reading')).toMatchObject({
+      name: 'Hers',
+      version: 2,
+      resources: [],
+    })
+    expect(await tierOfResource(database.db, owner, `${owner}/portfolio`)).toBeUndefined()
+  })
+
+  it('a tier whose resource the owner governs herself is skipped for good, also when she lets go of it', async () => {
+    const owner = newOwner()
+    const document = documentOf(owner)
+    const [reading] = document.owners[0]!.tiers.splice(0, 1)
+    await apply(document)
+    const hers = {
+      owner,
+      tier_id: 'mine',
+      name: 'Mine',
+      ask_me: true,
+      rules: [],
+      clearance: {},
+      resources: [`${owner}/portfolio`],
+      terms: { purpose: 'x', scope: ['read'], expires_in: 60, prohibited: [], per_operation: true },
+    }
+    await inTransaction(database.db, tx => insertTier(tx, hers))
+    document.owners[0]!.tiers.unshift(reading!)
+    expect(await apply(document)).toMatchObject([{ item: 'reading', outcome: 'skipped' }])
+    await inTransaction(database.db, tx => deleteTier(tx, owner, 'mine', undefined))
+    expect(await apply(document)).toEqual([])
+    expect(await tierOfResource(database.db, owner, `${owner}/portfolio`)).toBeUndefined()
+  })
+
+  it('a device key already enrolled for another owner stops the start, and nothing of hers stays', async () => {
+    const [one, two] = [newOwner(), newOwner()]
+    const document = documentOf(one)
+    await apply(document)
+    const other = documentOf(two)
+    other.owners[0]!.device_keys = document.owners[0]!.device_keys
+    await expect(apply(other)).rejects.toThrow(/already enrolled/)
+    expect(await readResourceServer(database.db, two, 'demo-tools')).toBeUndefined()
+  })
+
+  it('of many replicas that start at once each item is made by one', async () => {
+    const owners = load(documentOf(newOwner(), newOwner(), newOwner()))
+    const done = await Promise.all(Array.from({ length: 12 }, () => provision(database.db, owners)))
+    expect(done.flat().filter(({ outcome }) => outcome === 'made')).toHaveLength(3 * 10)
+    expect(done.flat().filter(({ outcome }) => outcome === 'skipped')).toEqual([])
+  })
+})
