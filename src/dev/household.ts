@@ -178,6 +178,8 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
     keys_file: household.resourceKeysFile,
     realm: 'tools',
     challenges_per_minute: place.challengesPerMinute,
+    // Nobody but a test or a person at the demo waits for it to end.
+    drain_ms: 200,
     owners: [
       {
         owner: OWNER,

@@ -44,6 +44,8 @@ export interface Stack {
   ownerApi: string
   /** The public address of each replica of the authority; the first is the issuer. */
   authorities: string[]
+  /** `listen.check` of each sidecar. */
+  checkPorts: number[]
   /** What agents call; the resource is this and RESOURCE_PATH. */
   publicUrl: string
   resource: string
@@ -87,6 +89,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       directory,
       household,
       toolServer,
+      checkPorts: plan.ports.sidecars.map(({ check }) => check),
       resource: urls.publicUrl + RESOURCE_PATH,
       devLoopback: plan.tls === undefined,
       children: [...authorities, ...sidecars, envoy],

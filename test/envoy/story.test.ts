@@ -1,0 +1,25 @@
+/** The story of the demo, through a real Envoy and on a real Postgres. contract, "What the service does". */
+import { afterAll, beforeAll, test } from 'vitest'
+import { openScene, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import { STORY } from '../../src/dev/story.ts'
+import { envoy } from '../support/envoy.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startStack } from '../support/stack.ts'
+
+describeWith(await envoy(), 'the story, through Envoy', found => {
+  let stack: Stack | undefined
+  let scene: Scene
+
+  beforeAll(async () => {
+    stack = await startStack({ envoy: found })
+    scene = await openScene(stack)
+  })
+  afterAll(async () => {
+    await scene?.close()
+    await stack?.stop()
+  })
+
+  // One after the other: each step goes on from the one before.
+  for (const step of STORY) test(step.title, () => step.walk(scene))
+})

@@ -1,0 +1,65 @@
+/**
+ * The story with TLS throughout and no development switch: agents to Envoy, everybody to the authority, Envoy to the sidecar
+ * mutually. contract, "Authentication".
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect } from 'node:http2'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openScene, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import { STORY } from '../../src/dev/story.ts'
+import { envoy } from '../support/envoy.ts'
+import { makeLocalCa, trust } from '../support/local-ca.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startStack } from '../support/stack.ts'
+
+describeWith(await envoy(), 'the story, with TLS throughout', found => {
+  let directory: string
+  let distrust: () => void
+  let ca: string
+  let stack: Stack | undefined
+  let scene: Scene
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'usher-tls-'))
+    const tls = await makeLocalCa(directory)
+    ca = tls.ca
+    distrust = trust(ca)
+    stack = await startStack({ envoy: found, tls })
+    scene = await openScene(stack)
+  })
+  afterAll(async () => {
+    await scene?.close()
+    await stack?.stop()
+    distrust?.()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  test('every address is https under a DNS name, and loopback is not specially admitted', () => {
+    const { issuer, ownerApi, publicUrl, devLoopback } = stack!
+    for (const url of [issuer, ownerApi, publicUrl]) expect(url).toMatch(/^https:\/\/localhost:\d+$/)
+    expect(devLoopback).toBe(false)
+  })
+
+  for (const step of STORY) test(step.title, () => step.walk(scene))
+
+  test('nobody without a certificate of the CA reaches the check: whoever does can spend grants', async () => {
+    const session = connect(`https://localhost:${stack!.checkPorts[0]}`, { ca })
+    const failure = await new Promise<Error | undefined>(resolve => {
+      session.once('error', resolve)
+      const request = session.request({
+        ':method': 'POST',
+        ':path': '/envoy.service.auth.v3.Authorization/Check',
+        'content-type': 'application/grpc',
+        te: 'trailers',
+      })
+      request.once('error', resolve)
+      request.once('response', () => resolve(undefined))
+      request.end(Buffer.alloc(5))
+    })
+    session.destroy()
+    expect(failure?.message).toMatch(/certificate required|closed|ECONNRESET/i)
+  })
+})

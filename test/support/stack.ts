@@ -1,0 +1,34 @@
+/**
+ * Owns a whole stack for a test: the one that the demo starts (src/dev/stack.ts), on a database of its own and free ports. Where a
+ * part does not start, the error carries its last lines.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startStack as startParts, type Stack, type StackOptions } from '../../src/dev/stack.ts'
+import { freshDatabase } from './postgres.ts'
+
+/** Starts it; `stop` ends its processes, drops its database and deletes its files. */
+export async function startStack(
+  options: Omit<StackOptions, 'directory' | 'databaseUrl'> & { directory?: string },
+): Promise<Stack> {
+  const database = await freshDatabase({ poolMax: 1 })
+  const directory = options.directory ?? (await mkdtemp(join(tmpdir(), 'usher-stack-')))
+  const clear = async (): Promise<void> => {
+    await database.close()
+    await rm(directory, { recursive: true, force: true })
+  }
+  try {
+    const stack = await startParts({ ...options, directory, databaseUrl: database.url })
+    return {
+      ...stack,
+      stop: async () => {
+        await stack.stop()
+        await clear()
+      },
+    }
+  } catch (error) {
+    await clear()
+    throw error
+  }
+}
