@@ -2,7 +2,7 @@
  * Owns one request to a tool, with or without a grant. contract, "Authorized call": the original call is retried with
  * `Authorization: PoP <RPT>` and a signature over it.
  */
-import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
+import { contentDigest } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { POP } from '../wire/names.ts'
@@ -41,7 +41,10 @@ export async function sendCall(
   return interpret(profile, response, await readRpcAnswer(response, id, { url, signal }))
 }
 
-/** The grant and its proof: the four components of the profile, the query where there is one, and the body's digest. */
+/**
+ * The grant and its proof: the four components of the profile, the query where there is one, and the body's digest. The body's
+ * JSON-RPC id is random, so no two calls have one digest, nor one signature.
+ */
 function signedHeaders(call: {
   url: URL
   body: string
@@ -68,12 +71,7 @@ function signedHeaders(call: {
       ]),
     },
     key,
-    {
-      components,
-      created: now,
-      keyid: key.thumbprint,
-      nonce: encodeBase64url(crypto.getRandomValues(new Uint8Array(12))),
-    },
+    { components, created: now, keyid: key.thumbprint },
   )
   return { authorization, 'content-digest': digest, ...signature }
 }

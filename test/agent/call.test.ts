@@ -250,7 +250,8 @@ function bears(authorization: string | undefined, jti: string): boolean {
 describe('a single-use grant', () => {
   it('is bound to the exact operation, spent on it, and never used again', async () => {
     peers.twists.perOperation = true
-    const agent = agentWith()
+    const store = memoryStore()
+    const agent = agentWith({ store })
     const trade = { tool: 'place_trade', arguments: { symbol: 'VTI', qty: 2 } }
     await call(agent, trade)
     await call(agent, trade)
@@ -261,6 +262,7 @@ describe('a single-use grant', () => {
     const sent = peers.tools.to('/mcp/alice').map(one => one.headers.authorization)
     expect(sent.filter(one => one !== undefined)).toHaveLength(2)
     expect(new Set(sent).size).toBe(3)
+    expect(await store.grants(peers.resource)).toEqual([])
   })
 })
 
