@@ -180,9 +180,9 @@ describe('a refusal by the authority is terminal', () => {
   it('a grant before anything was signed is not taken', async () => {
     peers.authority.script('/token', {
       body: { access_token: 'a.b.c', token_type: 'PoP', expires_in: 1, receipt: 'a.b.c' },
-      expect(peers.authority.to('/jwks')).toEqual([])
-  })
+    })
     await expect(call()).rejects.toMatchObject({ code: 'grant_untrusted' })
+    expect(peers.authority.to('/jwks')).toEqual([])
   })
 })
 
