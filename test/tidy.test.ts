@@ -1,6 +1,9 @@
 /** What a machine can check about code and documents together. Each rule says what to do where it fails. */
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { PROVISION_FILE } from '../src/config/provision.ts'
+import { SIDECAR_FILE } from '../src/config/sidecar-file.ts'
 import { REFUSALS } from '../src/wire/refusal.ts'
 import { contractEndpoints, registeredEndpoints, type Endpoint } from './support/endpoints.ts'
 import { headings, repositoryFiles, type TextFile } from './support/repository.ts'
@@ -156,6 +159,23 @@ describe('the documents', () => {
       ...said(text, /\bcli\.[tj]s ([a-z-]+)/g).filter(name => !commands.includes(name)),
     ]
     expect(faults(documents, unknown)).toEqual([])
+  })
+})
+
+describe('the README', () => {
+  const readme = textOf('README.md')
+
+  it('shows what it is, a command and where to look within its first 30 lines', () => {
+    const opening = readme.split('\n').slice(0, 30)
+    for (const name of ['UMA 2.0', 'RFC 9068', 'RFC 9421', 'RFC 9728', '`make demo`', 'usher agent call'])
+      expect(opening.join('\n')).toContain(name)
+    expect(opening.filter(line => /^\| .*\]\(/.test(line))).toHaveLength(10)
+  })
+
+  it('shows files that the schemas accept', () => {
+    const [provision, sidecar] = said(readme, /```yaml\n([\s\S]*?)```/g).map(text => parse(text) as unknown)
+    expect(PROVISION_FILE.safeParse(provision).error).toBeUndefined()
+    expect(SIDECAR_FILE.safeParse(sidecar).error).toBeUndefined()
   })
 })
 
