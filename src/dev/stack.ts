@@ -42,8 +42,8 @@ export interface Stack {
   directory: string
   issuer: string
   ownerApi: string
-  /** The public address of each replica of the authority; the first is the issuer. */
-  authorities: string[]
+  /** Where each replica of the authority is reached; the first stands at the issuer. */
+  authorities: { url: string; ownerApi: string }[]
   /** `listen.check` of each sidecar. */
   checkPorts: number[]
   /** What agents call; the resource is this and RESOURCE_PATH. */
@@ -109,7 +109,10 @@ async function makePlan(options: StackOptions, onStart: (child: Child) => void):
   const urls = {
     issuer: origin(ports.authorities[0].agents),
     ownerApi: origin(ports.authorities[0].owner),
-    authorities: ports.authorities.map(({ agents }) => origin(agents)),
+    authorities: ports.authorities.map(({ agents, owner }) => ({
+      url: origin(agents),
+      ownerApi: origin(owner),
+    })),
     publicUrl: origin(ports.envoy),
   }
   return {
@@ -153,7 +156,7 @@ async function startAuthority(plan: Plan, index: number): Promise<Child> {
       ...plan.authorityEnvironment,
     },
   )
-  await untilReady(child, () => answers(`${urls.authorities[index]}/health`))
+  await untilReady(child, () => answers(`${urls.authorities[index]!.url}/health`))
   return child
 }
 
@@ -169,6 +172,8 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
     http: `127.0.0.1:${documents}`,
     tls: tls && { ...tls.sidecar, caFile: tls.caFile },
     challengesPerMinute: plan.challengesPerMinute ?? 600,
+    // Where others go on, long enough for Envoy to hear of it; else nobody waits for it but whoever ends the stack.
+    drainMs: ports.sidecars.length > 1 ? 2_500 : 100,
   })
   const child = plan.start(
     name,

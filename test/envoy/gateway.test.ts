@@ -1,0 +1,228 @@
+/**
+ * What Envoy, as we configure it, and the sidecar make of requests together: who may be told what, what is refused before anybody is
+ * asked, and that no answer is no permission. contract, "Resource server enforcement point" and "Errors".
+ */
+import { request as httpRequest } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { callByHand } from '../../src/dev/raw-call.ts'
+import { heard, openScene, told, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import { createOwnerClient } from '../../src/owner/index.ts'
+import { envoy } from '../support/envoy.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startStack } from '../support/stack.ts'
+
+interface Sent {
+  method?: string
+  path: string
+  headers?: Record<string, string>
+  body?: string
+}
+
+describeWith(await envoy(), 'Envoy and the sidecar', found => {
+  let stack: Stack | undefined
+  let scene: Scene
+
+  beforeAll(async () => {
+    stack = await startStack({ envoy: found, sidecars: 2, authorities: 2 })
+    scene = await openScene(stack)
+    // The agent is known from here on.
+    const call = scene.startCall('portfolio_read')
+    const { family } = await told(call, 'waiting')
+    await scene.owner.decide(family, 'approved')
+    await call.result
+    scene.memory.standing = (await told(call, 'granted')).grant
+  })
+  afterAll(async () => {
+    await scene?.close()
+    await stack?.stop()
+  })
+
+  /** Sends a request as it is: `fetch` would normalize its path. */
+  async function send({ method = 'POST', path, headers = {}, body }: Sent) {
+    const { port } = new URL(stack!.publicUrl)
+    const sent = httpRequest({ host: '127.0.0.1', port, method, path, headers, agent: false })
+    const response = await new Promise<import('node:http').IncomingMessage>((resolve, reject) => {
+      sent.once('response', resolve).once('error', reject)
+      sent.end(body)
+    })
+    return { status: response.statusCode, headers: response.headers, body: await text(response) }
+  }
+
+  const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  const rpc = (method: string, params: object = {}) =>
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  const arrivals = () => stack!.toolServer.record.arrivals
+
+  describe('what reaches the tool', () => {
+    test('whatever a client says with x-uma-* is taken off, also where no grant is needed', async () => {
+      const before = arrivals().length
+      const forged = { 'x-uma-owner': 'mallory', 'X-UMA-Agent': 'jkt:mallory', 'x-uma-new': 'x' }
+      const { status } = await send({
+        path: '/mcp/alice',
+        headers: { ...json, ...forged },
+        body: rpc('ping'),
+      })
+      expect(status).toBe(200)
+      const names = Object.keys(arrivals()[before]!.headers)
+      expect(names.filter(name => name.startsWith('x-uma-'))).toEqual([])
+    })
+
+    test('the tool is told of the caller what the grant says, not what the caller says', async () => {
+      const { access_token: token } = scene.memory.standing!
+      const answer = await callByHand(
+        { resource: stack!.resource, tool: 'portfolio_read' },
+        { token, key: scene.agentKey, headers: { 'x-uma-owner': 'mallory', 'x-uma-agent': 'jkt:mallory' } },
+      )
+      expect(answer.status).toBe(200)
+      const { headers } = arrivals().at(-1)!
+      expect(headers).toMatchObject({
+        'x-uma-owner': 'alice',
+        'x-uma-agent': scene.handle,
+        'x-uma-tool': 'portfolio_read',
+      })
+      expect(headers).not.toHaveProperty('authorization')
+    })
+
+    test('the body arrives byte for byte', async () => {
+      const body = '{"jsonrpc":"2.0",  "id":7,"method":"ping","params":{"é":"\\u00e9"}}'
+      await send({ path: '/mcp/alice', headers: json, body })
+      expect(arrivals().at(-1)!.body).toBe(body)
+    })
+  })
+
+  describe('what is refused, and reaches no tool', () => {
+    const call = rpc('tools/call', { name: 'portfolio_read' })
+    test.each([
+      [
+        'a header whose name may be read in two ways',
+        { path: '/mcp/alice', headers: { ...json, x_uma_owner: 'a' }, body: call },
+        400,
+      ],
+      ['an escaped slash in the path', { path: '/mcp%2falice', headers: json, body: call }, 400],
+      ['a path below the resource', { path: '/mcp/alice/more', headers: json, body: call }, 404],
+      ['a path of nobody', { path: '/mcp/bea', headers: json, body: call }, 404],
+      [
+        'a path beside it that looks normal after dots are resolved',
+        { path: '/mcp/alice/../bea', headers: json, body: call },
+        404,
+      ],
+      [
+        'a session of the transport (GET)',
+        { method: 'GET', path: '/mcp/alice', headers: { accept: 'text/event-stream' } },
+        405,
+      ],
+      ['the end of a session (DELETE)', { method: 'DELETE', path: '/mcp/alice' }, 405],
+      ['a batch', { path: '/mcp/alice', headers: json, body: `[${call}]` }, 400],
+      [
+        'an unknown tool',
+        { path: '/mcp/alice', headers: json, body: rpc('tools/call', { name: 'nothing' }) },
+        403,
+      ],
+      ['an unknown method', { path: '/mcp/alice', headers: json, body: rpc('tools/install') }, 403],
+      [
+        'a member named twice',
+        { path: '/mcp/alice', headers: json, body: call.replace('"id":1', '"id":1,"id":2') },
+        400,
+      ],
+      ['no body', { path: '/mcp/alice', headers: json }, 400],
+    ] satisfies [string, Sent, number][])('%s', async (_, sent, status) => {
+      const before = arrivals().length
+      const answer = await send(sent)
+      expect({ status: answer.status, body: answer.body }).toMatchObject({ status })
+      expect(answer.headers).not.toHaveProperty('www-authenticate')
+      expect(arrivals().length).toBe(before)
+    })
+
+    test('a body beyond the cap, with the setting to change', async () => {
+      const before = arrivals().length
+      const answer = await send({
+        path: '/mcp/alice',
+        headers: json,
+        body: rpc('tools/call', { name: 'portfolio_read', arguments: { filler: 'x'.repeat(1_200_000) } }),
+      })
+      expect(answer.status).toBe(413)
+      expect(JSON.parse(answer.body)).toMatchObject({
+        error: 'request_body_too_large',
+        error_description: expect.stringContaining('max_request_bytes'),
+      })
+      expect(arrivals().length).toBe(before)
+    })
+
+    test('a large body below the cap is judged like any other', async () => {
+      const body = rpc('tools/call', { name: 'portfolio_read', arguments: { filler: 'x'.repeat(1_000_000) } })
+      expect((await send({ path: '/mcp/alice', headers: json, body })).status).toBe(401)
+    })
+  })
+
+  test('the public documents are served without anybody being asked', async () => {
+    for (const path of [
+      '/jwks',
+      '/.well-known/oauth-protected-resource/mcp/alice',
+      '/.well-known/oauth-protected-resource',
+    ])
+      expect((await send({ method: 'GET', path })).status).toBe(200)
+    const { status } = await send({ method: 'GET', path: '/owner-resources/alice' })
+    expect(status).toBe(401)
+  })
+
+  describe('no answer is no permission', () => {
+    const read = () => {
+      const { access_token: token } = scene.memory.standing!
+      return callByHand({ resource: stack!.resource, tool: 'portfolio_read' }, { token, key: scene.agentKey })
+    }
+
+    const sidecars = () => stack!.children.filter(({ name }) => name.startsWith('sidecar'))
+
+    test('with one of two sidecars gone, calls go on', async () => {
+      await sidecars()[0]!.stop()
+      for (let n = 0; n < 10; n++) expect((await read()).status).toBe(200)
+    })
+
+    test('a revocation at one replica of the authority holds at once for calls that another one judges', async () => {
+      const { household, issuer, authorities } = stack!
+      const { ownerApi } = authorities[1]!
+      await createOwnerClient({ api: ownerApi, issuer, key: household.ownerKey }).revoke(scene.handle)
+      expect(await read()).toMatchObject({ status: 403, json: { error: 'access_revoked' } })
+      // Her stream hangs at the first replica.
+      await heard(scene, 'the event "connection_revoked"', ({ event }) => event === 'connection_revoked')
+    })
+
+    test('with both sidecars gone, Envoy answers 503, and no challenge', async () => {
+      await sidecars()[1]!.stop()
+      const before = arrivals().length
+      const answer = await read()
+      expect(answer.status).toBe(503)
+      expect(answer.headers.get('www-authenticate')).toBeNull()
+      expect(arrivals().length).toBe(before)
+    })
+  })
+})
+
+describeWith(await envoy(), 'the authority away', found => {
+  let stack: Stack | undefined
+  let scene: Scene
+  beforeAll(async () => {
+    stack = await startStack({ envoy: found })
+    scene = await openScene(stack)
+  })
+  afterAll(async () => {
+    await scene?.close()
+    await stack?.stop()
+  })
+
+  test('the sidecar answers 503 temporarily_unavailable: neither a challenge nor a pass', async () => {
+    const read = { resource: stack!.resource, tool: 'portfolio_read' }
+    expect((await callByHand(read)).status).toBe(401)
+    await stack!.children.find(({ name }) => name === 'authority')!.stop()
+    const answer = await callByHand(read)
+    expect(answer).toMatchObject({ status: 503, json: { error: 'temporarily_unavailable' } })
+    const other = { token: 'not.a.token', key: scene.agentKey }
+    expect(await callByHand(read, other)).toMatchObject({
+      status: 503,
+      json: { error: 'temporarily_unavailable' },
+    })
+    expect(stack!.toolServer.record.arrivals).toEqual([])
+  })
+})
