@@ -170,6 +170,7 @@ export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
       template_id: (family.template as { template_id: string }).template_id,
       agreement: agreement.hash,
       effect: answer.kind,
+      scopes: weighed.scopes,
       because: tierAnswer.because,
       facts,
     },

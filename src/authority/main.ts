@@ -18,6 +18,8 @@ import { registerOwnerActivity } from './owner-activity.ts'
 import { registerOwnerConnections } from './owner-connections.ts'
 import { registerOwnerEvents } from './owner-events.ts'
 import { registerOwnerGuard } from './owner-guard.ts'
+import { registerOwnerPolicies } from './owner-policies.ts'
+import { registerOwnerPreview } from './owner-preview.ts'
 import { registerOwnerTiers } from './owner-tiers.ts'
 import { registerProtection } from './protection.ts'
 import { provision } from './provision.ts'
@@ -57,8 +59,10 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
       routes(app)
       return listen(app, address)
     }
-    const publicAddress = await serve(app => publicRoutes(app, authority, config), config.listen)
     const ownerAddress = await serve(app => ownerRoutes(app, authority, config), config.ownerListen)
+    const here = `${config.tls === undefined ? 'http' : 'https'}://${ownerAddress}`
+    const ownerUrl = config.ownerUrl ?? (config.devLoopback ? here : config.issuer)
+    const publicAddress = await serve(app => publicRoutes(app, authority, ownerUrl), config.listen)
     log.info(
       { issuer: config.issuer, public: publicAddress, owner: ownerAddress },
       'the authority is serving',
@@ -137,8 +141,8 @@ function createServer(config: AuthorityConfig, log: Logger, healthy: () => boole
   })
 }
 
-function publicRoutes(app: HttpServer, authority: Authority, config: AuthorityConfig): void {
-  registerDiscovery(app, authority, config.ownerUrl ?? config.issuer)
+function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
+  registerDiscovery(app, authority, ownerUrl)
   registerTerms(app, authority)
   registerToken(app, authority)
   registerProtection(app, authority)
@@ -148,6 +152,8 @@ function ownerRoutes(app: HttpServer, authority: Authority, config: AuthorityCon
   registerOwnerGuard(app, authority)
   registerOwnerActivity(app, authority)
   registerOwnerTiers(app, authority)
+  registerOwnerPolicies(app, authority)
+  registerOwnerPreview(app, authority)
   registerOwnerConnections(app, authority)
   registerOwnerEvents(app, authority, config.heartbeatSeconds)
 }

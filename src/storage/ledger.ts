@@ -109,7 +109,13 @@ export const SETTLED = sql`xid < pg_snapshot_xmin(pg_current_snapshot())`
 export async function readLedger(
   db: Db,
   owner: string,
-  page: { handle?: string | undefined; kind?: string | undefined; after: number; limit: number },
+  page: {
+    handle?: string | undefined
+    /** One kind, or any of several. */
+    kind?: string | readonly string[] | undefined
+    after: number
+    limit: number
+  },
 ): Promise<LedgerEntry[]> {
   const last = await db
     .selectFrom('ledger')
@@ -123,7 +129,7 @@ export async function readLedger(
     SELECT seq, ts, kind, family, handle, data, count FROM ledger
     WHERE owner = ${owner} AND ${after} AND ${SETTLED}
       AND ${page.handle === undefined ? sql`true` : sql`handle = ${page.handle}`}
-      AND ${page.kind === undefined ? sql`true` : sql`kind = ${page.kind}`}
+      AND ${page.kind === undefined ? sql`true` : sql`kind = ANY(${[page.kind].flat()}::text[])`}
     ORDER BY xid, seq LIMIT ${page.limit}`.execute(db)
   return rows
 }

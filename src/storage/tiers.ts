@@ -105,6 +105,25 @@ export async function tierOfResource(
   return (await selectTiers(db, owner, { resource_id: resourceId, limit: 1 }))[0]
 }
 
+/** Those of the named resources that are registered, each with the tier that governs it now. */
+export async function listGovernable(
+  db: Db,
+  owner: string,
+  resourceIds: string[],
+): Promise<
+  { resource_id: string; resource_scopes: string[]; consequence: string | null; tier: string | null }[]
+> {
+  return db
+    .selectFrom('resources as r')
+    .leftJoin('tier_resources as tr', join =>
+      join.onRef('tr.owner', '=', 'r.owner').onRef('tr.resource_id', '=', 'r.resource_id'),
+    )
+    .select(['r.resource_id', 'r.resource_scopes', 'r.consequence', 'tr.tier_id as tier'])
+    .where('r.owner', '=', owner)
+    .where('r.resource_id', 'in', resourceIds.length === 0 ? [''] : resourceIds)
+    .execute()
+}
+
 /** Any version of a tier's terms ever published, also of a deleted tier; undefined if there was none. */
 export function readTerms(
   db: Db,

@@ -1,0 +1,222 @@
+/** Contract, "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers", "Terms document"; and our dry run. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestAuthority, type OwnerCall, type TestAuthority } from '../support/authority.ts'
+import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
+})
+afterAll(() => authority.close())
+
+const call = (given: OwnerCall) => authority.call(authority.alice, given)
+const tier = (changes: Record<string, unknown> = {}) => ({
+  id: 'closing',
+  name: 'Closing',
+  resources: ['alice/account'],
+  ask_me: true,
+  rules: [],
+  terms: { purpose: 'Close it', scope: ['close'], expires_in: 60, prohibited: ['delegation'] },
+  ...changes,
+})
+const add = (given: object) => call({ method: 'POST', target: '/owner/policies', json: given })
+const edit = (id: string, given: object, headers = {}) =>
+  call({ method: 'PUT', target: `/owner/policies/${id}`, json: given, headers })
+const remove = (id: string, headers = {}) =>
+  call({ method: 'DELETE', target: `/owner/policies/${id}`, headers })
+const withoutId = ({ id: _id, ...rest }: ReturnType<typeof tier>) => rest
+
+describe('POST, PUT and DELETE /owner/policies', () => {
+  it('adds a tier over a registered, not-yet-governed resource; the ETag is the quoted template_id', async () => {
+    const added = await add(tier())
+    expect(added.status).toBe(201)
+    expect(added.headers.get('etag')).toBe('"alice/closing/v1"')
+    expect(added.body).toMatchObject({
+      id: 'closing',
+      ask_me: true,
+      terms: { template_id: 'alice/closing/v1', per_operation: true },
+      warnings: [],
+    })
+    expect((await add(tier())).status).toBe(409)
+    expect((await add(tier({ id: 'other' }))).body.error_description).toMatch(/closing|tier/)
+  })
+
+  it('any edit makes a new version, and every version stays dereferenceable and immutable', async () => {
+    const before = await authority.request('GET', '/terms/alice/closing/v1')
+    const edited = await edit('closing', withoutId(tier({ name: 'Closing for good' })))
+    expect(edited.headers.get('etag')).toBe('"alice/closing/v2"')
+    expect((await authority.request('GET', '/terms/alice/closing/v1')).text).toBe(before.text)
+    expect((await authority.request('GET', '/terms/alice/closing/v2')).body.name).toBe('Closing for good')
+  })
+
+  it('If-Match names the version she edited: a stale one is 412 and changes nothing', async () => {
+    const stale = await edit('closing', withoutId(tier()), { 'if-match': '"alice/closing/v1"' })
+    expect([stale.status, stale.body.error]).toEqual([412, 'precondition_failed'])
+    expect((await remove('closing', { 'if-match': '"other"' })).status).toBe(412)
+    expect((await edit('closing', withoutId(tier()), { 'if-match': '"alice/closing/v2"' })).status).toBe(200)
+  })
+
+  it('governing an irreversible resource without ask_me is answered with a warning sentence', async () => {
+    const terms = { ...tier().terms }
+    const edited = await edit('closing', withoutId(tier({ ask_me: false, terms })))
+    expect(edited.status).toBe(200)
+    expect(edited.body.warnings.join(' ')).toMatch(/irreversible/)
+  })
+
+  it('editing a tier leaves grants under it alive; deleting it ends them, and its resources are denied', async () => {
+    const agent = testAgent(authority)
+    const { rpt } = await agent.granted('statement_read')
+    const active = async () =>
+      (await protectionCall(authority, '/introspect', { token: rpt })).body as {
+        active: boolean
+        reason?: string
+      }
+    const { tiers } = (await call({ target: '/owner/policies' })).body as {
+      tiers: { id: string; terms: Record<string, unknown> }[]
+    }
+    const { template_id: _version, ...terms } = tiers.find(entry => entry['id'] === 'statements')![
+      'terms'
+    ] as Record<string, unknown>
+    const content = { name: 'S', resources: ['alice/statements'], terms }
+    expect((await edit('statements', content)).status).toBe(200)
+    expect((await active()).active).toBe(true)
+    expect((await remove('statements')).body).toEqual({
+      deleted: 'statements',
+      ungoverned: ['alice/statements'],
+    })
+    expect(await active()).toMatchObject({ active: false, reason: 'revoked' })
+    const denied = await agent.present(await agent.ticket('statement_read'))
+    expect(denied.body.error).toBe('request_denied')
+    // Made again it goes on counting, and revives nothing.
+    expect((await add({ ...content, id: 'statements' })).body.terms.template_id).toBe('alice/statements/v3')
+    expect((await active()).active).toBe(false)
+  })
+
+  it.each<[string, Record<string, unknown>, RegExp]>([
+    ['an unregistered resource', { resources: ['alice/none'] }, /no such resource/],
+    ["another owner's resource", { resources: ['bea/account'] }, /no such resource/],
+    [
+      'ask_me without per_operation',
+      { terms: { ...tier().terms, per_operation: false } },
+      /per_operation|ask_me/,
+    ],
+    [
+      'an auto rule with an observed condition',
+      { rules: [{ when: ['standing.none'], then: 'auto' }] },
+      /standing\.none/,
+    ],
+    [
+      'an auto rule with request.reason_absent',
+      { rules: [{ when: ['request.reason_absent'], then: 'auto' }] },
+      /reason_absent/,
+    ],
+    [
+      'an auto rule with request.mission_absent',
+      { rules: [{ when: ['request.mission_absent'], then: 'auto' }] },
+      /mission_absent/,
+    ],
+    ['an unknown condition', { rules: [{ when: ['standing.rich'], then: 'ask' }] }, /standing\.rich/],
+    [
+      'a condition without its value',
+      { rules: [{ when: ['standing.age_above'], then: 'ask' }] },
+      /age_above/,
+    ],
+    ['an unknown effect', { rules: [{ when: ['standing.none'], then: 'allow' }] }, /then/],
+    ['an unknown member', { owner: 'bea' }, /owner/],
+    ['no name', { name: undefined }, /name/],
+    ['an id that fits no template id', { id: 'a/b' }, /id/],
+    ['a NUL in the purpose', { terms: { ...tier().terms, purpose: 'a\0b' } }, /NUL/],
+    ['no scope', { terms: { ...tier().terms, scope: [] } }, /scope/],
+    ['an expiry of zero', { terms: { ...tier().terms, expires_in: 0 } }, /expires_in/],
+  ])('%s is 400 and says why', async (_, changes, why) => {
+    const reply = await add(tier({ id: 'fresh', resources: [], ...changes }))
+    expect([reply.status, reply.body.error]).toEqual([400, 'invalid_request'])
+    expect(reply.body.error_description).toMatch(why)
+  })
+
+  it('unknown and foreign tiers answer alike', async () => {
+    const asBea = (id: string) =>
+      authority.call(authority.owners['bea']!, { method: 'DELETE', target: `/owner/policies/${id}` })
+    const [foreign, unknown] = [await asBea('closing'), await asBea('nothing')]
+    expect(foreign.status).toBe(404)
+    expect(foreign.text).toBe(unknown.text)
+  })
+
+  it('a second presentation of a signed edit is refused', async () => {
+    const prepared = authority.prepare(authority.alice, {
+      method: 'PUT',
+      target: '/owner/policies/closing',
+      json: withoutId(tier()),
+    })
+    expect((await authority.send(prepared)).status).toBe(200)
+    expect((await authority.send(prepared)).status).toBe(401)
+  })
+})
+
+describe('POST /owner/policies/preview', () => {
+  it('says what a changed tier would have answered for each request in the ledger, and changes nothing', async () => {
+    const agent = testAgent(authority)
+    await agent.granted('portfolio_read')
+    expect((await agent.ask('portfolio_read')).status).toBe(200)
+    const reading = {
+      id: 'reading',
+      name: 'Reading',
+      resources: ['alice/portfolio'],
+      terms: { purpose: 'Read', scope: ['read'], expires_in: 3600 },
+    }
+    const preview = async (changes: object) =>
+      (
+        await call({
+          method: 'POST',
+          target: '/owner/policies/preview',
+          json: { tier: { ...reading, ...changes } },
+        })
+      ).body as { requests: Record<string, unknown>[]; changed: number; next: number | null }
+    const before = (await call({ target: '/owner/policies' })).text
+
+    const same = await preview({})
+    expect(same.requests.map(({ was, would }) => [was, would])).toEqual([
+      ['ask', 'ask'],
+      ['grant', 'grant'],
+    ])
+    expect(same).toMatchObject({ changed: 0, next: null })
+    expect(same.requests[1]).toMatchObject({ handle: agent.handle, resource_id: 'alice/portfolio' })
+
+    expect((await preview({ ask_me: true })).requests.map(entry => entry['would'])).toEqual(['ask', 'ask'])
+    const strict = await preview({ rules: [{ when: ['request.reason_absent'], then: 'refuse' }] })
+    expect(strict.requests.map(entry => entry['would'])).toEqual(['refuse', 'refuse'])
+    expect(strict.requests[0]!['because']).toEqual(
+      expect.arrayContaining([expect.stringMatching(/request\.reason_absent/)]),
+    )
+    expect((await preview({ clearance: { employed: ['yes'] } })).changed).toBe(2)
+    expect((await call({ target: '/owner/policies' })).text).toBe(before)
+  })
+
+  it('a tier that could not be saved is not tried: 400', async () => {
+    const reply = await call({
+      method: 'POST',
+      target: '/owner/policies/preview',
+      json: { tier: { id: 'x' } },
+    })
+    expect([reply.status, reply.body.error]).toEqual([400, 'invalid_request'])
+  })
+
+  it('tells nothing of the requests made of another owner', async () => {
+    const agent = testAgent(authority)
+    await agent.ask('portfolio_read')
+    await decide(authority, agent.handle, 'denied')
+    const reply = await authority.call(authority.owners['bea']!, {
+      method: 'POST',
+      target: '/owner/policies/preview',
+      json: {
+        tier: {
+          id: 'reading',
+          name: 'R',
+          resources: ['bea/portfolio'],
+          terms: { purpose: 'p', scope: ['read'], expires_in: 60 },
+        },
+      },
+    })
+    expect(reply.body).toEqual({ requests: [], changed: 0, warnings: [], next: null })
+  })
+})
