@@ -3,13 +3,13 @@
  * `wire` says what the bytes are, `rules` what follows from facts, `storage` remembers; each party joins
  * those to endpoints, and parties meet only on the wire.
  */
-const may = (name, from, to, npm, comment) => ({
+const may = (name, from, { ours, npm = [] }, comment) => ({
   name,
   severity: 'error',
   comment,
   from: { path: from },
   to: {
-    pathNot: [...to, ...npm.map(p => `node_modules/${p}/`)],
+    pathNot: [...ours, ...npm.map(p => `node_modules/${p}/`)],
     dependencyTypesNot: ['core'],
   },
 })
@@ -21,8 +21,7 @@ module.exports = {
     may(
       'wire-is-the-floor',
       '^src/wire/',
-      ['^src/wire/'],
-      ['structured-headers'],
+      { ours: ['^src/wire/'], npm: ['structured-headers'] },
       'wire only parses, encodes, signs and verifies: move look-ups to a party and decisions to rules.',
     ),
     {
@@ -35,8 +34,7 @@ module.exports = {
     may(
       'rules-are-pure',
       '^src/rules/',
-      ['^src/(wire|rules)/'],
-      [],
+      { ours: ['^src/(wire|rules)/'], npm: [] },
       'rules take facts and a time and give an answer: gather the facts in the party.',
     ),
     {
@@ -49,8 +47,7 @@ module.exports = {
     may(
       'storage-below-parties',
       '^src/storage/',
-      ['^src/(wire|rules|storage)/'],
-      ['kysely', 'pg', '@types/pg'],
+      { ours: ['^src/(wire|rules|storage)/'], npm: ['kysely', 'pg', '@types/pg'] },
       'storage knows rows, not parties: pass what it needs as a parameter.',
     ),
     {
@@ -63,8 +60,7 @@ module.exports = {
     may(
       'http-knows-no-party',
       '^src/http/',
-      ['^src/(wire|http)/'],
-      ['fastify', 'pino', 'undici', 'zod'],
+      { ours: ['^src/(wire|http)/'], npm: ['fastify', 'pino', 'undici', 'zod'] },
       'http is plumbing: it may not know who serves or what is decided.',
     ),
     {
@@ -77,15 +73,25 @@ module.exports = {
     may(
       'enforcement-has-no-database',
       '^src/enforcement/',
-      ['^src/(wire|rules|http|enforcement)/', '^src/config'],
-      ['fastify', '@grpc/grpc-js', '@grpc/proto-loader', 'pino', 'zod', 'yaml', 'prom-client', 'protobufjs'],
+      {
+        ours: ['^src/(wire|rules|http|enforcement)/', '^src/config'],
+        npm: [
+          'fastify',
+          '@grpc/grpc-js',
+          '@grpc/proto-loader',
+          'pino',
+          'zod',
+          'yaml',
+          'prom-client',
+          'protobufjs',
+        ],
+      },
       'the enforcement point asks the authority on every call; it stores nothing.',
     ),
     may(
       'agent-is-light',
       '^src/(agent|owner)/',
-      ['^src/(wire|rules|agent|owner)/', '^src/config', '^src/terminal/'],
-      ['commander'],
+      { ours: ['^src/(wire|rules|agent|owner)/', '^src/config', '^src/terminal/'], npm: ['commander'] },
       'what agents and owners install must stay small: wire, rules and fetch.',
     ),
     {
