@@ -11,7 +11,7 @@ import { grantOfReport } from '../storage/grants.ts'
 import { appendLedgerOnce } from '../storage/ledger.ts'
 import { readResourceServer } from '../storage/resources.ts'
 import type { Authority } from './context.ts'
-import { invalidPat, type PatGuard, type PatHolder } from './pat-guard.ts'
+import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 
 const SUMMARY_BYTES_MAX = 1_024
 const ENTRIES_MAX = 500
@@ -37,7 +37,7 @@ const ENTRY = z.object({
   /** Seconds since the epoch at which the call was let through. */
   at: z.number().int().nonnegative(),
 })
-const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
+export const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
 type Entry = z.infer<typeof ENTRY>
 
 /** Registers POST /audit/access: `{recorded: n}`, n the newly recorded; entries of no grant of this server are named. */
@@ -52,7 +52,7 @@ export function registerAudit(app: FastifyInstance, authority: Authority, guard:
 
 async function record(authority: Authority, holder: PatHolder, entries: Entry[]): Promise<object> {
   const server = await readResourceServer(authority.database.db, holder.owner, holder.client_id)
-  if (server?.status !== 'active') throw invalidPat()
+  if (server === undefined || !standsFor(server, holder)) throw invalidPat()
   return inTransaction(authority.database.db, async tx => {
     let recorded = 0
     const unknown: string[] = []

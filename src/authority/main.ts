@@ -21,6 +21,8 @@ import { registerOwnerGuard } from './owner-guard.ts'
 import { registerOwnerPolicies } from './owner-policies.ts'
 import { registerOwnerPreview } from './owner-preview.ts'
 import { registerOwnerTiers } from './owner-tiers.ts'
+import { registerOpenApi } from './openapi.ts'
+import { OPERATIONS } from './operations.ts'
 import { registerProtection } from './protection.ts'
 import { provision } from './provision.ts'
 import { startSweeper } from './sweeper.ts'
@@ -146,6 +148,7 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
   registerTerms(app, authority)
   registerToken(app, authority)
   registerProtection(app, authority)
+  registerOpenApi(app, OPERATIONS, { listener: 'public', server: authority.issuer })
 }
 
 function ownerRoutes(app: HttpServer, authority: Authority, config: AuthorityConfig): void {
@@ -156,6 +159,7 @@ function ownerRoutes(app: HttpServer, authority: Authority, config: AuthorityCon
   registerOwnerPreview(app, authority)
   registerOwnerConnections(app, authority)
   registerOwnerEvents(app, authority, config.heartbeatSeconds)
+  registerOpenApi(app, OPERATIONS, { listener: 'owner', server: config.ownerUrl ?? '/' })
 }
 
 /** The store's outage is ours, never the caller's: 503, the one refusal that is worth trying again. */

@@ -15,14 +15,14 @@ import { verifyRpt } from '../wire/tokens.ts'
 import { readOwner } from '../storage/owners.ts'
 import { registerAudit } from './audit.ts'
 import type { Authority } from './context.ts'
-import { createPatGuard, invalidPat, type PatHolder } from './pat-guard.ts'
+import { createPatGuard, invalidPat, standsFor, type PatHolder } from './pat-guard.ts'
 
 const PERMISSION = z.object({
   resource_id: z.string().min(1).max(400),
   resource_scopes: z.array(z.string().min(1).max(200)).max(50),
 })
-const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
-const TOKEN_QUERY = z.object({ token: z.string().min(1).max(16_384), token_type_hint: z.string().optional() })
+export const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
+export const TOKEN_QUERY = z.object({ token: z.string().min(1).max(16_384), token_type_hint: z.string().optional() })
 
 /** Registers the protection API. */
 export function registerProtection(app: FastifyInstance, authority: Authority): void {
@@ -64,7 +64,7 @@ async function registerPermission(
     readResource(db, holder.owner, noNul(permission.resource_id)),
     readOwner(db, holder.owner),
   ])
-  if (server?.status !== 'active' || owner === undefined) throw invalidPat()
+  if (!standsFor(server, holder) || owner === undefined) throw invalidPat()
   if (resource === undefined || resource.client_id !== holder.client_id)
     refuse(
       'invalid_resource_id',
@@ -104,7 +104,7 @@ async function introspect(authority: Authority, holder: PatHolder, token: string
 
 /** Spends a single-use grant: the conditional update decides, and only a lost one asks why. */
 async function consume(authority: Authority, holder: PatHolder, token: string): Promise<object> {
-  const family = await consumeGrant(authority.database, holder.owner, holder.client_id, sha256(token))
+  const family = await consumeGrant(authority.database, holder.owner, holder, sha256(token))
   if (family !== undefined) return { consumed: true, family }
   const reading = await read(authority, holder, token)
   const reason = reasonOf(authority, reading, holder, token)
@@ -119,7 +119,7 @@ async function consume(authority: Authority, holder: PatHolder, token: string): 
 
 async function read(authority: Authority, holder: PatHolder, token: string): Promise<GrantReading> {
   const reading = await readGrant(authority.database, holder.owner, holder.client_id, sha256(token))
-  if (reading?.server.status !== 'active') throw invalidPat()
+  if (reading === undefined || !standsFor(reading.server, holder)) throw invalidPat()
   return reading
 }
 

@@ -21,10 +21,10 @@ import {
 import type { Authority } from './context.ts'
 import { linkNext, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
 
-const ROSTER_QUERY = PAGE.extend({ owner: plainText(200).optional() })
+export const ROSTER_QUERY = PAGE.extend({ owner: plainText(200).optional() })
 const FORMATS = ['json', 'html', 'jsonld'] as const
 type Format = (typeof FORMATS)[number]
-const TERMS_QUERY = z.strictObject({ format: z.enum(FORMATS).optional() })
+export const TERMS_QUERY = z.strictObject({ format: z.enum(FORMATS).optional() })
 
 /** Registers the roster and the documents. */
 export function registerTerms(app: FastifyInstance, authority: Authority): void {

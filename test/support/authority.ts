@@ -14,6 +14,8 @@ import type { Database } from '../../src/storage/database.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest, type SigningOptions } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import type { Listener } from '../../src/authority/openapi.ts'
+import { undescribed } from './described-answers.ts'
 import { freshDatabase } from './postgres.ts'
 
 /** Signatures are made over this; the sockets are elsewhere, which is the point of configured authorities. */
@@ -153,11 +155,16 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
     ownerUrl,
     owners,
     alice: Object.values(owners)[0]!,
-    request: (method, target, init = {}) =>
-      exchange({ url: publicUrl + target, method, headers: init.headers ?? {}, body: init.body }),
+    request: async (method, target, init = {}) =>
+      described('public', { method, target }, () =>
+        exchange({ url: publicUrl + target, method, headers: init.headers ?? {}, body: init.body }),
+      ),
     prepare: (owner, call) => prepare(ownerUrl, config.issuer, owner, call),
     send: exchange,
-    call: (owner, call) => exchange(prepare(ownerUrl, config.issuer, owner, call)),
+    call: (owner, call) =>
+      described('owner', { method: call.method ?? 'GET', target: call.target }, () =>
+        exchange(prepare(ownerUrl, config.issuer, owner, call)),
+      ),
     pat: (owner = 'alice') => fetchPat(publicUrl, owners[owner]!),
     close: async () => {
       await running.close()
@@ -259,7 +266,7 @@ function prepare(ownerUrl: string, issuer: string, owner: TestOwner, call: Owner
   if (body !== undefined && sign !== false) headers['content-digest'] = contentDigest(sign.digestOf ?? body)
   Object.assign(headers, call.headers)
   if (sign !== false) {
-    const [path = '/', query] = split(target)
+    const [path, query] = split(target)
     const { key = owner.key, issuer: signedFor = issuer, digestOf: _digestOf, ...given } = sign
     const components = ['@method', '@authority', '@path']
     if (query !== undefined) components.push('@query')
@@ -293,6 +300,19 @@ function prepare(ownerUrl: string, issuer: string, owner: TestOwner, call: Owner
 function split(target: string): [string, string | undefined] {
   const at = target.indexOf('?')
   return at < 0 ? [target, undefined] : [target.slice(0, at), target.slice(at + 1)]
+}
+
+/** The answer, once it is found to be one that the OpenAPI document describes. */
+async function described(
+  listener: Listener,
+  request: { method: string; target: string },
+  ask: () => Promise<Reply>,
+): Promise<Reply> {
+  const reply = await ask()
+  if (request.method === 'HEAD') return reply
+  const fault = undescribed(listener, request, reply)
+  if (fault !== undefined) throw new Error(fault)
+  return reply
 }
 
 async function exchange(prepared: PreparedCall): Promise<Reply> {

@@ -1,0 +1,70 @@
+/** Contract, "Endpoints": each is described in OpenAPI 3.1, made from the schemas that validate. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { OPERATIONS } from '../../src/authority/operations.ts'
+import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { undescribed } from '../support/described-answers.ts'
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority()
+})
+afterAll(() => authority.close())
+
+const fetched = {
+  public: () => authority.request('GET', '/openapi.json'),
+  owner: () => authority.call(authority.alice, { target: '/openapi.json', sign: false }),
+}
+
+const matches = (template: string, target: string) =>
+  new RegExp(`^${template.replaceAll('.', '[.]').replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(target)
+
+describe.each(['public', 'owner'] as const)('the %s listener', listener => {
+  it('serves a valid OpenAPI 3.1 document of its own endpoints only', async () => {
+    const reply = await fetched[listener]()
+    expect(reply.status).toBe(200)
+    expect(reply.body.openapi).toMatch(/^3\.1\./)
+    const { valid, errors } = await new Validator().validate(reply.body as object)
+    expect(errors ?? []).toEqual([])
+    expect(valid).toBe(true)
+    const paths = Object.keys(reply.body.paths)
+    expect(paths.some(path => path.startsWith('/owner/'))).toBe(listener === 'owner')
+  })
+
+  it('names at each path exactly the methods that are served there', async () => {
+    const base = listener === 'owner' ? authority.ownerUrl : authority.publicUrl
+    const mine = OPERATIONS.filter(operation => operation.listener === listener)
+    for (const path of new Set(mine.map(operation => operation.path))) {
+      // `/owner/policies/preview` is also a tier's path: whatever matches it is served there.
+      const target = path.replaceAll(/\{\w+\}/g, 'x')
+      const methods = mine.filter(operation => matches(operation.path, target)).map(({ method }) => method)
+      const expected = [...new Set(methods)].map(method => method.toUpperCase()).sort()
+      const response = await fetch(base + target, { method: 'PATCH' })
+      expect([path, response.status]).toEqual([path, 405])
+      expect([path, response.headers.get('allow')]).toEqual([path, expected.join(', ')])
+    }
+  })
+})
+
+describe('the list of endpoints', () => {
+  it('leaves out none that is registered', () => {
+    const folder = new URL('../../src/authority/', import.meta.url)
+    const registered = readdirSync(folder).flatMap(name =>
+      [
+        ...readFileSync(new URL(name, folder), 'utf8').matchAll(/app\.(get|post|put|delete)\(\s*'([^']+)'/g),
+      ].map(([, method, path]) => `${method} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`),
+    )
+    const described = new Set(OPERATIONS.map(({ method, path }) => `${method} ${path}`))
+    expect(registered.length).toBeGreaterThan(10)
+    expect(registered.filter(route => !described.has(route))).toEqual([])
+  })
+
+  it('an answer of another shape is found', () => {
+    const request = { method: 'POST', target: '/perm' }
+    expect(undescribed('public', request, { status: 201, body: { ticket: 'x' } })).toBeUndefined()
+    expect(undescribed('public', request, { status: 201, body: {} })).toMatch(/ticket/)
+    expect(undescribed('public', request, { status: 400, body: { error: 'invalid_scope' } })).toBeUndefined()
+    expect(undescribed('public', request, { status: 418, body: 'tea' })).toMatch(/not described/)
+  })
+})
