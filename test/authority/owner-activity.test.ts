@@ -250,7 +250,7 @@ describe('GET /owner/ledger', () => {
   it('holds nothing of another owner', async () => {
     const handle = thumbprint()
     await append('bea', { kind: 'touched', handle })
-    await ledger(`handle=${encodeURIComponent(handle)}`, 1, authority.owners['bea']!)
+    await ledger(`handle=${encodeURIComponent(handle)}`, 1, authority.owners['bea'])
     expect((await get(`/owner/ledger?handle=${encodeURIComponent(handle)}`)).body.entries).toEqual([])
   })
 })

@@ -8,7 +8,7 @@ import {
   unblockOperator,
 } from '../../src/storage/connections.ts'
 import { inTransaction, isOutage, openDatabase, type Database } from '../../src/storage/database.ts'
-import { appendEvent, eventPosition, readEvents } from '../../src/storage/events.ts'
+import { appendEvent, findEvent, latestEvent, readEvents } from '../../src/storage/events.ts'
 import { consumeGrant, readGrant } from '../../src/storage/grants.ts'
 import { appendLedger, appendLedgerOnce, countRefusal, readLedger } from '../../src/storage/ledger.ts'
 import {
@@ -174,14 +174,47 @@ describe('Ledger and events', () => {
       await appendEvent(tx, owner, 'decided', { n: 2 })
     })
     expect(await kinds()).toEqual([])
-    expect(await readEvents(database.db, owner, { after: 0, limit: 10 })).toEqual([])
+    const start = { xid: '0', id: 0 }
+    expect(await readEvents(database.db, owner, { after: start, limit: 10 })).toEqual({
+      events: [],
+      unsettled: true,
+    })
     commit()
     await slow
     expect(await kinds()).toEqual(['approved', 'denied'])
-    const events = await readEvents(database.db, owner, { after: 0, limit: 10 })
+    const { events, unsettled } = await readEvents(database.db, owner, { after: start, limit: 10 })
+    expect(unsettled).toBe(false)
     expect(events.map(event => event.data)).toEqual([{ n: 1 }, { n: 2 }])
-    expect(await eventPosition(database.db, owner, events[0]!.id)).toMatchObject({ tooOld: false })
-    expect(await eventPosition(database.db, owner, events[0]!.id - 1)).toMatchObject({ tooOld: true })
+    expect(await findEvent(database.db, owner, events[0]!.id)).toMatchObject({ id: events[0]!.id })
+    expect(await findEvent(database.db, owner, events[0]!.id - 1)).toBeUndefined()
+    expect(await latestEvent(database.db, owner)).toMatchObject({ id: events[1]!.id })
+  })
+
+  it('a late commit is not skipped either where its lower number was drawn by the later transaction', async () => {
+    const owner = await seed.seedOwner(database.db)
+    const read = (after: number) => readLedger(database.db, owner, { after, limit: 10 })
+    const [early, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const [earlyBegun, lateWritten] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const first = inTx(async tx => {
+      await sql`SELECT pg_current_xact_id()`.execute(tx)
+      earlyBegun.resolve()
+      await early.promise
+      await appendLedger(tx, owner, { kind: 'approved' })
+    })
+    await earlyBegun.promise
+    const second = inTx(async tx => {
+      await appendLedger(tx, owner, { kind: 'denied' })
+      lateWritten.resolve()
+      await late.promise
+    })
+    await lateWritten.promise
+    early.resolve()
+    await first
+    const seen = await read(0)
+    late.resolve()
+    await second
+    const rest = await read(seen.at(-1)?.seq ?? 0)
+    expect([...seen, ...rest].map(entry => entry.kind)).toEqual(['approved', 'denied'])
   })
 
   it('an access report is recorded once, and refusals of strangers are one counted row a minute', async () => {
