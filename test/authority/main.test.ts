@@ -1,0 +1,184 @@
+/** The process: how it starts, refuses to, and ends. contract, "Parties", "Health"; docs/configuration.md. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { ConfigFault, readAuthorityConfig } from '../../src/config.ts'
+import { inTransaction, type Database } from '../../src/storage/database.ts'
+import { insertOwner, spendSignature } from '../../src/storage/owners.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { freshDatabase } from '../support/postgres.ts'
+
+const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+let directory: string
+let database: Database
+let environment: Record<string, string>
+const children = new Set<ChildProcess>()
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'usher-main-'))
+  database = await freshDatabase()
+  const keysFile = join(directory, 'keys.json')
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  environment = {
+    UMA_AS_ISSUER: 'https://as.example',
+    UMA_AS_KEYS_FILE: keysFile,
+    UMA_AS_LISTEN: '127.0.0.1:0',
+    UMA_AS_OWNER_LISTEN: '127.0.0.1:0',
+    DATABASE_URL: database.url,
+  }
+})
+afterEach(() => {
+  for (const child of children) child.kill('SIGKILL')
+  children.clear()
+})
+afterAll(async () => {
+  await database.close()
+  rmSync(directory, { recursive: true })
+})
+
+interface Run {
+  child: ChildProcess
+  output(): string
+  exit: Promise<number | null>
+}
+
+function usher(args: string[], more: Record<string, string> = {}): Run {
+  const env = { PATH: process.env['PATH'] ?? '', ...environment, ...more }
+  const child = spawn(process.execPath, [CLI, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  children.add(child)
+  let output = ''
+  child.stdout.on('data', chunk => (output += String(chunk)))
+  child.stderr.on('data', chunk => (output += String(chunk)))
+  const exit = new Promise<number | null>(resolve => child.on('close', code => resolve(code)))
+  return { child, output: () => output, exit }
+}
+
+/** The line that says where it serves, once it is there. */
+const serving = (run: Run) =>
+  vi.waitFor(
+    () => {
+      const line = run
+        .output()
+        .split('\n')
+        .find(text => text.includes('the authority is serving'))
+      expect(line, run.output()).toBeDefined()
+      return JSON.parse(line!) as { public: string; owner: string }
+    },
+    { timeout: 30_000, interval: 20 },
+  )
+
+describe('usher authority', () => {
+  it('serves on two addresses, and on SIGTERM ends in order with exit status 0', async () => {
+    const run = usher(['authority'])
+    const addresses = await serving(run)
+    expect((await fetch(`http://${addresses.public}/health`)).status).toBe(200)
+    expect((await fetch(`http://${addresses.owner}/health`)).status).toBe(200)
+    expect(addresses.public).not.toBe(addresses.owner)
+    run.child.kill('SIGTERM')
+    expect(await run.exit, run.output()).toBe(0)
+  })
+
+  it('says loudly that development mode is on', async () => {
+    const run = usher(['authority'], { UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://127.0.0.1:9100' })
+    await serving(run)
+    expect(run.output()).toMatch(/"level":"warn".*UMA_DEV_LOOPBACK IS ON/)
+  })
+
+  it('names, in development, the address of its owner API', async () => {
+    const run = usher(['authority'], { UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://127.0.0.1:9100' })
+    const addresses = await serving(run)
+    const answer = await fetch(`http://${addresses.public}/.well-known/agents-configuration`)
+    expect(await answer.json()).toMatchObject({ owner_endpoint: `http://${addresses.owner}/owner` })
+  })
+
+  it('sweeps rows that no answer depends on any more', async () => {
+    const spent = async () => {
+      const { rows } = await database.pool.query(`SELECT count(*) AS n FROM spent_signatures`)
+      return (rows[0] as { n: number }).n
+    }
+    await inTransaction(database.db, async tx => {
+      await insertOwner(tx, { owner: 'alice', tag: 'tag' })
+      await spendSignature(tx, 'alice', Buffer.alloc(32), -1)
+      await spendSignature(tx, 'alice', Buffer.alloc(32, 1), 600)
+    })
+    usher(['authority'], { UMA_AS_SWEEP_SECONDS: '1' })
+    await vi.waitFor(async () => expect(await spent()).toBe(1), { timeout: 30_000, interval: 50 })
+  })
+
+  it('does not start on a faulty configuration, and lists every fault', async () => {
+    const run = usher(['authority'], { UMA_AS_LISTEN: 'nowhere', UMA_AS_POLL_SECONDS: 'often' })
+    expect(await run.exit).toBe(2)
+    expect(run.output()).toMatch(/UMA_AS_LISTEN/)
+    expect(run.output()).toMatch(/UMA_AS_POLL_SECONDS/)
+  })
+
+  it('does not start without its database, and says so without a stack on the terminal', async () => {
+    const run = usher(['authority'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+    expect(await run.exit).not.toBe(0)
+    expect(run.output()).toMatch(/ECONNREFUSED|connect/)
+  })
+
+  it('two started at once on an empty database both serve', async () => {
+    const name = `usher_empty_${process.pid}`
+    const url = new URL(inject('postgresUrl'))
+    const server = new Client({ connectionString: url.href })
+    await server.connect()
+    await server.query(`CREATE DATABASE ${name}`)
+    url.pathname = `/${name}`
+    const runs = [1, 2].map(() => usher(['authority'], { DATABASE_URL: url.href }))
+    for (const run of runs) await serving(run)
+    for (const run of runs) run.child.kill('SIGTERM')
+    expect(await Promise.all(runs.map(run => run.exit))).toEqual([0, 0])
+    await server.query(`DROP DATABASE ${name} WITH (FORCE)`)
+    await server.end()
+  })
+})
+
+describe('usher migrate', () => {
+  it('needs nothing but the database', async () => {
+    const child = spawn(process.execPath, [CLI, 'migrate'], {
+      env: { PATH: process.env['PATH'] ?? '', DATABASE_URL: database.url },
+    })
+    children.add(child)
+    let output = ''
+    child.stdout.on('data', chunk => (output += String(chunk)))
+    expect(await new Promise(resolve => child.on('close', resolve))).toBe(0)
+    expect(output).toBe('The database is up to date.\n')
+  })
+})
+
+describe('The settings', () => {
+  const faults = (more: Record<string, string>) => {
+    try {
+      readAuthorityConfig({ ...environment, ...more })
+    } catch (error) {
+      if (error instanceof ConfigFault) return error.faults
+      throw error
+    }
+    return []
+  }
+  it.each([
+    ['an http issuer', { UMA_AS_ISSUER: 'http://as.example' }, /not https/],
+    ['an issuer with a path', { UMA_AS_ISSUER: 'https://as.example/uma' }, /scheme and authority only/],
+    [
+      'a loopback name in development',
+      { UMA_AS_ISSUER: 'http://localhost:1', UMA_DEV_LOOPBACK: 'true' },
+      /not https/,
+    ],
+    ['oidc', { UMA_AS_OWNER_AUTH: 'oidc' }, /oidc is not available yet in this version; set device-key/],
+    ['oidc beside device keys', { UMA_AS_OWNER_AUTH: 'device-key,oidc' }, /oidc is not available yet/],
+    ['an http owner URL', { UMA_AS_OWNER_URL: 'http://owner.example' }, /UMA_AS_OWNER_URL.*not https/],
+    ['half of TLS', { UMA_AS_TLS_CERT_FILE: '/x' }, /Set both/],
+    ['a provisioning file that is not there', { UMA_AS_PROVISION: '/nowhere.yaml' }, /cannot read/],
+  ])('refuse %s', (_case, more, fault) => {
+    expect(faults(more)).toContainEqual(expect.stringMatching(fault))
+  })
+
+  it('take an https issuer, and http of a literal loopback host in development', () => {
+    expect(faults({})).toEqual([])
+    expect(faults({ UMA_AS_ISSUER: 'http://127.0.0.1:9100', UMA_DEV_LOOPBACK: 'true' })).toEqual([])
+  })
+})
