@@ -2,10 +2,10 @@
  * Owns the processes of a local stack: started with an environment of their own, their output in a file each, ended for certain.
  * contract, "Parties": each party runs by itself, as it would in the world.
  */
-import { spawn } from 'node:child_process'
 import { openSync, closeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { spawnGuarded } from './guarded-spawn.ts'
 
 export interface ChildOptions {
   /** What people call it. */
@@ -20,6 +20,8 @@ export interface ChildOptions {
 export interface Child {
   name: string
   logFile: string
+  /** Undefined where it could not be started. */
+  pid: number | undefined
   /** Undefined while it runs; else how it ended, and the last lines it wrote. */
   ended(): Promise<string | undefined>
   /** Settles as it ends. */
@@ -34,11 +36,7 @@ const LAST_LINES = 15
 /** Starts a process. That it cannot be started is told by `ended`. */
 export function startChild({ name, command, environment, logFile }: ChildOptions): Child {
   const log = openSync(logFile, 'a')
-  const [program = '', ...args] = command
-  const child = spawn(program, args, {
-    stdio: ['ignore', log, log],
-    ...(environment === undefined ? {} : { env: environment }),
-  })
+  const child = spawnGuarded(command, { signal: 'TERM', stdout: log, stderr: log, environment })
   closeSync(log)
   let ending: string | undefined
   const exited = new Promise<void>(resolve => {
@@ -54,6 +52,7 @@ export function startChild({ name, command, environment, logFile }: ChildOptions
   return {
     name,
     logFile,
+    pid: child.pid,
     exited,
     ended: async () => (ending === undefined ? undefined : `${ending}.\n${await lastLines(logFile)}`),
     stop: async () => {

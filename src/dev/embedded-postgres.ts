@@ -8,11 +8,14 @@ import { chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/prom
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { spawnGuarded } from './guarded-spawn.ts'
 import { freePorts } from './ports.ts'
 
 export interface PostgresServer {
   /** `postgres://…` of the maintenance database, as a superuser. */
   url: string
+  /** Of its first process, whose children are all the others; undefined for a server that runs elsewhere. */
+  pid?: number | undefined
   /** Ends the server and deletes its data. */
   stop(): Promise<void>
 }
@@ -30,11 +33,18 @@ const START_TIMEOUT_MS = 60_000
 /** Data that is thrown away need not survive a crash: no flush to disk is waited for. */
 const THROW_AWAY = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off']
 
+/** What a deployment has. */
+const DURABLE = ['fsync=on', 'synchronous_commit=on', 'full_page_writes=on']
+
 /**
- * Starts a fresh server on a free loopback port; its data lives in a temporary directory.
+ * Starts a fresh server on a free loopback port; its data lives in a temporary directory. `durable`: every commit is on disk
+ * before it is answered, as in a deployment; for measurements.
  * @throws PostgresAbsent where the package or its binaries for this platform are missing.
  */
-export async function startEmbeddedPostgres(options: { maxConnections: number }): Promise<PostgresServer> {
+export async function startEmbeddedPostgres(options: {
+  maxConnections: number
+  durable?: boolean
+}): Promise<PostgresServer> {
   const account = await unprivilegedAccount()
   const home = await mkdtemp(join(tmpdir(), 'usher-postgres-'))
   try {
@@ -45,8 +55,11 @@ export async function startEmbeddedPostgres(options: { maxConnections: number })
     await initialise({ binaries, data, home, password, account })
     for (let attempt = 1; ; attempt++) {
       const [port] = await freePorts(1)
-      const settings = [...THROW_AWAY, `max_connections=${options.maxConnections}`]
-      const server = await launch({ binaries, data, port, settings, account })
+      const settings = [
+        ...(options.durable ? DURABLE : THROW_AWAY),
+        `max_connections=${options.maxConnections}`,
+      ]
+      const server = await launch({ binaries, home, data, port, settings, account })
       if (server !== undefined)
         return running(server, home, `postgres://usher:${password}@127.0.0.1:${port}/postgres`)
       if (attempt === START_ATTEMPTS_MAX) throw new Error('Postgres did not start: no port could be had.')
@@ -62,13 +75,12 @@ function running(server: ChildProcess, home: string, url: string): PostgresServe
   const end = async (): Promise<void> => {
     if (server.exitCode === null && server.signalCode === null) {
       const exited = new Promise(resolve => server.once('exit', resolve))
-      // SIGINT is Postgres's "fast" shutdown: open sessions are ended.
       server.kill('SIGINT')
       await exited
     }
     await rm(home, { recursive: true, force: true })
   }
-  return { url, stop: () => (stopped ??= end()) }
+  return { url, pid: server.pid, stop: () => (stopped ??= end()) }
 }
 
 /** Postgres refuses to run as root: then the machine's `postgres` account is used, else `nobody`. */
@@ -149,6 +161,7 @@ async function initialise({ binaries, data, home, password, account }: Initialis
 
 interface Launch {
   binaries: string
+  home: string
   data: string
   port: number
   settings: string[]
@@ -158,27 +171,33 @@ interface Launch {
 /** Starts the server and waits until it accepts connections; undefined where the port was taken meanwhile. */
 async function launch({
   binaries,
+  home,
   data,
   port,
   settings,
   account,
 }: Launch): Promise<ChildProcess | undefined> {
   const assignments = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings]
-  const child = spawn(
-    join(binaries, 'postgres'),
-    ['-D', data, '-p', String(port), ...assignments.flatMap(assignment => ['-c', assignment])],
-    { ...account, cwd: data, stdio: ['ignore', 'ignore', 'pipe'] },
-  )
+  const command = ['-D', data, '-p', String(port), ...assignments.flatMap(assignment => ['-c', assignment])]
+  const child = spawnGuarded([join(binaries, 'postgres'), ...command], {
+    // Postgres's "fast" shutdown: open sessions are ended.
+    signal: 'INT',
+    removeDirectory: home,
+    stdout: 'ignore',
+    stderr: 'pipe',
+    account,
+    cwd: data,
+  })
   const errors = gather(child)
   return new Promise((resolve, reject) => {
     const deadline = setTimeout(() => {
       child.kill('SIGKILL')
       reject(new Error(`Postgres did not start within ${START_TIMEOUT_MS / 1000} s: ${errors()}`))
     }, START_TIMEOUT_MS)
-    child.stderr.on('data', () => {
+    child.stderr!.on('data', () => {
       if (!errors().includes('ready to accept connections')) return
       clearTimeout(deadline)
-      child.stderr.removeAllListeners('data').resume()
+      child.stderr!.removeAllListeners('data').resume()
       resolve(child)
     })
     child.once('error', reject)

@@ -131,7 +131,7 @@ async function makePlan(options: StackOptions, onStart: (child: Child) => void):
 
 /** What every party of ours is told by its environment, which holds nothing else. */
 function sharedEnvironment({ tls }: Plan): Record<string, string> {
-  return tls ? { NODE_EXTRA_CA_CERTS: tls.caFile } : { UMA_DEV_LOOPBACK: 'true' }
+  return tls ? {} : { UMA_DEV_LOOPBACK: 'true' }
 }
 
 async function startAuthority(plan: Plan, index: number): Promise<Child> {
@@ -156,7 +156,7 @@ async function startAuthority(plan: Plan, index: number): Promise<Child> {
       ...plan.authorityEnvironment,
     },
   )
-  await untilReady(child, () => answers(`${urls.authorities[index]!.url}/health`))
+  await untilReady(child, async () => (await statusOf(`${urls.authorities[index]!.url}/health`)) === 200)
   return child
 }
 
@@ -206,9 +206,8 @@ async function startEnvoy(plan: Plan): Promise<Child> {
     '--log-level',
     'warning',
   ])
-  await untilReady(child, () =>
-    answers(`${urls.publicUrl}/.well-known/oauth-protected-resource${RESOURCE_PATH}`),
-  )
+  // A GET is refused by the sidecar, so its 405 says that checks are answered; 503 would say that they are not yet.
+  await untilReady(child, async () => (await statusOf(urls.publicUrl + RESOURCE_PATH)) === 405)
   return child
 }
 
@@ -216,8 +215,8 @@ function numbered(name: string, index: number, all: unknown[]): string {
   return all.length === 1 ? name : `${name}-${index + 1}`
 }
 
-async function answers(url: string): Promise<boolean> {
+async function statusOf(url: string): Promise<number> {
   const response = await fetch(url, { signal: AbortSignal.timeout(2_000) })
   await response.body?.cancel()
-  return response.status === 200
+  return response.status
 }

@@ -27,6 +27,11 @@ export async function tellLedger({ owner, handle }: Scene): Promise<string[]> {
     DECISIONS,
   )
   expectThat(
+    'What was refused is there too.',
+    entries.some(({ kind }) => kind === 'refused'),
+    entries.map(({ kind }) => kind),
+  )
+  expectThat(
     'Whatever belongs to a negotiation carries its family.',
     mine.every(entry => entry.kind === 'revoked' || entry.family !== undefined),
     mine.filter(entry => entry.family === undefined),
@@ -34,8 +39,8 @@ export async function tellLedger({ owner, handle }: Scene): Promise<string[]> {
   return ['→ GET /owner/ledger', ...entries.map(entry => `← ${line(entry)}`)]
 }
 
-function line({ seq, kind, family, tool, resource_id }: LedgerEntry): string {
-  return [String(seq).padStart(3), kind.padEnd(10), family ?? '', show(tool ?? resource_id ?? '')]
+function line({ seq, kind, family, tool, resource_id, reason }: LedgerEntry): string {
+  return [String(seq).padStart(3), kind.padEnd(10), family ?? '', show(tool ?? resource_id ?? reason ?? '')]
     .join(' ')
     .trimEnd()
 }
