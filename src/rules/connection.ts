@@ -120,6 +120,19 @@ function introductionFallback(facts: IntroductionFacts): IntroductionFallback | 
   return undefined
 }
 
+/**
+ * Whether an act makes an agent first-party (`standing.first_party`): the owner herself approved or claimed it, it is of an
+ * operator that she marked as her own, and that operator's directory listed its key when she did. Nothing that a request
+ * says of itself is among these.
+ */
+export function makesFirstParty(act: {
+  readonly byOwner: boolean
+  readonly operatorIsHers: boolean
+  readonly directoryListsKey: boolean
+}): boolean {
+  return act.byOwner && act.operatorIsHers && act.directoryListsKey
+}
+
 /** One connection of a lineage (an introducer and those it introduced) with the owner's approvals of it. */
 export interface LineageMember {
   readonly state: ConnectionState

@@ -118,7 +118,12 @@ export function handleOf(identity: AgentIdentity): string {
 
 /** The handle of an issuer's subject; also what `parent_agent` of a token by that issuer means. */
 export function subjectHandle(sub: string, iss: string): string {
-  return `${sub}@${iss.replace(/^https:\/\//, '').replace(/\/$/, '')}`
+  return `${sub}@${issuerInHandles(iss)}`
+}
+
+/** An issuer as its agents' handles spell it. Two listed issuers must differ in this, or they would share handles. */
+export function issuerInHandles(iss: string): string {
+  return iss.replace(/^https?:\/\//, '').replace(/\/$/, '')
 }
 
 /**
@@ -135,11 +140,15 @@ export function operatorOrigin(client_id: string): string | undefined {
     : undefined
 }
 
-/** Whether a text is an agent-token issuer: an https URL in one spelling, without user information, query or fragment. */
+/**
+ * Whether a text is an agent-token issuer: an https URL (or http to a literal loopback host, which only development lists) in
+ * one spelling, without user information, query or fragment.
+ */
 export function isAgentIssuer(iss: string): boolean {
   // No `@` anywhere: with one in its path, two issuers could make the same handle.
-  if (!/^https:\/\/[\x21-\x7e]+$/.test(iss) || /[@?#\\]/.test(iss) || !URL.canParse(iss)) return false
-  const { href } = new URL(iss)
+  if (!/^https?:\/\/[\x21-\x7e]+$/.test(iss) || /[@?#\\]/.test(iss) || !URL.canParse(iss)) return false
+  const { href, protocol, hostname } = new URL(iss)
+  if (protocol !== 'https:' && !isLoopbackHost(hostname)) return false
   return href === iss || href === `${iss}/`
 }
 

@@ -200,8 +200,8 @@ function publicKeyOf(x: string): PublicKey {
   return key
 }
 
-/** RFC 7638 §3.2 over the members RFC 8037 §2 requires, in lexicographic order. */
-function thumbprintOf(x: string): string {
+/** The RFC 7638 §3.2 thumbprint of an Ed25519 key's `x`, over the members RFC 8037 §2 requires, in lexicographic order. */
+export function thumbprintOf(x: string): string {
   return sha256(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).toString('base64url')
 }
 
