@@ -1,0 +1,82 @@
+/**
+ * Owns how many documents are fetched at once, and for whom first: addresses come from strangers, and whoever names many or
+ * slow ones must not keep out those already known. contract, "Operator documents" and "Limits".
+ */
+
+/** Places; the waiting are served in order, the favoured first. */
+export interface FetchGateOptions {
+  /** Fetches under way at once. */
+  placesMax: number
+  /** Of these, kept free for the favoured. */
+  favouredPlaces: number
+  /** Fetches under way at once from one origin; twice as many where the favoured are among them. */
+  perOriginMax: number
+  /** Fetches that may wait for a place. */
+  waitingMax: number
+}
+
+export interface FetchGate {
+  /**
+   * Waits for a place, `waitMs` at most. @returns what gives the place back, to be called once; undefined where none came free
+   * in time or too many wait already.
+   */
+  enter(origin: string, wanted: { favoured: boolean; waitMs: number }): Promise<(() => void) | undefined>
+}
+
+interface Waiter {
+  origin: string
+  favoured: boolean
+  admit: () => void
+}
+
+/** A gate that is open for as many as the options say. */
+export function createFetchGate(options: FetchGateOptions): FetchGate {
+  const underWay = new Map<string, number>()
+  const waiting: Waiter[] = []
+  let taken = 0
+
+  const fits = ({ origin, favoured }: Waiter): boolean => {
+    const ofOrigin = underWay.get(origin) ?? 0
+    return favoured
+      ? taken < options.placesMax && ofOrigin < 2 * options.perOriginMax
+      : taken < options.placesMax - options.favouredPlaces && ofOrigin < options.perOriginMax
+  }
+  const take = (origin: string): (() => void) => {
+    taken += 1
+    underWay.set(origin, (underWay.get(origin) ?? 0) + 1)
+    return () => {
+      taken -= 1
+      const left = underWay.get(origin)! - 1
+      if (left === 0) underWay.delete(origin)
+      else underWay.set(origin, left)
+      next()
+    }
+  }
+  const next = (): void => {
+    const first = waiting.find(waiter => waiter.favoured && fits(waiter)) ?? waiting.find(fits)
+    if (first === undefined) return
+    waiting.splice(waiting.indexOf(first), 1)
+    first.admit()
+  }
+  return {
+    enter: (origin, { favoured, waitMs }) =>
+      new Promise(resolve => {
+        const waiter: Waiter = {
+          origin,
+          favoured,
+          admit: () => {
+            clearTimeout(timer)
+            resolve(take(origin))
+          },
+        }
+        let timer: NodeJS.Timeout | undefined
+        if (fits(waiter)) return waiter.admit()
+        if (waiting.length >= options.waitingMax || waitMs <= 0) return resolve(undefined)
+        waiting.push(waiter)
+        timer = setTimeout(() => {
+          waiting.splice(waiting.indexOf(waiter), 1)
+          resolve(undefined)
+        }, waitMs)
+      }),
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * Owns how many origins that nobody here has met yet may be looked up in a minute: names cost a stranger nothing.
+ * contract, "Operator documents" and "Limits".
+ */
+import { isIP } from 'node:net'
+import { isLoopbackHost } from './listen-address.ts'
+
+export interface OriginBudgetOptions {
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  /** New origins in any 60 s. */
+  perMinute: number
+  /** Of these, under one site: subdomains are free for whoever holds the domain. */
+  perSite: number
+}
+
+export interface OriginBudget {
+  /** Whether a fetch from this origin may begin; a new one is charged, and then free for 60 s. */
+  admits(origin: string): boolean
+  /** The origin served a document: it is never charged again, as long as it is remembered. */
+  served(origin: string): void
+  /** The origin did not answer: the next fetch from it is charged anew. */
+  failed(origin: string): void
+}
+
+const WINDOW_MS = 60_000
+const SERVED_MAX = 4_000
+
+/** A budget over a sliding minute. */
+export function createOriginBudget(options: OriginBudgetOptions): OriginBudget {
+  const { clock, perMinute, perSite } = options
+  const served = new Set<string>()
+  /** Origins charged in the last minute, oldest first. */
+  let charged: { origin: string | undefined; site: string; at: number }[] = []
+  return {
+    admits: origin => {
+      if (served.has(origin)) return true
+      const now = clock()
+      charged = charged.filter(({ at }) => now - at < WINDOW_MS)
+      if (charged.some(charge => charge.origin === origin)) return true
+      const site = siteOf(origin)
+      const ofSite = charged.filter(charge => charge.site === site).length
+      if (charged.length >= perMinute || ofSite >= perSite) return false
+      charged.push({ origin, site, at: now })
+      return true
+    },
+    served: origin => {
+      served.delete(origin) // and back in at the end, so that those in use are forgotten last
+      served.add(origin)
+      if (served.size > SERVED_MAX) served.delete(served.values().next().value!)
+    },
+    failed: origin => {
+      for (const charge of charged) if (charge.origin === origin) charge.origin = undefined
+    },
+  }
+}
+
+/** The last two labels of a host: no list of public suffixes is needed to make a flood of names cost domains. */
+function siteOf(origin: string): string {
+  const { hostname } = new URL(origin)
+  if (isLoopbackHost(hostname)) return origin
+  const family = isIP(hostname.replace(/^\[|\]$/g, ''))
+  if (family === 0) return hostname.split('.').slice(-2).join('.')
+  // One holder of IPv6 has more literal addresses than there are names.
+  return family === 4 ? hostname : 'IPv6'
+}

@@ -1,0 +1,184 @@
+/**
+ * Owns JSON documents at addresses that others name, kept for a while. contract, "Operator documents" and "Authentication"
+ * (agent-token issuers): each is fetched at most once at a time, few at once, and what cannot be had is only not known,
+ * never a fault of the request that asked.
+ */
+import { parseJson, type Json } from '../wire/json.ts'
+import { createFetchGate } from './fetch-gate.ts'
+import { createOriginBudget } from './origin-budget.ts'
+import { OutboundFault, type Outbound, type OutboundReason } from './outbound.ts'
+
+export interface RemoteDocumentsOptions {
+  /** For public addresses only; its bounds are those of one fetch. */
+  outbound: Outbound
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  /** How long a document is used; 300 when left out. */
+  keepSeconds?: number
+  /** Least age at which a document that does not hold what is looked for is fetched again; 10 when left out. */
+  refetchSeconds?: number
+  /** How long a failed fetch is remembered; 10 when left out. */
+  failureSeconds?: number
+  /** New origins in a minute; 60 when left out. */
+  newOriginsPerMinute?: number
+}
+
+export interface Looking {
+  /** Whether a document holds what is looked for; one that does not is fetched again sooner. */
+  holds?: (json: Json) => boolean
+  /** When the caller stops waiting, by the clock of the options. */
+  deadline: number
+  /** For a party that is known already: goes first, and is never charged as new. */
+  favoured: boolean
+}
+
+/** Why there is no document, as a word: for counts and dashboards. */
+export type MissingReason = OutboundReason | 'status' | 'media_type' | 'malformed' | 'busy'
+
+/** A document, or why there is none: a clause that goes on "the document …", of our own words only. */
+export type RemoteDocument =
+  { readonly json: Json } | { readonly missing: string; readonly reason?: MissingReason }
+
+export interface RemoteDocuments {
+  /** The document at a URL: 200, a JSON media type, strict JSON. Never throws. */
+  read(url: string, looking: Looking): Promise<RemoteDocument>
+}
+
+interface Entry {
+  document?: { json: Json; bytes: number; fetchedAt: number }
+  failure?: { missing: string; reason: MissingReason; until: number }
+  running?: Promise<string | undefined>
+}
+
+const PLACES = { placesMax: 16, favouredPlaces: 4, perOriginMax: 2, waitingMax: 256 }
+/** A fetch that takes longer serves nobody: it is what all fetches of one request may take together. */
+const FETCH_MS_MAX = 3_000
+const NEW_ORIGINS_PER_SITE = 10
+const ENTRIES_MAX = 2_000
+const BYTES_MAX = 8 * 1024 * 1024
+
+/** A store of documents, the least recently used forgotten first. */
+export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDocuments {
+  const { outbound, clock } = options
+  const keepMs = (options.keepSeconds ?? 300) * 1_000
+  const refetchMs = (options.refetchSeconds ?? 10) * 1_000
+  const failureMs = (options.failureSeconds ?? 10) * 1_000
+  const entries = new Map<string, Entry>()
+  const gate = createFetchGate(PLACES)
+  const perMinute = options.newOriginsPerMinute ?? 60
+  const budget = createOriginBudget({ clock, perMinute, perSite: Math.min(perMinute, NEW_ORIGINS_PER_SITE) })
+
+  const kept = ({ document }: Entry): { json: Json; age: number } | undefined => {
+    if (document === undefined) return undefined
+    const age = clock() - document.fetchedAt
+    return age < keepMs ? { json: document.json, age } : undefined
+  }
+  /** What is known without fetching; undefined where a fetch is due. */
+  const look = (entry: Entry, holds: Looking['holds']): RemoteDocument | undefined => {
+    const document = kept(entry)
+    if (document !== undefined && (document.age < refetchMs || (holds?.(document.json) ?? true)))
+      return document
+    if (entry.failure === undefined || clock() >= entry.failure.until) return undefined
+    return document ?? entry.failure
+  }
+  /** Fetches into the entry. @returns why nothing was even tried, where it was not. */
+  const fetchInto = async (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
+    const { origin } = URL.parse(url) ?? {}
+    if (origin === undefined) return 'stands at no address'
+    if (!favoured && !budget.admits(origin)) return 'was not read: too many new operators are named now'
+    const leave = await gate.enter(origin, { favoured, waitMs: FETCH_MS_MAX })
+    if (leave === undefined) return 'was not read: too many documents are being read now'
+    try {
+      entry.document = { ...(await fetchJson(outbound, url)), fetchedAt: clock() }
+      delete entry.failure
+      budget.served(origin)
+    } catch (error) {
+      if (!(error instanceof Missing)) throw error
+      entry.failure = { missing: error.message, reason: error.reason, until: clock() + failureMs }
+      if (!error.answered) budget.failed(origin)
+    } finally {
+      leave()
+    }
+    return undefined
+  }
+  const fetchOnce = (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
+    entry.running ??= fetchInto(entry, url, favoured || entry.document !== undefined).finally(() => {
+      delete entry.running
+      forgetOldest(entries)
+    })
+    return entry.running
+  }
+  return {
+    read: async (url, { holds, deadline, favoured }) => {
+      const entry = entries.get(url) ?? {}
+      entries.delete(url)
+      entries.set(url, entry)
+      const known = look(entry, holds)
+      if (known !== undefined) return known
+      const untried = await before(deadline - clock(), fetchOnce(entry, url, favoured))
+      const held = kept(entry)
+      if (held !== undefined) return held
+      if (untried === 'late') return { missing: WHY.timeout, reason: 'timeout' }
+      if (untried !== undefined) return { missing: untried, reason: 'busy' }
+      const { missing, reason } = entry.failure ?? { missing: 'could not be read', reason: 'broken' as const }
+      return { missing, reason }
+    },
+  }
+}
+
+/** Waits for `work`, `ms` at most; the work goes on, for whoever asks next. */
+function before<T>(ms: number, work: Promise<T>): Promise<T | 'late'> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve('late'), Math.max(0, ms))
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+function forgetOldest(entries: Map<string, Entry>): void {
+  let bytes = 0
+  for (const { document } of entries.values()) bytes += document?.bytes ?? 0
+  for (const [url, { document, running }] of entries) {
+    if (entries.size <= ENTRIES_MAX && bytes <= BYTES_MAX) return
+    if (running !== undefined) continue
+    bytes -= document?.bytes ?? 0
+    entries.delete(url)
+  }
+}
+
+/** A document that could not be had. `answered` says whether the origin answered at all. */
+class Missing extends Error {
+  readonly reason: MissingReason
+  readonly answered: boolean
+  constructor(message: string, reason: MissingReason, answered = true) {
+    super(message)
+    this.reason = reason
+    this.answered = answered
+  }
+}
+
+const WHY: Record<OutboundReason, string> = {
+  forbidden_url: 'stands at an address that is not fetched from',
+  forbidden_address: 'stands at no public address',
+  unreachable: 'could not be reached',
+  timeout: 'did not come in time',
+  aborted: 'did not come in time',
+  too_large: 'is too large',
+  broken: 'could not be fetched',
+}
+
+async function fetchJson(outbound: Outbound, url: string): Promise<{ json: Json; bytes: number }> {
+  const headers = { accept: 'application/json, application/*;q=0.5' }
+  const answer = await outbound.request({ url, headers, timeoutMs: FETCH_MS_MAX }).catch((cause: unknown) => {
+    if (!(cause instanceof OutboundFault)) throw cause
+    throw new Missing(WHY[cause.reason], cause.reason, cause.reason === 'too_large')
+  })
+  if (answer.status !== 200) throw new Missing(`was answered with ${answer.status}, not 200`, 'status')
+  const type = answer.headers['content-type']
+  if (typeof type !== 'string' || !/^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(type))
+    throw new Missing('has no JSON media type', 'media_type')
+  try {
+    return { json: parseJson(answer.body), bytes: answer.body.length }
+  } catch {
+    throw new Missing('is no well-formed JSON', 'malformed')
+  }
+}
