@@ -22,6 +22,8 @@ export interface ConnectionRow {
   last_access: string | null
   revocations: number
   introduced_by: string | null
+  /** Thumbprint of the key that was last approved on it; null where it was made before that was kept. */
+  jkt: string | null
 }
 
 /** One connection, or undefined where the owner never admitted this handle. */
@@ -86,22 +88,31 @@ export interface Admission {
   label: string | null
   operator: string | null
   introduced_by: string | null
+  /** Thumbprint of the key that signed; left out, that of a pseudonymous handle. */
+  jkt?: string | undefined
+  /** By the owner's own act, while that operator's directory lists the key; see rules/connection.ts. */
+  first_party?: boolean | undefined
 }
 
 /**
  * Admits an agent: makes its connection, or makes a revoked one active again at the generation that the
- * revocation left, so earlier grants stay ended. An active one is left as it is. The caller holds the queue
- * lock and, where an operator is named, its lock (and has seen that it is not blocked).
+ * revocation left, so earlier grants stay ended. Of an active one only the operator, the key and `first_party`
+ * are brought up to date. The caller holds the queue lock and, where an operator is named, its lock (and has
+ * seen that it is not blocked).
  * @returns the generation now in force.
  */
 export async function admitConnection(tx: Tx, admission: Admission): Promise<number> {
-  const { owner, handle, identity, label, operator, introduced_by } = admission
+  const { owner, handle, identity, label, operator, introduced_by, first_party = false } = admission
+  const jkt = admission.jkt ?? /^jkt:([\w-]{43})$/.exec(handle)?.[1] ?? null
   const { rows } = await sql<{ generation: number }>`
-    INSERT INTO connections AS c (owner, handle, status, identity, label, operator, introduced_by)
-    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${operator}, ${introduced_by})
+    INSERT INTO connections AS c (owner, handle, status, identity, label, operator, introduced_by, jkt, first_party)
+    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${operator}, ${introduced_by}, ${jkt}, ${first_party})
     ON CONFLICT (owner, handle) DO UPDATE SET status = 'active',
       admitted_at = CASE WHEN c.status = 'active' THEN c.admitted_at ELSE now() END,
       operator = coalesce(excluded.operator, c.operator),
+      jkt = coalesce(excluded.jkt, c.jkt),
+      first_party = excluded.first_party OR (c.first_party AND c.status = 'active'
+        AND c.jkt IS NOT DISTINCT FROM coalesce(excluded.jkt, c.jkt)),
       introduced_by = CASE WHEN c.status = 'active' THEN c.introduced_by ELSE excluded.introduced_by END
     RETURNING generation`.execute(tx)
   return rows[0]!.generation

@@ -83,16 +83,38 @@ export async function appendLedgerOnce(
   return made.numAffectedRows === 1n
 }
 
+export interface CountedRefusal {
+  /** `identity_refused` where who asked could not be verified; `refused` when left out. */
+  kind?: 'refused' | 'identity_refused' | undefined
+  reason: string
+  /** A handle that the request claimed and could not prove; only one that is connected, so that rows stay few. */
+  handle?: string | undefined
+}
+
 /**
- * Counts a refusal of an agent without a connection: one row per owner, reason and minute, so strangers
- * with free keys cannot fill the ledger.
+ * Counts refusals of agents without a connection, or of requests that only claim one: one row per owner, reason and
+ * minute, so strangers with free keys cannot fill the ledger.
  */
-export async function countRefusal(db: Db, owner: string, reason: string): Promise<void> {
+export async function countRefusal(
+  db: Db,
+  owner: string,
+  refusal: string | CountedRefusal,
+  times = 1,
+): Promise<void> {
+  const {
+    kind = 'refused',
+    reason,
+    handle,
+  }: CountedRefusal = typeof refusal === 'string' ? { reason: refusal } : refusal
+  const data = handle === undefined ? { reason, strangers: true } : { reason, claimed: true }
+  const name = handle === undefined ? reason : `${reason} ${handle}`
   await sql`
-    INSERT INTO ledger AS l (owner, kind, data, once_key)
-    VALUES (${owner}, 'refused', ${JSON.stringify({ reason, strangers: true })},
-      'refused ' || to_char(date_trunc('minute', now() AT TIME ZONE 'UTC'), 'YYYY-MM-DD"T"HH24:MI') || ' ' || ${reason})
-    ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO UPDATE SET count = l.count + 1`.execute(db)
+    INSERT INTO ledger AS l (owner, kind, handle, data, count, once_key)
+    VALUES (${owner}, ${kind}, ${handle ?? null}, ${JSON.stringify(data)}, ${times},
+      ${kind} || to_char(date_trunc('minute', now() AT TIME ZONE 'UTC'), ' YYYY-MM-DD"T"HH24:MI ') || ${name})
+    ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO UPDATE SET count = l.count + excluded.count`.execute(
+    db,
+  )
 }
 
 /**

@@ -49,7 +49,7 @@ export interface QueueCounts {
 
 /** What waits now. Counts decide nothing unless the caller holds the owner's queue lock. */
 export async function countWaiting(
-  tx: Tx,
+  db: Db,
   owner: string,
   of: { handle: string; operator: string | null },
 ): Promise<QueueCounts> {
@@ -58,7 +58,7 @@ export async function countWaiting(
       count(*) FILTER (WHERE kind = 'connection' AND attested)::int AS attested,
       count(*) FILTER (WHERE kind = 'connection' AND attested AND operator = ${of.operator})::int AS "ofOperator",
       count(*) FILTER (WHERE kind = 'operation' AND handle = ${of.handle})::int AS "operationsOfHandle"
-    FROM families WHERE owner = ${owner} AND ${WAITS}`.execute(tx)
+    FROM families WHERE owner = ${owner} AND ${WAITS}`.execute(db)
   return rows[0] ?? { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
 }
 
@@ -72,10 +72,10 @@ export interface WaitingItem {
 
 /**
  * The item that a repeat of the same request joins: same handle, resource and parameters, waiting, or
- * approved and not yet collected. The caller holds the owner's queue lock.
+ * approved and not yet collected. It decides nothing unless the caller holds the owner's queue lock.
  */
 export async function findWaiting(
-  tx: Tx,
+  db: Db,
   owner: string,
   same: { handle: string; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
@@ -86,7 +86,7 @@ export async function findWaiting(
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}
       AND (decision IS NULL OR decision = 'approved')
       AND ticket_expires_at > now() AND negotiation_expires_at > now()
-    ORDER BY requested_at DESC LIMIT 1`.execute(tx)
+    ORDER BY requested_at DESC LIMIT 1`.execute(db)
   return rows[0]
 }
 
@@ -95,6 +95,8 @@ export interface UndecidedItem {
   kind: PendingKind
   handle: string
   operator: string | null
+  /** That operator's directory listed the signing key when the request was held. */
+  attested: boolean
   resource_id: string
   tier_id: string
   held: unknown
@@ -111,7 +113,7 @@ export async function readUndecided(
   family: string,
 ): Promise<UndecidedItem | 'unknown' | 'gone'> {
   const { rows } = await sql<UndecidedItem & { waits: boolean; was_held: boolean }>`
-    SELECT family, kind, handle, operator, resource_id, tier_id, held, item,
+    SELECT family, kind, handle, operator, attested, resource_id, tier_id, held, item,
       (${WAITS}) AS waits, requested_at IS NOT NULL AS was_held
     FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
   const row = rows[0]

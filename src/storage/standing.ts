@@ -11,6 +11,9 @@ export interface StandingFacts {
   first_party: boolean
   revocations: number
   introduced_by: string | null
+  /** The operator and the key that stand on record. */
+  operator: string | null
+  jkt: string | null
   /** Seconds since the current admission; null where there is none in force. */
   ageSeconds: number | null
   /** The owner herself approved this agent, or one of its live lineage, at this tier since its admission. */
@@ -25,19 +28,35 @@ export interface StandingFacts {
   calls: number | null
 }
 
-/** Reads an agent's standing at a tier in one statement; the window is in seconds before now, and is counted
- * only with `trajectory`. */
+/**
+ * Reads an agent's standing at a tier in one statement; the window is in seconds before now, and is counted
+ * only with `trajectory`. With `introducedBy`, an agent without a connection is read as if that one had just
+ * brought it in; it has no generation then.
+ */
 export async function readStanding(
   db: Db,
   owner: string,
-  of: { handle: string; tier_id: string; windowSeconds: number; trajectory: boolean },
+  of: {
+    handle: string
+    tier_id: string
+    windowSeconds: number
+    trajectory: boolean
+    introducedBy?: string | undefined
+  },
 ): Promise<StandingFacts> {
   const { handle, tier_id } = of
+  const introducer = of.introducedBy ?? null
   // Counting the window costs a range scan: only where a rule of the tier asks for it.
   const counted = (count: ReturnType<typeof sql>) => (of.trajectory ? count : sql`NULL::int`)
   const since = sql`now() - ${of.windowSeconds} * interval '1 second'`
   const { rows } = await sql<StandingFacts>`
-    WITH me AS (SELECT * FROM connections WHERE owner = ${owner} AND handle = ${handle}),
+    WITH own AS (
+      SELECT handle, status, generation, first_party, revocations, introduced_by, operator, jkt, admitted_at
+      FROM connections WHERE owner = ${owner} AND handle = ${handle}),
+    me AS (
+      SELECT * FROM own UNION ALL
+      SELECT ${handle}, 'active', NULL, false, 0, ${introducer}::text, NULL, NULL, now()
+      WHERE ${introducer}::text IS NOT NULL AND NOT EXISTS (SELECT FROM own)),
     lineage AS (
       SELECT c.handle, c.generation FROM connections c, me
       WHERE c.owner = ${owner} AND c.status = 'active'
@@ -48,6 +67,7 @@ export async function readStanding(
       coalesce((SELECT first_party FROM me), false) AS first_party,
       coalesce((SELECT revocations FROM me), 0) AS revocations,
       (SELECT introduced_by FROM me) AS introduced_by,
+      (SELECT operator FROM me) AS operator, (SELECT jkt FROM me) AS jkt,
       (SELECT extract(epoch FROM now() - admitted_at)::float8 FROM me WHERE status = 'active') AS "ageSeconds",
       EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
         AND l.generation = ct.approved_generation

@@ -158,6 +158,7 @@ export interface ConnectionsTable {
   last_access: NullableTimestamp
   revocations: Generated<number>
   introduced_by: string | null
+  jkt: string | null
 }
 
 export interface ConnectionTiersTable {
