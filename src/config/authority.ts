@@ -6,6 +6,7 @@ import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile } from './files.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
 import {
+  agentIssuers,
   choices,
   defaulted,
   defineSettings,
@@ -81,6 +82,10 @@ export const AUTHORITY_SETTINGS = defineSettings({
     trajectoryWindowSeconds: defaulted('UMA_AS_TRAJECTORY_WINDOW', duration(60, 366 * DAY_SECONDS), '7d', {
       description: 'How far back `standing.denials_above`, `tiers_above` and `calls_above` count.',
     }),
+    agentIssuers: optional('UMA_AS_AGENT_ISSUERS', agentIssuers, {
+      description:
+        'Issuers whose agent tokens are accepted, by their exact URLs, separated by commas; nothing is fetched from any other. None when left out.',
+    }),
     ticketSeconds: defaulted('UMA_AS_TICKET_SECONDS', wholeNumber(10, 3600), '300', {
       description: 'Life of a permission ticket.',
       unit: 'seconds',
@@ -106,6 +111,10 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description: 'Life of a protection access token; clients renew 60 seconds early.',
       unit: 'seconds',
     }),
+    registrySeconds: defaulted('UMA_AS_REGISTRY_SECONDS', wholeNumber(1, DAY_SECONDS), '300', {
+      description: 'How long a listing pulled from a resource server is used before it is pulled again.',
+      unit: 'seconds',
+    }),
     poolMax: defaulted('UMA_AS_POOL_MAX', wholeNumber(2, 500), '20', {
       description: 'Most connections to Postgres held by one process.',
       unit: 'connections',
@@ -128,6 +137,9 @@ export const AUTHORITY_SETTINGS = defineSettings({
     ...(values.ownerUrl === undefined
       ? []
       : insecureUrlFault('UMA_AS_OWNER_URL', values.ownerUrl, values.devLoopback)),
+    ...(values.agentIssuers ?? []).flatMap(issuer =>
+      insecureUrlFault('UMA_AS_AGENT_ISSUERS', issuer, values.devLoopback),
+    ),
     ...(values.ownerAuth.includes('oidc')
       ? ['UMA_AS_OWNER_AUTH: oidc is not available yet in this version; set device-key.']
       : []),

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { isLoopbackHost, parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
 
 /** How the text of a variable becomes a value; `type` is the word the reference page uses. */
 export interface Kind<T> {
@@ -170,6 +171,22 @@ export function duration(minSeconds: number, maxSeconds: number): Kind<number> {
       .transform(text => Number(text.slice(0, -1)) * SECONDS_PER[text.at(-1) as keyof typeof SECONDS_PER])
       .refine(seconds => seconds >= minSeconds && seconds <= maxSeconds, message),
   }
+}
+
+/** Issuers of agent tokens, separated by commas; no two may give their agents the same handles. */
+export const agentIssuers: Kind<string[]> = {
+  type: 'list of URLs',
+  schema: z
+    .string()
+    .transform(text => text.split(',').map(issuer => issuer.trim()))
+    .refine(
+      issuers => issuers.every(isAgentIssuer),
+      'Give https URLs in their normal spelling, without userinfo, `@`, query or fragment, separated by commas.',
+    )
+    .refine(
+      issuers => new Set(issuers.map(issuerInHandles)).size === issuers.length,
+      'List each issuer once: two that differ in scheme or a trailing slash alone would give their agents the same handles.',
+    ),
 }
 
 /** One of some words. */
