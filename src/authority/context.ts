@@ -6,7 +6,10 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../storage/database.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import type { TicketKey } from '../wire/ticket.ts'
+import type { AgentIssuers } from './agent-issuers.ts'
 import type { Announcements } from './announcements.ts'
+import type { OperatorDocuments } from './operator-documents.ts'
+import type { RefusalCounts } from './refusal-counts.ts'
 
 /** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
 export interface Limits {
@@ -30,6 +33,11 @@ export interface Authority {
   readonly database: Database
   /** Wakes held polls and event streams when something happened to an owner. */
   readonly announcements: Announcements
+  /** Whose agent tokens are trusted, and their keys. */
+  readonly issuers: AgentIssuers
+  /** What operators publish. */
+  readonly operators: OperatorDocuments
+  readonly refusals: RefusalCounts
   readonly log: FastifyBaseLogger
   /** Seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   now(): number

@@ -14,6 +14,7 @@ import { signRpt } from '../wire/tokens.ts'
 import type { Weighed } from './weighed.ts'
 import type { Answer } from './answers.ts'
 import type { Authority } from './context.ts'
+import { admitIntroduced, introductionStands } from './introductions.ts'
 
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
 export interface GrantBasis {
@@ -140,14 +141,18 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
 }
 
 /**
- * Grants at once: known connection, and the tier asks nothing. 'facts-moved' where the connection was
- * revoked or admitted anew since its standing was read; then nothing was written.
+ * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing. 'facts-moved' where
+ * the connection (or the introducer's) was revoked or admitted anew since its standing was read; then no grant was made.
  */
 export async function grantNow(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
   const basis = basisOf(weighed)
   const signed = signGrant(authority, basis)
-  const generation = weighed.standing.generation ?? -1
   const committed = await inTransaction(authority.database.db, async tx => {
+    if (weighed.introducer !== undefined && !(await introductionStands(tx, weighed))) return false
+    const generation =
+      weighed.introducer === undefined
+        ? (weighed.standing.generation ?? -1)
+        : await admitIntroduced(tx, weighed)
     if (!(await insertGrant(tx, { ...signed.row, generation }))) return false
     await endFamily(tx, basis.owner, basis.family, 'granted')
     await recordPromise(tx, weighed)

@@ -4,10 +4,9 @@
  * Contract: "Permission ticket" (awaiting-owner), "Limits" (pending queue), "Events" (row 1).
  */
 import { queueAnswer } from '../rules/pending.ts'
-import { lockOperator, readConnection } from '../storage/connections.ts'
-import { inTransaction, type Tx } from '../storage/database.ts'
+import { isBlocked, readConnection } from '../storage/connections.ts'
+import { inTransaction, type Db, type Tx } from '../storage/database.ts'
 import { appendEvent } from '../storage/events.ts'
-import { countRefusal } from '../storage/ledger.ts'
 import { lockQueue, readOwner } from '../storage/owners.ts'
 import { countWaiting, findWaiting } from '../storage/pending.ts'
 import { endFamily, holdFamily, joinFamily, readFamily } from '../storage/tickets.ts'
@@ -18,6 +17,7 @@ import { refuseAgreement, shownMission, type Weighed } from './weighed.ts'
 import { tooMany, type Answer } from './answers.ts'
 import type { Authority } from './context.ts'
 import { basisOf, recordPromise } from './grant.ts'
+import { admitIntroduced, introductionStands } from './introductions.ts'
 
 type Held =
   | { kind: 'held'; as: 'connection' | 'operation' }
@@ -31,7 +31,11 @@ export async function holdForOwner(authority: Authority, weighed: Weighed): Prom
   const { db } = authority.database
   const tag = (await readOwner(db, owner))!.tag
   const next = newTicket(tag)
-  const held = await inTransaction(db, tx => holdLocked(tx, authority, weighed, next.hash))
+  const full = await strangersLaneIsFull(db, weighed)
+  const held: Held =
+    full === undefined
+      ? await inTransaction(db, tx => holdLocked(tx, authority, weighed, next.hash))
+      : { kind: 'full', reason: full }
   switch (held.kind) {
     case 'held': {
       const interval = authority.limits.pollSeconds
@@ -46,56 +50,65 @@ export async function holdForOwner(authority: Authority, weighed: Weighed): Prom
       })
     case 'full':
       await endFamily(db, owner, weighed.family.family, 'denied')
-      await countRefusal(db, owner, 'queue_full')
+      await authority.refusals.count(owner, { reason: 'queue_full' })
       return tooMany(held.reason)
   }
 }
 
+/**
+ * Why a stranger is turned away before it takes the queue's lock: a flood of them must not stand in line for it
+ * before an attested newcomer or an agent the owner knows. What is let past is counted again under the lock.
+ */
+async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | undefined> {
+  const { answer, agent, family } = weighed
+  if (answer.kind !== 'ask' || answer.of !== 'connection' || agent.attested) return undefined
+  const { owner } = family
+  const { handle } = agent
+  const counts = await countWaiting(db, owner, { handle, operator: null })
+  const repeats = (await findWaiting(db, owner, sameRequest(weighed))) !== undefined
+  const admitted = queueAnswer(counts, { kind: 'connection', attested: false, repeats })
+  return admitted.admit ? undefined : admitted.reason
+}
+
 async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticketHash: Buffer): Promise<Held> {
-  const { family, agent, standing, answer } = weighed
+  const { family, agent, standing, answer, introducer } = weighed
   const { owner } = family
   if (answer.kind !== 'ask') throw new Error('only a request that asks is held')
   await lockQueue(tx, owner)
-  if (agent.operator !== undefined && (await lockOperator(tx, owner, agent.operator)).blocked)
-    return { kind: 'blocked' }
-  const connection = await readConnection(tx, owner, agent.handle)
-  const moved =
-    (connection?.status ?? 'none') !== standing.status ||
-    (connection?.generation ?? null) !== standing.generation
-  if (moved) return { kind: 'facts-moved' }
+  // The operator the agent names, else the one on record. A block takes the queue's lock too, so reading is enough.
+  const operator = agent.operator ?? standing.operator
+  if (operator !== null && (await isBlocked(tx, owner, operator))) return { kind: 'blocked' }
+  if (await factsMoved(tx, weighed)) return { kind: 'facts-moved' }
 
-  const paramsKey = paramsKeyOf(weighed)
   const { awaitingSeconds } = authority.limits
   const { handle } = agent
-  const waiting = await findWaiting(tx, owner, { handle, resource_id: family.resource_id, paramsKey })
+  const same = sameRequest(weighed)
+  const waiting = await findWaiting(tx, owner, same)
   if (waiting !== undefined) {
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (sameOffer(waiting, weighed) && (await joinFamily(tx, join))) return { kind: 'held', as: waiting.kind }
     // Other scopes or edited terms: what she was asked no longer matches, so the new request takes its place.
     await endFamily(tx, owner, waiting.family, 'ended')
   }
-  const counts = await countWaiting(tx, owner, { handle, operator: agent.operator ?? null })
-  const admitted = queueAnswer(counts, {
-    kind: answer.of,
-    attested: agent.attested,
-    repeats: false,
-  })
+  const counts = await countWaiting(tx, owner, { handle, operator })
+  const admitted = queueAnswer(counts, { kind: answer.of, attested: agent.attested, repeats: false })
   if (!admitted.admit) return { kind: 'full', reason: admitted.reason }
+  if (introducer !== undefined) await admitIntroduced(tx, weighed)
   const item = itemOf(weighed)
   const done = await holdFamily(tx, {
     owner,
     family: family.family,
     kind: answer.of,
     handle,
-    operator: agent.operator ?? null,
+    operator,
     attested: agent.attested,
-    paramsKey,
+    paramsKey: same.paramsKey,
     held: basisOf(weighed),
     item,
     ticketHash,
     awaitingSeconds,
   })
-  if (!done) return { kind: 'facts-moved' }
+  if (!done) throw new Error('a negotiation whose ticket was just spent has moved by itself')
   await recordPromise(tx, weighed)
   const { requested_at } = (await readFamily(tx, owner, family.family))!
   await appendEvent(tx, owner, 'pending', {
@@ -106,6 +119,22 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
     ...item,
   })
   return { kind: 'held', as: answer.of }
+}
+
+/** Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes it take. */
+async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
+  const { family, agent, standing } = weighed
+  if (weighed.introducer !== undefined) return !(await introductionStands(tx, weighed))
+  const connection = await readConnection(tx, family.owner, agent.handle)
+  return (
+    (connection?.status ?? 'none') !== standing.status ||
+    (connection?.generation ?? null) !== standing.generation
+  )
+}
+
+function sameRequest(weighed: Weighed): { handle: string; resource_id: string; paramsKey: string } {
+  const { agent, family } = weighed
+  return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(weighed) }
 }
 
 function sameOffer(waiting: { template_id: string; resource_scopes: string[] }, weighed: Weighed): boolean {
@@ -146,9 +175,11 @@ function itemOf(weighed: Weighed): Record<string, unknown> {
       client_id: agent.client_id ?? null,
       signature_agent: agent.signature_agent ?? null,
       operator: agent.operator ?? null,
+      operator_name: agent.operatorName ?? null,
+      introduced_by: weighed.introducer?.handle ?? weighed.standing.introduced_by,
     },
     assurance: agent.assurance,
-    assurance_notes: agent.notes,
+    assurance_notes: weighed.notes,
     because: tierAnswer.because,
     organization: null,
   }

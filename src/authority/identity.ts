@@ -1,95 +1,178 @@
 /**
  * Who signed an agreement, as far as checks that ran can tell: the handle, the operator it names, and the
- * assurance axes, which can only make a request stricter. Contract: "Connection" (handles), "Agreement".
+ * assurance axes, which can only make a request stricter. Contract: "Connection" (handles), "Agreement (claim_token, beat 3)".
  */
-import { introductionAnswer } from '../rules/connection.ts'
-import { readConnection } from '../storage/connections.ts'
-import type { Db } from '../storage/database.ts'
-import { agentIdentity, handleOf, operatorOrigin } from '../wire/agent-identity.ts'
+import { assuranceOf, type Assurance } from '../rules/assurance.ts'
+import { isBlocked, readConnection } from '../storage/connections.ts'
+import { hasActiveAgents } from '../storage/operators.ts'
+import {
+  agentIdentity,
+  handleOf,
+  operatorOrigin,
+  subjectHandle,
+  type AgentIdentity,
+  type ClaimedIdentity,
+} from '../wire/agent-identity.ts'
 import { openClaimToken, verifyAgreement, type Agreement } from '../wire/agreement.ts'
-import { introducerOf, verifyIntroduction } from '../wire/introduction.ts'
-import type { Verified } from '../wire/jws.ts'
-import { Refusal, refuse } from '../wire/refusal.ts'
+import { parseJws, type Verified } from '../wire/jws.ts'
+import { Refusal } from '../wire/refusal.ts'
+import type { Refused } from './answers.ts'
 import type { Authority } from './context.ts'
+import type { Patience } from './operator-documents.ts'
+
+/** All that one request may wait for documents of others, in milliseconds. */
+export const REMOTE_MS_MAX = 3_000
 
 export interface Identified {
   handle: string
   identity: 'pseudonymous' | 'identified'
+  /** Thumbprint of the signing key, which the grant will be bound to. */
+  jkt: string
   /** Origin of the client_id it named, if it named one; a claim until its directory lists the key. */
   operator: string | undefined
   client_id: string | undefined
   signature_agent: string | undefined
+  /** What the operator's client document calls it. */
+  operatorName: string | undefined
   /** The operator's directory, same origin, lists the signing key. */
   attested: boolean
-  assurance: { binding: 0 | 1; provenance: 0 | 1; accountability: 0 | 1 | 2 }
+  /** Of the keys that were looked for in that directory, those it lists. */
+  published: ReadonlySet<string>
+  assurance: Assurance
   /** One sentence per check that ran or could not. */
   notes: string[]
 }
 
-/** Nothing is fetched from an issuer that is not listed, and none can be listed yet. */
-const NO_ISSUER =
-  'agent_token: no issuer of agent tokens is trusted here; sign with a bare key (jwk) instead.'
-
-/**
- * Verifies a claim token and reads who signed it. No operator document is fetched: accountability is 0 and
- * says so. Throws `invalid_request` with the sentence for the agent.
- */
-export function identify(claimToken: string): { agreement: Verified<Agreement>; agent: Identified } {
-  const document = openClaimToken(claimToken)
-  if (agentIdentity(document.header).kind === 'agent_token') refuse('invalid_request', NO_ISSUER)
-  const agreement = verifyAgreement(document)
-  const { client_id, signature_agent } = agreement
-  const operator = client_id === undefined ? undefined : operatorOrigin(client_id)
-  const agent: Identified = {
-    handle: handleOf(agreement.identity),
-    identity: 'pseudonymous',
-    operator,
-    client_id,
-    signature_agent,
-    attested: false,
-    assurance: { binding: 1, provenance: 0, accountability: 0 },
-    notes: [
-      'binding: signed by the key that the grant will be bound to',
-      'provenance: a key of its own making, vouched for by no issuer',
-      operator === undefined
-        ? 'accountability: names no operator'
-        : 'accountability: names an operator; its documents were not read',
-    ],
-  }
-  return { agreement, agent }
+export interface Signed {
+  agreement: Verified<Agreement>
+  agent: Identified
 }
 
 /**
- * Weighs the introduction an agreement carries. A malformed, misdirected or expired one denies the whole
- * request (throws `invalid_request`); one that the owner's record does not bear out falls back to first
- * contact, and the reason is kept.
- * @returns the note for the owner.
+ * Verifies a claim token and reads who signed it; an agent token is verified with its issuer's published keys. No
+ * operator document is read yet. Answers `fault` with the sentence for the agent where that fails.
+ * @param deadline ms since the epoch at which waiting for an issuer ends.
  */
-export async function weighIntroduction(
+export async function identify(
   authority: Authority,
-  db: Db,
-  of: { owner: string; agreement: Verified<Agreement>; agent: Identified; introduction: unknown },
-): Promise<string> {
-  const claimed = introducerOf(of.introduction)
-  if (claimed.kind === 'agent_token') throw new Refusal('invalid_request', NO_ISSUER)
-  const introduction = verifyIntroduction(of.introduction as string, claimed, {
-    newcomer: of.agreement.key,
-    aud: authority.issuer,
-    now: authority.now(),
-  })
-  const [newcomer, introducer] = await Promise.all([
-    readConnection(db, of.owner, of.agent.handle),
-    readConnection(db, of.owner, handleOf(introduction.introducer)),
+  claimToken: string,
+  deadline: number,
+): Promise<Signed | { fault: Refused }> {
+  let claimed: ClaimedIdentity | undefined
+  try {
+    const document = openClaimToken(claimToken)
+    claimed = agentIdentity(document.header)
+    const agreement = verifyAgreement(document, await verifyIdentity(authority, claimed, deadline))
+    return { agreement, agent: describe(agreement) }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const sentence = error.detail ?? 'The agreement could not be verified.'
+    if (claimed === undefined) return { fault: { code: 'agreement_unverified', sentence } }
+    const code =
+      error.code === 'temporarily_unavailable' ? 'issuer_unread' : refusalReason(authority, claimed)
+    return { fault: { code, sentence, unverified: { handle: claimedHandle(authority, claimed) } } }
+  }
+}
+
+/** A bare key vouches for itself; a token is verified with its issuer's keys. Throws as `AgentIssuers.verify`. */
+export async function verifyIdentity(
+  authority: Authority,
+  claimed: ClaimedIdentity,
+  deadline: number,
+): Promise<AgentIdentity> {
+  if (claimed.kind === 'key') return claimed
+  return { kind: 'agent_token', agent: await authority.issuers.verify(claimed, deadline) }
+}
+
+function refusalReason(authority: Authority, claimed: ClaimedIdentity): string {
+  const isStranger = claimed.kind === 'agent_token' && !authority.issuers.lists(claimed.iss)
+  return isStranger ? 'issuer_not_listed' : 'identity_unverified'
+}
+
+/** The handle that a request claims and did not prove; undefined where it claims none that could be one. */
+function claimedHandle(authority: Authority, claimed: ClaimedIdentity): string | undefined {
+  if (claimed.kind === 'key') return handleOf(claimed)
+  const { sub } = parseJws(claimed.token).payload
+  return typeof sub === 'string' && !sub.includes('\0') && authority.issuers.lists(claimed.iss)
+    ? subjectHandle(sub, claimed.iss)
+    : undefined
+}
+
+function describe(agreement: Verified<Agreement>): Identified {
+  const { client_id, signature_agent, identity } = agreement
+  const operator = client_id === undefined ? undefined : operatorOrigin(client_id)
+  const isIdentified = identity.kind === 'agent_token'
+  return {
+    handle: handleOf(identity),
+    identity: isIdentified ? 'identified' : 'pseudonymous',
+    jkt: agreement.key.thumbprint,
+    operator,
+    client_id,
+    signature_agent,
+    operatorName: undefined,
+    attested: false,
+    published: new Set(),
+    assurance: assuranceOf({
+      signed: true,
+      issuerVouches: isIdentified,
+      clientDocumentClaimsItsUrl: false,
+      directoryListsKey: false,
+    }),
+    notes: [
+      'binding: signed by the key that the grant will be bound to',
+      isIdentified
+        ? `provenance: ${identity.agent.iss} vouches for the key`
+        : 'provenance: a key of its own making, vouched for by no issuer',
+      ...(operator === undefined ? ['accountability: names no operator'] : []),
+    ],
+  }
+}
+
+/**
+ * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory lists. Nothing is
+ * fetched from an operator that the owner blocked. A document that cannot be had leaves its level at 0.
+ */
+export async function withOperator(
+  authority: Authority,
+  owner: string,
+  agent: Identified,
+  of: { otherKeys: readonly string[]; deadline: number },
+): Promise<Identified> {
+  const { client_id, signature_agent, operator, jkt } = agent
+  const { db } = authority.database
+  if (client_id === undefined || operator === undefined || (await isBlocked(db, owner, operator)))
+    return agent
+  const found = await authority.operators.lookUp(
+    { client_id, signature_agent, jkts: [jkt, ...of.otherKeys] },
+    await patienceWith(authority, owner, agent, of.deadline),
+  )
+  const attested = found.listed.has(jkt)
+  return {
+    ...agent,
+    operatorName: found.name,
+    attested,
+    published: found.listed,
+    assurance: assuranceOf({
+      signed: true,
+      issuerVouches: agent.identity === 'identified',
+      clientDocumentClaimsItsUrl: found.clientDocumentClaimsItsUrl,
+      directoryListsKey: attested,
+    }),
+    notes: [...agent.notes, ...found.notes],
+  }
+}
+
+/** Strangers naming operators must not keep out the documents of those that the owner already deals with. */
+async function patienceWith(
+  authority: Authority,
+  owner: string,
+  agent: Identified,
+  deadline: number,
+): Promise<Patience> {
+  const { db } = authority.database
+  const [connection, isKnown] = await Promise.all([
+    readConnection(db, owner, agent.handle),
+    hasActiveAgents(db, owner, agent.operator!),
   ])
-  // Unestablished facts never help the newcomer: no operator's directory has been read.
-  const answer = introductionAnswer({
-    namedBy: 'introduction',
-    newcomer: newcomer?.status ?? 'none',
-    introducer: introducer?.status ?? 'none',
-    introducerApprovedInPerson: undefined,
-    introducerWasIntroduced: introducer === undefined ? undefined : introducer.introduced_by !== null,
-    oneOperatorPublishedBoth: undefined,
-    liveIntroduced: undefined,
-  })
-  return `introduction: ${answer.ok ? 'accepted' : answer.because}`
+  return { deadline, favoured: connection?.status === 'active' || isKnown }
 }

@@ -6,31 +6,43 @@ import type { AuthorityConfig } from '../config.ts'
 import { readAuthorityConfig, readMigrationUrl } from '../config.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
+import { createOutbound } from '../http/outbound.ts'
+import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
 import { isOutage, openDatabase } from '../storage/database.ts'
 import { migrate } from '../storage/migrate.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
+import { createAgentIssuers } from './agent-issuers.ts'
 import { startAnnouncements } from './announcements.ts'
 import type { Authority } from './context.ts'
 import { registerDiscovery } from './discovery.ts'
+import { createOperatorDocuments } from './operator-documents.ts'
 import { registerOwnerActivity } from './owner-activity.ts'
 import { registerOwnerConnections } from './owner-connections.ts'
 import { registerOwnerEvents } from './owner-events.ts'
 import { registerOwnerGuard } from './owner-guard.ts'
 import { registerOwnerPolicies } from './owner-policies.ts'
 import { registerOwnerPreview } from './owner-preview.ts'
+import { registerOwnerResourceServers } from './owner-resource-servers.ts'
 import { registerOwnerTiers } from './owner-tiers.ts'
 import { registerOpenApi } from './openapi.ts'
 import { OPERATIONS } from './operations.ts'
 import { registerProtection } from './protection.ts'
 import { provision } from './provision.ts'
+import { createPublishedResources } from './published-resources.ts'
+import { createRefusalCounts } from './refusal-counts.ts'
+import { registerRegistration } from './registration.ts'
+import { startRegistry } from './registry.ts'
 import { startSweeper } from './sweeper.ts'
 import { registerTerms } from './terms.ts'
 import { registerToken } from './token.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
 const CLOSE_MS_MAX = 10_000
+/** An unknown kid may be a key just rotated in; anybody can name one. */
+const ISSUER_REFETCH_SECONDS = 60
+const RESOURCE_MISS_SECONDS = 30
 
 export interface RunningAuthority {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
@@ -119,6 +131,8 @@ async function openAuthority(
   const [first, ...others] = config.keys
   if (first === undefined) throw new Error('the configuration holds no signing key')
   const keys = [first, ...others] as const
+  const now = (): number => Math.floor(Date.now() / 1_000)
+  const core = { database, announcements, log, keys, now }
   return {
     issuer: config.issuer,
     specNs: config.specNs,
@@ -127,9 +141,59 @@ async function openAuthority(
     ticketKeys: ticketKeys(keys),
     database,
     announcements,
+    ...openRemote(config, now, closers),
+    ...openRegistry(config, core, closers),
+    refusals: createRefusalCounts(database.db),
     log,
-    now: () => Math.floor(Date.now() / 1_000),
+    now,
   }
+}
+
+/** What issuers and operators publish. Two stores, so that operators named by strangers never keep an issuer waiting. */
+function openRemote(
+  config: AuthorityConfig,
+  now: () => number,
+  closers: (() => Promise<void>)[],
+): Pick<Authority, 'issuers' | 'operators'> {
+  const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
+  closers.push(() => outbound.close())
+  const clock = (): number => Date.now()
+  const published = createRemoteDocuments({ outbound, clock, refetchSeconds: ISSUER_REFETCH_SECONDS })
+  const operated = createRemoteDocuments({ outbound, clock })
+  return {
+    issuers: createAgentIssuers(config.agentIssuers ?? [], published, now),
+    operators: createOperatorDocuments(operated, now),
+  }
+}
+
+/** What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or after. */
+function openRegistry(
+  config: AuthorityConfig,
+  core: Pick<Authority, 'database' | 'announcements' | 'log' | 'keys' | 'now'>,
+  closers: (() => Promise<void>)[],
+): Pick<Authority, 'published' | 'registry'> {
+  const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
+  const documents = createRemoteDocuments({
+    outbound,
+    clock: Date.now,
+    refetchSeconds: RESOURCE_MISS_SECONDS,
+    failureSeconds: RESOURCE_MISS_SECONDS,
+  })
+  const published = createPublishedResources(documents, config.issuer)
+  const registry = startRegistry({
+    ...core,
+    published,
+    outbound,
+    key: core.keys[0],
+    keepSeconds: config.registrySeconds,
+  })
+  closers.push(async () => {
+    const stopped = registry.stop()
+    // What is being fetched ends at once, so that stopping waits for nobody else's server.
+    await outbound.close()
+    await stopped
+  })
+  return { published, registry }
 }
 
 function createServer(config: AuthorityConfig, log: Logger, healthy: () => boolean): HttpServer {
@@ -148,6 +212,7 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
   registerTerms(app, authority)
   registerToken(app, authority)
   registerProtection(app, authority)
+  registerRegistration(app, authority)
   registerOpenApi(app, OPERATIONS, { listener: 'public', server: authority.issuer })
 }
 
@@ -158,6 +223,7 @@ function ownerRoutes(app: HttpServer, authority: Authority, config: AuthorityCon
   registerOwnerPolicies(app, authority)
   registerOwnerPreview(app, authority)
   registerOwnerConnections(app, authority)
+  registerOwnerResourceServers(app, authority)
   registerOwnerEvents(app, authority, config.heartbeatSeconds)
   registerOpenApi(app, OPERATIONS, { listener: 'owner', server: config.ownerUrl ?? '/' })
 }

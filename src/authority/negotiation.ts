@@ -13,7 +13,6 @@ import {
   type FamilyRow,
   type NewFamily,
 } from '../storage/tickets.ts'
-import { countRefusal } from '../storage/ledger.ts'
 import { specNames } from '../wire/names.ts'
 import { needInfo } from '../wire/negotiation.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -81,7 +80,7 @@ async function firstPresentation(
   })
   if (!opened) return invalidGrant()
   if (offer !== undefined) return askForAgreement(authority, next.ticket, offer.template)
-  await countRefusal(db, owner, declined ? 'declined' : (governed.code ?? 'denied'))
+  await authority.refusals.count(owner, { reason: declined ? 'declined' : (governed.code ?? 'denied') })
   return denied((declined ? undefined : governed.fault) ?? DECLINED)
 }
 
@@ -173,7 +172,7 @@ async function rotate(
 
 async function decline(authority: Authority, family: FamilyRow): Promise<Answer> {
   await endFamily(authority.database.db, family.owner, family.family, 'ended')
-  await countRefusal(authority.database.db, family.owner, 'declined')
+  await authority.refusals.count(family.owner, { reason: 'declined' })
   return denied(DECLINED)
 }
 
@@ -184,7 +183,7 @@ async function deny(
   sentence: string,
 ): Promise<Answer> {
   await endFamily(authority.database.db, family.owner, family.family, 'denied')
-  await countRefusal(authority.database.db, family.owner, code ?? 'denied')
+  await authority.refusals.count(family.owner, { reason: code ?? 'denied' })
   return denied(sentence)
 }
 

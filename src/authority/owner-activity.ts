@@ -4,10 +4,12 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { makesFirstParty } from '../rules/connection.ts'
 import { admitConnection, lockOperator, readConnection, recordApproval } from '../storage/connections.ts'
 import type { Tx } from '../storage/database.ts'
 import { appendEvent } from '../storage/events.ts'
 import { appendLedger, LEDGER_KINDS, readLedger, type LedgerEntry } from '../storage/ledger.ts'
+import { isOwn, nameOperator } from '../storage/operators.ts'
 import {
   decideFamily,
   listPending,
@@ -17,6 +19,7 @@ import {
 } from '../storage/pending.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import type { Authority } from './context.ts'
+import { REMOTE_MS_MAX } from './identity.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './owner-guard.ts'
 import { bodyOf, linkNext, NUMBERED_PAGE, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
 
@@ -84,18 +87,19 @@ interface Decision {
  * is approved and the agent has no connection, one is admitted. Everything is told in the same transaction.
  * 404 where the owner never had such an item, 409 where it was decided, ended or has expired.
  */
-function decide(
+async function decide(
   authority: Authority,
   credential: OwnerCredential,
   { family, decision }: Decision,
 ): Promise<object> {
   const { owner } = credential
+  const isListed = decision === 'approved' && (await isListedByHers(authority, owner, family))
   return changeAs(authority, credential, async tx => {
     const item = await readUndecided(tx, owner, family)
     if (item === 'unknown') unknownItem()
     if (item === 'gone') throw noLongerWaits()
     const by = 'owner'
-    const generation = decision === 'approved' ? await admit(tx, owner, item) : null
+    const generation = decision === 'approved' ? await admit(tx, owner, item, isListed) : null
     if (!(await decideFamily(tx, { owner, family, decision, by, generation }))) throw noLongerWaits()
     const { handle, kind: of, resource_id, tier_id } = item
     const data = { of, tier: tier_id, resource_id, by }
@@ -106,25 +110,64 @@ function decide(
 }
 
 /**
- * Makes sure that the approved agent has an active connection, and records that the owner herself approved it
- * at this tier. @returns the connection's generation, which the grant will carry.
+ * Makes sure that the approved agent has an active connection, with the key and the operator it was approved with, and
+ * records that the owner herself approved it at this tier. @returns the connection's generation, which the grant
+ * will carry.
  */
-async function admit(tx: Tx, owner: string, item: UndecidedItem): Promise<number> {
-  const { family, handle, operator, tier_id } = item
+async function admit(tx: Tx, owner: string, item: UndecidedItem, isListed: boolean): Promise<number> {
+  const { family, handle, operator, tier_id, attested } = item
   if (operator !== null && (await lockOperator(tx, owner, operator)).blocked)
     refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
   const connection = await readConnection(tx, owner, handle)
-  let generation = connection?.generation
-  if (connection?.status !== 'active') {
-    // An operation is asked about on a connection: with that ended, no approval may bring it back.
-    if (item.kind === 'operation') throw noLongerWaits()
-    const identity = isThumbprint(handle) ? 'pseudonymous' : 'identified'
-    const admission = { owner, handle, identity, label: null, operator, introduced_by: null } as const
-    generation = await admitConnection(tx, admission)
+  const isActive = connection?.status === 'active'
+  // An operation is asked about on a connection: with that ended, no approval may bring it back.
+  if (!isActive && item.kind === 'operation') throw noLongerWaits()
+  const { jkt, operatorName } = claimedBy(item)
+  // On a standing connection only an operator that publishes the key replaces the one on record: a block must find it.
+  const recorded = isActive && !attested ? (connection.operator ?? operator) : operator
+  const operatorIsHers = operator !== null && (await isOwn(tx, owner, operator))
+  const generation = await admitConnection(tx, {
+    owner,
+    handle,
+    identity: isThumbprint(handle) ? 'pseudonymous' : 'identified',
+    label: null,
+    operator: recorded,
+    introduced_by: null,
+    jkt,
+    first_party: makesFirstParty({ byOwner: true, operatorIsHers, directoryListsKey: isListed }),
+  })
+  if (!isActive)
     await appendLedger(tx, owner, { kind: 'connected', family, handle, data: { tier: tier_id, by: 'owner' } })
-  }
-  await recordApproval(tx, { owner, handle, tier_id, generation: generation! })
-  return generation!
+  if (operator !== null) await nameOperator(tx, owner, operator, { name: operatorName, attested })
+  await recordApproval(tx, { owner, handle, tier_id, generation })
+  return generation
+}
+
+/** The key that signed what waits, and what the operator it named calls itself. */
+function claimedBy({ held, item }: UndecidedItem): {
+  jkt: string | undefined
+  operatorName: string | undefined
+} {
+  const { jkt } = (held ?? {}) as { jkt?: string }
+  const { operator_name } = (item['identity'] ?? {}) as { operator_name?: string | null }
+  return { jkt, operatorName: operator_name ?? undefined }
+}
+
+/**
+ * Whether the directory of an operator that the owner marked as her own lists, now, the key of what she is about to
+ * approve. Read before the transaction; of any other operator nothing is read, for nothing hangs on it.
+ */
+async function isListedByHers(authority: Authority, owner: string, family: string): Promise<boolean> {
+  const { db } = authority.database
+  const item = await readUndecided(db, owner, family)
+  if (typeof item === 'string' || item.operator === null || !item.attested) return false
+  if (!(await isOwn(db, owner, item.operator))) return false
+  const { client_id, signature_agent } = (item.item['identity'] ?? {}) as Record<string, string | null>
+  const { jkt } = claimedBy(item)
+  if (typeof client_id !== 'string' || jkt === undefined) return false
+  const named = { client_id, signature_agent: signature_agent ?? undefined, jkts: [jkt] as const }
+  const patience = { deadline: Date.now() + REMOTE_MS_MAX, favoured: true }
+  return (await authority.operators.lookUp(named, patience)).listed.has(jkt)
 }
 
 /** A pseudonymous handle is `jkt:` and a thumbprint; an identified one holds an `@`. */
