@@ -9,7 +9,9 @@ import type { TicketKey } from '../wire/ticket.ts'
 import type { AgentIssuers } from './agent-issuers.ts'
 import type { Announcements } from './announcements.ts'
 import type { OperatorDocuments } from './operator-documents.ts'
+import type { PublishedResources } from './published-resources.ts'
 import type { RefusalCounts } from './refusal-counts.ts'
+import type { Registry } from './registry.ts'
 
 /** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
 export interface Limits {
@@ -38,6 +40,10 @@ export interface Authority {
   /** What operators publish. */
   readonly operators: OperatorDocuments
   readonly refusals: RefusalCounts
+  /** What resources publish about themselves. */
+  readonly published: PublishedResources
+  /** What was pulled from resource servers, and when to pull again. */
+  readonly registry: Registry
   readonly log: FastifyBaseLogger
   /** Seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   now(): number

@@ -3,8 +3,8 @@
  * Contract: "Owner's authorization server: public", "Authorization server metadata members", "Health".
  */
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { countLanded } from '../storage/resources.ts'
 import { listOwners } from '../storage/owners.ts'
+import { countSources, type SourceCount } from '../storage/registry.ts'
 import { publicJwk } from '../wire/keys.ts'
 import { authorizationServerMetadata } from '../wire/metadata.ts'
 import { AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'
@@ -21,6 +21,7 @@ export function registerDiscovery(app: FastifyInstance, authority: Authority, ow
     issuer: authority.issuer,
     specNs: authority.specNs,
     owner_endpoint: ownerUrl + AUTHORITY_PATH.owner,
+    registration: true,
   })
   const keys = { keys: authority.keys.map(key => publicJwk(key)) }
   const kept = (body: object) => (_request: unknown, reply: FastifyReply) =>
@@ -44,20 +45,41 @@ function registerRegistryHealth(app: FastifyInstance, authority: Authority): voi
   })
 }
 
-/** Of all active resource servers, those whose resources have landed; provisioned ones have at once. */
+/**
+ * Of all active resource servers: whether each has landed (a provisioned one that publishes nothing has at once), and how
+ * the last pulls went, by state and reason. One that failed after it had landed goes on with what it listed before.
+ */
 async function countRegistry(authority: Authority): Promise<object> {
   const { db } = authority.database
-  let [active, landed] = [0, 0]
+  const sources = new Map<string, SourceCount>()
   let after: string | undefined
   for (;;) {
     const owners = await listOwners(db, { after, limit: OWNERS_PER_READ })
     for (const { owner } of owners) {
-      const count = await countLanded(db, owner)
-      active += count.active
-      landed += count.landed
+      for (const counted of await countSources(db, owner)) addTo(sources, counted)
     }
     after = owners.at(-1)?.owner
     if (owners.length < OWNERS_PER_READ) break
   }
-  return { landed: landed === active, resource_servers: active, waiting: active - landed }
+  const all = [...sources.values()]
+  const sum = (counts: SourceCount[]): number => counts.reduce((total, { count }) => total + count, 0)
+  const waiting = sum(all.filter(({ landed }) => !landed))
+  return {
+    landed: waiting === 0,
+    resource_servers: sum(all),
+    waiting,
+    sources: all.map(({ state, fault, count, at }) => ({
+      state,
+      ...(fault === null ? {} : { reason: fault }),
+      count,
+      ...(at === null ? {} : { at }),
+    })),
+  }
+}
+
+function addTo(sources: Map<string, SourceCount>, counted: SourceCount): void {
+  const key = JSON.stringify([counted.state, counted.fault, counted.landed])
+  const { count = 0, at = null } = sources.get(key) ?? {}
+  const latest = counted.at !== null && (at === null || counted.at > at) ? counted.at : at
+  sources.set(key, { ...counted, count: count + counted.count, at: latest })
 }

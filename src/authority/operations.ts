@@ -7,6 +7,7 @@ import { REPORT } from './audit.ts'
 import type { Operation } from './openapi.ts'
 import { PERM_REQUEST, TOKEN_QUERY } from './protection.ts'
 import { OWNER_OPERATIONS } from './owner-operations.ts'
+import { REGISTRATION } from './registration.ts'
 import { ROSTER_QUERY, TERMS_QUERY } from './terms.ts'
 import { TOKEN_REQUEST } from './token-request.ts'
 
@@ -140,7 +141,45 @@ const DISCOVERY: Operation[] = [
     method: 'get',
     path: '/health/registry',
     summary: 'Whether the registry has landed; never a readiness probe',
-    answers: { 200: { says: 'What has landed.', schema: anything } },
+    answers: {
+      200: {
+        says: 'Whether every active resource server has landed, and how the last pulls went.',
+        schema: z.object({
+          landed: z.boolean(),
+          resource_servers: z.int().min(0),
+          waiting: z.int().min(0),
+          sources: z.array(
+            z.object({
+              state: z.enum(['landed', 'failed', 'waiting']),
+              reason: text.optional(),
+              count: z.int().min(1),
+              at: text.optional(),
+            }),
+          ),
+        }),
+      },
+    },
+  },
+]
+
+const ESTABLISHMENT: Operation[] = [
+  {
+    ...publicly,
+    method: 'post',
+    path: '/rs/register',
+    summary: 'A resource server asks to serve an owner; she decides',
+    auth: 'signature',
+    body: { schema: REGISTRATION },
+    answers: {
+      200: {
+        says: 'She has approved it before.',
+        schema: z.object({ client_id: text, status: z.literal('active') }),
+      },
+      202: {
+        says: 'It waits for her.',
+        schema: z.object({ client_id: text, status: z.literal('pending') }),
+      },
+    },
   },
 ]
 
@@ -217,4 +256,10 @@ const HEALTH: Operation[] = (['public', 'owner'] as const).flatMap(listener =>
 )
 
 /** All of them, both listeners. */
-export const OPERATIONS: readonly Operation[] = [...DISCOVERY, ...PROTECTION, ...HEALTH, ...OWNER_OPERATIONS]
+export const OPERATIONS: readonly Operation[] = [
+  ...DISCOVERY,
+  ...ESTABLISHMENT,
+  ...PROTECTION,
+  ...HEALTH,
+  ...OWNER_OPERATIONS,
+]

@@ -9,6 +9,7 @@ import { NAMED_OPERATOR, REVOKE_CONNECTION } from './owner-connections.ts'
 import { EDITED_TIER, NEW_TIER } from './owner-policies.ts'
 import { PREVIEW } from './owner-preview.ts'
 import { PAGE } from './owner-requests.ts'
+import { SERVER_DECISION } from './owner-resource-servers.ts'
 
 const text = z.string()
 const maybe = text.nullable()
@@ -309,5 +310,48 @@ const CONNECTIONS: Operation[] = [
   })),
 ]
 
+const RESOURCE_SERVER = z.object({
+  client_id: text,
+  name: text,
+  resource_uri: text,
+  status: z.enum(['pending', 'active', 'revoked']),
+  auth: z.enum(['secret', 'signature']),
+  registered_at: text,
+  decided_at: maybe,
+  last_pat_issued: maybe,
+  registry: z.object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: count }).nullable(),
+})
+
+const RESOURCE_SERVERS: Operation[] = [
+  {
+    ...hers,
+    method: 'get',
+    path: '/owner/resource-servers',
+    summary: 'Resource servers with protection access, each pending, active or revoked',
+    query: PAGE,
+    answers: { 200: { says: 'By client_id.', schema: z.array(RESOURCE_SERVER) } },
+  },
+  {
+    ...hers,
+    method: 'post',
+    path: '/owner/resource-servers/decision',
+    summary: 'Approves or withdraws one',
+    body: { schema: SERVER_DECISION },
+    answers: { 200: { says: 'The record as it is now.', schema: RESOURCE_SERVER } },
+  },
+  {
+    ...hers,
+    method: 'post',
+    path: '/owner/resource-servers/{id}/revoke',
+    summary: 'The same withdrawal by path, for plain-name ids',
+    answers: { 200: { says: 'The record as it is now.', schema: RESOURCE_SERVER } },
+  },
+]
+
 /** All of the owner's. */
-export const OWNER_OPERATIONS: readonly Operation[] = [...ACTIVITY, ...POLICY, ...CONNECTIONS]
+export const OWNER_OPERATIONS: readonly Operation[] = [
+  ...ACTIVITY,
+  ...POLICY,
+  ...CONNECTIONS,
+  ...RESOURCE_SERVERS,
+]

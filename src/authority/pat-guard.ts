@@ -7,10 +7,11 @@ import { Refusal } from '../wire/refusal.ts'
 import { verifyPat } from '../wire/tokens.ts'
 import type { Authority } from './context.ts'
 
-/** The owner a PAT is for and the resource server it was issued to. */
+/** The owner a PAT is for, the resource server it was issued to, and under which generation of that record. */
 export interface PatHolder {
   owner: string
   client_id: string
+  generation: number
 }
 
 export type PatGuard = (authorization: string | undefined) => PatHolder
@@ -25,6 +26,17 @@ export function invalidPat(
     status: 401,
     headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
   })
+}
+
+/**
+ * Whether the record, as it is now, lets the holder's PAT through: withdrawn means no, and a PAT of before a
+ * withdrawal stays dead when the server is approved again.
+ */
+export function standsFor(
+  server: { status: string; generation: number } | undefined,
+  holder: PatHolder,
+): boolean {
+  return server?.status === 'active' && server.generation === holder.generation
 }
 
 /**
@@ -59,7 +71,7 @@ function verified(authority: Authority, token: string): PatHolder & { exp: numbe
   try {
     const claims = verifyPat(token, authority.keys, { issuer: authority.issuer, now: authority.now() })
     if (claims.scope !== PROTECTION_SCOPE) throw invalidPat()
-    return { owner: claims.sub, client_id: claims.azp, exp: claims.exp }
+    return { owner: claims.sub, client_id: claims.azp, generation: claims.rs_generation, exp: claims.exp }
   } catch (cause) {
     throw new Refusal('invalid_token', 'Fetch a fresh PAT with client_credentials and send it as Bearer.', {
       status: 401,

@@ -7,12 +7,12 @@ import { z } from 'zod'
 import { parseBody } from '../http/bodies.ts'
 import { livenessReason } from '../rules/liveness.ts'
 import { consumeGrant, readGrant, type GrantReading } from '../storage/grants.ts'
-import { readResource, readResourceServer } from '../storage/resources.ts'
+import { readResource, readResourceServer, type ResourceRow } from '../storage/resources.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { refuse } from '../wire/refusal.ts'
 import { newFamily, sealTicket } from '../wire/ticket.ts'
 import { verifyRpt } from '../wire/tokens.ts'
-import { readOwner } from '../storage/owners.ts'
+import { readOwner, type OwnerRow } from '../storage/owners.ts'
 import { registerAudit } from './audit.ts'
 import type { Authority } from './context.ts'
 import { createPatGuard, invalidPat, standsFor, type PatHolder } from './pat-guard.ts'
@@ -22,7 +22,10 @@ const PERMISSION = z.object({
   resource_scopes: z.array(z.string().min(1).max(200)).max(50),
 })
 export const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
-export const TOKEN_QUERY = z.object({ token: z.string().min(1).max(16_384), token_type_hint: z.string().optional() })
+export const TOKEN_QUERY = z.object({
+  token: z.string().min(1).max(16_384),
+  token_type_hint: z.string().optional(),
+})
 
 /** Registers the protection API. */
 export function registerProtection(app: FastifyInstance, authority: Authority): void {
@@ -58,18 +61,7 @@ async function registerPermission(
   const [permission] = asked
   if (permission === undefined || asked.length !== 1)
     refuse('invalid_request', 'Ask for exactly one resource per ticket.')
-  const { db } = authority.database
-  const [server, resource, owner] = await Promise.all([
-    readResourceServer(db, holder.owner, holder.client_id),
-    readResource(db, holder.owner, noNul(permission.resource_id)),
-    readOwner(db, holder.owner),
-  ])
-  if (!standsFor(server, holder) || owner === undefined) throw invalidPat()
-  if (resource === undefined || resource.client_id !== holder.client_id)
-    refuse(
-      'invalid_resource_id',
-      'Register this resource with the owner first; it is not among those you publish.',
-    )
+  const { owner, resource } = await readPublished(authority, holder, noNul(permission.resource_id))
   const scopes = [...new Set(permission.resource_scopes)]
   if (scopes.length === 0) refuse('invalid_scope', 'Name at least one scope.')
   const excess = scopes.find(scope => !resource.resource_scopes.includes(scope))
@@ -91,6 +83,37 @@ async function registerPermission(
     },
     authority.ticketKeys[0],
   )
+}
+
+/** The owner and the resource that the asking server publishes. One that is not known is worth one look at what it lists now. */
+async function readPublished(
+  authority: Authority,
+  holder: PatHolder,
+  resourceId: string,
+): Promise<{ owner: OwnerRow; resource: ResourceRow }> {
+  const { db } = authority.database
+  const read = async () => {
+    const [server, found, owner] = await Promise.all([
+      readResourceServer(db, holder.owner, holder.client_id),
+      readResource(db, holder.owner, resourceId),
+      readOwner(db, holder.owner),
+    ])
+    if (server === undefined || !standsFor(server, holder) || owner === undefined) throw invalidPat()
+    // Without scopes only its place is kept: it is listed no more.
+    const isTheirs = found?.client_id === holder.client_id && found.resource_scopes.length > 0
+    return { server, owner, resource: isTheirs ? found : undefined }
+  }
+  let { server, owner, resource } = await read()
+  if (resource === undefined && server.publishes) {
+    await authority.registry.lookAgain(holder)
+    ;({ owner, resource } = await read())
+  }
+  if (resource === undefined)
+    refuse(
+      'invalid_resource_id',
+      'Register this resource with the owner first; it is not among those you publish.',
+    )
+  return { owner, resource }
 }
 
 /** RFC 7662 with the permissions array; never consumes, never cached. */

@@ -62,7 +62,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
     }),
     ownerUrl: optional('UMA_AS_OWNER_URL', url, {
       description:
-        'Base URL under which the owner API is reached, named in the metadata as `owner_endpoint`; the issuer when left out.',
+        'Base URL under which the owner API is reached, named in the metadata as `owner_endpoint`; left out: the issuer (in development, the owner listener).',
     }),
     heartbeatSeconds: defaulted('UMA_AS_HEARTBEAT_SECONDS', wholeNumber(1, 60), '15', {
       description: 'Longest silence of an event stream.',

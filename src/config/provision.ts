@@ -54,6 +54,12 @@ const resourceServer = z.strictObject({
     .max(2048)
     .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
     .describe('The RFC 9728 `resource` it serves for her: the `aud` of every grant it may introspect.'),
+  publishes: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Pull its resources from what it publishes there too; a listing then says how those it names are, also ones declared below.',
+    ),
 })
 
 const resource = z.strictObject({
@@ -122,7 +128,13 @@ export type ProvisionedTier = GivenOwner['tiers'][number] & { terms: { per_opera
 export interface ProvisionedOwner {
   owner: string
   device_keys: { name: string; key: PublicKey }[]
-  resource_servers: { client_id: string; name: string; resource_uri: string; secret_sha256: Buffer }[]
+  resource_servers: {
+    client_id: string
+    name: string
+    resource_uri: string
+    publishes: boolean
+    secret_sha256: Buffer
+  }[]
   resources: GivenOwner['resources']
   tiers: ProvisionedTier[]
 }
@@ -215,8 +227,8 @@ function readResourceServer(
   faults.push(...insecureUrlFault(`${at}.resource_uri`, given.resource_uri, devLoopback))
   const secret = readSecret(given, at, faults)
   if (secret === undefined) return []
-  const { client_id, name, resource_uri } = given
-  return [{ client_id, name, resource_uri, secret_sha256: sha256(secret) }]
+  const { client_id, name, resource_uri, publishes } = given
+  return [{ client_id, name, resource_uri, publishes, secret_sha256: sha256(secret) }]
 }
 
 function readSecret(

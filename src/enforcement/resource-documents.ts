@@ -5,16 +5,8 @@
 import { consequenceRank, parseConsequence } from '../rules/permission.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { resourceMetadata, type ResourceMetadata, type ToolSurface } from '../wire/metadata.ts'
+import type { OwnerListing } from '../wire/owner-resources.ts'
 import type { Route, Tool } from './routes.ts'
-
-/** One registered resource in the owner-bound listing. */
-export interface OwnerResource {
-  _id: string
-  name: string
-  type: string
-  resource_scopes: string[]
-  consequence?: string
-}
 
 /** What all documents share. */
 export interface Publisher {
@@ -59,7 +51,7 @@ export function ownerResourcesUrl(publicUrl: string, owner: string): string {
 }
 
 /** The owner-bound listing: each resource with the scopes and the gravest declared class of the tools that touch it. */
-export function ownerListing(route: Route): { owner: string; resources: OwnerResource[] } {
+export function ownerListing(route: Route): OwnerListing {
   const byId = Map.groupBy(route.tools.values(), tool => tool.resource_id)
   return {
     owner: route.owner,

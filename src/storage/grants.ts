@@ -54,7 +54,7 @@ export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
 /** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */
 export interface GrantReading {
   /** Of the asking resource server, as recorded now. */
-  server: { status: 'pending' | 'active' | 'revoked'; resource_uri: string }
+  server: { status: 'pending' | 'active' | 'revoked'; generation: number; resource_uri: string }
   grant?: {
     claims: Record<string, unknown>
     client_id: string
@@ -75,7 +75,7 @@ export interface GrantReading {
 const READ = {
   name: 'read-grant',
   text: `
-    SELECT rs.status AS rs_status, rs.resource_uri, g.claims, g.client_id, g.aud, g.family, g.single_use,
+    SELECT rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri, g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
       tr.resource_id IS NOT NULL AS governed
@@ -91,6 +91,7 @@ const READ = {
 
 interface ReadRow {
   rs_status: 'pending' | 'active' | 'revoked'
+  rs_generation: number
   resource_uri: string
   claims: Record<string, unknown> | null
   client_id: string
@@ -118,7 +119,7 @@ export async function readGrant(
   const { rows } = await database.pool.query<ReadRow>({ ...READ, values: [owner, clientId, rptSha256] })
   const row = rows[0]
   if (row === undefined) return undefined
-  const server = { status: row.rs_status, resource_uri: row.resource_uri }
+  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
   if (row.claims === null) return { server }
   const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
   const connected = row.connected === true
@@ -130,23 +131,24 @@ export async function readGrant(
 }
 
 /**
- * One statement spends the grant and proves, under a share lock on the connection's row, that the
- * connection stands: without that lock a consume waiting for the grant's row would win after a revoke had
- * returned. The clock is read when the row is judged, not when the statement began to wait.
+ * One statement spends the grant and proves, under share locks on the rows of the connection and of the asking
+ * server, that both stand: without them a consume waiting for a row would win after the revoke, or the
+ * withdrawal, had returned. The clock is read when the row is judged, not when the statement began to wait.
  */
 const CONSUME = {
   name: 'consume-grant',
   text: `
     WITH standing AS MATERIALIZED (
-      SELECT c.handle, c.generation FROM grants g
+      SELECT c.handle, c.generation, rs.client_id, rs.resource_uri FROM grants g
       JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
+      JOIN resource_servers rs ON rs.owner = g.owner AND rs.client_id = g.client_id
       WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND c.status = 'active' AND c.generation = g.generation
-      FOR SHARE OF c)
+        AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = coalesce($4, rs.generation)
+      FOR SHARE OF c, rs)
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
     WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND g.handle = s.handle AND g.generation = s.generation
+      AND g.client_id = s.client_id AND g.aud = s.resource_uri
       AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
-      AND EXISTS (SELECT 1 FROM resource_servers rs WHERE rs.owner = $1 AND rs.client_id = $3
-        AND rs.status = 'active' AND rs.client_id = g.client_id AND rs.resource_uri = g.aud)
       AND EXISTS (SELECT 1 FROM tiers t JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
         WHERE t.owner = $1 AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
         AND tr.resource_id = g.resource_id)
@@ -154,18 +156,21 @@ const CONSUME = {
 }
 
 /**
- * Spends a single-use grant for the resource server it was issued for.
+ * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its PAT
+ * was issued under (left out: whichever is in force).
  * @returns the family where this call spent it; undefined where it did not (ask `readGrant` why).
  */
 export async function consumeGrant(
   database: Database,
   owner: string,
-  clientId: string,
+  server: string | { client_id: string; generation: number },
   rptSha256: Buffer,
 ): Promise<string | undefined> {
+  const { client_id, generation } =
+    typeof server === 'string' ? { client_id: server, generation: null } : server
   const { rows } = await database.pool.query<{ family: string }>({
     ...CONSUME,
-    values: [owner, rptSha256, clientId],
+    values: [owner, rptSha256, client_id, generation],
   })
   return rows[0]?.family
 }

@@ -17,6 +17,10 @@ export interface ResourceServerRow {
   registered_at: string
   decided_at: string | null
   last_pat_issued: string | null
+  /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
+  generation: number
+  /** Whether its resources are pulled from what it publishes. */
+  publishes: boolean
 }
 
 export interface ResourceRow {
@@ -33,7 +37,7 @@ export interface ResourceRow {
 type NewResourceServer = Pick<
   ResourceServerRow,
   'owner' | 'client_id' | 'name' | 'resource_uri' | 'status' | 'auth' | 'secret_sha256'
->
+> & { publishes?: boolean }
 
 /** Adds a resource server; does nothing where its client_id is known to this owner. @returns whether added. */
 export async function insertResourceServer(tx: Tx, row: NewResourceServer): Promise<boolean> {
@@ -57,34 +61,6 @@ export function readResourceServer(
     .where('owner', '=', owner)
     .where('client_id', '=', clientId)
     .executeTakeFirst()
-}
-
-/** The owner's resource servers after the given client_id, by client_id. */
-export function listResourceServers(
-  db: Db,
-  owner: string,
-  page: { after?: string | undefined; limit: number },
-): Promise<ResourceServerRow[]> {
-  return db
-    .selectFrom('resource_servers')
-    .selectAll()
-    .where('owner', '=', owner)
-    .where('client_id', '>', page.after ?? '')
-    .orderBy('client_id')
-    .limit(page.limit)
-    .execute()
-}
-
-/**
- * How many of the owner's resource servers are active, and of how many the resources have landed: those that
- * were provisioned with theirs, and those of which some were pulled.
- */
-export async function countLanded(db: Db, owner: string): Promise<{ active: number; landed: number }> {
-  const { rows } = await sql<{ active: number; landed: number }>`
-    SELECT count(*)::int AS active, count(*) FILTER (WHERE rs.auth = 'secret' OR EXISTS (
-      SELECT 1 FROM resources r WHERE r.owner = rs.owner AND r.client_id = rs.client_id))::int AS landed
-    FROM resource_servers rs WHERE rs.owner = ${owner} AND rs.status = 'active'`.execute(db)
-  return rows[0] ?? { active: 0, landed: 0 }
 }
 
 /** Notes that a PAT was issued, at most once a minute. */

@@ -61,6 +61,19 @@ export interface ResourceServersTable {
   registered_at: Timestamp
   decided_at: NullableTimestamp
   last_pat_issued: NullableTimestamp
+  generation: Generated<number>
+  publishes: Generated<boolean>
+}
+
+export interface RegistryPullsTable {
+  owner: string
+  client_id: string
+  attempt: number
+  tried_at: Timestamp
+  landed_at: NullableTimestamp
+  failed_at: NullableTimestamp
+  fault: string | null
+  conflicts: Generated<number>
 }
 
 export interface ResourcesTable {
@@ -229,6 +242,7 @@ export interface Tables {
   provisioned: ProvisionedTable
   resource_servers: ResourceServersTable
   resources: ResourcesTable
+  registry_pulls: RegistryPullsTable
   tiers: TiersTable
   tier_resources: TierResourcesTable
   terms_versions: TermsVersionsTable

@@ -57,7 +57,10 @@ export type RptClaims = {
   operation?: RptOperation
 }
 
-/** The PAT's claims: `sub` the owner, `azp` the resource server. */
+/**
+ * The PAT's claims: `sub` the owner, `azp` the resource server; `rs_generation` counts how often she had withdrawn it when
+ * the PAT was issued, so that approving it again revives none.
+ */
 export type PatClaims = {
   iss: string
   sub: string
@@ -66,6 +69,7 @@ export type PatClaims = {
   jti: string
   iat: number
   exp: number
+  rs_generation: number
 }
 
 /** Keys to verify with: one's own, or another's as published. */
@@ -125,6 +129,7 @@ export function verifyPat(
     jti: textMember(payload, 'jti'),
     iat: integerMember(payload, 'iat'),
     exp: integerMember(payload, 'exp'),
+    rs_generation: integerMember(payload, 'rs_generation'),
   }
   return claims as Verified<PatClaims>
 }

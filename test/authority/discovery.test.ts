@@ -27,6 +27,7 @@ describe('Discovery', () => {
       jwks_uri: 'https://as.example/jwks',
       permission_endpoint: 'https://as.example/perm',
       introspection_endpoint: 'https://as.example/introspect',
+      rs_registration_endpoint: 'https://as.example/rs/register',
       owner_endpoint: 'https://as.example/owner',
       claim_token_formats_supported: ['https://u4a.ai/spec/terms/1.0#myterms-agreement-v1+jws'],
       signing_alg_values_supported: ['Ed25519', 'EdDSA'],
@@ -37,7 +38,6 @@ describe('Discovery', () => {
   it('leaves out the members of parts that are not served', async () => {
     const { body } = await authority.request('GET', '/.well-known/agents-configuration')
     for (const name of [
-      'rs_registration_endpoint',
       'org_notice_endpoint',
       'org_admin_endpoint',
       'joint_quote_endpoint',
@@ -68,7 +68,7 @@ describe('Health', () => {
     const { status, body, headers } = await authority.request('GET', '/health/registry')
     expect({ status, body }).toEqual({
       status: 200,
-      body: { landed: true, resource_servers: 1, waiting: 0 },
+      body: { landed: true, resource_servers: 1, waiting: 0, sources: [{ state: 'landed', count: 1 }] },
     })
     expect(headers.get('cache-control')).toBe('no-store')
   })

@@ -107,6 +107,7 @@ describe('Protection API: the PAT', () => {
       jti: 'x',
       iat: now,
       exp: now + 60,
+      rs_generation: 1,
     }
     return [
       undefined,

@@ -93,6 +93,7 @@ export function patClaims(changes: Partial<PatClaims> = {}): PatClaims {
     jti: 'pat_AAAA',
     iat: NOW,
     exp: NOW + 3600,
+    rs_generation: 1,
     ...changes,
   }
 }

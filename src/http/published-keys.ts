@@ -1,0 +1,63 @@
+/**
+ * Owns verifying a request by keys that its sender publishes. contract, "Authentication": the signature names a key; one that
+ * is not among the keys known may have been rotated in, and is looked for once more.
+ */
+import {
+  verifyRequest,
+  type SignedMessage,
+  type VerificationOptions,
+  type VerifiedSignature,
+} from '../wire/http-signature.ts'
+import type { PublishedKey } from '../wire/keys.ts'
+
+/** Where the keys are had from. */
+export interface KeySource {
+  /** The published keys, as known. Throws what fetching them threw. */
+  keys(): Promise<readonly PublishedKey[]>
+  /** The key of this kid or thumbprint after another look, where one is due; undefined where there is none. */
+  find(kid: string): Promise<PublishedKey | undefined>
+}
+
+/** What is asked of the signature; the components are those of every request between servers. */
+export type PublishedKeyOptions = Pick<VerificationOptions, 'now'>
+
+/**
+ * The verified signature of a request between servers: `@method`, `@authority`, `@path`, a body's digest, and a keyid.
+ * Refuses `invalid_token`, 401; throws what `source` throws.
+ */
+export async function verifyByPublishedKeys(
+  message: SignedMessage,
+  source: KeySource,
+  options: PublishedKeyOptions,
+): Promise<VerifiedSignature> {
+  const missing = new Set<string>()
+  try {
+    return verifyWith(await source.keys(), missing, message, options)
+  } catch (error) {
+    // A keyid that is not among them may be a key just rotated in.
+    const looked = await Promise.all([...missing].map(kid => source.find(kid)))
+    const rotatedIn = looked.filter(key => key !== undefined)
+    if (rotatedIn.length === 0) throw error
+    return verifyWith(rotatedIn, new Set(), message, options)
+  }
+}
+
+function verifyWith(
+  keys: readonly PublishedKey[],
+  missing: Set<string>,
+  message: SignedMessage,
+  { now }: PublishedKeyOptions,
+): VerifiedSignature {
+  return verifyRequest(message, {
+    requiredComponents: ['@method', '@authority', '@path'],
+    now,
+    keyidRequired: true,
+    absentAuthorizationIsEmpty: true,
+    mustCoverDigest: true,
+    findKey: keyid => {
+      const found = keys.find(key => key.kid === keyid || key.thumbprint === keyid)
+      if (found === undefined && keyid !== undefined) missing.add(keyid)
+      return found
+    },
+  })
+}

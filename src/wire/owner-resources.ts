@@ -1,0 +1,76 @@
+/**
+ * Owns the owner-bound listing of a resource server: what it answers her authority, and how that is read. contract,
+ * "Registry materialization" and "Resource server enforcement point" (`/owner-resources`).
+ */
+import type { JsonObject } from './json.ts'
+import { asObject, member, optionalText, textMember } from './members.ts'
+import { refuse } from './refusal.ts'
+
+/** One resource of hers. `_id` is `<owner>/…`; `consequence` is the gravest class declared of what touches it. */
+export type OwnerResource = {
+  _id: string
+  name: string
+  type?: string
+  resource_scopes: string[]
+  consequence?: string
+}
+
+/** What she has at one resource server. */
+export type OwnerListing = {
+  owner: string
+  resources: OwnerResource[]
+}
+
+const RESOURCES_MAX = 10_000
+const SCOPES_MAX = 50
+const NAME_LENGTH_MAX = 200
+const TYPE_LENGTH_MAX = 400
+/** As long as `/perm` takes, printable and without blanks. */
+const ID = /^[\x21-\x7e]{1,400}$/
+/** RFC 6749 §3.3. */
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/
+
+/**
+ * A received listing, each member of its type; unknown members are dropped, `owner` is not judged. Refuses
+ * (`invalid_request`) as a whole one with an id that stands twice or is not below its own owner's name.
+ */
+export function parseOwnerListing(json: unknown): OwnerListing {
+  const object = asObject(json, 'the listing')
+  const owner = textMember(object, 'owner')
+  const resources = member(object, 'resources')
+  if (!Array.isArray(resources) || resources.length > RESOURCES_MAX)
+    refuse('invalid_request', `Give resources as a list of at most ${RESOURCES_MAX} objects.`)
+  const read = resources.map(one => readResource(asObject(one, 'each of resources'), owner))
+  if (new Set(read.map(({ _id }) => _id)).size < read.length)
+    refuse('invalid_request', 'List each resource once.')
+  return { owner, resources: read }
+}
+
+function readResource(object: JsonObject, owner: string): OwnerResource {
+  const _id = textMember(object, '_id')
+  if (!ID.test(_id) || !_id.startsWith(`${owner}/`) || _id.length === owner.length + 1)
+    refuse('invalid_request', 'Give each _id as `<owner>/…`, in at most 400 visible ASCII characters.')
+  const type = optionalText(object, 'type')
+  const consequence = optionalText(object, 'consequence')
+  return {
+    _id,
+    name: shown(textMember(object, 'name'), NAME_LENGTH_MAX),
+    ...(type === undefined ? {} : { type: shown(type, TYPE_LENGTH_MAX) }),
+    resource_scopes: readScopes(object),
+    ...(consequence === undefined ? {} : { consequence }),
+  }
+}
+
+function readScopes(object: JsonObject): string[] {
+  const scopes = member(object, 'resource_scopes')
+  const fits = (scope: unknown): scope is string => typeof scope === 'string' && SCOPE.test(scope)
+  if (!Array.isArray(scopes) || scopes.length === 0 || scopes.length > SCOPES_MAX || !scopes.every(fits))
+    refuse('invalid_request', `Give resource_scopes as a list of 1 to ${SCOPES_MAX} scopes.`)
+  return [...new Set(scopes)]
+}
+
+function shown(text: string, max: number): string {
+  return text.length <= max && !text.includes('\0')
+    ? text
+    : refuse('invalid_request', `Give names and types in at most ${max} characters, without NUL.`)
+}
