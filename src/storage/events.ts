@@ -10,7 +10,13 @@ import { SETTLED } from './ledger.ts'
 export const EVENTS_CHANNEL = 'usher_events'
 
 export type EventName =
-  'pending' | 'decided' | 'connection_revoked' | 'resource_server_pending' | 'resource_server_decided'
+  | 'pending'
+  | 'decided'
+  | 'connection_revoked'
+  | 'resource_server_pending'
+  | 'resource_server_decided'
+  | 'credential_added'
+  | 'credential_removed'
 
 export interface NewEvent {
   event: EventName

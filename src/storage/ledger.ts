@@ -17,6 +17,8 @@ export const LEDGER_KINDS = [
   'revoked',
   'claimed',
   'disclaimed',
+  'credential_added',
+  'credential_removed',
 ] as const
 export type LedgerKind = (typeof LEDGER_KINDS)[number]
 

@@ -96,14 +96,19 @@ export async function readDeviceKey(db: Db, kid: string): Promise<DeviceKeyRow |
     .executeTakeFirst()
 }
 
-/** The owner's device keys, oldest first, revoked ones too. */
-export function listDeviceKeys(db: Db, owner: string): Promise<DeviceKeyRow[]> {
+/** The owner's device keys, by kid, revoked ones too. */
+export function listDeviceKeys(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<DeviceKeyRow[]> {
   return db
     .selectFrom('device_keys')
     .selectAll()
     .where('owner', '=', owner)
-    .orderBy('enrolled_at')
+    .where('kid', '>', page.after ?? '')
     .orderBy('kid')
+    .limit(page.limit)
     .execute()
 }
 

@@ -35,6 +35,22 @@ export interface DeviceKeysTable {
   revoked_at: NullableTimestamp
 }
 
+export interface LoginsTable {
+  owner: string
+  id: string
+  issuer: string
+  subject: string
+  name: string
+  bound_at: Timestamp
+}
+
+export interface EnrolmentCodesTable {
+  owner: string
+  code_sha256: Buffer
+  created_at: Timestamp
+  expires_at: Timestamp
+}
+
 export interface SpentSignaturesTable {
   owner: string
   digest: Buffer
@@ -238,6 +254,8 @@ export interface Tables {
   owners: OwnersTable
   queues: QueuesTable
   device_keys: DeviceKeysTable
+  logins: LoginsTable
+  enrolment_codes: EnrolmentCodesTable
   spent_signatures: SpentSignaturesTable
   provisioned: ProvisionedTable
   resource_servers: ResourceServersTable

@@ -1,0 +1,135 @@
+/**
+ * Which token of the owner's realm is an access token meant for us. contract, "Authentication" (owner at the owner API): an
+ * OIDC access token, validated with her realm's published keys. The claims are judged here, the signature elsewhere.
+ */
+import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+
+/** A header `typ` that marks, or at least permits, an access token: RFC 9068's own, or the plain one of older realms. */
+export const ACCESS_TOKEN_TYPES = ['at+jwt', 'JWT'] as const
+export type AccessTokenType = (typeof ACCESS_TOKEN_TYPES)[number]
+
+/** What a deployment wants of its realm's tokens; issuer, audience and parties are compared byte for byte. */
+export interface RealmPolicy {
+  issuer: string
+  /** One of the token's audiences must be this. */
+  audience: string
+  /** Clients whose tokens are taken where the realm sets no audience; empty: none. */
+  authorizedParties: readonly string[]
+  /** JWS algorithms; `EdDSA` admits its newer name `Ed25519` (RFC 9864). */
+  algorithms: readonly string[]
+  types: readonly AccessTokenType[]
+}
+
+/** A token as it was read; nothing in it is proved yet. */
+export interface ReadToken {
+  header: JsonObject
+  payload: JsonObject
+}
+
+/** Clocks differ by this much (contract, "Limits"); no allowance is made for the end of a token. */
+const SKEW_SECONDS = 60
+/** Claims that tell of another kind of token (OIDC Core §2, §3.3.2.11; Back-Channel Logout §2.4), or of a proof we do not take. */
+const FOREIGN_CLAIMS = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events', 'cnf'] as const
+const SUBJECT_CHARACTERS_MAX = 255
+
+/**
+ * Why the token is not taken, as a sentence that says what to do; undefined where it is, provided that its signature
+ * verifies. Then `sub` is a text that names somebody and `exp` a number.
+ */
+export function ownerTokenFault(token: ReadToken, policy: RealmPolicy, now: number): string | undefined {
+  const { header, payload } = token
+  return (
+    algorithmFault(claim(header, 'alg'), policy.algorithms) ??
+    kindFault(token, policy.types) ??
+    (claim(payload, 'iss') === policy.issuer
+      ? undefined
+      : 'Send a token of the realm that this authority trusts.') ??
+    audienceFault(payload, policy) ??
+    timeFault(payload, now) ??
+    subjectFault(claim(payload, 'sub'))
+  )
+}
+
+function claim(object: JsonObject, name: string): Json | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined
+}
+
+function algorithmFault(alg: Json | undefined, admitted: readonly string[]): string | undefined {
+  const name = alg === 'Ed25519' && admitted.includes('EdDSA') ? 'EdDSA' : alg
+  if (typeof name === 'string' && admitted.includes(name)) return undefined
+  return `Send a token signed with one of ${admitted.join(', ')}.`
+}
+
+/** Access tokens look much like ID, refresh and logout tokens of the same realm, under the same keys. */
+function kindFault({ header, payload }: ReadToken, types: readonly AccessTokenType[]): string | undefined {
+  const wanted = 'Send an access token: this is another kind of token.'
+  const given = claim(header, 'typ') ?? 'JWT'
+  if (typeof given !== 'string') return wanted
+  const word = given.toLowerCase().replace(/^application\//, '')
+  const type = ACCESS_TOKEN_TYPES.find(name => name.toLowerCase() === word)
+  if (type === undefined) return wanted
+  if (!types.includes(type)) return `Send an access token whose header typ is ${types.join(' or ')}.`
+  const bearer = claim(payload, 'typ')
+  if (bearer !== undefined && bearer !== 'Bearer') return wanted
+  const use = claim(payload, 'token_use')
+  if (use !== undefined && use !== 'access') return wanted
+  const foreign = FOREIGN_CLAIMS.find(name => Object.hasOwn(payload, name))
+  if (foreign === 'cnf') return 'Send a plain bearer token: proofs of a bound token are not taken here.'
+  if (foreign !== undefined) return wanted
+  return type === 'at+jwt' || isPlainAccessToken(payload) ? undefined : wanted
+}
+
+/** A plain `JWT` must say what it is: access tokens say what they are for (RFC 8693 §4.2), ID tokens do not. */
+function isPlainAccessToken(payload: JsonObject): boolean {
+  return (
+    claim(payload, 'typ') === 'Bearer' ||
+    claim(payload, 'token_use') === 'access' ||
+    claim(payload, 'scope') !== undefined ||
+    claim(payload, 'scp') !== undefined
+  )
+}
+
+/** An audience decides wherever there is one; only without any does the authorized party. */
+function audienceFault(
+  payload: JsonObject,
+  { audience, authorizedParties }: RealmPolicy,
+): string | undefined {
+  const aud = claim(payload, 'aud')
+  if (aud !== undefined) {
+    const named = Array.isArray(aud) ? aud.includes(audience) : aud === audience
+    return named ? undefined : `Send a token whose audience is ${audience}.`
+  }
+  const azp = claim(payload, 'azp')
+  const client = claim(payload, 'client_id')
+  const party = azp ?? client
+  const agree = azp === undefined || client === undefined || azp === client
+  if (agree && typeof party === 'string' && authorizedParties.includes(party)) return undefined
+  return `Send a token whose audience is ${audience}: this one has none.`
+}
+
+function timeFault(payload: JsonObject, now: number): string | undefined {
+  const times = ['exp', 'nbf', 'iat'].map(name => claim(payload, name))
+  if (times.some(time => time !== undefined && !isTime(time)))
+    return 'Send a token whose times are numbers of seconds since the epoch.'
+  const [exp, nbf, iat] = times as (number | undefined)[]
+  if (exp === undefined) return 'Send a token that expires.'
+  if (now >= exp) return 'Get a fresh token: this one has expired.'
+  const begins = Math.max(nbf ?? 0, iat ?? 0)
+  return begins > now + SKEW_SECONDS ? 'Send the token once its time has begun.' : undefined
+}
+
+function isTime(value: Json): boolean {
+  return typeof value === 'number' && Number.isFinite(value)
+}
+
+function subjectFault(sub: Json | undefined): string | undefined {
+  const names =
+    typeof sub === 'string' && /^[^\p{Cc}\p{Cs}]+$/u.test(sub) && sub.length <= SUBJECT_CHARACTERS_MAX
+  return names ? undefined : 'Send a token that names its subject.'
+}
+
+/** The keys that a realm published, as JSON; undefined where it is no key set (RFC 7517 §5). */
+export function readKeySet(json: Json): JsonObject[] | undefined {
+  const keys = isJsonObject(json) ? claim(json, 'keys') : undefined
+  return Array.isArray(keys) && keys.every(isJsonObject) ? keys : undefined
+}
