@@ -1,13 +1,17 @@
 /** Three projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy. */
 import { defineConfig } from 'vitest/config'
 
-const POSTGRES = ['test/storage/**/*.test.ts', 'test/authority/**/*.test.ts']
+const POSTGRES = ['test/storage/**/*.test.ts', 'test/authority/**/*.test.ts', 'test/contract/**/*.test.ts']
 const PRODUCT = ['test/envoy/**/*.test.ts']
 const SERVER = './test/support/postgres-server.ts'
 
 export default defineConfig({
   test: {
-    reporters: ['default', './test/support/closing-line-reporter.ts'],
+    reporters: [
+      'default',
+      './test/support/executed-tests-reporter.ts',
+      './test/support/closing-line-reporter.ts',
+    ],
     // A file whose tests all need something that this machine lacks has none (test/support/requirement.ts).
     passWithNoTests: true,
     projects: [

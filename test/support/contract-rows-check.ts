@@ -1,0 +1,19 @@
+/**
+ * Run after a whole test run: fails on a due row of the contract that no executed test names, and, where the contract's
+ * own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that test/contract-rows.yaml lacks.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readContractRows, unlistedRows, unshownRows, type ExecutedTest } from './contract-rows.ts'
+import { EXECUTED_TESTS_FILE } from './executed-tests-reporter.ts'
+import { ROOT } from './repository.ts'
+
+const executed = JSON.parse(readFileSync(EXECUTED_TESTS_FILE, 'utf8')) as ExecutedTest[]
+const contractFile = join(process.env['SHARED_DIR'] ?? join(ROOT, '..', 'shared'), 'contract.md')
+const list = readContractRows()
+const faults = [
+  ...unshownRows(list, executed),
+  ...(existsSync(contractFile) ? unlistedRows(list, readFileSync(contractFile, 'utf8')) : []),
+]
+for (const fault of faults) process.stderr.write(`contract rows: ${fault}\n`)
+if (faults.length > 0) process.exitCode = 1

@@ -1,0 +1,138 @@
+/**
+ * Owns the started parties that the rows of the contract are tested against: an authority with the owners alice and bea, and a
+ * sidecar in front of their tools. Carl's tools stand behind the same sidecar, and his authority is one that says what it is told
+ * to, because the real one never says some of what a sidecar must be ready for.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { readSidecarConfig } from '../../src/config.ts'
+import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
+import { createLogger } from '../../src/http/log.ts'
+import { parseChallenge } from '../../src/wire/challenge.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import type { Challenge } from '../../src/wire/negotiation.ts'
+import { callOf, type CallParts } from '../enforcement/calls.ts'
+import { CLIENT_ID, startTestAuthority, WORLD, type TestAuthority } from './authority.ts'
+import { checkBytes, connect, deniedBody, type Answer, type CheckClient } from './check-client.ts'
+import { startScriptedAuthority, type ScriptedAuthority } from './scripted-authority.ts'
+
+export const TOOLS_URL = 'https://tools.example'
+
+export interface ContractStand {
+  authority: TestAuthority
+  carls: ScriptedAuthority
+  sidecar: Sidecar
+  /** A call as Envoy shows it to the sidecar. */
+  check(parts: CallParts): Promise<Decision>
+  close(): Promise<void>
+}
+
+/** What the sidecar decided: `status` 200 is an allow. */
+export interface Decision {
+  status: number
+  error: string | undefined
+  body: Record<string, unknown>
+  challenge: Challenge | undefined
+  answer: Answer
+}
+
+/** Starts them; the authority's issuer is where it really listens, so that the sidecar finds it. */
+export async function startContractStand(environment: Record<string, string> = {}): Promise<ContractStand> {
+  const address = `127.0.0.1:${await freePort()}`
+  const authority = await startTestAuthority({
+    owners: ['alice', 'bea'],
+    environment: {
+      UMA_AS_ISSUER: `http://${address}`,
+      UMA_AS_LISTEN: address,
+      UMA_DEV_LOOPBACK: 'true',
+      ...environment,
+    },
+  })
+  const carls = await startScriptedAuthority()
+  const directory = mkdtempSync(join(tmpdir(), 'usher-stand-'))
+  const file = writeSidecarFile(directory, authority, carls)
+  const sidecar = await startSidecar(readSidecarConfig(file, { UMA_DEV_LOOPBACK: 'true' }), {
+    logger: createLogger({ name: 'test', level: 'fatal' }),
+  })
+  const envoy = connect(sidecar.checkAddress)
+  return {
+    authority,
+    carls,
+    sidecar,
+    check: parts => check(envoy, parts),
+    close: async () => {
+      envoy.close()
+      await sidecar.close()
+      await carls.close()
+      await authority.close()
+      rmSync(directory, { recursive: true })
+    },
+  }
+}
+
+function writeSidecarFile(directory: string, authority: TestAuthority, carls: ScriptedAuthority): string {
+  const keysFile = join(directory, 'keys.json')
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  const of = (owner: string, more: object) => ({
+    owner,
+    client_id: CLIENT_ID,
+    tools: WORLD.map(({ tool, resource, scope, consequence }) => ({
+      tool,
+      resource_id: `${owner}/${resource}`,
+      scopes: [scope],
+      consequence,
+    })),
+    ...more,
+  })
+  const hers = Object.values(authority.owners).map(({ owner, clientSecret }) =>
+    of(owner, { authority: authority.issuer, client_secret: clientSecret }),
+  )
+  const file = join(directory, 'sidecar.yaml')
+  writeFileSync(
+    file,
+    stringify({
+      public_url: TOOLS_URL,
+      listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' },
+      keys_file: keysFile,
+      realm: 'tools',
+      owners: [...hers, of('carl', { authority: carls.issuer, client_secret: 'a secret of sixteen' })],
+    }),
+  )
+  return file
+}
+
+async function check(envoy: CheckClient, parts: CallParts): Promise<Decision> {
+  const call = callOf({ signedAuthority: new URL(TOOLS_URL).host, ...parts })
+  const headers = [...call.headers].flatMap(([key, lines]) => lines.map(value => ({ key, value })))
+  const facts = {
+    method: call.method,
+    path: call.path,
+    header_map: { headers },
+    ...(call.body.state === 'complete' ? { raw_body: Buffer.from(call.body.bytes) } : {}),
+  }
+  const answer = await envoy.check(checkBytes(facts))
+  const denied = answer.denied_response
+  const body = denied === undefined ? {} : deniedBody(answer)
+  const challenges = (denied?.headers ?? [])
+    .filter(({ header }) => header?.key?.toLowerCase() === 'www-authenticate')
+    .map(({ header }) => header?.value ?? '')
+  return {
+    status: denied === undefined ? 200 : (denied.status?.code ?? 0),
+    error: body['error'] as string | undefined,
+    body,
+    challenge: challenges.some(value => value.startsWith('UMA ')) ? parseChallenge(challenges) : undefined,
+    answer,
+  }
+}
+
+/** A port of 127.0.0.1 that nobody listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
