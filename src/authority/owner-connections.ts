@@ -13,6 +13,7 @@ import {
   type Ended,
   type ListedConnection,
 } from '../storage/connections.ts'
+import { claimOperator, disclaimOperator } from '../storage/operators.ts'
 import type { Tx } from '../storage/database.ts'
 import { appendEvents, type NewEvent } from '../storage/events.ts'
 import { appendLedgerAll, type NewLedgerEntry } from '../storage/ledger.ts'
@@ -33,6 +34,9 @@ export const NAMED_OPERATOR = z.strictObject({
     ),
 })
 
+/** How long a claim waits for the operator's directory. */
+const DIRECTORY_MS_MAX = 3_000
+
 /** Registers /owner/connections* and /owner/operators*. */
 export function registerOwnerConnections(app: FastifyInstance, authority: Authority): void {
   app.get('/owner/connections', (request, reply) => getConnections(authority, request, reply))
@@ -48,6 +52,14 @@ export function registerOwnerConnections(app: FastifyInstance, authority: Author
   app.post('/owner/operators/unblock', async request => {
     const { origin } = bodyOf(NAMED_OPERATOR, request)
     return unblock(authority, ownerOf(request), origin)
+  })
+  app.post('/owner/operators/claim', async request => {
+    const { origin } = bodyOf(NAMED_OPERATOR, request)
+    return claim(authority, ownerOf(request), origin)
+  })
+  app.post('/owner/operators/disclaim', async request => {
+    const { origin } = bodyOf(NAMED_OPERATOR, request)
+    return disclaim(authority, ownerOf(request), origin)
   })
 }
 
@@ -123,6 +135,32 @@ function unblock(authority: Authority, credential: OwnerCredential, origin: stri
     if (!(await unblockOperator(tx, owner, origin)))
       refuse('not_found', 'You have no operator with this origin.')
     return { origin, connections_revoked: 0, rpts_deactivated: 0 }
+  })
+}
+
+/**
+ * Marks an operator as the owner's own. Its connected agents become first-party only where its directory lists
+ * their keys now; the directory is read before the transaction, and one that cannot be had attests none.
+ */
+async function claim(authority: Authority, credential: OwnerCredential, origin: string): Promise<object> {
+  const { owner } = credential
+  const patience = { deadline: Date.now() + DIRECTORY_MS_MAX, favoured: true }
+  const published = await authority.operators.published(origin, patience)
+  return changeAs(authority, credential, async tx => {
+    const first_party = await claimOperator(tx, owner, origin, [...(published ?? [])])
+    await appendLedgerAll(tx, owner, [{ kind: 'claimed', data: { operator: origin, first_party } }])
+    return { origin, mine: true, first_party }
+  })
+}
+
+/** Takes the mark back, and with it the standing it gave. 404 where the owner has no such operator. */
+function disclaim(authority: Authority, credential: OwnerCredential, origin: string): Promise<object> {
+  const { owner } = credential
+  return changeAs(authority, credential, async tx => {
+    if (!(await disclaimOperator(tx, owner, origin)))
+      refuse('not_found', 'You have no operator with this origin.')
+    await appendLedgerAll(tx, owner, [{ kind: 'disclaimed', data: { operator: origin } }])
+    return { origin, mine: false }
   })
 }
 

@@ -348,10 +348,35 @@ const RESOURCE_SERVERS: Operation[] = [
   },
 ]
 
+const CLAIMS: Operation[] = [
+  {
+    ...hers,
+    method: 'post',
+    path: '/owner/operators/claim',
+    summary: 'Marks an operator as her own',
+    body: { schema: NAMED_OPERATOR },
+    answers: {
+      200: {
+        says: 'And which of its connected agents became first-party.',
+        schema: z.object({ origin: text, mine: z.literal(true), first_party: z.array(text) }),
+      },
+    },
+  },
+  {
+    ...hers,
+    method: 'post',
+    path: '/owner/operators/disclaim',
+    summary: 'Takes that mark back',
+    body: { schema: NAMED_OPERATOR },
+    answers: { 200: { says: 'Taken back.', schema: z.object({ origin: text, mine: z.literal(false) }) } },
+  },
+]
+
 /** All of the owner's. */
 export const OWNER_OPERATIONS: readonly Operation[] = [
   ...ACTIVITY,
   ...POLICY,
   ...CONNECTIONS,
+  ...CLAIMS,
   ...RESOURCE_SERVERS,
 ]

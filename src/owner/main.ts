@@ -19,6 +19,8 @@ import { printable, printableJson } from '../terminal/printable.ts'
 import { publicJwk } from '../wire/keys.ts'
 import { createOwnerClient, readAll, type OwnerClient } from './client.ts'
 import { OwnerError } from './owner-error.ts'
+import { addPolicyCommands } from './policy-commands.ts'
+import { addServerCommands } from './server-commands.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
 
@@ -84,6 +86,8 @@ function ownerCommand(terminal: Terminal): Command {
     .command('resources')
     .description('what you own here, and which tier governs it')
     .action(action(resources))
+  addPolicyCommands(program, action)
+  addServerCommands(program, action)
   addLedger(program, action)
   program
     .command('watch')

@@ -25,7 +25,7 @@ describe.each(['public', 'owner'] as const)('the %s listener', listener => {
     const reply = await fetched[listener]()
     expect(reply.status).toBe(200)
     expect(reply.body.openapi).toMatch(/^3\.1\./)
-    const { valid, errors } = await new Validator().validate(reply.body as object)
+    const { valid, errors } = await new Validator().validate(reply.body as Record<string, unknown>)
     expect(errors ?? []).toEqual([])
     expect(valid).toBe(true)
     const paths = Object.keys(reply.body.paths)

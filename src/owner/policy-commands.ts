@@ -1,0 +1,218 @@
+/**
+ * Owns the subcommands of `usher owner` that change policy and deal with operators. contract, "Owner API"
+ * (`/owner/policies*`, `/owner/policy-vocabulary`, `/owner/operators*`).
+ */
+import { readFile } from 'node:fs/promises'
+import { text as readAllOf } from 'node:stream/consumers'
+import type { Command } from 'commander'
+import { UsageError } from '../terminal/command.ts'
+import { printable, printableJson, table } from '../terminal/printable.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import type { OwnerClient } from './client.ts'
+import type { OwnerRequest } from './signed-fetch.ts'
+
+/** What a subcommand of this file works with. */
+export interface CommandSession {
+  client: Pick<OwnerClient, 'ask'>
+  terminal: { out(text: string): void }
+  json: boolean
+}
+
+type Action = <A extends unknown[]>(
+  run: (session: CommandSession, ...args: A) => Promise<void>,
+) => (...args: A) => Promise<void>
+
+const FILE = 'a tier as JSON, as `policies --json` shows one; `-` reads standard input'
+
+/** Adds `tier add|edit|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim` and `disclaim`. */
+export function addPolicyCommands(program: Command, action: Action): void {
+  const tier = program.command('tier').description('change your policy, one tier at a time')
+  tier
+    .command('add')
+    .argument('<file>', FILE)
+    .description('govern resources that no tier governs yet')
+    .action(action(addTier))
+  tier
+    .command('edit')
+    .argument('<id>', 'the tier, as `policies` names it')
+    .argument('<file>', FILE)
+    .option('--if-match <template_id>', 'only while this is its version')
+    .description('replace its content; its terms get a new version')
+    .action(
+      action((session, id: string, file: string, options: Match) =>
+        editTier(session, id, { file, ...options }),
+      ),
+    )
+  tier
+    .command('remove')
+    .argument('<id>', 'the tier, as `policies` names it')
+    .option('--if-match <template_id>', 'only while this is its version')
+    .description('its resources are denied from now on, and grants under it end')
+    .action(action(removeTier))
+  tier
+    .command('preview')
+    .argument('<file>', FILE)
+    .description('what it would have answered for each request in your ledger; changes nothing')
+    .action(action(preview))
+  program.command('vocabulary').description('the words rules are written in').action(action(vocabulary))
+  program
+    .command('operators')
+    .description('who runs the agents you know, and whether you blocked them')
+    .action(action(operators))
+  for (const [verb, says] of [
+    ['block', 'end every connection of one operator, and refuse it from now on'],
+    ['unblock', 'let it negotiate again; what was ended stays ended'],
+    ['claim', 'say that this operator is your own'],
+    ['disclaim', 'take that back'],
+  ] as const) {
+    program
+      .command(verb)
+      .argument('<origin>', 'the operator, as https://operator.example')
+      .description(says)
+      .action(action((session, origin: string) => actOn(session, verb, origin)))
+  }
+}
+
+interface Match {
+  ifMatch?: string
+}
+
+async function addTier(session: CommandSession, file: string): Promise<void> {
+  const saved = await ask(session, { method: 'POST', path: '/owner/policies', body: await readTier(file) })
+  told(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
+}
+
+async function editTier(session: CommandSession, id: string, given: Match & { file: string }): Promise<void> {
+  const path = `/owner/policies/${encodeURIComponent(id)}`
+  const body = await readTier(given.file)
+  const saved = await ask(session, { method: 'PUT', path, body, ...matching(given) })
+  told(session, saved, `Edited: ${printable(templateOf(saved))} is offered from now on.\n`)
+}
+
+async function removeTier(session: CommandSession, id: string, match: Match): Promise<void> {
+  const path = `/owner/policies/${encodeURIComponent(id)}`
+  const gone = await ask(session, { method: 'DELETE', path, ...matching(match) })
+  const ungoverned = (gone['ungoverned'] as string[]).map(printable).join(', ')
+  told(session, gone, `Removed. Denied from now on: ${ungoverned === '' ? 'nothing' : ungoverned}.\n`)
+}
+
+async function preview(session: CommandSession, file: string): Promise<void> {
+  const tier = await readTier(file)
+  const requests: JsonObject[] = []
+  let [after, warnings]: [number | null, string[]] = [0, []]
+  while (after !== null) {
+    const page: JsonObject = await ask(session, {
+      method: 'POST',
+      path: '/owner/policies/preview',
+      body: { tier, after },
+    })
+    requests.push(...(page['requests'] as JsonObject[]))
+    warnings = page['warnings'] as string[]
+    after = page['next'] as number | null
+  }
+  const changed = requests.filter(one => one['was'] !== one['would']).length
+  if (session.json) return printJson(session, { requests, changed, warnings })
+  const rows = requests.map(one => [
+    one['seq'],
+    one['resource_id'],
+    one['handle'],
+    one['was'],
+    one['was'] === one['would'] ? 'the same' : one['would'],
+    one['because'],
+  ])
+  session.terminal.out(
+    (rows.length === 0 ? '' : table(['seq', 'resource', 'agent', 'was', 'would be', 'because'], rows)) +
+      `${changed} of ${requests.length} requests in your ledger would have been answered otherwise.\n` +
+      warningLines(warnings),
+  )
+}
+
+async function vocabulary(session: CommandSession): Promise<void> {
+  const words = (await session.client.ask({
+    method: 'GET',
+    path: '/owner/policy-vocabulary',
+  })) as JsonObject[]
+  if (session.json) return printJson(session, words)
+  const rows = words.map(word => [
+    word['condition'],
+    word['takes'] ?? '-',
+    word['may_relax'] ? 'yes' : 'no',
+    word['label'],
+  ])
+  session.terminal.out(table(['condition', 'takes', 'may relax', 'holds where'], rows))
+}
+
+async function operators(session: CommandSession): Promise<void> {
+  const list: JsonObject[] = []
+  let after: string | undefined
+  do {
+    const query = { limit: '1000', ...(after === undefined ? {} : { after }) }
+    const page = (await session.client.ask({
+      method: 'GET',
+      path: '/owner/operators',
+      query,
+    })) as JsonObject[]
+    list.push(...page)
+    after = page.length < 1_000 ? undefined : (page.at(-1)?.['origin'] as string)
+  } while (after !== undefined)
+  if (session.json) return printJson(session, list)
+  if (list.length === 0) return session.terminal.out('No agent you know names an operator.\n')
+  const rows = list.map(one => [
+    one['origin'],
+    one['name'],
+    one['agents'],
+    one['active'],
+    one['blocked'] ? 'blocked' : '-',
+    one['mine'] ? 'yours' : '-',
+  ])
+  session.terminal.out(table(['operator', 'calls itself', 'agents', 'active', 'blocked', 'yours'], rows))
+}
+
+async function actOn(session: CommandSession, verb: string, origin: string): Promise<void> {
+  const done = await ask(session, { method: 'POST', path: `/owner/operators/${verb}`, body: { origin } })
+  const ended = done['connections_revoked'] as number | undefined
+  const sentence = ended === undefined || ended === 0 ? '' : ` Connections ended: ${ended}.`
+  told(session, done, `${verb} ${printable(origin)}: done.${sentence}\n`)
+}
+
+async function ask(session: CommandSession, request: OwnerRequest): Promise<JsonObject> {
+  const answer: Json | undefined = await session.client.ask(request)
+  if (answer !== undefined && isJsonObject(answer)) return answer
+  throw new UsageError('The authority answered with something else than a record: is this its owner API?')
+}
+
+async function readTier(file: string): Promise<JsonObject> {
+  let tier: Json
+  try {
+    tier = parseJson(file === '-' ? await readAllOf(process.stdin) : await readFile(file))
+  } catch (error) {
+    throw new UsageError(`Give a tier as JSON: ${file} cannot be read (${(error as Error).message}).`)
+  }
+  if (!isJsonObject(tier)) throw new UsageError(`Give a tier as a JSON object: ${file} holds something else.`)
+  // What `policies --json` shows can be given back: the version is the authority's to count.
+  const { terms } = tier
+  if (terms === undefined || !isJsonObject(terms)) return tier
+  const { template_id: _version, ...rest } = terms
+  return { ...tier, terms: rest }
+}
+
+function matching({ ifMatch }: Match): { headers?: Record<string, string> } {
+  return ifMatch === undefined ? {} : { headers: { 'if-match': `"${ifMatch}"` } }
+}
+
+function templateOf(saved: JsonObject): string {
+  return (saved['terms'] as { template_id: string }).template_id
+}
+
+function told(session: CommandSession, answer: JsonObject, sentence: string): void {
+  if (session.json) return printJson(session, answer)
+  session.terminal.out(sentence + warningLines((answer['warnings'] as string[] | undefined) ?? []))
+}
+
+function warningLines(warnings: readonly string[]): string {
+  return warnings.map(warning => `Note: ${printable(warning)}\n`).join('')
+}
+
+function printJson(session: CommandSession, value: unknown): void {
+  session.terminal.out(`${printableJson(value)}\n`)
+}
