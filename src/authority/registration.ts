@@ -114,8 +114,10 @@ function answerOf(outcome: Registered, client_id: string): Answer {
   }
 }
 
+/** Nothing in it means anything to a shell or a page: owners copy it from one into the other. */
 function isPlain(text: string): boolean {
   if (!isWebUrl(text)) return false
   const { origin, pathname } = new URL(text)
-  return text === (pathname === '/' ? origin : origin + pathname) && !text.endsWith('/')
+  const isCanonical = text === (pathname === '/' ? origin : origin + pathname)
+  return isCanonical && /^https?:\/\/[\w.:[\]-]+(?:\/(?:[\w.~-]|%[\dA-F]{2})+)*$/.test(text)
 }

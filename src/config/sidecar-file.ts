@@ -55,7 +55,14 @@ const owner = z.strictObject({
       'Exact path of her resource; `/mcp/<owner>` when left out. The resource is `public_url` + `path`.',
     ),
   authority: plainUrl.describe("Issuer of the owner's authorization server."),
-  client_id: z.string().min(1).max(2048).describe('What the authority knows this resource server by.'),
+  client_id: z
+    .string()
+    .min(1)
+    .max(2048)
+    .optional()
+    .describe(
+      'What the authority knows this resource server by; with `register` it is the resource, and may be left out.',
+    ),
   client_secret: z
     .string()
     .min(1)
@@ -66,6 +73,18 @@ const owner = z.strictObject({
     .literal(true)
     .optional()
     .describe('Ask for the PAT with an RFC 9421 signature by the first key of `keys_file`.'),
+  register: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Register with the authority at the start, and wait for her approval; needs `signature: true`. Serving waits for neither.',
+    ),
+  name: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('What she is shown when it registers; the resource when left out.'),
   tools: z.array(tool).min(1).describe('Her tools; any other is refused `unknown_tool`.'),
 })
 

@@ -50,6 +50,8 @@ export interface SidecarOwner {
   authority: string
   client_id: string
   credential: PatCredential
+  /** Whether to register with her authority at the start, and under which name. */
+  register: { name: string | undefined } | undefined
   tools: SidecarTool[]
 }
 
@@ -70,7 +72,10 @@ export function loadSidecarFile(values: Values<typeof SIDECAR_SETTINGS.settings>
   const result = SIDECAR_FILE.safeParse(readYamlFile('UMA_PEP_CONFIG', values.configFile))
   if (!result.success) throw new ConfigFault(result.error.issues.map(issueSentence))
   const given = result.data
-  const faults = [...sidecarFaults(given, values.devLoopback), ...given.owners.flatMap(ownerFaults)]
+  const faults = [
+    ...sidecarFaults(given, values.devLoopback),
+    ...given.owners.flatMap(one => ownerFaults(one, given.public_url)),
+  ]
   if (faults.length > 0) throw new ConfigFault(faults)
   return loadNamedFiles(given, values)
 }
@@ -110,28 +115,39 @@ function loadNamedFiles(given: SidecarFile, values: Values<typeof SIDECAR_SETTIN
         clientCa: readFile('check_tls.client_ca_file', check_tls.client_ca_file),
       }
     },
-    ...owners.map(given => () => config.owners.push(loadOwner(given))),
+    ...owners.map(given => () => config.owners.push(loadOwner(given, rest.public_url))),
   ])
   return config
 }
 
-function loadOwner(given: SidecarFile['owners'][number]): SidecarOwner {
-  const { client_secret, client_secret_file, signature: _signature, path, ...rest } = given
+function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): SidecarOwner {
+  const { client_secret, client_secret_file, register, name, owner, authority, tools } = given
   const secret =
     client_secret_file === undefined
       ? client_secret
-      : readSecretFile(`client_secret_file of ${given.owner}`, client_secret_file)
+      : readSecretFile(`client_secret_file of ${owner}`, client_secret_file)
   const credential: PatCredential = secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
-  return { ...rest, path: path ?? `/mcp/${given.owner}`, credential }
+  const path = pathOf(given)
+  return {
+    owner,
+    authority,
+    tools,
+    path,
+    client_id: given.client_id ?? publicUrl + path,
+    credential,
+    register: register ? { name } : undefined,
+  }
+}
+
+function pathOf({ owner, path }: SidecarFile['owners'][number]): string {
+  return path ?? `/mcp/${owner}`
 }
 
 function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
   const { check } = given.listen
   const faults = [
     ...duplicates(given.owners.map(({ owner }) => owner)).map(owner => `owners: ${owner} stands twice.`),
-    ...duplicates(given.owners.map(({ owner, path }) => path ?? `/mcp/${owner}`)).map(
-      path => `owners: two of them have the path ${path}.`,
-    ),
+    ...duplicates(given.owners.map(pathOf)).map(path => `owners: two of them have the path ${path}.`),
     ...[given.public_url, ...given.owners.map(({ authority }) => authority)]
       .filter(text => !isSecure(text, devLoopback))
       .map(
@@ -148,7 +164,7 @@ function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
   return faults
 }
 
-function ownerFaults(given: SidecarFile['owners'][number]): string[] {
+function ownerFaults(given: SidecarFile['owners'][number], publicUrl: string): string[] {
   const credentials = [given.client_secret, given.client_secret_file, given.signature].filter(
     value => value !== undefined,
   )
@@ -160,6 +176,13 @@ function ownerFaults(given: SidecarFile['owners'][number]): string[] {
       `owner ${given.owner}: give exactly one of client_secret, client_secret_file and signature: true.`,
     )
   }
+  if (!given.register && given.client_id === undefined)
+    faults.push(`owner ${given.owner}: give the client_id, or register: true.`)
+  if (given.register && given.signature === undefined)
+    faults.push(`owner ${given.owner}: register: true needs signature: true.`)
+  const resource = publicUrl + pathOf(given)
+  if (given.register && given.client_id !== undefined && given.client_id !== resource)
+    faults.push(`owner ${given.owner}: with register: true the client_id is ${resource}; leave it out.`)
   for (const { tool, resource_id } of given.tools) {
     if (!resource_id.startsWith(`${given.owner}/`)) {
       faults.push(`tools of ${given.owner}: the resource_id of ${tool} must start with ${given.owner}/.`)

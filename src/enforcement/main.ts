@@ -19,6 +19,7 @@ import { startCheckServer } from './check-server.ts'
 import { createHealth } from './grpc-health.ts'
 import { createDocumentServer } from './http.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { startRegistration, type Registration, type RegistrationOptions } from './registration.ts'
 import { routeTable, type Route, type RouteTable } from './routes.ts'
 
 export interface Sidecar {
@@ -83,6 +84,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     ...(config.httpTls === undefined ? {} : { tls: config.httpTls }),
   })
   const httpAddress = await listen(documents, config.listen.http)
+  const registrations = startRegistrations(config, { outbound: pools.challenges, logger, clock })
   health.onChange(() => metrics.serving(health.serving()))
   health.set(true)
   logger.info({ check: checkServer.address, http: httpAddress, owners: config.owners.length }, 'serving')
@@ -91,6 +93,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     httpAddress,
     drain: () => checkServer.drain(),
     close: async () => {
+      for (const registration of registrations) registration.stop()
       await checkServer.stop()
       await documents.close()
       await reports.close(REPORTS_CLOSE_MS)
@@ -159,6 +162,19 @@ function routeOf(
     },
     signatureBase: signatureBase(config.public_url),
   }
+}
+
+/** After the documents are served: the authority fetches them to see who asks. */
+function startRegistrations(
+  config: SidecarConfig,
+  around: Pick<RegistrationOptions, 'outbound' | 'logger' | 'clock'>,
+): Registration[] {
+  const [key] = signingKeys(config.keys)
+  return config.owners.flatMap(({ owner, authority, path, register }) => {
+    if (register === undefined) return []
+    const resource = config.public_url + path
+    return [startRegistration({ ...around, authority, owner, resource, name: register.name, key })]
+  })
 }
 
 function checkOf(

@@ -4,11 +4,10 @@
  */
 import { z } from 'zod'
 import { OutboundFault, type Outbound, type OutboundRequest } from '../http/outbound.ts'
-import { contentDigest } from '../wire/encoding.ts'
-import { signRequest } from '../wire/http-signature.ts'
 import { parseJson } from '../wire/json.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { outage, within, type Deadline } from './deadline.ts'
+import { signedPost } from './signed-post.ts'
 
 /** How the resource server proves itself, as its stored record at the authority says. */
 export type PatCredential = { kind: 'secret'; secret: string } | { kind: 'signature'; key: PrivateKey }
@@ -131,29 +130,13 @@ function patRequest({ authority, owner, client_id, credential, clock }: PatOptio
     owner,
     client_id,
   })
-  if (credential.kind === 'secret') form.set('client_secret', credential.secret)
-  const body = form.toString()
   const url = `${authority}/token`
-  const headers: Record<string, string> = {
-    'content-type': 'application/x-www-form-urlencoded',
-    accept: 'application/json',
-  }
-  if (credential.kind === 'secret') return { method: 'POST', url, headers, body }
-  headers['content-digest'] = contentDigest(body)
-  const { protocol, host, pathname } = new URL(url)
-  const signed = signRequest(
-    {
-      method: 'POST',
-      scheme: protocol === 'http:' ? 'http' : 'https',
-      authority: host,
-      path: pathname,
-      headers: new Map(Object.entries(headers).map(([name, value]) => [name, [value]])),
-      body: Buffer.from(body),
-    },
-    credential.key,
-    { components: ['@method', '@authority', '@path', 'content-digest'], created: Math.floor(clock() / 1000) },
-  )
-  return { method: 'POST', url, headers: { ...headers, ...signed }, body }
+  const contentType = 'application/x-www-form-urlencoded'
+  if (credential.kind === 'signature')
+    return signedPost({ url, contentType, body: form.toString() }, credential.key, clock)
+  form.set('client_secret', credential.secret)
+  const headers = { 'content-type': contentType, accept: 'application/json' }
+  return { method: 'POST', url, headers, body: form.toString() }
 }
 
 function readAnswer(body: Buffer): unknown {

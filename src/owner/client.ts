@@ -4,7 +4,16 @@
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { OwnerError } from './owner-error.ts'
-import type { Connection, Decided, LedgerEntry, PendingItem, Resource, Revoked, Tier } from './records.ts'
+import type {
+  Connection,
+  Decided,
+  LedgerEntry,
+  PendingItem,
+  Resource,
+  ResourceServer,
+  Revoked,
+  Tier,
+} from './records.ts'
 import {
   apiBase,
   requestUrl,
@@ -43,6 +52,8 @@ export interface OwnerClient {
   revoke(handle: string): Promise<Revoked>
   policies(): Promise<Tier[]>
   resources(): AsyncGenerator<Resource>
+  resourceServers(): AsyncGenerator<ResourceServer>
+  decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
   ledger(query?: LedgerQuery): AsyncGenerator<LedgerEntry>
   /** Any other operation: the answer's JSON, or undefined for an answer without a body. */
   ask(request: OwnerRequest): Promise<Json | undefined>
@@ -63,6 +74,8 @@ export function createOwnerClient(access: OwnerAccess): OwnerClient {
     revoke: handle => post('/owner/connections/revoke', { handle }),
     policies: () => readPolicies(access),
     resources: () => list<Resource>(access, '/owner/resources'),
+    resourceServers: () => list<ResourceServer>(access, '/owner/resource-servers'),
+    decideServer: (client_id, decision) => post('/owner/resource-servers/decision', { client_id, decision }),
     ledger: query => readLedger(access, query),
     ask: async request => (await exchange(access, request)).json,
   }

@@ -85,6 +85,24 @@ export interface Resource {
   source?: string
 }
 
+/** A resource server with protection access, or one that asks for it. `registry` is null where nothing is pulled from it. */
+export interface ResourceServer {
+  client_id: string
+  name: string
+  resource_uri: string
+  status: 'pending' | 'active' | 'revoked'
+  auth: string
+  registered_at?: string | number | null
+  decided_at?: string | number | null
+  last_pat_issued?: string | number | null
+  registry?: {
+    landed_at?: string | number | null
+    failed_at?: string | number | null
+    fault?: string | null
+    conflicts?: number
+  } | null
+}
+
 /** One line of the ledger; other members depend on its kind. */
 export interface LedgerEntry {
   seq: number

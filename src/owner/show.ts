@@ -3,7 +3,15 @@
  * names) is shown as its claim, escaped.
  */
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
-import type { Connection, LedgerEntry, PendingItem, Resource, Revoked, Tier } from './records.ts'
+import type {
+  Connection,
+  LedgerEntry,
+  PendingItem,
+  Resource,
+  ResourceServer,
+  Revoked,
+  Tier,
+} from './records.ts'
 
 /** The waiting requests, one line each. */
 export function pendingTable(items: PendingItem[]): string {
@@ -130,6 +138,32 @@ export function resourceTable(resources: Resource[]): string {
   return table(['id', 'name', 'scopes', 'consequence', 'tier', 'source'], rows)
 }
 
+/** The resource servers, one line each. */
+export function resourceServerTable(servers: ResourceServer[]): string {
+  if (servers.length === 0) return 'No resource server serves you, and none asks to.\n'
+  const rows = servers.map(one => [
+    one.client_id,
+    one.name,
+    one.status,
+    one.auth,
+    registryText(one),
+    printableTime(one.registered_at),
+    printableTime(one.last_pat_issued),
+  ])
+  return table(
+    ['client id', 'name', 'status', 'proves itself by', 'its listing', 'registered', 'last seen'],
+    rows,
+  )
+}
+
+function registryText({ status, registry }: ResourceServer): string {
+  if (registry === null || registry === undefined) return 'declared here'
+  if (status !== 'active') return '-'
+  const { landed_at, fault, conflicts } = registry
+  const state = fault ? `failed: ${fault}` : landed_at ? 'landed' : 'not yet'
+  return conflicts ? `${state}, ${conflicts} not taken` : state
+}
+
 /** The ledger, one line per entry; what is particular to a kind comes last, but for records within it (`--json` has all). */
 export function ledgerTable(entries: LedgerEntry[]): string {
   if (entries.length === 0) return 'Nothing is recorded.\n'
@@ -168,6 +202,10 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
       return `decided  ${printableValue(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
     case 'connection_revoked':
       return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
+    case 'resource_server_pending':
+      return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
+    case 'resource_server_decided':
+      return `server   ${printableValue(data['client_id'])} is ${printableValue(data['status'])}\n`
     case 'reset':
       return 'reset  Events were missed: look at pending, connections and ledger afresh.\n'
     default:
