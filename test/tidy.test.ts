@@ -90,6 +90,9 @@ describe('the endpoints of the contract', () => {
     'GET /owner-resources/{}',
     'GET /metrics',
     'POST /owner/policies/preview',
+    'POST /owner/operators/claim',
+    'POST /owner/operators/disclaim',
+    'GET /openapi.json',
   ]
 
   it('stand in docs/contract.md, each with who serves it', () => {
