@@ -21,8 +21,8 @@ export interface DatabaseOptions {
   connectTimeoutMs?: number
   /** How long one statement may run before Postgres ends it. */
   statementTimeoutMs?: number
-  /** Called with errors of idle connections (the server went away); the pool heals by itself. */
-  onIdleError?: (error: Error) => void
+  /** Called when a connection is lost (the server went away); the pool heals by itself. */
+  onConnectionError?: (error: Error) => void
 }
 
 export interface Database {
@@ -56,8 +56,10 @@ export function openDatabase(options: DatabaseOptions): Database {
     application_name: 'usher',
     types,
   })
-  // Without a listener the process dies when Postgres ends an idle session.
-  pool.on('error', error => options.onIdleError?.(error))
+  // Without a listener the process dies when Postgres ends a session that no statement is waiting on: one that is
+  // idle (told by the pool), or one between two statements of a transaction (told by the connection alone).
+  pool.on('error', () => undefined)
+  pool.on('connect', client => client.on('error', error => options.onConnectionError?.(error)))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   return { db, pool, url: options.url, close: () => db.destroy() }
 }
