@@ -118,9 +118,9 @@ async function openAuthority(
     const applied = await migrate(config.databaseUrl)
     if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
   }
-  const onIdleError = (error: Error): void =>
+  const onConnectionError = (error: Error): void =>
     log.warn({ err: error }, 'a connection to the database was lost')
-  const database = openDatabase({ url: config.databaseUrl, poolMax: config.poolMax, onIdleError })
+  const database = openDatabase({ url: config.databaseUrl, poolMax: config.poolMax, onConnectionError })
   closers.push(() => database.close())
   for (const done of await provision(database.db, config.owners))
     log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)
