@@ -134,7 +134,10 @@ const DISCOVERY: Operation[] = [
     path: '/terms/{owner}/{tier}/{version}',
     summary: 'One version of the terms: JSON, HTML or JSON-LD with ODRL',
     query: TERMS_QUERY,
-    answers: { 200: { says: 'The document, in the representation asked for.' } },
+    answers: {
+      200: { says: 'The document, in the representation asked for.' },
+      304: { says: 'The caller has it already (If-None-Match).' },
+    },
   },
   {
     ...publicly,
