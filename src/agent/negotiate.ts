@@ -212,7 +212,9 @@ async function waitInterval(
   waiting: { deadline: number; family: string },
 ): Promise<void> {
   const { profile, request } = negotiation
-  const { kind, interval: intervalSeconds } = submitted
+  const { kind } = submitted
+  // An authority may hold polls back by itself and ask for no pause; a polite client pauses all the same.
+  const intervalSeconds = Math.max(1, submitted.interval)
   profile.tell({ type: 'waiting', kind, family: waiting.family, intervalSeconds })
   if (performance.now() / 1000 + intervalSeconds > waiting.deadline) {
     fail(

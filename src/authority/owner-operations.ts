@@ -41,7 +41,6 @@ const PENDING_ITEM = z.looseObject({
 
 const RULE = z.object({
   when: z.array(text),
-  // oxlint-disable-next-line unicorn/no-thenable -- the wire's own word
   then: z.enum(['auto', 'ask', 'refuse']),
 })
 const TIER = z.looseObject({

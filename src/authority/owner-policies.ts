@@ -39,7 +39,6 @@ export const TIER_CONTENT = z.strictObject({
     .array(
       z.strictObject({
         when: words(CONDITIONS_PER_RULE_MAX),
-        // oxlint-disable-next-line unicorn/no-thenable -- the wire's own word
         then: z.enum(['auto', 'ask', 'refuse']),
       }),
     )

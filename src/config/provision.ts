@@ -11,6 +11,7 @@ import { NAME_PATTERN } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readSecretFile, readYamlFile } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
+import { isRealmIssuer } from './oidc.ts'
 import { ConfigFault, insecureUrlFault, isPlainUrl } from './settings.ts'
 
 const SECRET_LENGTH_MIN = 16
@@ -37,6 +38,19 @@ const deviceKey = z.strictObject({
   jwk: z
     .record(z.string(), z.unknown())
     .describe('Its public Ed25519 key, as a JWK; `usher owner key` prints it.'),
+})
+
+const login = z.strictObject({
+  name: label(100).describe('What she calls the login.'),
+  issuer: z
+    .string()
+    .refine(isRealmIssuer, 'give the issuer exactly as the realm writes it')
+    .describe('The realm, as `UMA_AS_OIDC_ISSUER` names it.'),
+  subject: z
+    .string()
+    .max(255)
+    .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'give the subject as tokens of the realm name it')
+    .describe('Who she is there: the `sub` of her access tokens, never an address or a name.'),
 })
 
 const resourceServer = z.strictObject({
@@ -76,7 +90,6 @@ const resource = z.strictObject({
 
 const rule = z.strictObject({
   when: z.array(z.string().max(200)).describe('Conditions of the policy vocabulary, all of which must hold.'),
-  // oxlint-disable-next-line unicorn/no-thenable -- the wire's own name for what follows
   then: z.enum(['auto', 'ask', 'refuse']).describe('What follows.'),
 })
 
@@ -106,6 +119,10 @@ const tier = z.strictObject({
 const owner = z.strictObject({
   owner: ownerName.describe('Her name: part of every resource id, template id and path of hers.'),
   device_keys: z.array(deviceKey).default([]).describe('Keys that may sign requests to the owner API.'),
+  logins: z
+    .array(login)
+    .default([])
+    .describe('Logins whose access tokens may make requests to the owner API.'),
   resource_servers: z.array(resourceServer).default([]).describe('Resource servers with protection access.'),
   resources: z
     .array(resource)
@@ -128,6 +145,7 @@ export type ProvisionedTier = GivenOwner['tiers'][number] & { terms: { per_opera
 export interface ProvisionedOwner {
   owner: string
   device_keys: { name: string; key: PublicKey }[]
+  logins: GivenOwner['logins']
   resource_servers: {
     client_id: string
     name: string
@@ -139,42 +157,68 @@ export interface ProvisionedOwner {
   tiers: ProvisionedTier[]
 }
 
-/** Reads and judges the file. Throws `ConfigFault` listing every fault with its place. */
-export function loadProvisionFile(path: string, devLoopback: boolean): ProvisionedOwner[] {
+/**
+ * Reads and judges the file. `realmIssuer` is the realm whose tokens are taken, if any: a login at another would never be of
+ * use. Throws `ConfigFault` listing every fault with its place.
+ */
+export function loadProvisionFile(
+  path: string,
+  devLoopback: boolean,
+  realmIssuer?: string,
+): ProvisionedOwner[] {
   const result = PROVISION_FILE.safeParse(readYamlFile('UMA_AS_PROVISION', path))
   if (!result.success) throw new ConfigFault(result.error.issues.map(issueSentence))
   const faults: string[] = []
   const given = result.data.owners
-  const owners = given.map((entry, i) => readOwner(entry, `owners[${i}]`, { faults, devLoopback }))
+  const reading = { faults, devLoopback, realmIssuer }
+  const owners = given.map((entry, i) => readOwner(entry, `owners[${i}]`, reading))
   faults.push(
     ...duplicates(given.map(({ owner }) => owner)).map(name => `owners: ${name} stands twice.`),
     // One key names one owner: whom a signature speaks for must never depend on what it asks for.
     ...duplicates(owners.flatMap(({ device_keys }) => device_keys.map(({ key }) => key.thumbprint))).map(
       kid => `device_keys: the key ${kid} stands twice; a device key belongs to one owner.`,
     ),
+    ...duplicates(given.flatMap(({ logins }) => logins.map(loginName))).map(
+      login => `logins: ${login} stands twice; a login belongs to one owner.`,
+    ),
   )
   if (faults.length > 0) throw new ConfigFault(faults)
   return owners
 }
 
+function loginName({ issuer, subject }: { issuer: string; subject: string }): string {
+  return `${JSON.stringify(subject)} at ${issuer}`
+}
+
 interface Reading {
   faults: string[]
   devLoopback: boolean
+  realmIssuer: string | undefined
 }
 
 function readOwner(given: GivenOwner, at: string, reading: Reading): ProvisionedOwner {
-  reading.faults.push(...listFaults(given, at))
+  reading.faults.push(...listFaults(given, at), ...loginFaults(given, at, reading.realmIssuer))
   return {
     owner: given.owner,
     device_keys: given.device_keys.flatMap((entry, i) =>
       readDeviceKey(entry, `${at}.device_keys[${i}]`, reading),
     ),
+    logins: given.logins,
     resource_servers: given.resource_servers.flatMap((entry, i) =>
       readResourceServer(entry, `${at}.resource_servers[${i}]`, reading),
     ),
     resources: given.resources,
     tiers: readTiers(given, at, reading),
   }
+}
+
+function loginFaults(given: GivenOwner, at: string, realmIssuer: string | undefined): string[] {
+  if (realmIssuer === undefined) return []
+  return given.logins.flatMap(({ issuer }, i) =>
+    issuer === realmIssuer
+      ? []
+      : [`${at}.logins[${i}].issuer: it must be written as UMA_AS_OIDC_ISSUER is, ${realmIssuer}.`],
+  )
 }
 
 function listFaults(given: GivenOwner, at: string): string[] {

@@ -58,7 +58,6 @@ function faultsOf(document: unknown): string[] {
 const apply = (document: unknown) => provision(database.db, load(document))
 
 describe('The provisioning file', () => {
-  // oxlint-disable-next-line unicorn/no-thenable -- the wire's own name for what follows
   const rule = (condition: string, then: string) => ({ when: [condition], then })
   // oxlint-disable-next-line typescript/no-explicit-any -- the table breaks the document on purpose
   const FAULTS: [string, (owner: any, document: any) => void, RegExp][] = [

@@ -142,7 +142,6 @@ describe('revoke', () => {
 describe('a list', () => {
   const terms = { template_id: 't', purpose: 'Look', scope: ['read'], expires_in: 60, prohibited: [] }
   const tier = { id: 'reading', name: 'Reading', resources: ['alice/portfolio'], ask_me: false, terms }
-  // oxlint-disable-next-line unicorn/no-thenable -- the wire name of a rule's effect
   const rule = { when: ['standing.age_above:90d', 'standing.never_revoked'], then: 'auto' }
   it.each([
     [

@@ -107,7 +107,6 @@ const ruleOf = (texts: string[], effects: Effect[]): fc.Arbitrary<Rule> =>
   fc.tuple(conditionsOf(texts), fc.constantFrom(...effects)).map(([when, effect]) => rule(effect, ...when))
 
 export function rule(effect: Effect, ...when: string[]): Rule {
-  // oxlint-disable-next-line unicorn/no-thenable -- `then` is the wire's own member name
   return { when, then: effect }
 }
 
