@@ -212,9 +212,7 @@ async function waitInterval(
   waiting: { deadline: number; family: string },
 ): Promise<void> {
   const { profile, request } = negotiation
-  const { kind } = submitted
-  // An authority may hold polls back by itself and ask for no pause; a polite client pauses all the same.
-  const intervalSeconds = Math.max(1, submitted.interval)
+  const { kind, interval: intervalSeconds } = submitted
   profile.tell({ type: 'waiting', kind, family: waiting.family, intervalSeconds })
   if (performance.now() / 1000 + intervalSeconds > waiting.deadline) {
     fail(

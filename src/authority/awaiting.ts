@@ -14,7 +14,7 @@ import { tierOfResource } from '../storage/tiers.ts'
 import { endFamily, readFamily, type FamilyRow } from '../storage/tickets.ts'
 import { requestSubmitted } from '../wire/negotiation.ts'
 import { denied, type Answer } from './answers.ts'
-import type { Authority } from './context.ts'
+import { pollInterval, type Authority } from './context.ts'
 import { signGrant, type GrantBasis } from './grant.ts'
 
 /** Polls held at once in this process; beyond, an early poll is answered at once instead. */
@@ -29,7 +29,7 @@ export async function collectOrWait(authority: Authority, family: FamilyRow, nex
     await endFamily(authority.database.db, family.owner, family.family, 'denied')
     return denied(denialSentence(decided.decided_by))
   }
-  const interval = authority.limits.pollSeconds
+  const interval = pollInterval(authority)
   return { status: 403, body: requestSubmitted(family.kind!, next, interval) }
 }
 

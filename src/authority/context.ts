@@ -48,3 +48,8 @@ export interface Authority {
   /** Seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   now(): number
 }
+
+/** The pause asked of polling agents, in whole seconds: never none, also where early polls are not held back. */
+export function pollInterval({ limits }: Authority): number {
+  return Math.max(1, limits.pollSeconds)
+}

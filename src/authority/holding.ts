@@ -15,7 +15,7 @@ import { requestSubmitted } from '../wire/negotiation.ts'
 import { newTicket } from '../wire/ticket.ts'
 import { refuseAgreement, shownMission, type Weighed } from './weighed.ts'
 import { tooMany, type Answer } from './answers.ts'
-import type { Authority } from './context.ts'
+import { pollInterval, type Authority } from './context.ts'
 import { basisOf, recordPromise } from './grant.ts'
 import { admitIntroduced, introductionStands } from './introductions.ts'
 
@@ -38,7 +38,7 @@ export async function holdForOwner(authority: Authority, weighed: Weighed): Prom
       : { kind: 'full', reason: full }
   switch (held.kind) {
     case 'held': {
-      const interval = authority.limits.pollSeconds
+      const interval = pollInterval(authority)
       return { status: 403, body: requestSubmitted(held.as, next.ticket, interval) }
     }
     case 'facts-moved':

@@ -118,7 +118,7 @@ export function requestSubmitted(kind: RequestKind, ticket: string, interval: nu
 export function parseRequestSubmitted(json: unknown): RequestSubmitted {
   const object = asErrorBody(json, 'request_submitted')
   const named = member(object, 'interval') !== undefined
-  const interval = named ? integerMember(object, 'interval', 0) : POLL_SECONDS_DEFAULT
+  const interval = named ? integerMember(object, 'interval', 1) : POLL_SECONDS_DEFAULT
   if (interval > POLL_SECONDS_MAX) {
     refuse('invalid_request', `Give interval as at most ${POLL_SECONDS_MAX} seconds.`)
   }

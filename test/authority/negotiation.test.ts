@@ -135,7 +135,7 @@ describe('What the service does', () => {
     const agent = testAgent(authority)
     const held = await agent.ask('portfolio_read', { reason: 'to plan' })
     expect(held.status).toBe(403)
-    expect(held.body).toMatchObject({ error: 'request_submitted', kind: 'connection', interval: 0 })
+    expect(held.body).toMatchObject({ error: 'request_submitted', kind: 'connection', interval: 1 })
     const item = (await pending()).find(entry => entry['handle'] === agent.handle)
     expect(item).toMatchObject({ kind: 'connection', tier: 'reading', reason: 'to plan', operation: null })
     expect((await agent.present(held.body.ticket)).body.error).toBe('request_submitted')
