@@ -30,7 +30,7 @@ export const REGISTRATION = z.strictObject({
   owner: plainText(200),
   resource_uri: resourceUri,
   name: plainText(200)
-    .regex(/^[^\p{Cc}]*\P{White_Space}[^\p{Cc}]*$/u, 'give text that shows something')
+    .regex(/^(?=.*\P{White_Space})[^\p{Cc}]*$/u, 'give text that shows something, without control characters')
     .optional(),
 })
 type Registration = z.output<typeof REGISTRATION>
