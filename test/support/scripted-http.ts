@@ -3,6 +3,7 @@
  * is not scripted is answered by the `plain` handler that the server was started with.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
 /** A request as it came. `at` is in milliseconds of a clock that only rises; `lines` are field lines by lower-case name. */
@@ -39,12 +40,15 @@ export interface ScriptedServer {
   close(): Promise<void>
 }
 
-/** Starts listening on a free port of 127.0.0.1. */
-export async function startScriptedServer(plain: Scripted): Promise<ScriptedServer> {
+/** Starts listening on a free port of 127.0.0.1; with `tls` (PEM), under https. */
+export async function startScriptedServer(
+  plain: Scripted,
+  tls?: { key: string; cert: string },
+): Promise<ScriptedServer> {
   const received: Received[] = []
   const scripts = new Map<string, Scripted>()
   const to = (path: string): Received[] => received.filter(one => one.path === path)
-  const server = createServer((request, response) => {
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
     void readRequest(request)
       .then(async one => {
         received.push(one)
@@ -55,10 +59,11 @@ export async function startScriptedServer(plain: Scripted): Promise<ScriptedServ
       .catch((error: unknown) => {
         response.writeHead(500).end(String(error))
       })
-  })
+  }
+  const server = tls === undefined ? createServer(answer) : createTlsServer(tls, answer)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    origin: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
     to,
     script: (path, scripted) =>

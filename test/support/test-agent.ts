@@ -41,6 +41,9 @@ export interface TestAgent {
 export interface TestAgentOptions {
   key?: PrivateKey
   client_id?: string
+  signature_agent?: string
+  /** Sent in place of the bare key, with the handle that it gives. */
+  identified?: { agent_token: string; handle: string }
 }
 
 /** An agent with a key of its own, at one authority (its calls go to `through` where given). */
@@ -52,7 +55,7 @@ export function testAgent(authority: TestAuthority, options: TestAgentOptions = 
   })
   const agent: TestAgent = {
     key,
-    handle: thumbprintHandle(key),
+    handle: options.identified?.handle ?? thumbprintHandle(key),
     ticket: async (tool = 'portfolio_read', owner = authority.alice.owner) => {
       const { resource, scope } = WORLD.find(entry => entry.tool === tool)!
       const reply = await authority.request('POST', '/perm', {
@@ -81,11 +84,11 @@ export function testAgent(authority: TestAuthority, options: TestAgentOptions = 
         iat: Math.floor(Date.now() / 1000),
         ...said,
       }
-      const { client_id } = options
-      const named = client_id === undefined ? {} : { client_id }
-      const typ = 'myterms-agreement-v1+jws'
+      const { client_id, signature_agent, identified } = options
+      const who = identified === undefined ? { jwk: key.jwk } : { agent_token: identified.agent_token }
+      const named = { ...who, client_id, signature_agent, ...header }
       return encodeBase64url(
-        signJws({ typ, kid: false, header: { jwk: key.jwk, ...named, ...header }, payload }, key),
+        signJws({ typ: 'myterms-agreement-v1+jws', kid: false, header: named, payload }, key),
       )
     },
     agree: ({ ticket, template }, claims) =>
