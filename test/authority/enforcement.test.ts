@@ -1,11 +1,10 @@
 /** The enforcement point and the authority meet on the wire. contract, "Authorized call", "Protection API". */
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Denied } from '../../src/enforcement/call.ts'
 import { parseChallenge } from '../../src/wire/challenge.ts'
 import { callOf, PUBLIC_URL, startCore, verdict, type CallParts, type Core } from '../enforcement/calls.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { freePort } from '../support/free-port.ts'
 import { decide as decideAs, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -30,14 +29,6 @@ afterAll(async () => {
   await core.close()
   await authority.close()
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
-}
 
 const decide = (parts: CallParts) => core.decide(callOf(parts))
 const read = (token: string) => decide({ token, signer: agent.key })

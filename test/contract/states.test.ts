@@ -299,6 +299,7 @@ describe('Connection', () => {
     await agent.granted()
     expect(await connectionOf(agent)).toMatchObject({ status: 'active' })
     expect(await introspect(rpt)).toMatchObject({ active: false })
-    expect((await ledgerOf(agent)).filter(({ kind }) => kind === 'connected')).toHaveLength(2)
+    const connected = async () => (await ledgerOf(agent)).filter(({ kind }) => kind === 'connected')
+    await until(async () => (await connected()).length === 2)
   })
 })

@@ -4,7 +4,6 @@
  * to, because the real one never says some of what a sidecar must be ready for.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
@@ -17,6 +16,7 @@ import type { Challenge } from '../../src/wire/negotiation.ts'
 import { callOf, type CallParts } from '../enforcement/calls.ts'
 import { CLIENT_ID, startTestAuthority, WORLD, type TestAuthority } from './authority.ts'
 import { checkBytes, connect, deniedBody, type Answer, type CheckClient } from './check-client.ts'
+import { freePort } from './free-port.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from './scripted-authority.ts'
 
 export const TOOLS_URL = 'https://tools.example'
@@ -126,13 +126,4 @@ async function check(envoy: CheckClient, parts: CallParts): Promise<Decision> {
     challenge: challenges.some(value => value.startsWith('UMA ')) ? parseChallenge(challenges) : undefined,
     answer,
   }
-}
-
-/** A port of 127.0.0.1 that nobody listens on now. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
 }

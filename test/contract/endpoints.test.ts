@@ -1,0 +1,392 @@
+/** Contract, "Endpoints": each row against the started authority and sidecar. Those of resource servers: registration.test.ts. */
+import { request } from 'undici'
+import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { signRequest } from '../../src/wire/http-signature.ts'
+import { importPrivateJwk, generatePrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { watchEvents } from '../../src/owner/index.ts'
+import type { OwnerCall, Reply } from '../support/authority.ts'
+import { row } from '../support/contract-row.ts'
+import { startContractStand, TOOLS_URL, type ContractStand } from '../support/contract-stand.ts'
+import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
+
+let stand: ContractStand
+beforeAll(async () => {
+  stand = await startContractStand()
+})
+afterAll(() => stand?.close())
+
+const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI' } } }
+const newAgent = (client_id?: string) =>
+  testAgent(stand.authority, client_id === undefined ? {} : { client_id })
+const get = (target: string, headers: Record<string, string> = {}) =>
+  stand.authority.request('GET', target, { headers })
+const own = (target: string, call: Partial<OwnerCall> = {}) =>
+  stand.authority.call(stand.authority.alice, { target, ...call })
+const change = (method: 'POST' | 'PUT' | 'DELETE', target: string, json?: unknown) =>
+  own(target, { method, ...(json === undefined ? {} : { json }) })
+const answers = ({ status, body }: Reply) => [status, body.error]
+const ask = (path: string, body: object) => protectionCall(stand.authority, path, body)
+
+describe("Owner's authorization server: public", () => {
+  row('get-agents-configuration', async () => {
+    const { issuer } = stand.authority
+    expect(await get('/.well-known/agents-configuration')).toMatchObject({
+      status: 200,
+      body: {
+        issuer,
+        token_endpoint: `${issuer}/token`,
+        jwks_uri: `${issuer}/jwks`,
+        rs_registration_endpoint: `${issuer}/rs/register`,
+        owner_endpoint: expect.any(String),
+        signing_alg_values_supported: expect.arrayContaining(['Ed25519', 'EdDSA']),
+        http_message_signature_alg_values_supported: ['ed25519'],
+      },
+    })
+  })
+
+  row('get-jwks', async () => {
+    const { status, body } = await get('/jwks')
+    expect(status).toBe(200)
+    for (const key of body.keys) {
+      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'Ed25519', kid: expect.any(String) })
+      expect(key).not.toHaveProperty('d')
+    }
+  })
+
+  row('get-terms', async () => {
+    const { status, body } = await get('/terms?owner=alice')
+    expect([status, body.owner, body.proffered_by]).toEqual([200, 'alice', stand.authority.issuer])
+    const ids = (body.terms as { template_id: string }[]).map(({ template_id }) => template_id)
+    expect(ids).toEqual(['alice/reading/v1', 'alice/statements/v1', 'alice/trading/v1'])
+  })
+
+  row('get-terms-document', async () => {
+    const path = '/terms/alice/reading/v1'
+    expect((await get(path)).body).toMatchObject({ template_id: 'alice/reading/v1', scope: ['read'] })
+    const html = await get(path, { accept: 'text/html' })
+    expect(html.headers.get('content-type')).toMatch(/^text\/html/)
+    expect(html.text).toContain('For reading only')
+    const { body } = await get(`${path}?format=jsonld`)
+    expect(body).toMatchObject({ '@context': expect.anything() })
+    expect(JSON.stringify(body)).toMatch(/permission.*prohibition/)
+  })
+})
+
+describe('Token endpoint', () => {
+  row('token-uma-ticket', async () => {
+    const agent = newAgent()
+    const offer = await agent.offer()
+    const held = await agent.agree(offer)
+    expect(answers(held)).toEqual([403, 'request_submitted'])
+    await decide(stand.authority, agent.handle, 'approved')
+    expect(await agent.present(held.body.ticket)).toMatchObject({
+      status: 200,
+      body: { token_type: 'PoP', access_token: expect.any(String), receipt: expect.any(String) },
+    })
+    expect(answers(await agent.ask('portfolio_read', { purpose: 'another' }))).toEqual([
+      403,
+      'request_denied',
+    ])
+    const { ticket } = await agent.offer()
+    expect(answers(await agent.present(ticket, { decline: 'true' }))).toEqual([403, 'request_denied'])
+  })
+
+  row('token-client-credentials', async () => {
+    const ask = (changes: object) =>
+      stand.authority.request('POST', '/token', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          grant_type: 'client_credentials',
+          scope: 'uma_protection',
+          owner: 'alice',
+          client_id: 'demo-tools',
+          client_secret: stand.authority.alice.clientSecret,
+          ...changes,
+        }),
+      })
+    const { status, body } = await ask({})
+    expect([status, body.token_type, body.scope]).toEqual([200, 'Bearer', 'uma_protection'])
+    expect(JSON.parse(Buffer.from(body.access_token.split('.')[1], 'base64url').toString())).toMatchObject({
+      sub: 'alice',
+      azp: 'demo-tools',
+    })
+    expect(answers(await ask({ owner: undefined }))).toEqual([400, 'invalid_request'])
+  })
+})
+
+describe('Protection API', () => {
+  row('post-introspect', async () => {
+    const { rpt } = await newAgent().granted('place_trade', TRADE)
+    for (const _ of [1, 2])
+      expect((await ask('/introspect', { token: rpt })).body).toMatchObject({
+        active: true,
+        permissions: [{ resource_id: 'alice/trades', resource_scopes: ['trade'] }],
+      })
+    expect((await ask('/consume', { token: rpt })).body).toMatchObject({ consumed: true })
+  })
+
+  row('post-consume', async () => {
+    const { rpt } = await newAgent().granted('place_trade', TRADE)
+    const all = await Promise.all(Array.from({ length: 16 }, () => ask('/consume', { token: rpt })))
+    expect(all.filter(({ body }) => body.consumed === true)).toHaveLength(1)
+    expect(all.filter(({ body }) => body.error === 'already_consumed')).toHaveLength(15)
+  })
+
+  row('post-audit-access', async () => {
+    const agent = newAgent()
+    const { rpt } = await agent.granted()
+    const { jti, family } = (await ask('/introspect', { token: rpt })).body.active
+      ? JSON.parse(Buffer.from(rpt.split('.')[1]!, 'base64url').toString())
+      : {}
+    const id = `call-${jti}`
+    const report = { id, family, jti, tool: 'portfolio_read', summary: 's256:x', at: 1_700_000_000 }
+    expect((await ask('/audit/access', report)).body).toEqual({ recorded: 1 })
+    expect((await ask('/audit/access', report)).body).toEqual({ recorded: 0 })
+    const touched = async () => (await own('/owner/ledger?kind=touched&limit=1000')).body.entries as object[]
+    await until(async () => (await touched()).length > 0)
+    expect(await touched()).toContainEqual(
+      expect.objectContaining({ kind: 'touched', family, handle: agent.handle }),
+    )
+  })
+})
+
+describe('Owner API', () => {
+  const TIER = {
+    id: 'closing',
+    name: 'Closing',
+    resources: ['alice/account'],
+    ask_me: true,
+    terms: { purpose: 'To close it', scope: ['close'], expires_in: 60, prohibited: [] },
+  }
+
+  row('owner-pending', async () => {
+    const agent = newAgent()
+    await agent.ask('portfolio_read', { reason: 'to plan' })
+    const { body } = await own('/owner/pending')
+    expect(body).toMatchObject([{ handle: agent.handle, kind: 'connection', reason: 'to plan' }])
+    await decide(stand.authority, agent.handle, 'denied')
+    expect((await own('/owner/pending')).body).toEqual([])
+  })
+
+  row('owner-decision', async () => {
+    for (const decision of ['approved', 'denied'] as const) {
+      const agent = newAgent()
+      await agent.ask()
+      const [{ family }] = (await own('/owner/pending')).body
+      const target = `/owner/pending/${family}/decision`
+      expect(await change('POST', target, { decision })).toMatchObject({
+        status: 200,
+        body: { family, decision, by: 'owner' },
+      })
+      expect(answers(await change('POST', target, { decision: 'approved' }))).toEqual([409, 'conflict'])
+    }
+    const unknown = await change('POST', '/owner/pending/fam_unknown/decision', { decision: 'denied' })
+    expect(answers(unknown)).toEqual([404, 'not_found'])
+  })
+
+  row('owner-policies', async () => {
+    const { tiers } = (await own('/owner/policies')).body
+    expect(tiers[0]).toMatchObject({
+      id: 'reading',
+      resources: ['alice/portfolio'],
+      ask_me: false,
+      rules: [],
+    })
+  })
+
+  row('owner-policies-add', async () => {
+    const added = await change('POST', '/owner/policies', TIER)
+    expect(added).toMatchObject({ status: 201, body: { terms: { template_id: 'alice/closing/v1' } } })
+    expect((await newAgent().offer('close_account')).template.template_id).toBe('alice/closing/v1')
+    const governed = { ...TIER, id: 'again' }
+    expect(answers(await change('POST', '/owner/policies', governed))).toEqual([400, 'invalid_request'])
+    const unregistered = { ...TIER, id: 'other', resources: ['alice/unheard-of'] }
+    expect(answers(await change('POST', '/owner/policies', unregistered))).toEqual([400, 'invalid_request'])
+    await change('DELETE', '/owner/policies/closing')
+  })
+
+  row('owner-policies-edit', async () => {
+    const tier = { name: 'Statements', resources: ['alice/statements'], ask_me: true }
+    const terms = { purpose: 'Another purpose', scope: ['read'], expires_in: 60, prohibited: ['copying'] }
+    const rules = [{ when: ['standing.age_above:90d'], then: 'auto' }]
+    const edited = await change('PUT', '/owner/policies/statements', { ...tier, rules, terms })
+    expect(edited).toMatchObject({
+      status: 200,
+      body: { ask_me: true, rules, terms: { ...terms, template_id: 'alice/statements/v2' } },
+    })
+    expect((await newAgent().offer('statement_read')).template).toMatchObject(terms)
+    expect((await get('/terms/alice/statements/v1')).body.purpose).toBe('For statements only')
+  })
+
+  row('owner-policies-delete', async () => {
+    await change('POST', '/owner/policies', { ...TIER, id: 'brief' })
+    const agent = newAgent()
+    const { ticket } = await agent.offer('close_account')
+    expect(await change('DELETE', '/owner/policies/brief')).toMatchObject({
+      status: 200,
+      body: { deleted: 'brief', ungoverned: ['alice/account'] },
+    })
+    expect(answers(await agent.present(ticket))).toEqual([403, 'request_denied'])
+    expect(answers(await change('DELETE', '/owner/policies/brief'))).toEqual([404, 'not_found'])
+  })
+
+  row('owner-vocabulary', async () => {
+    const { body } = await own('/owner/policy-vocabulary')
+    const may = (condition: string) =>
+      (body as { condition: string; may_relax: boolean }[]).find(one => one.condition === condition)
+        ?.may_relax
+    expect(may('standing.approved_at_tier')).toBe(true)
+    expect(may('request.reason_absent')).toBe(false)
+  })
+
+  row('owner-resources', async () => {
+    const { body } = await own('/owner/resources')
+    expect(body).toContainEqual(expect.objectContaining({ _id: 'alice/portfolio', tier: 'reading' }))
+    expect(body).toContainEqual(expect.objectContaining({ _id: 'alice/account', tier: null }))
+  })
+
+  row('owner-connections', async () => {
+    const agent = newAgent()
+    await agent.granted()
+    expect((await own('/owner/connections?limit=1000')).body).toContainEqual(
+      expect.objectContaining({ handle: agent.handle, status: 'active', tiers_granted: ['reading'] }),
+    )
+  })
+
+  row('owner-connections-revoke', async () => {
+    const agent = newAgent()
+    const { rpt } = await agent.granted()
+    const { handle } = agent
+    expect(await change('POST', '/owner/connections/revoke', { handle })).toMatchObject({
+      status: 200,
+      body: { handle, status: 'revoked', rpts_deactivated: 1, connections_revoked: 1 },
+    })
+    expect((await ask('/introspect', { token: rpt })).body).toMatchObject({ active: false })
+  })
+
+  const origin = 'https://operator.example'
+  const operator = async () =>
+    ((await own('/owner/operators')).body as { origin: string }[]).find(one => one.origin === origin)
+
+  row('owner-operators', async () => {
+    await newAgent(`${origin}/client`).granted()
+    expect(await operator()).toMatchObject({ origin, agents: 1, active: 1, blocked: false, mine: false })
+  })
+
+  row('owner-operators-block', async () => {
+    const { rpt } = await newAgent(`${origin}/client`).granted()
+    const blocked = await change('POST', '/owner/operators/block', { origin })
+    expect(blocked).toMatchObject({ status: 200, body: { origin, rpts_deactivated: expect.any(Number) } })
+    expect((await ask('/introspect', { token: rpt })).body.reason).toBe('connection_revoked')
+    expect(await operator()).toMatchObject({ active: 0, blocked: true })
+    expect(answers(await newAgent(`${origin}/client`).ask())).toEqual([403, 'request_denied'])
+  })
+
+  row('owner-operators-unblock', async () => {
+    expect((await change('POST', '/owner/operators/unblock', { origin })).status).toBe(200)
+    expect(await operator()).toMatchObject({ active: 0, blocked: false })
+    const agent = newAgent(`${origin}/client`)
+    expect(answers(await agent.ask())).toEqual([403, 'request_submitted'])
+    await decide(stand.authority, agent.handle, 'denied')
+  })
+
+  row('owner-ledger', async () => {
+    const agent = newAgent()
+    await agent.granted()
+    const of = async () =>
+      ((await own(`/owner/ledger?handle=${agent.handle}`)).body.entries as { kind: string }[]).map(
+        ({ kind }) => kind,
+      )
+    await until(async () => (await of()).length === 3)
+    expect(await of()).toEqual(['promised', 'connected', 'approved'])
+  })
+
+  row('owner-events', async () => {
+    const { alice, ownerUrl, issuer } = stand.authority
+    const ending = new AbortController()
+    const seen: string[] = []
+    const open = { now: false }
+    const reading = (async () => {
+      const access = { api: ownerUrl, issuer, key: alice.key }
+      const onState = ({ kind }: { kind: string }) => (open.now ||= kind === 'open')
+      for await (const { event } of watchEvents(access, { signal: ending.signal, onState })) seen.push(event)
+    })().catch(() => undefined)
+    await until(() => open.now)
+    await newAgent().granted()
+    await until(() => seen.length === 2)
+    expect(seen).toEqual(['pending', 'decided'])
+    ending.abort()
+    await reading
+  })
+})
+
+describe('Resource server enforcement point', () => {
+  const read = async (path: string, headers: Record<string, string> = {}) => {
+    const answer = await request(`http://${stand.sidecar.httpAddress}${path}`, { headers })
+    return { status: answer.statusCode, body: (await answer.body.json()) as Record<string, unknown> }
+  }
+
+  row('sidecar-metadata', async () => {
+    const wellKnown = '/.well-known/oauth-protected-resource'
+    const { body } = await read(`${wellKnown}/mcp/alice`)
+    expect(body).toMatchObject({
+      resource: `${TOOLS_URL}/mcp/alice`,
+      authorization_servers: [stand.authority.issuer],
+      jwks_uri: `${TOOLS_URL}/jwks`,
+      signed_metadata: expect.any(String),
+      tool_surfaces: expect.arrayContaining([
+        { tool: 'portfolio_read', resource_scopes: ['read'], consequence: 'reversible' },
+      ]),
+    })
+    expect(JSON.stringify(body)).not.toContain('alice/portfolio')
+    for (const path of [wellKnown, `${wellKnown}/mcp`])
+      expect(await read(path)).toMatchObject({ status: 200, body: { resource: `${TOOLS_URL}/mcp` } })
+    expect((await read(`${wellKnown}/mcp/nobody`)).status).toBe(404)
+  })
+
+  row('sidecar-jwks', async () => {
+    const { status, body } = await read('/jwks')
+    expect([status, (body['keys'] as object[]).length]).toEqual([200, 1])
+  })
+
+  const query = (key: PrivateKey) => ({
+    ...signRequest(
+      {
+        method: 'GET',
+        scheme: 'https',
+        authority: new URL(TOOLS_URL).host,
+        path: '/owner-resources/alice',
+        headers: new Map(),
+      },
+      key,
+      { components: ['@method', '@authority', '@path'], created: Math.floor(Date.now() / 1000) },
+    ),
+  })
+
+  row('sidecar-owner-resources', async () => {
+    const mine = await read('/owner-resources/alice', query(stand.authority.config.keys[0]!))
+    expect(mine).toMatchObject({ status: 200, body: { owner: 'alice' } })
+    expect(mine.body['resources']).toContainEqual(expect.objectContaining({ _id: 'alice/portfolio' }))
+    const stranger = importPrivateJwk(generatePrivateJwk())
+    expect((await read('/owner-resources/alice', query(stranger))).status).toBe(401)
+    expect((await read('/owner-resources/alice')).status).toBe(401)
+    // Another owner's authority proves itself, and is told that there is nothing of its own here.
+    expect((await read('/owner-resources/alice', query(stand.carls.key))).status).toBe(404)
+  })
+
+  row('sidecar-check', async () => {
+    const agent = newAgent()
+    const { rpt } = await agent.granted()
+    expect((await stand.check({})).challenge).toMatchObject({ as_uri: stand.authority.issuer })
+    const allowed = await stand.check({ token: rpt, signer: agent.key })
+    expect([allowed.status, allowed.answer.status]).toEqual([200, { code: 0 }])
+  })
+})
+
+describe('Health', () => {
+  row('health', async () => {
+    expect(await get('/health')).toMatchObject({ status: 200, body: { status: 'ok' } })
+    expect(await own('/health', { sign: false })).toMatchObject({ status: 200, body: { status: 'ok' } })
+  })
+})
