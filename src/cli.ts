@@ -18,10 +18,18 @@ const program = new Command('usher').description(
 program.enablePositionalOptions() // what follows a subcommand's name belongs to the subcommand
 let exitCode: number | undefined
 
-program
+const authority = program
   .command('authority')
   .description("run an owner's authorization server (settings: docs/configuration.md)")
   .action(async () => (await import('./authority/main.ts')).runAuthority())
+authority
+  .command('enrol')
+  .description('print a one-time code by which an owner enrols her first device key or login')
+  .requiredOption('--owner <owner>', 'whom it is for')
+  .option('--json', 'JSON for scripts')
+  .action(async (options: { owner: string; json?: boolean }) =>
+    (await import('./authority/main.ts')).runEnrol(options),
+  )
 program
   .command('sidecar')
   .description('run the enforcement point beside Envoy')

@@ -4,6 +4,7 @@
  */
 import {
   AUTHORITY_SETTINGS,
+  ENROLMENT_SETTINGS,
   loadAuthorityFiles,
   MIGRATION_SETTINGS,
   type AuthorityConfig,
@@ -36,6 +37,13 @@ export function readAuthorityConfig(environment: Environment = process.env): Aut
 /** The database that `usher migrate` brings up to date. Throws `ConfigFault`. */
 export function readMigrationUrl(environment: Environment = process.env): string {
   return readSettings(MIGRATION_SETTINGS, environment, KNOWN).databaseUrl
+}
+
+/** What `usher authority enrol` works with: the database, and how long a code lives. Throws `ConfigFault`. */
+export function readEnrolmentConfig(
+  environment: Environment = process.env,
+): Values<typeof ENROLMENT_SETTINGS.settings> {
+  return readSettings(ENROLMENT_SETTINGS, environment, KNOWN)
 }
 
 /** The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws `ConfigFault`. */

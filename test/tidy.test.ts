@@ -93,6 +93,13 @@ describe('the endpoints of the contract', () => {
     'POST /owner/operators/claim',
     'POST /owner/operators/disclaim',
     'GET /openapi.json',
+    'POST /owner/enrolment',
+    'GET /owner/device-keys',
+    'POST /owner/device-keys',
+    'DELETE /owner/device-keys/{}',
+    'GET /owner/logins',
+    'POST /owner/logins',
+    'DELETE /owner/logins/{}',
   ]
 
   it('stand in docs/contract.md, each with who serves it', () => {

@@ -3,7 +3,7 @@
  * Contract: "Parties" (owner's authorization server), "Owner API", "Health".
  */
 import type { AuthorityConfig } from '../config.ts'
-import { readAuthorityConfig, readMigrationUrl } from '../config.ts'
+import { readAuthorityConfig, readEnrolmentConfig, readMigrationUrl } from '../config.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
@@ -13,13 +13,18 @@ import { isOutage, openDatabase } from '../storage/database.ts'
 import { migrate } from '../storage/migrate.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
+import { UsageError } from '../terminal/command.ts'
 import { createAgentIssuers } from './agent-issuers.ts'
 import { startAnnouncements } from './announcements.ts'
 import type { Authority } from './context.ts'
 import { registerDiscovery } from './discovery.ts'
+import { issueEnrolmentCode, registerEnrolment } from './enrolment.ts'
+import { createRealm } from './oidc.ts'
 import { createOperatorDocuments } from './operator-documents.ts'
 import { registerOwnerActivity } from './owner-activity.ts'
 import { registerOwnerConnections } from './owner-connections.ts'
+import type { OwnerAuthentication } from './owner-credential.ts'
+import { registerOwnerCredentials } from './owner-credentials.ts'
 import { registerOwnerEvents } from './owner-events.ts'
 import { registerOwnerGuard } from './owner-guard.ts'
 import { registerOwnerPolicies } from './owner-policies.ts'
@@ -31,6 +36,7 @@ import { OPERATIONS } from './operations.ts'
 import { registerProtection } from './protection.ts'
 import { provision } from './provision.ts'
 import { createPublishedResources } from './published-resources.ts'
+import { createRealmKeys } from './realm-keys.ts'
 import { createRefusalCounts } from './refusal-counts.ts'
 import { registerRegistration } from './registration.ts'
 import { startRegistry } from './registry.ts'
@@ -73,7 +79,11 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
       routes(app)
       return listen(app, address)
     }
-    const ownerAddress = await serve(app => ownerRoutes(app, authority, config), config.ownerListen)
+    const accepted = openOwnerAuthentication(config, () => authority.now(), closers)
+    const ownerAddress = await serve(
+      app => ownerRoutes(app, authority, { config, accepted }),
+      config.ownerListen,
+    )
     const here = `${config.tls === undefined ? 'http' : 'https'}://${ownerAddress}`
     const ownerUrl = config.ownerUrl ?? (config.devLoopback ? here : config.issuer)
     const publicAddress = await serve(app => publicRoutes(app, authority, ownerUrl), config.listen)
@@ -107,6 +117,28 @@ export async function runMigrate(): Promise<void> {
   const applied = await migrate(readMigrationUrl())
   const said = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
   process.stdout.write(`${said}\n`)
+}
+
+/** `usher authority enrol`: prints a one-time code by which the owner enrols her first credential. */
+export async function runEnrol({ owner, json }: { owner: string; json?: boolean }): Promise<void> {
+  const { databaseUrl, enrolmentSeconds } = readEnrolmentConfig()
+  const database = openDatabase({ url: databaseUrl, poolMax: 2 })
+  try {
+    const issued = await issueEnrolmentCode(database.db, owner, enrolmentSeconds)
+    if (issued === undefined)
+      throw new UsageError(
+        `This authority serves no owner ${owner}: name her in the provisioning file first.`,
+      )
+    if (json === true) process.stdout.write(`${JSON.stringify({ owner, ...issued })}\n`)
+    else {
+      process.stderr.write(
+        `For ${owner} alone, once, until ${issued.expires_at}. She runs: usher owner enrol --code <code>\n`,
+      )
+      process.stdout.write(`${issued.code}\n`)
+    }
+  } finally {
+    await database.close()
+  }
 }
 
 async function openAuthority(
@@ -166,6 +198,21 @@ function openRemote(
   }
 }
 
+/** The realm is the operator's own choice, and may stand in a private network. */
+function openOwnerAuthentication(
+  config: AuthorityConfig,
+  now: () => number,
+  closers: (() => Promise<void>)[],
+): OwnerAuthentication {
+  const { realm: policy, devLoopback, ownerAuth } = config
+  const deviceKeys = ownerAuth.includes('device-key')
+  if (policy === undefined) return { deviceKeys, realm: undefined }
+  const outbound = createOutbound({ devLoopback })
+  closers.push(() => outbound.close())
+  const keys = createRealmKeys({ issuer: policy.issuer, outbound, clock: Date.now })
+  return { deviceKeys, realm: createRealm(policy, keys, now) }
+}
+
 /** What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or after. */
 function openRegistry(
   config: AuthorityConfig,
@@ -216,8 +263,14 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
   registerOpenApi(app, OPERATIONS, { listener: 'public', server: authority.issuer })
 }
 
-function ownerRoutes(app: HttpServer, authority: Authority, config: AuthorityConfig): void {
-  registerOwnerGuard(app, authority)
+function ownerRoutes(
+  app: HttpServer,
+  authority: Authority,
+  { config, accepted }: { config: AuthorityConfig; accepted: OwnerAuthentication },
+): void {
+  registerOwnerGuard(app, authority, accepted)
+  registerEnrolment(app, authority, accepted)
+  registerOwnerCredentials(app, authority, accepted)
   registerOwnerActivity(app, authority)
   registerOwnerTiers(app, authority)
   registerOwnerPolicies(app, authority)

@@ -108,17 +108,20 @@ async function turn(
   cursor: EventCursor,
 ): Promise<EventCursor | 'ended'> {
   const { db } = authority.database
+  const { expiresAt } = credential
+  const untilEnd = expiresAt === undefined ? heartbeatMs : expiresAt * 1_000 - Date.now()
   // Waiting begins before reading: what happens in between is announced to this wait.
   const reading = new AbortController()
   const announced = authority.announcements.next(
     credential.owner,
-    heartbeatMs,
+    Math.max(1, Math.min(heartbeatMs, untilEnd)),
     AbortSignal.any([stream.closed, reading.signal]),
   )
   try {
-    if (!(await credential.stands(db))) return 'ended'
     const page = { after: cursor, limit: EVENTS_PER_READ }
     const { events, unsettled } = await readEvents(db, credential.owner, page)
+    // After reading: what was written since the credential ended is not for it.
+    if (!(await credential.stands(db))) return 'ended'
     for (const event of events) await stream.send(event)
     if (unsettled) await delay(UNSETTLED_MS, undefined, { signal: stream.closed }).catch(() => undefined)
     else if (events.length === 0) await announced

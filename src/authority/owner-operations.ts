@@ -3,6 +3,7 @@
  * Contract: "Owner API".
  */
 import { z } from 'zod'
+import { CREDENTIAL_OPERATIONS } from './credential-operations.ts'
 import type { Operation } from './openapi.ts'
 import { DECISION, LEDGER_QUERY } from './owner-activity.ts'
 import { NAMED_OPERATOR, REVOKE_CONNECTION } from './owner-connections.ts'
@@ -378,4 +379,5 @@ export const OWNER_OPERATIONS: readonly Operation[] = [
   ...CONNECTIONS,
   ...CLAIMS,
   ...RESOURCE_SERVERS,
+  ...CREDENTIAL_OPERATIONS,
 ]

@@ -5,7 +5,14 @@
 import { randomBytes } from 'node:crypto'
 import type { ProvisionedOwner } from '../config.ts'
 import { inTransaction, type Db, type Tx } from '../storage/database.ts'
-import { claimProvisioned, insertDeviceKey, insertOwner, lockQueue } from '../storage/owners.ts'
+import { insertLogin, loginId, ownerOfLogin } from '../storage/logins.ts'
+import {
+  claimProvisioned,
+  insertDeviceKey,
+  insertOwner,
+  lockQueue,
+  readDeviceKey,
+} from '../storage/owners.ts'
 import { insertResource, insertResourceServer } from '../storage/resources.ts'
 import { insertTier, tierOfResource } from '../storage/tiers.ts'
 import { encodeBase64url } from '../wire/encoding.ts'
@@ -14,7 +21,7 @@ import { publicJwk } from '../wire/keys.ts'
 /** What an item of the file came to, for the log: `skipped` items are never tried again. */
 export interface Provisioning {
   owner: string
-  kind: 'owner' | 'device_key' | 'resource_server' | 'resource' | 'tier'
+  kind: 'owner' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
   item: string
   outcome: 'made' | 'skipped'
   /** Why it was skipped. */
@@ -26,7 +33,7 @@ const ROUTING_TAG_BYTES = 9
 /**
  * Applies what is new in the file; safe when many replicas start at once. @returns what was made or skipped
  * now, without what was applied before.
- * @throws Error where a device key is already enrolled for another owner: a key names one owner.
+ * @throws Error where a device key or a login is another owner's already: each names one owner.
  */
 export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Promise<Provisioning[]> {
   const done: Provisioning[] = []
@@ -55,14 +62,9 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
       ...(because === undefined ? { outcome: 'made' } : { outcome: 'skipped', because }),
     })
   }
-  for (const { name, key } of given.device_keys)
-    await once('device_key', key.thumbprint, async () => {
-      const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name }
-      if (await insertDeviceKey(tx, row)) return undefined
-      throw new Error(
-        `The device key ${key.thumbprint} of ${owner} is already enrolled: make one of her own.`,
-      )
-    })
+  for (const enrolled of given.device_keys)
+    await once('device_key', enrolled.key.thumbprint, () => enrolKey(tx, owner, enrolled))
+  for (const login of given.logins) await once('login', loginId(login), () => bindLogin(tx, owner, login))
   for (const server of given.resource_servers)
     await once('resource_server', server.client_id, async () => {
       const row = { owner, ...server, status: 'active', auth: 'secret' } as const
@@ -79,6 +81,29 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
     })
   for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
   return done
+}
+
+async function enrolKey(
+  tx: Tx,
+  owner: string,
+  { name, key }: ProvisionedOwner['device_keys'][number],
+): Promise<string | undefined> {
+  const kid = key.thumbprint
+  if (await insertDeviceKey(tx, { owner, kid, jwk: publicJwk(key), name })) return undefined
+  if ((await readDeviceKey(tx, kid))?.owner === owner) return 'she enrolled it herself'
+  throw new Error(`The device key ${kid} of ${owner} is already enrolled: make one of her own.`)
+}
+
+async function bindLogin(
+  tx: Tx,
+  owner: string,
+  login: ProvisionedOwner['logins'][number],
+): Promise<string | undefined> {
+  if ((await insertLogin(tx, { owner, ...login })) !== undefined) return undefined
+  if ((await ownerOfLogin(tx, login)) === owner) return 'she bound it herself'
+  throw new Error(
+    `The login ${JSON.stringify(login.subject)} of ${owner} is bound already: name one of hers.`,
+  )
 }
 
 /** Adds the tier unless the owner has used its id or governs one of its resources herself. @returns why not. */

@@ -1,9 +1,11 @@
 /**
  * Owns the settings of `usher authority`. contract, "Limits" and "Authentication".
  */
+import type { RealmPolicy } from '../rules/owner-token.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile } from './files.ts'
+import { OIDC_SETTINGS, oidcFaults, realmPolicy } from './oidc.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
 import {
   agentIssuers,
@@ -58,7 +60,13 @@ export const AUTHORITY_SETTINGS = defineSettings({
         'YAML that declares owners, resource servers, resources and tiers; each item is applied once, ever.',
     }),
     ownerAuth: defaulted('UMA_AS_OWNER_AUTH', choices(['device-key', 'oidc']), 'device-key', {
-      description: 'Which credentials the owner API takes; `oidc` is not available yet.',
+      description:
+        'Which credentials the owner API takes: signatures of device keys, access tokens of her OIDC realm, or both. Each suffices.',
+    }),
+    ...OIDC_SETTINGS,
+    enrolmentSeconds: defaulted('UMA_AS_ENROLMENT_SECONDS', wholeNumber(60, 7 * DAY_SECONDS), '3600', {
+      description: 'Life of the one-time code that `usher authority enrol` prints.',
+      unit: 'seconds',
     }),
     ownerUrl: optional('UMA_AS_OWNER_URL', url, {
       description:
@@ -140,9 +148,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
     ...(values.agentIssuers ?? []).flatMap(issuer =>
       insecureUrlFault('UMA_AS_AGENT_ISSUERS', issuer, values.devLoopback),
     ),
-    ...(values.ownerAuth.includes('oidc')
-      ? ['UMA_AS_OWNER_AUTH: oidc is not available yet in this version; set device-key.']
-      : []),
+    ...(values.ownerAuth.includes('oidc') ? oidcFaults(values) : []),
     ...((values.tlsCertFile === undefined) === (values.tlsKeyFile === undefined)
       ? []
       : ['Set both UMA_AS_TLS_CERT_FILE and UMA_AS_TLS_KEY_FILE, or neither.']),
@@ -155,17 +161,29 @@ export const MIGRATION_SETTINGS = defineSettings({
   settings: { databaseUrl: AUTHORITY_SETTINGS.settings.databaseUrl },
 })
 
+/** What `usher authority enrol` needs of them. */
+export const ENROLMENT_SETTINGS = defineSettings({
+  title: 'usher authority enrol',
+  settings: {
+    databaseUrl: AUTHORITY_SETTINGS.settings.databaseUrl,
+    enrolmentSeconds: AUTHORITY_SETTINGS.settings.enrolmentSeconds,
+  },
+})
+
 /** What `usher authority` runs with: its settings, and the contents of the files they name. */
 export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings> {
   keys: PrivateKey[]
   tls: { cert: Buffer; key: Buffer } | undefined
   /** What the provisioning file declares; empty without one. */
   owners: ProvisionedOwner[]
+  /** What is wanted of owners' access tokens; undefined where `oidc` is not among the credentials taken. */
+  realm: RealmPolicy | undefined
 }
 
 /** Loads the files that the settings name. Throws `ConfigFault`. */
 export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.settings>): AuthorityConfig {
-  const config: AuthorityConfig = { ...values, keys: [], tls: undefined, owners: [] }
+  const realm = values.ownerAuth.includes('oidc') ? realmPolicy(values) : undefined
+  const config: AuthorityConfig = { ...values, keys: [], tls: undefined, owners: [], realm }
   collectFaults<void>([
     () => {
       config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile)
@@ -179,7 +197,7 @@ export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.sett
     },
     () => {
       if (values.provisionFile !== undefined)
-        config.owners = loadProvisionFile(values.provisionFile, values.devLoopback)
+        config.owners = loadProvisionFile(values.provisionFile, values.devLoopback, realm?.issuer)
     },
   ])
   return config

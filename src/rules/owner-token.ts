@@ -2,7 +2,7 @@
  * Which token of the owner's realm is an access token meant for us. contract, "Authentication" (owner at the owner API): an
  * OIDC access token, validated with her realm's published keys. The claims are judged here, the signature elsewhere.
  */
-import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import type { Json, JsonObject } from '../wire/json.ts'
 
 /** A header `typ` that marks, or at least permits, an access token: RFC 9068's own, or the plain one of older realms. */
 export const ACCESS_TOKEN_TYPES = ['at+jwt', 'JWT'] as const
@@ -126,10 +126,4 @@ function subjectFault(sub: Json | undefined): string | undefined {
   const names =
     typeof sub === 'string' && /^[^\p{Cc}\p{Cs}]+$/u.test(sub) && sub.length <= SUBJECT_CHARACTERS_MAX
   return names ? undefined : 'Send a token that names its subject.'
-}
-
-/** The keys that a realm published, as JSON; undefined where it is no key set (RFC 7517 §5). */
-export function readKeySet(json: Json): JsonObject[] | undefined {
-  const keys = isJsonObject(json) ? claim(json, 'keys') : undefined
-  return Array.isArray(keys) && keys.every(isJsonObject) ? keys : undefined
 }

@@ -1,0 +1,96 @@
+/**
+ * Owns the settings of the owner's OIDC realm, part of those of `usher authority`. contract, "Authentication" (owner at the owner
+ * API): access tokens are validated with her realm's published keys.
+ */
+import { z } from 'zod'
+import { ACCESS_TOKEN_TYPES, type RealmPolicy } from '../rules/owner-token.ts'
+import { choices, defaulted, insecureUrlFault, optional, text, type Kind, type Values } from './settings.ts'
+
+/** No `none` and no HMAC: whoever could verify such a token could make one. */
+const ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+] as const
+
+/** An issuer as its realm writes it: unlike our own URLs it may end in a slash, and is compared byte for byte. */
+export function isRealmIssuer(text: string): boolean {
+  const parsed = URL.parse(text)
+  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) return false
+  const bare = parsed.search === '' && parsed.hash === '' && parsed.username === '' && parsed.password === ''
+  return bare && !/[?#\s]/.test(text) && text.length <= 2048
+}
+
+const realmIssuer: Kind<string> = {
+  type: 'URL',
+  schema: z
+    .string()
+    .refine(
+      isRealmIssuer,
+      'Give the issuer exactly as the realm writes it: an absolute URL without query or fragment.',
+    ),
+}
+
+const names: Kind<string[]> = {
+  type: 'list',
+  schema: z
+    .string()
+    .transform(text => text.split(',').map(name => name.trim()))
+    .refine(list => list.every(name => name !== ''), 'Give names separated by commas.'),
+}
+
+export const OIDC_SETTINGS = {
+  oidcIssuer: optional('UMA_AS_OIDC_ISSUER', realmIssuer, {
+    description:
+      'The issuer of the realm whose access tokens owners may use, exactly as it writes itself; needed for `oidc`.',
+  }),
+  oidcAudience: optional('UMA_AS_OIDC_AUDIENCE', text, {
+    description: 'The audience that such a token must name: this owner API; needed for `oidc`.',
+  }),
+  oidcAlgorithms: defaulted('UMA_AS_OIDC_ALGORITHMS', choices(ALGORITHMS), 'RS256,PS256,ES256,EdDSA', {
+    description: 'Algorithms that such a token may be signed with; `EdDSA` admits its newer name `Ed25519`.',
+  }),
+  oidcTypes: defaulted('UMA_AS_OIDC_TYPES', choices(ACCESS_TOKEN_TYPES), 'at+jwt,JWT', {
+    description:
+      'Header `typ` of such a token. A `JWT`, or one without, must show by its claims that it is an access token; leave it out where the realm writes `at+jwt`.',
+  }),
+  oidcAuthorizedParties: optional('UMA_AS_OIDC_AUTHORIZED_PARTIES', names, {
+    description:
+      'Clients (`azp`, else `client_id`) whose tokens are taken where the realm sets no audience, separated by commas. None when left out.',
+  }),
+}
+
+type OidcValues = Values<typeof OIDC_SETTINGS>
+
+/** What is wrong with the settings of the realm, where `oidc` is among the accepted credentials. */
+export function oidcFaults(values: OidcValues & { issuer: string; devLoopback: boolean }): string[] {
+  const { oidcIssuer, oidcAudience, issuer, devLoopback } = values
+  return [
+    ...(oidcIssuer === undefined ? ['Set UMA_AS_OIDC_ISSUER: UMA_AS_OWNER_AUTH names oidc.'] : []),
+    ...(oidcAudience === undefined ? ['Set UMA_AS_OIDC_AUDIENCE: UMA_AS_OWNER_AUTH names oidc.'] : []),
+    ...(oidcIssuer === undefined ? [] : insecureUrlFault('UMA_AS_OIDC_ISSUER', oidcIssuer, devLoopback)),
+    ...(oidcIssuer?.replace(/\/$/, '') === issuer
+      ? ['UMA_AS_OIDC_ISSUER: the realm cannot be this authority itself, which issues no token to owners.']
+      : []),
+  ]
+}
+
+/** What is wanted of the realm's tokens; undefined where the settings name no realm. */
+export function realmPolicy(values: OidcValues): RealmPolicy | undefined {
+  const { oidcIssuer, oidcAudience } = values
+  if (oidcIssuer === undefined || oidcAudience === undefined) return undefined
+  return {
+    issuer: oidcIssuer,
+    audience: oidcAudience,
+    authorizedParties: values.oidcAuthorizedParties ?? [],
+    algorithms: values.oidcAlgorithms,
+    types: values.oidcTypes,
+  }
+}
