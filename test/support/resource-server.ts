@@ -96,7 +96,7 @@ export async function startResourceServer(issuer: string): Promise<TestResourceS
         client_id: resource(name),
         ...form,
       }
-      const given = Object.entries(fields).filter(([, value]) => value !== undefined) as [string, string][]
+      const given = Object.entries(fields).filter(([, value]) => value !== undefined)
       const body = new URLSearchParams(given).toString()
       const type = 'application/x-www-form-urlencoded'
       return send(authority, { path: '/token', type, body }, { key, ...asked(sign) })
@@ -179,4 +179,20 @@ function documentOf({ twists, key, issuer, origin }: State, name: string): Membe
   const payload = claims?.(signedClaims) ?? signedClaims
   const compact = signJws({ typ: TYP.signedMetadata, payload }, key)
   return { ...members, signed_metadata: signed === undefined ? compact : signed(compact) }
+}
+
+/** The owner approves or withdraws a resource server. */
+export async function decideServer(
+  authority: TestAuthority,
+  client_id: string,
+  decision: 'approved' | 'revoked',
+  owner = authority.alice,
+): Promise<HttpReply> {
+  const reply = await authority.call(owner, {
+    method: 'POST',
+    target: '/owner/resource-servers/decision',
+    json: { client_id, decision },
+  })
+  if (reply.status !== 200) throw new Error(`not ${decision}: ${reply.status} ${reply.text}`)
+  return reply
 }
