@@ -59,7 +59,7 @@ describe('GET /owner/pending', () => {
       kind: 'connection',
       handle: expect.stringMatching(/^jkt:/),
       requested_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
-      tier: 'reading',
+      ...seed.waitingItem('bea'),
     })
     expect(first.headers.get('link')).toBe(`</owner/pending?after=${families[1]}&limit=2>; rel="next"`)
     const all: string[] = []

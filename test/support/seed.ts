@@ -107,6 +107,12 @@ export async function seedGrant(db: Db, owner: string, handle: string, generatio
   return rpt
 }
 
+/** Records a grant as it is given. */
+export async function insertSpendable(db: Db, grant: NewGrant): Promise<void> {
+  if (!(await inTransaction(db, tx => insertGrant(tx, grant))))
+    throw new Error('the connection does not stand')
+}
+
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */
 export async function seedFamily(db: Db, owner: string, ticketHash: Buffer | null): Promise<string> {
   const family = name('fam_')
@@ -125,6 +131,27 @@ export async function seedFamily(db: Db, owner: string, ticketHash: Buffer | nul
     negotiationSeconds: 3600,
   })
   return family
+}
+
+/** What the owner is shown of a waiting request, beside what its row says. */
+export function waitingItem(owner: string) {
+  return {
+    tier: TIER,
+    tier_name: 'Reading',
+    resource_id: resourceId(owner),
+    purpose: 'assist',
+    operation: null,
+    reason: null,
+    mission: null,
+    prohibited: [],
+    enforced: { scope: ['read'], expires_in: 600, single_use: false, operation_bound: false },
+    expires_in: 600,
+    identity: { kind: 'pseudonymous', client_id: null, signature_agent: null, operator: null },
+    assurance: { binding: 1, provenance: 0, accountability: 0 },
+    assurance_notes: [],
+    because: ['baseline:auto'],
+    organization: null,
+  }
 }
 
 /** A request that waits for the owner. */
@@ -147,7 +174,7 @@ export async function seedWaiting(
       attested: false,
       paramsKey: family,
       held: {},
-      item: { tier: TIER },
+      item: waitingItem(owner),
       ticketHash,
       awaitingSeconds: 600,
     })
