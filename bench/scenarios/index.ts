@@ -1,0 +1,27 @@
+/**
+ * Owns the list of what is measured, in the order in which a cycle of rounds measures it.
+ */
+import type { Scenario } from '../world.ts'
+import { bareNegotiation } from './bare-negotiation.ts'
+import { negotiation } from './negotiation.ts'
+import { noop } from './noop.ts'
+import { singleUse } from './single-use.ts'
+import { standing } from './standing.ts'
+import { verify } from './verify.ts'
+
+export const SCENARIOS: readonly Scenario[] = [
+  noop,
+  verify,
+  standing,
+  singleUse,
+  negotiation,
+  bareNegotiation,
+]
+
+/** The scenario of this name. Throws for one that there is not. */
+export function scenarioNamed(name: string): Scenario {
+  const found = SCENARIOS.find(scenario => scenario.name === name)
+  if (found === undefined)
+    throw new Error(`No scenario ${name}; there are ${SCENARIOS.map(one => one.name).join(', ')}.`)
+  return found
+}

@@ -1,0 +1,84 @@
+/**
+ * Measures a whole negotiation of an agent that the owner knows, beats 1 to 4 at the authority: a ticket for the resource server (/perm), the
+ * terms for it, the signed agreement, the grant with its receipt.
+ */
+import { Agent } from 'undici'
+import { signAgreement } from '../../src/wire/agreement.ts'
+import { parseJson } from '../../src/wire/json.ts'
+import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { DEFAULT_SPEC_NS, GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
+import { offeredTerms, parseGrantAnswer, parseNeedInfo } from '../../src/wire/negotiation.ts'
+import type { Scenario, Share, World } from '../world.ts'
+
+const { agreementFormat } = specNames(DEFAULT_SPEC_NS)
+
+export const negotiation: Scenario = {
+  name: 'negotiation',
+  title: 'whole negotiation, known agent',
+  processes: 2,
+  reported: false,
+  open: async (world, share) => {
+    const authority = await openAuthority(world, share)
+    const keys = world.agents.map(({ jwk }) => importPrivateJwk(jwk))
+    let sent = 0
+    return {
+      prepare: async () => {},
+      next: () => authority.negotiate(keys[sent++ % keys.length]!).then(() => undefined),
+    }
+  },
+}
+
+export interface AuthorityDoor {
+  /** Beats 1 to 4 for the reading tool. Answers the RPT; rejects where anything else is answered. */
+  negotiate(key: PrivateKey): Promise<string>
+  close(): Promise<void>
+}
+
+/** Opens connections to the authority, and fetches the PAT that the resource server has in beat 1. */
+export async function openAuthority(world: World, { inFlight }: Share): Promise<AuthorityDoor> {
+  const http = new Agent({ connections: inFlight, pipelining: 1, keepAliveTimeout: 60_000 })
+  const post = async (path: string, body: object | URLSearchParams, status: number, pat?: string) => {
+    const form = body instanceof URLSearchParams
+    const answer = await http.request({
+      origin: world.issuer,
+      path,
+      method: 'POST',
+      headers: {
+        'content-type': form ? 'application/x-www-form-urlencoded' : 'application/json',
+        ...(pat === undefined ? {} : { authorization: `Bearer ${pat}` }),
+      },
+      body: form ? body.toString() : JSON.stringify(body),
+      headersTimeout: 10_000,
+      bodyTimeout: 10_000,
+    })
+    const text = await answer.body.text()
+    if (answer.statusCode !== status) throw new Error(`${path} answered ${answer.statusCode} ${text}`)
+    return parseJson(text)
+  }
+  const present = (fields: Record<string, string>, status: number) =>
+    post('/token', new URLSearchParams({ grant_type: GRANT_TYPE_UMA_TICKET, ...fields }), status)
+  const { owner, clientId: client_id, clientSecret: client_secret } = world
+  const credentials = {
+    grant_type: 'client_credentials',
+    scope: 'uma_protection',
+    owner,
+    client_id,
+    client_secret,
+  }
+  const { access_token: pat } = (await post('/token', new URLSearchParams(credentials), 200)) as {
+    access_token: string
+  }
+  const wanted = { resource_id: `${owner}/portfolio`, resource_scopes: ['read'] }
+  return {
+    negotiate: async key => {
+      const { ticket } = (await post('/perm', wanted, 201, pat)) as { ticket: string }
+      const needed = parseNeedInfo(await present({ ticket }, 403))
+      const template = offeredTerms(needed, DEFAULT_SPEC_NS)!
+      const iat = Math.floor(Date.now() / 1_000)
+      const claim_token = signAgreement({ template, aud: world.issuer, iat }, key)
+      const agreed = { ticket: needed.ticket, claim_token, claim_token_format: agreementFormat }
+      return parseGrantAnswer(await present(agreed, 200)).access_token
+    },
+    close: () => http.close(),
+  }
+}

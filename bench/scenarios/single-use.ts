@@ -1,0 +1,101 @@
+/**
+ * Measures an authorized call under a single-use grant: introspected and consumed. The grants are signed by the authority's own code with its
+ * own key, and inserted as it would insert them, only many at once: the owner's approvals are not what is measured.
+ */
+import { readFileSync } from 'node:fs'
+import { Pool } from 'pg'
+import { signGrant } from '../../src/authority/grant.ts'
+import type { Authority } from '../../src/authority/context.ts'
+import { s256, s256Json } from '../../src/wire/encoding.ts'
+import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { newFamily } from '../../src/wire/ticket.ts'
+import { checkLoad, type Corpus } from '../load/check-load.ts'
+import { checkOf } from '../load/corpus.ts'
+import type { KnownAgent, Scenario, World } from '../world.ts'
+
+const TOOL = 'place_trade'
+const LIFETIME_SECONDS = 300
+const ROWS_PER_INSERT = 1_000
+
+export const singleUse: Scenario = {
+  name: 'single_use',
+  title: 'authorized single-use call',
+  processes: 1,
+  reported: true,
+  open: (world, share) => checkLoad(world.ports.sidecar, share, singleUseCorpus(world)),
+}
+
+function singleUseCorpus(world: World): Corpus {
+  const pool = new Pool({ connectionString: world.databaseUrl, max: 1 })
+  const agents = world.agents.map(agent => ({ agent, key: importPrivateJwk(agent.jwk) }))
+  const sign = grantSigner(world)
+  return {
+    spent: true,
+    make: async calls => {
+      const made = Array.from({ length: calls }, (_, n) => {
+        const { agent, key } = agents[n % agents.length]!
+        const trade = { symbol: 'VTI', quantity: n + 1, account: 'account-7' }
+        const { row, rpt } = sign(agent, key, trade)
+        return { row, check: checkOf(world, { key, rpt, call: { tool: TOOL, arguments: trade } }) }
+      })
+      for (let at = 0; at < made.length; at += ROWS_PER_INSERT)
+        await insertGrants(
+          pool,
+          made.slice(at, at + ROWS_PER_INSERT).map(({ row }) => row),
+        )
+      return made.map(({ check }) => check)
+    },
+  }
+}
+
+type Row = ReturnType<typeof signGrant>['row'] & { generation: number }
+
+function grantSigner(world: World) {
+  const { keys } = JSON.parse(readFileSync(world.authorityKeysFile, 'utf8')) as { keys: unknown[] }
+  const now = (): number => Math.floor(Date.now() / 1_000)
+  const authority = { issuer: world.issuer, keys: [importPrivateJwk(keys[0])], now } as unknown as Authority
+  return (
+    agent: KnownAgent,
+    key: PrivateKey,
+    params: Record<string, string | number>,
+  ): { row: Row; rpt: string } => {
+    const agreement = `agreement of ${agent.handle}`
+    const { row, answer } = signGrant(authority, {
+      owner: world.owner,
+      family: newFamily(),
+      handle: agent.handle,
+      client_id: world.clientId,
+      aud: world.resource,
+      resource_id: `${world.owner}/trades`,
+      scopes: ['trade'],
+      expires_in: LIFETIME_SECONDS,
+      tier_id: 'trading',
+      tier_epoch: 1,
+      template_id: `${world.owner}/trading/v1`,
+      terms_uri: `${world.issuer}/terms/${world.owner}/trading/v1`,
+      consequence: 'irreversible',
+      single_use: true,
+      operation: { tool: TOOL, params_s256: s256Json(params) },
+      agreement_jws: agreement,
+      agreement: s256(agreement),
+      cnf: { kty: 'OKP', crv: 'Ed25519', x: key.x },
+      jkt: key.thumbprint,
+    })
+    const { access_token } = answer.body as { access_token: string }
+    return { row: { ...row, generation: agent.generation }, rpt: access_token }
+  }
+}
+
+/** As `insertGrant` of the storage writes one, for many. */
+async function insertGrants(pool: Pool, rows: Row[]): Promise<void> {
+  await pool.query(
+    `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+       tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+     SELECT owner, decode(rpt, 'hex'), jti, family, handle, generation, client_id, aud, resource_id,
+       tier_id, "tierEpoch", single_use, claims, receipt, to_timestamp("expiresAt")
+     FROM json_to_recordset($1) AS r(owner text, rpt text, jti text, family text, handle text, generation int,
+       client_id text, aud text, resource_id text, tier_id text, "tierEpoch" int, single_use boolean, claims json,
+       receipt text, "expiresAt" float8)`,
+    [JSON.stringify(rows.map(({ rptSha256, ...row }) => ({ ...row, rpt: rptSha256.toString('hex') })))],
+  )
+}

@@ -1,0 +1,14 @@
+/**
+ * Measures the bare check server with one verification of the agent's signature: the least that any enforcement point here must do.
+ */
+import { checkLoad } from '../load/check-load.ts'
+import type { Scenario } from '../world.ts'
+import { standingCorpus } from './standing.ts'
+
+export const verify: Scenario = {
+  name: 'verify',
+  title: 'no-op Check + one verification',
+  processes: 1,
+  reported: false,
+  open: (world, share) => checkLoad(world.ports.verify, share, standingCorpus(world)),
+}

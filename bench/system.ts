@@ -1,0 +1,236 @@
+/**
+ * Owns what is measured, as processes of their own: Postgres with everything durable, authority, sidecar, and the bare check servers; and the
+ * owner's world in it. Started as a deployment starts them, with the settings that they have by default.
+ */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { startChild, until, untilReady, type Child } from '../src/dev/child-process.ts'
+import { startEmbeddedPostgres } from '../src/dev/embedded-postgres.ts'
+import { CLIENT_ID, OWNER, RESOURCE_PATH, writeHousehold, writeSidecarFile } from '../src/dev/household.ts'
+import { accepts, choosePorts, freePorts } from '../src/dev/ports.ts'
+import { admitConnection } from '../src/storage/connections.ts'
+import { inTransaction, openDatabase, type Database } from '../src/storage/database.ts'
+import { lockQueue } from '../src/storage/owners.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, thumbprintHandle } from '../src/wire/keys.ts'
+import { openAuthority } from './scenarios/negotiation.ts'
+import type { KnownAgent, World } from './world.ts'
+
+/** The processes whose CPU time is told apart. */
+export type Party = 'bare' | 'sidecar' | 'authority' | 'postgres'
+
+export interface System {
+  world: World
+  database: Database
+  pids: Partial<Record<Party, number[]>>
+  /** Waits until the owner's ledger holds so many calls. Throws where they do not come. */
+  untilRecorded(calls: number): Promise<void>
+  /** Access reports that the sidecar gave up. */
+  droppedReports(): Promise<number>
+  stop(): Promise<void>
+}
+
+export interface SystemOptions {
+  /** Where files and logs go. */
+  directory: string
+  /** A server to measure on, as a superuser; left out: an embedded one. */
+  databaseUrl: string | undefined
+  /** Write CPU profiles of authority and sidecar there. */
+  profileDirectory: string | undefined
+}
+
+const CLI = join(import.meta.dirname, '..', 'src', 'cli.ts')
+const BARE = join(import.meta.dirname, 'bare-check.ts')
+const AGENTS = 64
+/** The default of UMA_AS_POOL_MAX, said so that the bare negotiation has the same. */
+const POOL_MAX = 20
+const RECORDED_TIMEOUT_MS = 60_000
+
+type Stoppable = () => Promise<void>
+
+/** Starts everything. Where a part does not start, what was started is stopped again. */
+export async function startSystem(options: SystemOptions): Promise<System> {
+  const stops: Stoppable[] = []
+  const stop = async (): Promise<void> => {
+    for (const one of stops.splice(0).reverse()) await one()
+  }
+  try {
+    return { ...(await start(options, stops)), stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<System, 'stop'>> {
+  const { directory } = options
+  const postgres = await obtainDatabase(options.databaseUrl, stops)
+  const ports = await choosePorts({ sidecars: 1, authorities: 1, preferred: {} })
+  const [noop, verify] = (await freePorts(2)) as [number, number]
+  const issuer = `http://127.0.0.1:${ports.authorities[0].agents}`
+  const publicUrl = `http://127.0.0.1:${ports.envoy}`
+  const household = await writeHousehold(directory, { issuer, publicUrl })
+  const sidecarPorts = ports.sidecars[0]!
+  const run = (name: string, command: string[], environment: Record<string, string>): Child => {
+    const child = startChild({ name, command, environment, logFile: join(directory, `${name}.log`) })
+    stops.push(() => child.stop())
+    return child
+  }
+  const node = (...args: string[]): string[] => [process.execPath, ...profiling(options), ...args]
+
+  const authority = run('authority', node(CLI, 'authority'), {
+    UMA_DEV_LOOPBACK: 'true',
+    DATABASE_URL: postgres.url,
+    UMA_AS_ISSUER: issuer,
+    UMA_AS_LISTEN: `127.0.0.1:${ports.authorities[0].agents}`,
+    UMA_AS_OWNER_LISTEN: `127.0.0.1:${ports.authorities[0].owner}`,
+    UMA_AS_KEYS_FILE: household.authorityKeysFile,
+    UMA_AS_PROVISION: household.provisionFile,
+    UMA_AS_POOL_MAX: String(POOL_MAX),
+  })
+  await untilReady(authority, async () => (await fetch(`${issuer}/health`)).status === 200)
+  const sidecarFile = await writeSidecarFile(household, {
+    name: 'sidecar',
+    issuer,
+    publicUrl,
+    check: `127.0.0.1:${sidecarPorts.check}`,
+    http: `127.0.0.1:${sidecarPorts.documents}`,
+    tls: undefined,
+    challengesPerMinute: 600,
+    drainMs: 0,
+  })
+  const sidecar = run('sidecar', node(CLI, 'sidecar', '--config', sidecarFile), { UMA_DEV_LOOPBACK: 'true' })
+  await untilReady(sidecar, () => accepts(sidecarPorts.check))
+
+  const database = openDatabase({ url: postgres.url, poolMax: 4 })
+  stops.push(() => database.close())
+  const world: World = {
+    publicUrl,
+    resource: publicUrl + RESOURCE_PATH,
+    path: RESOURCE_PATH,
+    ports: { sidecar: sidecarPorts.check, noop, verify },
+    issuer,
+    owner: OWNER,
+    clientId: CLIENT_ID,
+    clientSecret: household.clientSecret,
+    authorityKeysFile: household.authorityKeysFile,
+    databaseUrl: postgres.url,
+    poolMax: POOL_MAX,
+    agents: [],
+  }
+  world.agents = await admitAgents(world, database)
+  // As autovacuum does within a minute: what was planned for empty tables reads all grants of an owner to find one.
+  await database.pool.query('ANALYZE')
+  const bare = await startBare(world, directory, run)
+  return {
+    world,
+    database,
+    pids: pidsOf({ bare, sidecar: [sidecar], authority: [authority], postgres: [postgres] }),
+    untilRecorded: calls => untilRecorded(database, calls),
+    droppedReports: () => droppedReports(`http://127.0.0.1:${sidecarPorts.documents}/metrics`),
+  }
+}
+
+/** A database of its own, which goes when the bench ends. */
+async function obtainDatabase(
+  given: string | undefined,
+  stops: Stoppable[],
+): Promise<{ url: string; pid?: number | undefined }> {
+  if (given === undefined) {
+    const server = await startEmbeddedPostgres({ maxConnections: 100, durable: true })
+    stops.push(() => server.stop())
+    return server
+  }
+  const name = `usher_bench_${randomBytes(6).toString('hex')}`
+  const execute = async (statement: string): Promise<void> => {
+    const client = new Client({ connectionString: given })
+    await client.connect()
+    try {
+      await client.query(statement)
+    } finally {
+      await client.end()
+    }
+  }
+  await execute(`CREATE DATABASE ${name}`)
+  stops.push(() => execute(`DROP DATABASE ${name} WITH (FORCE)`))
+  const url = new URL(given)
+  url.pathname = `/${name}`
+  return { url: url.href }
+}
+
+function profiling({ profileDirectory }: SystemOptions): string[] {
+  return profileDirectory === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', profileDirectory]
+}
+
+/** The owner knows them, as if she had approved each; their standing grants they negotiate themselves. */
+async function admitAgents(world: World, database: Database): Promise<KnownAgent[]> {
+  const { owner } = world
+  const admitted = await inTransaction(database.db, async tx => {
+    await lockQueue(tx, owner)
+    const agents = []
+    for (let n = 0; n < AGENTS; n++) {
+      const jwk = generatePrivateJwk()
+      const handle = thumbprintHandle(importPrivateJwk(jwk))
+      const admission = { owner, handle, identity: 'pseudonymous', label: null, operator: null } as const
+      agents.push({
+        jwk,
+        handle,
+        generation: await admitConnection(tx, { ...admission, introduced_by: null }),
+      })
+    }
+    return agents
+  })
+  const door = await openAuthority(world, { inFlight: 4, connections: 4 })
+  try {
+    const agents = []
+    for (const agent of admitted)
+      agents.push({ ...agent, rpt: await door.negotiate(importPrivateJwk(agent.jwk)) })
+    return agents
+  } finally {
+    await door.close()
+  }
+}
+
+async function startBare(
+  { publicUrl, ports, agents }: World,
+  directory: string,
+  run: (name: string, command: string[], environment: Record<string, string>) => Child,
+): Promise<Child[]> {
+  const keysFile = join(directory, 'bench-agents.json')
+  const keys = agents.map(({ jwk }) => publicJwk(importPrivateJwk(jwk)))
+  await writeFile(keysFile, JSON.stringify({ publicUrl, keys }))
+  const start = async (mode: 'noop' | 'verify'): Promise<Child> => {
+    const child = run(`bare-${mode}`, [process.execPath, BARE, mode, String(ports[mode]), keysFile], {})
+    await untilReady(child, () => accepts(ports[mode]))
+    return child
+  }
+  return Promise.all([start('noop'), start('verify')])
+}
+
+async function untilRecorded({ pool }: Database, calls: number): Promise<void> {
+  await until(
+    `the ledger to hold the ${calls} calls that were allowed`,
+    async () => {
+      const { rows } = await pool.query<{ n: number }>(
+        `SELECT count(*)::int AS n FROM ledger WHERE owner = $1 AND kind = 'touched'`,
+        [OWNER],
+      )
+      return rows[0]!.n >= calls
+    },
+    RECORDED_TIMEOUT_MS,
+  )
+}
+
+async function droppedReports(metricsUrl: string): Promise<number> {
+  const text = await (await fetch(metricsUrl)).text()
+  return Number(/^usher_access_reports_dropped_total (\d+)/m.exec(text)?.[1] ?? 0)
+}
+
+function pidsOf(parties: Record<Party, { pid?: number | undefined }[]>): System['pids'] {
+  const known = Object.entries(parties).map(([party, processes]) => [
+    party,
+    processes.flatMap(({ pid }) => pid ?? []),
+  ])
+  return Object.fromEntries(known.filter(([, pids]) => pids!.length > 0)) as System['pids']
+}

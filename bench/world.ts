@@ -1,0 +1,73 @@
+/**
+ * Owns what the processes of the bench tell each other: where the measured parts are, who the known agents are, and what a round came to.
+ */
+import type { PrivateJwk } from '../src/wire/keys.ts'
+
+/** An agent that the owner has admitted; its standing grant was negotiated with the authority. */
+export interface KnownAgent {
+  jwk: PrivateJwk
+  handle: string
+  /** The RPT of a standing grant for the reading tool. */
+  rpt: string
+  /** Of its connection. */
+  generation: number
+}
+
+/** All that a load process must know; plain data. */
+export interface World {
+  publicUrl: string
+  /** RFC 9728 resource value of the owner's tools, and its path. */
+  resource: string
+  path: string
+  ports: { sidecar: number; noop: number; verify: number }
+  issuer: string
+  owner: string
+  clientId: string
+  clientSecret: string
+  authorityKeysFile: string
+  databaseUrl: string
+  /** Most connections to Postgres of the authority, and of the bare negotiation that it is compared with. */
+  poolMax: number
+  agents: KnownAgent[]
+}
+
+/** How a load process is to load: its share of the calls in flight, and the connections they go over. */
+export interface Share {
+  inFlight: number
+  connections: number
+}
+
+/** What one load process saw in one round; times in milliseconds. */
+export interface RoundPart {
+  calls: number
+  elapsedMs: number
+  latencies: Float64Array
+}
+
+/** What is asked of a load process, one thing at a time. */
+export type LoadOrder =
+  | { order: 'open'; scenario: string; world: World; share: Share }
+  /** Makes what the coming round will send, signed now: at most so many calls. */
+  | { order: 'prepare'; calls: number }
+  | { order: 'run'; seconds: number }
+
+export type LoadReply = { done: RoundPart | undefined } | { failed: string }
+
+/** A scenario inside a load process. */
+export interface Load {
+  prepare(calls: number): Promise<void>
+  /** The next call, which rejects unless it is answered by exactly what was to come; undefined where nothing is left to call. */
+  next(): Promise<void> | undefined
+}
+
+/** One thing that is measured: known to the runner by its numbers, opened in load processes of its own. */
+export interface Scenario {
+  /** Its key in the JSON. */
+  name: string
+  title: string
+  /** Load processes that share the calls in flight. */
+  processes: number
+  /** Whether each call ends in the owner's ledger, off the call's path. */
+  reported: boolean
+  open(world: World, share: Share): Promise<Load>
+}
