@@ -84,7 +84,10 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   /** Fetches into the entry. @returns why nothing was even tried, where it was not. */
   const fetchInto = async (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
     const { origin } = URL.parse(url) ?? {}
-    if (origin === undefined) return 'stands at no address'
+    if (origin === undefined) {
+      entry.failure = { missing: 'stands at no address', reason: 'forbidden_url', until: clock() + failureMs }
+      return undefined
+    }
     if (!favoured && !budget.admits(origin)) return 'was not read: too many new operators are named now'
     const leave = await gate.enter(origin, { favoured, waitMs: FETCH_MS_MAX })
     if (leave === undefined) return 'was not read: too many documents are being read now'

@@ -44,7 +44,7 @@ function identified(claims: Record<string, unknown> = {}, from = issuer) {
 /** As another authority would begin: nothing fetched yet. Ends with the test file. */
 async function withIssuer(
   scripts: Record<string, Reply>,
-): Promise<{ issuer: TestIssuer; ask(): Promise<unknown> }> {
+): Promise<{ issuer: TestIssuer; ask: () => Promise<unknown> }> {
   const hostile = await startIssuer()
   for (const [path, reply] of Object.entries(scripts)) hostile.server.script(path, reply)
   const other = await startTestAuthority({
