@@ -107,12 +107,6 @@ export async function seedGrant(db: Db, owner: string, handle: string, generatio
   return rpt
 }
 
-/** Records a grant as it is given. */
-export async function insertSpendable(db: Db, grant: NewGrant): Promise<void> {
-  if (!(await inTransaction(db, tx => insertGrant(tx, grant))))
-    throw new Error('the connection does not stand')
-}
-
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */
 export async function seedFamily(db: Db, owner: string, ticketHash: Buffer | null): Promise<string> {
   const family = name('fam_')
