@@ -63,6 +63,37 @@ describe('The settings of the authority', () => {
     expect(faults({ UMA_AS_ISSUER: '' })).toEqual([expect.stringMatching(/^Set UMA_AS_ISSUER: /)])
   })
 
+  test('issuers of agent tokens are listed by their exact URLs, separated by commas', () => {
+    const listed = 'https://agents.example, https://other.example/tenant'
+    expect(readAuthorityConfig({ ...good(), UMA_AS_AGENT_ISSUERS: listed }).agentIssuers).toEqual([
+      'https://agents.example',
+      'https://other.example/tenant',
+    ])
+    expect(readAuthorityConfig(good()).agentIssuers).toBeUndefined()
+    const loopback = { UMA_AS_AGENT_ISSUERS: 'http://127.0.0.1:9300' }
+    expect(faults(loopback)).toEqual([expect.stringMatching(/^UMA_AS_AGENT_ISSUERS: .* is not https/)])
+    expect(faults({ ...loopback, UMA_DEV_LOOPBACK: 'true' })).toEqual([])
+  })
+
+  test.each([
+    'http://agents.example',
+    'agents.example',
+    'https://agents.example?x',
+    'https://agents.example#x',
+    'https://a@agents.example',
+    'https://agents.example/@tenant',
+    'https://Agents.example',
+    'https://agents.example:443',
+    'https://agents.example/a/../b',
+    'https://agents.example,',
+    'https://agents.example,https://agents.example',
+    'https://agents.example,https://agents.example/',
+  ])('an issuer of agent tokens that could be read in two ways stops the start: %s', value => {
+    expect(faults({ UMA_AS_AGENT_ISSUERS: value })).toEqual([
+      expect.stringMatching(/^UMA_AS_AGENT_ISSUERS: \w+/),
+    ])
+  })
+
   test('every fault is listed, not only the first', () => {
     const all = faults({
       UMA_AS_ISSUER: undefined,
