@@ -390,3 +390,12 @@ describe('Health', () => {
     expect(await own('/health', { sign: false })).toMatchObject({ status: 200, body: { status: 'ok' } })
   })
 })
+
+describe('Versioning', () => {
+  row('version-no-push-registration', async () => {
+    const { body } = await get('/.well-known/uma2-configuration')
+    expect(body).not.toHaveProperty('resource_registration_endpoint')
+    for (const path of ['/rreg', '/resource_set', '/resources', '/owner-resources'])
+      expect(answers(await ask(path, { resource_scopes: ['read'] }))).toEqual([404, 'not_found'])
+  })
+})
