@@ -3,7 +3,7 @@
  * key. An option on the command line wins over its variable.
  */
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
-import { defaulted, defineSettings, filePath, optional, toggle, url } from './settings.ts'
+import { defaulted, defineSettings, filePath, optional, text, toggle, url } from './settings.ts'
 
 export const CLIENT_SETTINGS = defineSettings({
   title: 'usher agent, usher owner',
@@ -17,6 +17,10 @@ export const CLIENT_SETTINGS = defineSettings({
     }),
     ownerKey: defaulted('UMA_OWNER_KEY', filePath, '~/.usher/owner-key.json', {
       description: "The owner's device key (`--key`), a private JWK; `usher owner key` makes it.",
+    }),
+    ownerToken: optional('UMA_OWNER_TOKEN', text, {
+      description:
+        'An access token of her realm (`--token`), used instead of a device key unless `--key` is given.',
     }),
     agentKey: defaulted('UMA_AGENT_KEY', filePath, '~/.usher/agent-key.json', {
       description: "The agent's key (`--key`), a private JWK; `usher agent keygen` makes it.",

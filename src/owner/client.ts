@@ -2,12 +2,15 @@
  * Owns the owner's side of her API: one signed call per operation, lists read to their end. contract, "Owner API".
  */
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { publicJwk } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { OwnerError } from './owner-error.ts'
 import type {
   Connection,
   Decided,
+  DeviceKey,
   LedgerEntry,
+  Login,
   PendingItem,
   Resource,
   ResourceServer,
@@ -55,6 +58,16 @@ export interface OwnerClient {
   resourceServers(): AsyncGenerator<ResourceServer>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
   ledger(query?: LedgerQuery): AsyncGenerator<LedgerEntry>
+  deviceKeys(): AsyncGenerator<DeviceKey>
+  /** `jwk` is public. */
+  addDeviceKey(key: { name: string; jwk: object }): Promise<DeviceKey>
+  removeDeviceKey(kid: string): Promise<{ deleted: string }>
+  logins(): AsyncGenerator<Login>
+  /** The login is the one whose access token is given. */
+  addLogin(login: { name: string; access_token: string }): Promise<Login>
+  removeLogin(id: string): Promise<{ deleted: string }>
+  /** Enrols the credential of this client itself, by a one-time code of the authority's operator. */
+  enrol(enrolment: { code: string; name: string }): Promise<{ owner: string; name: string }>
   /** Any other operation: the answer's JSON, or undefined for an answer without a body. */
   ask(request: OwnerRequest): Promise<Json | undefined>
 }
@@ -66,6 +79,8 @@ export function createOwnerClient(access: OwnerAccess): OwnerClient {
     throw new OwnerError('address_refused', `The issuer is no URL: ${access.issuer}`)
   const post = async <T>(path: string, body: unknown): Promise<T> =>
     expectObject((await exchange(access, { method: 'POST', path, body })).json, path) as T
+  const remove = async (path: string): Promise<{ deleted: string }> =>
+    expectObject((await exchange(access, { method: 'DELETE', path })).json, path) as { deleted: string }
   return {
     access,
     pending: () => list<PendingItem>(access, '/owner/pending'),
@@ -77,6 +92,16 @@ export function createOwnerClient(access: OwnerAccess): OwnerClient {
     resourceServers: () => list<ResourceServer>(access, '/owner/resource-servers'),
     decideServer: (client_id, decision) => post('/owner/resource-servers/decision', { client_id, decision }),
     ledger: query => readLedger(access, query),
+    deviceKeys: () => list<DeviceKey>(access, '/owner/device-keys'),
+    addDeviceKey: key => post('/owner/device-keys', key),
+    removeDeviceKey: kid => remove(`/owner/device-keys/${encodeURIComponent(kid)}`),
+    logins: () => list<Login>(access, '/owner/logins'),
+    addLogin: login => post('/owner/logins', login),
+    removeLogin: id => remove(`/owner/logins/${encodeURIComponent(id)}`),
+    enrol: enrolment => {
+      const { key } = access
+      return post('/owner/enrolment', key === undefined ? enrolment : { ...enrolment, jwk: publicJwk(key) })
+    },
     ask: async request => (await exchange(access, request)).json,
   }
 }

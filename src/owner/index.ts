@@ -4,5 +4,15 @@
 export { createOwnerClient, readAll, type LedgerQuery, type OwnerClient } from './client.ts'
 export { watchEvents, type OwnerEvent, type WatchOptions } from './events.ts'
 export { OwnerError } from './owner-error.ts'
-export type { Connection, Decided, LedgerEntry, PendingItem, Resource, Revoked, Tier } from './records.ts'
+export type {
+  Connection,
+  Decided,
+  DeviceKey,
+  LedgerEntry,
+  Login,
+  PendingItem,
+  Resource,
+  Revoked,
+  Tier,
+} from './records.ts'
 export type { OwnerAccess, OwnerRequest } from './signed-fetch.ts'

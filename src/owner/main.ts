@@ -2,7 +2,7 @@
  * Owns `usher owner`: the owner API from a command line. contract, "Owner API". Tables for people, `--json` for scripts; what
  * strangers wrote is escaped before it reaches the terminal.
  */
-import { homedir } from 'node:os'
+import { homedir, hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { ConfigFault, readClientConfig } from '../config.ts'
@@ -16,8 +16,9 @@ import {
 } from '../terminal/command.ts'
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson } from '../terminal/printable.ts'
-import { publicJwk } from '../wire/keys.ts'
+import { publicJwk, type PrivateKey } from '../wire/keys.ts'
 import { createOwnerClient, readAll, type OwnerClient } from './client.ts'
+import { addCredentialCommands } from './credential-commands.ts'
 import { OwnerError } from './owner-error.ts'
 import { addPolicyCommands } from './policy-commands.ts'
 import { addServerCommands } from './server-commands.ts'
@@ -29,6 +30,7 @@ interface OwnerOptions {
   api?: string
   issuer?: string
   key?: string
+  token?: string
   json?: boolean
 }
 
@@ -46,10 +48,13 @@ export function runOwner(args: readonly string[], terminal: Terminal = processTe
 
 function ownerCommand(terminal: Terminal): Command {
   const program = new Command('usher owner')
-    .description('Decide for yourself: what waits, who may, what they did. Signs with your device key.')
+    .description(
+      'Decide for yourself: what waits, who may, what they did. With your device key, or a token of your realm.',
+    )
     .option('--api <url>', 'where the owner API is reached (UMA_OWNER_API; default: the issuer)')
     .option('--issuer <url>', "the authority's issuer (UMA_OWNER_ISSUER)")
     .option('--key <file>', 'your device key (UMA_OWNER_KEY)')
+    .option('--token <token>', 'an access token of your realm, instead of a device key (UMA_OWNER_TOKEN)')
     .option('--json', 'JSON for scripts instead of tables')
   const action =
     <A extends unknown[]>(run: (session: Session, ...args: A) => Promise<void>) =>
@@ -57,6 +62,8 @@ function ownerCommand(terminal: Terminal): Command {
       run(await session(program.opts<OwnerOptions>(), terminal), ...args)
 
   addKey(program, terminal)
+  addEnrol(program, terminal)
+  addCredentialCommands(program, action)
   program
     .command('pending')
     .argument('[family]', 'one request, with everything known about it')
@@ -102,16 +109,38 @@ function addKey(program: Command, terminal: Terminal): void {
     .command('key')
     .description('show the public half of your device key, to be enrolled; makes the key where there is none')
     .action(async () => {
-      const options = program.opts<OwnerOptions>()
-      const path = keyPath(options)
-      const existing = await readKeyFile(path, 'usher owner key').catch(async (error: unknown) => {
-        if (error instanceof UsageError && isMissing(error.cause)) return undefined
-        throw error
-      })
-      const key = existing ?? (await writeNewKey(path))
-      if (!existing)
-        terminal.err(`Made a device key in ${printable(path)}. Whoever holds that file decides as you.\n`)
+      const key = await ownKey(program.opts<OwnerOptions>(), terminal)
       terminal.out(`${printableJson(publicJwk(key, key.thumbprint))}\n`)
+    })
+}
+
+/** The device key of this machine; made where there is none. */
+async function ownKey(options: OwnerOptions, terminal: Terminal): Promise<PrivateKey> {
+  const path = keyPath(options)
+  const existing = await readKeyFile(path, 'usher owner key').catch(async (error: unknown) => {
+    if (error instanceof UsageError && isMissing(error.cause)) return undefined
+    throw error
+  })
+  if (existing) return existing
+  const key = await writeNewKey(path)
+  terminal.err(`Made a device key in ${printable(path)}. Whoever holds that file decides as you.\n`)
+  return key
+}
+
+function addEnrol(program: Command, terminal: Terminal): void {
+  program
+    .command('enrol')
+    .requiredOption('--code <code>', 'the one-time code that the operator of the authority gave you')
+    .option('--name <name>', 'what you call this credential', hostname())
+    .description(
+      'enrol your first credential: the key of this machine, made where there is none, or the token',
+    )
+    .action(async (enrolment: { code: string; name: string }) => {
+      const options = program.opts<OwnerOptions>()
+      const opened = await session(options, terminal, () => ownKey(options, terminal))
+      const enrolled = await opened.client.enrol(enrolment)
+      if (opened.json) return printJson(opened, enrolled)
+      terminal.out(`${printable(enrolled.name)} decides for ${printable(enrolled.owner)} now.\n`)
     })
 }
 
@@ -188,13 +217,21 @@ function printJson(session: Session, value: unknown): void {
   session.terminal.out(`${printableJson(value)}\n`)
 }
 
-async function session(options: OwnerOptions, terminal: Terminal): Promise<Session> {
+async function session(
+  options: OwnerOptions,
+  terminal: Terminal,
+  readKey: () => Promise<PrivateKey> = () => readKeyFile(keyPath(options), 'usher owner key'),
+): Promise<Session> {
   const config = readClientConfig()
   const issuer = options.issuer ?? config.ownerIssuer
   if (issuer === undefined) throw new UsageError('Name the authority: --issuer <url> or UMA_OWNER_ISSUER.')
   const api = options.api ?? config.ownerApi ?? issuer
-  const key = await readKeyFile(keyPath(options), 'usher owner key')
-  return { client: createOwnerClient({ api, issuer, key }), terminal, json: options.json === true }
+  // A key that is named wins over a token that merely stands in the environment.
+  const token = options.token ?? (options.key === undefined ? config.ownerToken : undefined)
+  if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
+    throw new UsageError('Give the access token alone, as your realm issued it.')
+  const access = token === undefined ? { api, issuer, key: await readKey() } : { api, issuer, token }
+  return { client: createOwnerClient(access), terminal, json: options.json === true }
 }
 
 function keyPath(options: OwnerOptions): string {

@@ -103,6 +103,23 @@ export interface ResourceServer {
   } | null
 }
 
+/** A device key of hers; a revoked one stays listed. */
+export interface DeviceKey {
+  kid: string
+  name: string
+  enrolled_at: string | number
+  revoked_at?: string | number | null
+}
+
+/** A login of hers at her realm. */
+export interface Login {
+  id: string
+  name: string
+  issuer: string
+  subject: string
+  bound_at: string | number
+}
+
 /** One line of the ledger; other members depend on its kind. */
 export interface LedgerEntry {
   seq: number

@@ -206,6 +206,11 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
       return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
     case 'resource_server_decided':
       return `server   ${printableValue(data['client_id'])} is ${printableValue(data['status'])}\n`
+    case 'credential_added':
+    case 'credential_removed': {
+      const happened = event.event === 'credential_added' ? 'may decide for you' : 'decides for you no more'
+      return `access   ${printableValue(data['name'])} (${printableValue(data['credential'])}) ${happened}\n`
+    }
     case 'reset':
       return 'reset  Events were missed: look at pending, connections and ledger afresh.\n'
     default:

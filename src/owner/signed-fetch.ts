@@ -1,6 +1,6 @@
 /**
- * Owns one signed request to the owner API. contract, "Authentication": an RFC 9421 signature by a device key the owner
- * enrolled, with a required body digest on any request with a body.
+ * Owns one request to the owner API with its credential. contract, "Authentication": an RFC 9421 signature by a device key the owner
+ * enrolled, with a required body digest on any request with a body, or an access token of her realm.
  */
 import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
@@ -12,12 +12,15 @@ import { OwnerError } from './owner-error.ts'
  * Where the owner API is, and who asks. `issuer` is the authority's identifier: every signature is made over its scheme and
  * authority, at whatever address (`api`) the listener is reached. `now` answers seconds since the epoch.
  */
-export interface OwnerAccess {
+interface OwnerAddress {
   api: string
   issuer: string
-  key: PrivateKey
   now?: () => number
 }
+
+/** Where, and by which credential: a device key that signs, or an access token sent as Bearer. */
+export type OwnerAccess = OwnerAddress &
+  ({ key: PrivateKey; token?: undefined } | { token: string; key?: undefined })
 
 /** A request below the API's base; `body` is sent as JSON. */
 export interface OwnerRequest {
@@ -46,14 +49,15 @@ export function apiBase(api: string): URL {
   return url
 }
 
-/** Sends the request, signed now; no redirect is followed. Fails with `unreachable`, `redirect_refused` or `aborted`. */
+/** Sends the request, signed now or with the token; no redirect is followed. Fails with `unreachable`, `redirect_refused` or `aborted`. */
 export async function signedFetch(access: OwnerAccess, request: OwnerRequest): Promise<Response> {
   const url = requestUrl(access, request)
   const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body))
   const headers: Record<string, string> = { accept: 'application/json', ...request.headers }
   if (body)
     Object.assign(headers, { 'content-type': 'application/json', 'content-digest': contentDigest(body) })
-  Object.assign(headers, signatureOf(access, { method: request.method, url, headers, body }))
+  if (access.key === undefined) headers['authorization'] = `Bearer ${access.token}`
+  else Object.assign(headers, signatureOf(access, access.key, { method: request.method, url, headers, body }))
   let response: Response
   try {
     response = await fetch(url, {
@@ -99,7 +103,8 @@ export function requestUrl(access: OwnerAccess, request: Pick<OwnerRequest, 'pat
 }
 
 function signatureOf(
-  access: OwnerAccess,
+  access: OwnerAddress,
+  key: PrivateKey,
   sent: { method: string; url: URL; headers: Record<string, string>; body: Uint8Array | undefined },
 ): Record<string, string> {
   const issuer = new URL(access.issuer)
@@ -117,13 +122,13 @@ function signatureOf(
       headers: new Map(Object.entries(sent.headers).map(([name, value]) => [name, [value]])),
       body: sent.body,
     },
-    access.key,
+    key,
     {
       components,
       created: Math.floor(access.now?.() ?? Date.now() / 1000),
       // Ed25519 gives equal requests of one second equal signatures, and an accepted one is accepted once.
       nonce: encodeBase64url(crypto.getRandomValues(new Uint8Array(16))),
-      keyid: access.key.thumbprint,
+      keyid: key.thumbprint,
     },
   )
 }
