@@ -74,9 +74,7 @@ describe('POST, PUT and DELETE /owner/policies', () => {
     const { tiers } = (await call({ target: '/owner/policies' })).body as {
       tiers: { id: string; terms: Record<string, unknown> }[]
     }
-    const { template_id: _version, ...terms } = tiers.find(entry => entry['id'] === 'statements')![
-      'terms'
-    ] as Record<string, unknown>
+    const { template_id: _version, ...terms } = tiers.find(entry => entry.id === 'statements')!.terms
     const content = { name: 'S', resources: ['alice/statements'], terms }
     expect((await edit('statements', content)).status).toBe(200)
     expect((await active()).active).toBe(true)

@@ -68,7 +68,7 @@ describe('Token endpoint: client_credentials', () => {
     ])
     for (const reply of replies) {
       expect([reply.status, reply.body.error]).toEqual([401, 'invalid_client'])
-      expect(reply.text).toBe(replies[0]!.text)
+      expect(reply.text).toBe(replies[0].text)
     }
   })
 
