@@ -203,7 +203,7 @@ function report(
     options.reports.add(route.client, {
       id: randomUUID(),
       family: grant.family,
-      jti: readRptClaims(token).jti,
+      jti: grant.jti ?? readRptClaims(token).jti,
       tool: request.tool,
       summary: options.reportArguments
         ? canonicalize(request.params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()

@@ -58,11 +58,12 @@ export interface ExpectedGrant {
 
 /** Reads a parsed answer. Throws `temporarily_unavailable` for one that is malformed or about something else. */
 export function readIntrospection(answer: unknown, expected: ExpectedGrant): Introspection {
-  const inactive = inactiveSchema.safeParse(answer)
-  if (inactive.success) return { active: false, reason: inactive.data.reason ?? inactive.data.error }
   const active = activeSchema.safeParse(answer)
-  if (!active.success)
+  if (!active.success) {
+    const inactive = inactiveSchema.safeParse(answer)
+    if (inactive.success) return { active: false, reason: inactive.data.reason ?? inactive.data.error }
     throw outage('The authority gave an introspection answer that cannot be read.', active.error)
+  }
   const { cnf, active: _active, ...claims } = active.data
   // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants only).
   if (claims.operation !== undefined && !claims.single_use) {

@@ -83,28 +83,22 @@ export function createOutbound(options: OutboundOptions): Outbound {
     connect: connector(options),
   })
   const request = async (wanted: OutboundRequest): Promise<OutboundAnswer> => {
-    const url = checkUrl(wanted.url, options)
-    const time = limitTime(wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS, wanted.signal)
-    const bytesMax = wanted.responseBytesMax ?? options.responseBytesMax ?? RESPONSE_BYTES_MAX
-    try {
-      const answer = await agent.request({
-        origin: url.origin,
-        path: url.pathname + url.search,
+    const { origin, pathname, search } = checkUrl(wanted.url, options)
+    return exchange(
+      agent,
+      {
+        origin,
+        path: pathname + search,
         method: wanted.method ?? 'GET',
         headers: wanted.headers ?? {},
         body: wanted.body ?? null,
-        signal: time.signal,
-      })
-      return {
-        status: answer.statusCode,
-        headers: answer.headers,
-        body: await readBounded(answer.body, bytesMax),
-      }
-    } catch (cause) {
-      throw faultOf(cause, time.isOver(), url.origin)
-    } finally {
-      time.end()
-    }
+      },
+      {
+        ms: wanted.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS,
+        bytesMax: wanted.responseBytesMax ?? options.responseBytesMax ?? RESPONSE_BYTES_MAX,
+        signal: wanted.signal,
+      },
+    )
   }
   return {
     request,
@@ -124,34 +118,73 @@ export function createOutbound(options: OutboundOptions): Outbound {
   }
 }
 
-interface TimeLimit {
-  signal: AbortSignal
-  isOver(): boolean
-  /** Frees the timer: on the call path it would otherwise outlive thousands of requests. */
-  end(): void
+interface Bounds {
+  /** For the whole exchange, connecting included. */
+  ms: number
+  bytesMax: number
+  signal: AbortSignal | undefined
 }
 
-function limitTime(ms: number, outer: AbortSignal | undefined): TimeLimit {
-  const controller = new AbortController()
-  let over = false
-  const timer = setTimeout(
-    () => {
-      over = true
-      controller.abort()
-    },
-    Math.max(1, ms),
-  )
-  const abort = () => controller.abort()
-  if (outer?.aborted === true) abort()
-  outer?.addEventListener('abort', abort, { once: true })
-  return {
-    signal: controller.signal,
-    isOver: () => over,
-    end: () => {
+/**
+ * One request and its answer, read as it comes in: a stream and an abort signal for each would cost the call path more than the
+ * sending does. Rejects with `OutboundFault`, at once where a bound is reached; the connection is then cut.
+ */
+function exchange(
+  agent: Agent,
+  request: Dispatcher.DispatchOptions & { origin: string },
+  { ms, bytesMax, signal }: Bounds,
+): Promise<OutboundAnswer> {
+  return new Promise((resolve, reject) => {
+    const answer: { status: number; headers: OutboundAnswer['headers'] } = { status: 0, headers: {} }
+    const chunks: Buffer[] = []
+    let length = 0
+    let connection: Dispatcher.DispatchController | undefined
+    let fault: OutboundFault | undefined
+    const end = (): void => {
       clearTimeout(timer)
-      outer?.removeEventListener('abort', abort)
-    },
-  }
+      signal?.removeEventListener('abort', abort)
+    }
+    const giveUp = (why: OutboundFault): void => {
+      fault ??= why
+      end()
+      reject(fault)
+      connection?.abort(fault)
+    }
+    const abort = (): void =>
+      giveUp(new OutboundFault('aborted', `the request to ${request.origin} was given up`, { sent: true }))
+    const timer = setTimeout(
+      () => giveUp(new OutboundFault('timeout', `${request.origin} did not answer in time`, { sent: true })),
+      Math.max(1, ms),
+    )
+    if (signal?.aborted === true) return abort()
+    signal?.addEventListener('abort', abort, { once: true })
+    const handler: Dispatcher.DispatchHandler = {
+      onRequestStart: controller => {
+        connection = controller
+        // Given up while it waited for a connection.
+        if (fault !== undefined) controller.abort(fault)
+      },
+      onResponseStart: (_controller, status, headers) => {
+        answer.status = status
+        answer.headers = headers
+      },
+      onResponseData: (_controller, chunk) => {
+        length += chunk.length
+        if (length <= bytesMax) chunks.push(chunk)
+        else giveUp(new OutboundFault('too_large', `the answer is over ${bytesMax} bytes`, { sent: true }))
+      },
+      onResponseEnd: () => {
+        end()
+        resolve({ ...answer, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) })
+      },
+      onResponseError: (_controller, error) => giveUp(fault ?? faultOf(error, request.origin)),
+    }
+    try {
+      agent.dispatch(request, handler)
+    } catch (error) {
+      giveUp(faultOf(error as Error, request.origin))
+    }
+  })
 }
 
 /** The URL, if we may send to it: https, without userinfo or fragment; http to a literal loopback host in development. */
@@ -197,18 +230,6 @@ function lookupPublic(hostname: string, options: LookupOptions, callback: Lookup
   })
 }
 
-async function readBounded(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of body) {
-    length += chunk.length
-    if (length > bytesMax)
-      throw new OutboundFault('too_large', `the answer is over ${bytesMax} bytes`, { sent: true })
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
-}
-
 const NEVER_CONNECTED = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -218,13 +239,9 @@ const NEVER_CONNECTED = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
-function faultOf(cause: unknown, timedOut: boolean, origin: string): OutboundFault {
+function faultOf(cause: Error, origin: string): OutboundFault {
   if (cause instanceof OutboundFault) return cause
-  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : ''
-  if (timedOut) return new OutboundFault('timeout', `${origin} did not answer in time`, { sent: true, cause })
-  if (cause instanceof Error && cause.name === 'AbortError') {
-    return new OutboundFault('aborted', `the request to ${origin} was given up`, { sent: true, cause })
-  }
+  const code = 'code' in cause ? String(cause.code) : ''
   if (NEVER_CONNECTED.has(code)) {
     return new OutboundFault('unreachable', `${origin} cannot be reached (${code})`, { sent: false, cause })
   }
