@@ -30,8 +30,10 @@ export interface StackOptions {
   tls?: StackTls | undefined
   /** How many sidecars share the checks; 1 when left out. */
   sidecars?: number | undefined
-  /** How many replicas of the authority share the database; the issuer is the first. 1 when left out. */
+  /** How many replicas of the authority share the database. 1 when left out. */
   authorities?: number | undefined
+  /** Where everybody reaches them, a balancer of the caller's; at the first of them when left out. */
+  door?: { issuer: string; ownerApi: string } | undefined
   challengesPerMinute?: number | undefined
   /** Further settings of the authority, by variable. */
   authorityEnvironment?: Record<string, string> | undefined
@@ -42,7 +44,7 @@ export interface Stack {
   directory: string
   issuer: string
   ownerApi: string
-  /** Where each replica of the authority is reached; the first stands at the issuer. */
+  /** Where each replica of the authority itself is reached. */
   authorities: { url: string; ownerApi: string }[]
   /** `listen.check` of each sidecar. */
   checkPorts: number[]
@@ -107,8 +109,8 @@ async function makePlan(options: StackOptions, onStart: (child: Child) => void):
   const ports = await choosePorts({ sidecars, authorities, preferred: options.preferredPorts ?? {} })
   const origin = (port: number): string => (tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`)
   const urls = {
-    issuer: origin(ports.authorities[0].agents),
-    ownerApi: origin(ports.authorities[0].owner),
+    issuer: options.door?.issuer ?? origin(ports.authorities[0].agents),
+    ownerApi: options.door?.ownerApi ?? origin(ports.authorities[0].owner),
     authorities: ports.authorities.map(({ agents, owner }) => ({
       url: origin(agents),
       ownerApi: origin(owner),

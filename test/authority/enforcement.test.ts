@@ -1,10 +1,10 @@
 /** The enforcement point and the authority meet on the wire. contract, "Authorized call", "Protection API". */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePorts } from '../../src/dev/ports.ts'
 import type { Denied } from '../../src/enforcement/call.ts'
 import { parseChallenge } from '../../src/wire/challenge.ts'
 import { callOf, PUBLIC_URL, startCore, verdict, type CallParts, type Core } from '../enforcement/calls.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { freePort } from '../support/free-port.ts'
 import { decide as decideAs, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -14,7 +14,7 @@ let agent: TestAgent
 const params = { symbol: 'VTI', qty: 2 }
 
 beforeAll(async () => {
-  const address = `127.0.0.1:${await freePort()}`
+  const address = `127.0.0.1:${(await freePorts(1))[0]}`
   authority = await startTestAuthority({
     environment: { UMA_AS_ISSUER: `http://${address}`, UMA_AS_LISTEN: address, UMA_DEV_LOOPBACK: 'true' },
     provision: document => {

@@ -3,11 +3,11 @@
  * each row against the started authority and a started resource server.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'
+import { freePorts } from '../../src/dev/ports.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
-import { freePort } from '../support/free-port.ts'
 import { startRegisteringServer, type RegisteringServer } from '../support/registering-server.ts'
 import { until } from '../support/until.ts'
 
@@ -104,7 +104,7 @@ describe('Resource server establishment', () => {
     // Another path of the same server is a resource that it does not describe; bea's authority is not named for alice's.
     const elsewhere = await server.register({ resource_uri: server.resource.replace('alice', 'nobody') })
     expect(answers(elsewhere)).toEqual([400, 'invalid_request'])
-    const dead = `http://127.0.0.1:${await freePort()}/mcp/alice`
+    const dead = `http://127.0.0.1:${(await freePorts(1))[0]}/mcp/alice`
     const unreachable = await server.register({ resource_uri: dead })
     expect(answers(unreachable)).toEqual([400, 'invalid_request'])
     for (const { body } of [elsewhere, unreachable]) expect(body.reason).toMatch(/^document_/)
@@ -199,7 +199,7 @@ describe('Errors', () => {
   })
 
   row('error-registration-unreachable', async () => {
-    const dead = `http://127.0.0.1:${await freePort()}/mcp/alice`
+    const dead = `http://127.0.0.1:${(await freePorts(1))[0]}/mcp/alice`
     const reply = await server.register({ resource_uri: dead })
     expect(answers(reply)).toEqual([400, 'invalid_request'])
     expect(reply.body).toMatchObject({ reason: 'document_unreachable' })

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
+import { freePorts } from '../../src/dev/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { parseChallenge } from '../../src/wire/challenge.ts'
@@ -16,7 +17,6 @@ import type { Challenge } from '../../src/wire/negotiation.ts'
 import { callOf, type CallParts } from '../enforcement/calls.ts'
 import { CLIENT_ID, startTestAuthority, WORLD, type TestAuthority } from './authority.ts'
 import { checkBytes, connect, deniedBody, type Answer, type CheckClient } from './check-client.ts'
-import { freePort } from './free-port.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from './scripted-authority.ts'
 
 export const TOOLS_URL = 'https://tools.example'
@@ -41,7 +41,7 @@ export interface Decision {
 
 /** Starts them; the authority's issuer is where it really listens, so that the sidecar finds it. */
 export async function startContractStand(environment: Record<string, string> = {}): Promise<ContractStand> {
-  const address = `127.0.0.1:${await freePort()}`
+  const address = `127.0.0.1:${(await freePorts(1))[0]}`
   const authority = await startTestAuthority({
     owners: ['alice', 'bea'],
     environment: {

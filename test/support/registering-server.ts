@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
+import { freePorts } from '../../src/dev/ports.ts'
 import { startSidecar } from '../../src/enforcement/main.ts'
 import { signedPost } from '../../src/enforcement/signed-post.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import type { Reply, TestAuthority } from './authority.ts'
-import { freePort } from './free-port.ts'
 
 export interface RegisteringServer {
   key: PrivateKey
@@ -35,7 +35,7 @@ export async function startRegisteringServer(
   const key = importPrivateJwk(jwk)
   const keysFile = join(directory, 'keys.json')
   writeFileSync(keysFile, JSON.stringify({ keys: [jwk] }))
-  const address = `127.0.0.1:${await freePort()}`
+  const address = `127.0.0.1:${(await freePorts(1))[0]}`
   const public_url = `http://${address}`
   const resource = `${public_url}/mcp/alice`
   const tools = [{ tool: 'read_notes', resource_id: `alice/${notes}`, scopes: ['read'] }]

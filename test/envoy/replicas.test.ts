@@ -1,0 +1,79 @@
+/**
+ * Two authorities share one Postgres, and every call goes to the other one than the call before. contract, "What the service does",
+ * "Permission ticket" (each rotation) and "Connection" (revocation); docs/choices.md, "Permission ticket" (a repeat joins).
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openScene, told, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import { STORY } from '../../src/dev/story.ts'
+import { readAll } from '../../src/owner/index.ts'
+import { startAlternatingDoor, type AlternatingDoor } from '../support/alternating-door.ts'
+import { envoy } from '../support/envoy.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startStack } from '../support/stack.ts'
+import { until } from '../support/until.ts'
+
+describeWith(await envoy(), 'two authorities on one Postgres', found => {
+  let doors: { agents: AlternatingDoor; owner: AlternatingDoor }
+  let stack: Stack | undefined
+  let scene: Scene
+
+  const open = async () => {
+    doors = { agents: await startAlternatingDoor(), owner: await startAlternatingDoor() }
+    const door = { issuer: doors.agents.url, ownerApi: doors.owner.url }
+    stack = await startStack({ envoy: found, authorities: 2, door })
+    doors.agents.replicas.push(...stack.authorities.map(({ url }) => url))
+    doors.owner.replicas.push(...stack.authorities.map(({ ownerApi }) => ownerApi))
+    scene = await openScene(stack)
+  }
+  const close = async () => {
+    await scene?.close()
+    await stack?.stop()
+    await Promise.all([doors?.agents.close(), doors?.owner.close()])
+  }
+  /** Outright, between two answers: what a replica had answered must stand. */
+  const kill = async (replica: number) => {
+    await until(() => !doors.agents.busy[replica] && !doors.owner.busy[replica])
+    const child = stack!.children.filter(({ name }) => name.startsWith('authority'))[replica]!
+    process.kill(child.pid!, 'SIGKILL')
+    await child.exited
+  }
+
+  describe('with every call going to the other one', () => {
+    beforeAll(open)
+    afterAll(close)
+
+    for (const step of STORY) test(step.title, () => step.walk(scene))
+
+    test('both have answered agents, the enforcement point and the owner', () => {
+      for (const door of [doors.agents, doors.owner])
+        expect(door.answered.every(count => count > 3)).toBe(true)
+      expect(Math.abs(doors.agents.answered[0]! - doors.agents.answered[1]!)).toBeLessThan(2)
+    })
+
+    test('an agent whose answer was lost negotiates anew and joins its waiting item', async () => {
+      const other = await openScene(stack!)
+      const waiting = async () =>
+        (await readAll(other.owner.pending())).filter(({ handle }) => handle === other.handle)
+      doors.agents.loseAnswer(({ path, body }) => path === '/token' && body.includes('claim_token='))
+      await expect(other.startCall('portfolio_read').result).rejects.toMatchObject({ terminal: false })
+      const [item] = await waiting()
+      const again = other.startCall('portfolio_read')
+      await told(again, 'waiting')
+      expect(await waiting()).toMatchObject([{ family: item!.family }])
+      await other.owner.decide(item!.family, 'approved')
+      expect((await again.result).grant).toBeDefined()
+      await other.close()
+    })
+  })
+
+  describe.each([0, 1])('with replica %i killed while the owner is asked', replica => {
+    beforeAll(open)
+    afterAll(close)
+
+    const held = STORY.findIndex(({ title }) => title.startsWith('She finds it')) + 1
+    for (const step of STORY.slice(0, held)) test(step.title, () => step.walk(scene))
+    test('one of them is killed', () => kill(replica))
+    for (const step of STORY.slice(held)) test(step.title, () => step.walk(scene))
+  })
+})

@@ -1,0 +1,116 @@
+/**
+ * Owns one address in front of several replicas, as a balancer would be: each request goes to the next replica in turn, and to
+ * another where one cannot be reached. It can lose an answer, as networks do.
+ */
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+
+export interface Passage {
+  method: string
+  path: string
+  body: string
+}
+
+export interface AlternatingDoor {
+  url: string
+  /** Origins of the replicas, in turn. */
+  replicas: string[]
+  /** How many requests each replica has answered. */
+  answered: number[]
+  /** How many requests each replica is answering now, open streams left out. */
+  busy: number[]
+  /** The answer to the first request that fits is lost on the way; the replica has given it. */
+  loseAnswer(fits: (passage: Passage) => boolean): void
+  close(): Promise<void>
+}
+
+/** Starts on a free port of 127.0.0.1; `replicas` may be filled in later. */
+export async function startAlternatingDoor(): Promise<AlternatingDoor> {
+  let losing: ((passage: Passage) => boolean) | undefined
+  let turn = 0
+  const door: Omit<AlternatingDoor, 'url' | 'close'> = {
+    replicas: [],
+    answered: [],
+    busy: [],
+    loseAnswer: fits => {
+      losing = fits
+    },
+  }
+
+  const pass = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await buffer(request)
+    const passage = { method: request.method!, path: request.url!, body: body.toString() }
+    const lost = losing?.(passage) === true
+    if (lost) losing = undefined
+    for (let tried = 0; tried < door.replicas.length; tried++) {
+      const replica = turn++ % door.replicas.length
+      const answer = await forward(door.replicas[replica]!, request, body, busyWith(door, replica))
+      if (answer === 'unreachable') continue
+      if (answer === 'broken') break
+      door.answered[replica] = (door.answered[replica] ?? 0) + 1
+      if (lost) {
+        await buffer(answer)
+        break
+      }
+      response.writeHead(answer.statusCode!, answer.rawHeaders)
+      answer.pipe(response)
+      answer.once('error', () => response.destroy())
+      response.once('close', () => answer.destroy())
+      return
+    }
+    request.socket.destroy()
+  }
+
+  const server = createServer((request, response) => void pass(request, response))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return Object.assign(door, {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: async () => {
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+    },
+  })
+}
+
+/** Counts a request as being answered until it is, or is known to be a stream. */
+function busyWith(door: { busy: number[] }, replica: number): (by: 1 | -1) => void {
+  return by => {
+    door.busy[replica] = (door.busy[replica] ?? 0) + by
+  }
+}
+
+/** `unreachable`: nothing was sent, so another may be asked; `broken`: it may have been done. */
+// oxlint-disable-next-line eslint/max-params -- where, what with its body, and who counts
+function forward(
+  replica: string,
+  request: IncomingMessage,
+  body: Buffer,
+  busy: (by: 1 | -1) => void,
+): Promise<IncomingMessage | 'unreachable' | 'broken'> {
+  return new Promise(resolve => {
+    let connected = false
+    busy(1)
+    const sent = httpRequest(new URL(request.url!, replica), {
+      method: request.method!,
+      headers: request.headers,
+      agent: false,
+    })
+    let counted = true
+    const done = (): void => {
+      if (counted) busy(-1)
+      counted = false
+    }
+    sent.once('socket', socket => socket.once('connect', () => (connected = true)))
+    sent.once('error', () => {
+      done()
+      resolve(connected ? 'broken' : 'unreachable')
+    })
+    sent.once('response', answer => {
+      if (answer.headers['content-type']?.startsWith('text/event-stream') === true) done()
+      answer.once('close', done)
+      resolve(answer)
+    })
+    sent.end(body)
+  })
+}
