@@ -46,7 +46,8 @@ const LOOK_STEP_MS = 200
 const OWNERS_PER_READ = 100
 const PULLS_AT_ONCE = 4
 
-type Outcome = 'pulled' | 'running' | 'recent'
+/** `superseded`: she decided about the server meanwhile, so what came was dropped. */
+type Outcome = 'pulled' | 'superseded' | 'running' | 'recent'
 
 /** Starts pulling what is due, and goes on until `stop`. */
 export function startRegistry(options: RegistryOptions): Registry {
@@ -61,10 +62,14 @@ export function startRegistry(options: RegistryOptions): Registry {
     const key = JSON.stringify([source.owner, source.client_id])
     const running = underWay.get(key)
     if (running !== undefined) return running
-    const started = pullOnce(options, source, () => stopped)
+    const once = (): Promise<Outcome> => pullOnce(options, source, () => stopped)
+    const started = once()
+      // Whoever asked meanwhile wants what the server lists under her latest decision.
+      .then(outcome => (outcome === 'superseded' && !stopped ? once() : outcome))
       .catch((error: unknown) => {
         const level = isOutage(error) ? 'warn' : 'error'
-        options.log[level]({ err: error, ...source }, 'a pull was broken off')
+        const { owner, client_id } = source
+        options.log[level]({ err: error, owner, client_id }, 'a pull was broken off')
         return 'recent' as const
       })
       .finally(() => underWay.delete(key))
@@ -131,13 +136,18 @@ async function pullOnce(options: RegistryOptions, source: Source, stopped: () =>
   try {
     const patience = { deadline: Date.now() + PULL_MS_MAX, favoured: true }
     const listed = await fetchListing(options, attempt, patience)
-    if (!stopped()) say(options, attempt, await landListing(db, attempt, listed))
+    if (stopped()) return 'recent'
+    const landing = await landListing(db, attempt, listed)
+    say(options, attempt, landing)
+    return landing === 'superseded' ? 'superseded' : 'pulled'
   } catch (error) {
     if (!(error instanceof PublicationFault)) throw error
-    if (!stopped() && (await failPull(db, attempt, error.reason)))
-      options.log.warn({ ...source, reason: error.reason, why: error.message }, 'a pull brought nothing')
+    if (stopped()) return 'recent'
+    if (!(await failPull(db, attempt, error.reason))) return 'superseded'
+    const { owner, client_id } = source
+    options.log.warn({ owner, client_id, reason: error.reason, why: error.message }, 'a pull brought nothing')
+    return 'pulled'
   }
-  return 'pulled'
 }
 
 function say(

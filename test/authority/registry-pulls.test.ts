@@ -1,0 +1,202 @@
+/** Contract, "Registry materialization", "Protection API" (`/perm`) and "Health": when the registry is pulled, and by whom. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ISSUER, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { agePulls, pulled, registryOf } from '../support/registry.ts'
+import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
+import { until } from '../support/until.ts'
+
+let authority: TestAuthority
+let replica: TestAuthority
+let tools: TestResourceServer
+beforeAll(async () => {
+  authority = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
+  replica = await startTestAuthority({ beside: authority })
+  tools = await startResourceServer(ISSUER)
+})
+afterAll(async () => {
+  await replica.close()
+  await authority.close()
+  await tools.close()
+})
+
+let count = 0
+const listing = (...ids: string[]) =>
+  ids.map(id => ({ _id: `alice/${id}`, name: id, resource_scopes: ['read'] }))
+async function published(...ids: string[]): Promise<string> {
+  const name = `source-${count++}`
+  tools.listings[name] = listing(...ids)
+  await tools.register(authority, name)
+  await decideServer(authority, tools.resource(name), 'approved')
+  await pulled(authority, tools.resource(name))
+  return name
+}
+const queries = (name: string) => tools.server.to(`/owner-resources/${name}`).length
+const perm = async (name: string, id: string, at = authority, pat?: string): Promise<Reply> =>
+  at.request('POST', '/perm', {
+    headers: {
+      authorization: `Bearer ${pat ?? (await tools.pat(at, name))}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ resource_id: `alice/${id}`, resource_scopes: ['read'] }),
+  })
+
+describe('/perm', () => {
+  it('protection-perm: an unknown resource_id makes the registry be pulled again, and what came is known at once', async () => {
+    const name = await published('old')
+    tools.listings[name] = listing('old', 'new')
+    await agePulls(authority, tools.resource(name))
+    expect((await perm(name, 'new')).status).toBe(201)
+    expect(queries(name)).toBe(2)
+  })
+
+  it('one that is known makes nothing be pulled', async () => {
+    const name = await published('known')
+    await agePulls(authority, tools.resource(name))
+    expect((await perm(name, 'known')).status).toBe(201)
+    expect(queries(name)).toBe(1)
+  })
+
+  it('error-invalid-resource-id: one that nobody lists is invalid_resource_id, after one pull in 10 s at most', async () => {
+    const name = await published('some')
+    await agePulls(authority, tools.resource(name))
+    for (const _again of [1, 2, 3]) {
+      const reply = await perm(name, 'none')
+      expect([reply.status, reply.body.error]).toEqual([400, 'invalid_resource_id'])
+    }
+    expect(queries(name)).toBe(2)
+  })
+
+  it('of many who ask at once, on two replicas, one pulls and all get what it brings', async () => {
+    const name = await published('before')
+    tools.listings[name] = listing('before', 'after')
+    const pat = await tools.pat(authority, name)
+    await agePulls(authority, tools.resource(name))
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, (_, nth) => perm(name, 'after', nth % 2 ? authority : replica, pat)),
+    )
+    expect(replies.map(({ status }) => status)).toEqual(Array(12).fill(201))
+    expect(queries(name)).toBe(2)
+  })
+
+  it('waits a second at most: a listing that never comes is as good as none', async () => {
+    const name = await published('slow')
+    await agePulls(authority, tools.resource(name))
+    tools.server.script(`/owner-resources/${name}`, { write: () => undefined })
+    const pat = await tools.pat(authority, name)
+    const began = performance.now()
+    const replies = await Promise.all([perm(name, 'late', authority, pat), perm(name, 'late', replica, pat)])
+    expect(replies.map(({ body }) => body.error)).toEqual(['invalid_resource_id', 'invalid_resource_id'])
+    expect(performance.now() - began).toBeLessThan(3_000)
+    expect(performance.now() - began).toBeGreaterThan(900)
+  })
+
+  it('a resource server that she withdraws while it waits is 401, not told anything', async () => {
+    const name = await published('held')
+    await agePulls(authority, tools.resource(name))
+    const asked = Promise.withResolvers<void>()
+    tools.server.script(`/owner-resources/${name}`, { write: () => asked.resolve() })
+    const waiting = perm(name, 'unknown', authority, await tools.pat(authority, name))
+    await asked.promise
+    await decideServer(authority, tools.resource(name), 'revoked')
+    expect((await waiting).status).toBe(401)
+  })
+})
+
+describe('Time', () => {
+  it('a listing is pulled again when it is old, without anybody asking', async () => {
+    const name = await published('first')
+    const eager = await startTestAuthority({
+      beside: authority,
+      environment: { UMA_AS_REGISTRY_SECONDS: '1' },
+    })
+    tools.listings[name] = listing('second')
+    await agePulls(authority, tools.resource(name))
+    await until(async () => (await perm(name, 'second')).status === 201, 15_000)
+    tools.server.script(`/owner-resources/${name}`, { status: 503 })
+    await agePulls(authority, tools.resource(name))
+    await until(
+      async () => (await registryOf(authority, tools.resource(name)))?.fault === 'listing_status',
+      15_000,
+    )
+    await eager.close()
+  })
+
+  it('at the start whatever is due is pulled, and being ready waits for none of it', async () => {
+    const name = await published('due')
+    await agePulls(authority, tools.resource(name))
+    tools.server.script(`/owner-resources/${name}`, { write: () => undefined })
+    const before = queries(name)
+    const late = await startTestAuthority({ beside: authority })
+    expect((await late.request('GET', '/health')).status).toBe(200)
+    await until(() => queries(name) > before)
+    // Nor does ending: what is being fetched ends with it.
+    const began = performance.now()
+    await late.close()
+    expect(performance.now() - began).toBeLessThan(3_000)
+  })
+})
+
+describe('GET /health/registry', () => {
+  interface Health {
+    landed: boolean
+    resource_servers: number
+    waiting: number
+    sources: { state: string; reason?: string; count: number; at?: string }[]
+  }
+  const health = async (at: TestAuthority): Promise<Health> =>
+    (await at.request('GET', '/health/registry')).body as Health
+
+  it('health-registry: says whether every active source has landed, how each stands, why and when, and names nobody', async () => {
+    const other = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
+    const source = await startResourceServer(ISSUER)
+    expect(await health(other)).toEqual({
+      landed: true,
+      resource_servers: 1,
+      waiting: 0,
+      sources: [{ state: 'landed', count: 1 }],
+    })
+    // One that waits for her is no source.
+    await source.register(other, 'pending')
+    source.server.script('/owner-resources/broken', { status: 500 })
+    for (const name of ['alice', 'broken']) {
+      await source.register(other, name)
+      await decideServer(other, source.resource(name), 'approved')
+      await pulled(other, source.resource(name))
+    }
+    await until(async () => (await health(other)).resource_servers === 3)
+    const { sources, ...rest } = await health(other)
+    expect(rest).toEqual({ landed: false, resource_servers: 3, waiting: 1 })
+    const at = expect.stringMatching(/^\d{4}-.*Z$/)
+    expect(sources).toHaveLength(2)
+    expect(sources).toEqual(
+      expect.arrayContaining([
+        { state: 'landed', count: 2, at },
+        { state: 'failed', reason: 'listing_status', count: 1, at },
+      ]),
+    )
+    expect(JSON.stringify(sources)).not.toMatch(/alice|127\.0\.0\.1/)
+    await other.close()
+    await source.close()
+  })
+
+  it('one that failed after it had landed has landed, and still says that it fails', async () => {
+    const other = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
+    const source = await startResourceServer(ISSUER)
+    await source.register(other, 'alice')
+    await decideServer(other, source.resource('alice'), 'approved')
+    await pulled(other, source.resource('alice'))
+    source.server.script('/owner-resources/alice', { status: 500 })
+    await agePulls(other, source.resource('alice'))
+    await other.request('POST', '/perm', {
+      headers: {
+        authorization: `Bearer ${await source.pat(other, 'alice')}`,
+        'content-type': 'application/json',
+      },
+      body: '{"resource_id":"alice/none","resource_scopes":["read"]}',
+    })
+    await until(async () => (await health(other)).sources.some(({ state }) => state === 'failed'))
+    expect(await health(other)).toMatchObject({ landed: true, waiting: 0 })
+    await other.close()
+    await source.close()
+  })
+})
