@@ -19,6 +19,7 @@ demo: $(INSTALLED) ## Run the whole story through a real Envoy, then stay up to 
 
 test: check ## Everything: format, lint, types, import rules, then all tests (REQUIRE_ALL=1: a missing binary fails)
 	@vitest run
+	@node test/support/contract-rows-check.ts
 
 check: $(INSTALLED) ## The quick checks: format, lint, types, import rules (under a minute)
 	@prettier --check --log-level warn .
