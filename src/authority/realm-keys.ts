@@ -45,6 +45,7 @@ type KeySet = ReturnType<typeof createLocalJWKSet>
 
 interface Fetched {
   keys: KeySet
+  /** When the fetch began: what was published later is not in it. */
   fetchedAt: number
 }
 
@@ -61,8 +62,9 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
 
   const fetchNow = async (): Promise<Fetched> => {
     if (failure !== undefined && clock() < failure.until) throw failure.error
+    const fetchedAt = clock()
     try {
-      known = { keys: await fetchKeys(options), fetchedAt: clock() }
+      known = { keys: await fetchKeys(options), fetchedAt }
       failure = undefined
       return known
     } catch (cause) {
@@ -92,7 +94,7 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
       const askedAt = clock()
       const tried = await current()
       const verdict = await tryKeys(tried.keys, token, { header, algorithms })
-      if (verdict !== 'unknown key' || tried.fetchedAt > askedAt) return verdict === 'signed'
+      if (verdict !== 'unknown key' || tried.fetchedAt >= askedAt) return verdict === 'signed'
       const other = await newer(tried)
       return other !== tried && (await tryKeys(other.keys, token, { header, algorithms })) === 'signed'
     },
