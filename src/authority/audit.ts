@@ -5,11 +5,9 @@
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { parseBody } from '../http/bodies.ts'
-import { touchConnection } from '../storage/connections.ts'
-import { inTransaction, type Tx } from '../storage/database.ts'
-import { grantOfReport } from '../storage/grants.ts'
-import { appendLedgerOnce } from '../storage/ledger.ts'
+import { inTransaction } from '../storage/database.ts'
 import { readResourceServer } from '../storage/resources.ts'
+import { recordTouches } from '../storage/touches.ts'
 import type { Authority } from './context.ts'
 import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 
@@ -53,36 +51,15 @@ export function registerAudit(app: FastifyInstance, authority: Authority, guard:
 async function record(authority: Authority, holder: PatHolder, entries: Entry[]): Promise<object> {
   const server = await readResourceServer(authority.database.db, holder.owner, holder.client_id)
   if (server === undefined || !standsFor(server, holder)) throw invalidPat()
-  return inTransaction(authority.database.db, async tx => {
-    let recorded = 0
-    const unknown: string[] = []
-    for (const entry of entries) {
-      const outcome = await recordOne(tx, holder, server.resource_uri, entry)
-      if (outcome === 'recorded') recorded += 1
-      if (outcome === 'unknown') unknown.push(entry.id)
-    }
-    return { recorded, ...(unknown.length > 0 ? { error: 'unknown_token', unknown } : {}) }
-  })
-}
-
-async function recordOne(
-  tx: Tx,
-  holder: PatHolder,
-  resourceUri: string,
-  entry: Entry,
-): Promise<'recorded' | 'repeated' | 'unknown'> {
   const { owner, client_id } = holder
-  const grant = await grantOfReport(tx, owner, entry.jti)
-  if (grant === undefined || grant.family !== entry.family) return 'unknown'
-  if (grant.client_id !== client_id || grant.aud !== resourceUri) return 'unknown'
-  const { id, tool, summary, at, jti } = entry
-  const fresh = await appendLedgerOnce(tx, owner, `touched ${client_id} ${id}`, {
-    kind: 'touched',
-    family: grant.family,
-    handle: grant.handle,
+  const calls = entries.map(({ id, family, jti, tool, summary, at }) => ({
+    id,
+    family,
+    jti,
     data: { tool, at, jti, client_id, ...(summary === undefined ? {} : { summary }) },
-  })
-  if (!fresh) return 'repeated'
-  await touchConnection(tx, owner, grant.handle)
-  return 'recorded'
+  }))
+  const by = { owner, client_id, aud: server.resource_uri }
+  const { recorded, unknown } = await inTransaction(authority.database.db, tx => recordTouches(tx, by, calls))
+  const ids = unknown.map(position => entries[position]!.id)
+  return { recorded, ...(ids.length > 0 ? { error: 'unknown_token', unknown: ids } : {}) }
 }

@@ -237,11 +237,3 @@ async function endConnections(tx: Tx, owner: string, handles: string[]): Promise
     more: live > LIVE_GRANTS_COUNTED_MAX,
   }
 }
-
-/** Notes that an agent used its access, at most once a minute. */
-export async function touchConnection(db: Db, owner: string, handle: string): Promise<void> {
-  await sql`
-    UPDATE connections SET last_access = now()
-    WHERE owner = ${owner} AND handle = ${handle}
-      AND (last_access IS NULL OR last_access < now() - interval '1 minute')`.execute(db)
-}

@@ -175,20 +175,6 @@ export async function consumeGrant(
   return rows[0]?.family
 }
 
-/** A grant by its jti, as an access report names it: the connection and family it belongs to. */
-export async function grantOfReport(
-  tx: Tx,
-  owner: string,
-  jti: string,
-): Promise<{ family: string; handle: string; client_id: string; aud: string } | undefined> {
-  return tx
-    .selectFrom('grants')
-    .select(['family', 'handle', 'client_id', 'aud'])
-    .where('owner', '=', owner)
-    .where('jti', '=', jti)
-    .executeTakeFirst()
-}
-
 export const LIVE_GRANTS_COUNTED_MAX = 1_000
 
 /** How many live grants the handles' present generations hold, counted to at most 1,001, by index. */

@@ -3,7 +3,7 @@
  * Contract: "Events" (row 5), "Owner API" (`/owner/ledger`).
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from './database.ts'
+import type { Db } from './database.ts'
 
 export const LEDGER_KINDS = [
   'promised',
@@ -65,24 +65,6 @@ export async function appendLedgerAll(
       .insertInto('ledger')
       .values(rows.slice(at, at + ROWS_PER_INSERT))
       .execute()
-}
-
-/**
- * Appends an entry unless one with the same key stands: an access report arrives at least once and is
- * recorded once. @returns whether it was newly recorded.
- */
-export async function appendLedgerOnce(
-  tx: Tx,
-  owner: string,
-  onceKey: string,
-  entry: NewLedgerEntry,
-): Promise<boolean> {
-  const made = await sql`
-    INSERT INTO ledger (owner, kind, family, handle, data, once_key)
-    VALUES (${owner}, ${entry.kind}, ${entry.family ?? null}, ${entry.handle ?? null},
-      ${JSON.stringify(entry.data ?? {})}, ${onceKey})
-    ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO NOTHING`.execute(tx)
-  return made.numAffectedRows === 1n
 }
 
 export interface CountedRefusal {
