@@ -147,11 +147,14 @@ function sameOffer(waiting: { template_id: string; resource_scopes: string[] }, 
   )
 }
 
-/** Where the tier is per operation, the exact operation; elsewhere the resource alone tells requests apart. */
+/**
+ * What tells the requests of one agent for one resource apart: where the tier is per operation, the exact operation;
+ * and the key, since what waits will be bound to it (an issuer may vouch for several under one handle).
+ */
 function paramsKeyOf(weighed: Weighed): string {
-  const { operation, governed } = weighed
-  if (!governed.tier.ask_me || operation === undefined) return ''
-  return s256Json({ tool: operation.tool, params: operation.params })
+  const { operation, governed, agent } = weighed
+  if (!governed.tier.ask_me || operation === undefined) return agent.jkt
+  return `${agent.jkt} ${s256Json({ tool: operation.tool, params: operation.params })}`
 }
 
 /** What the owner is shown; family, kind, handle and requested_at stand in the row. */

@@ -105,6 +105,24 @@ describe('An identified agent', () => {
     expect(verifyRpt(reply.body.access_token, keys).cnf.jwk.x).toBe(key.x)
   })
 
+  it('waits once per key: what one key asked for is never bound to another that shares its handle', async () => {
+    const agent = identified()
+    await agent.granted()
+    const key = newKey()
+    const [sub] = agent.handle.split('@')
+    const twin = testAgent(authority, { key, identified: issuer.identify(key, sub!) })
+    const trade = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
+    const asked = [await agent.ask('place_trade', trade), await twin.ask('place_trade', trade)]
+    const items = (await get('/owner/pending?limit=1000')).filter(item => item['handle'] === agent.handle)
+    expect(items).toHaveLength(2)
+    const keys = parseJwks((await authority.request('GET', '/jwks')).body)
+    for (const [nth, holder] of [agent, twin].entries()) {
+      await decide(authority, agent.handle, 'approved')
+      const granted = await holder.present(asked[nth]!.body.ticket)
+      expect(verifyRpt(granted.body.access_token, keys).cnf.jwk.x).toBe(holder.key.x)
+    }
+  })
+
   it('is another agent than its bare key, and than the same subject of nobody', async () => {
     const agent = identified()
     await agent.granted()
