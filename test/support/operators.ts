@@ -103,9 +103,9 @@ export interface TestIssuer {
   close(): Promise<void>
 }
 
-/** An issuer with a discovery document and a key set. */
-export async function startIssuer(): Promise<TestIssuer> {
-  const server = await startDocuments()
+/** An issuer with a discovery document and a key set; under https unless told otherwise. */
+export async function startIssuer(options: { http?: boolean } = {}): Promise<TestIssuer> {
+  const server = options.http === true ? await startScriptedServer(() => undefined) : await startDocuments()
   const iss = server.origin
   server.script(WELL_KNOWN.agentIssuer, { body: { issuer: iss, jwks_uri: `${iss}/jwks.json` } })
   server.script('/jwks.json', () => ({ body: { keys: issuer.keys.map(key => publicJwk(key)) } }))
