@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Database, Tx } from './database.ts'
+import { gathering } from './gathering.ts'
 
 export interface NewGrant {
   owner: string
@@ -73,23 +74,26 @@ export interface GrantReading {
 }
 
 const READ = {
-  name: 'read-grant',
+  name: 'read-grants',
   text: `
-    SELECT rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri, g.claims, g.client_id, g.aud, g.family, g.single_use,
+    SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+      g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
       tr.resource_id IS NOT NULL AS governed
-    FROM resource_servers rs
-    LEFT JOIN grants g ON g.owner = rs.owner AND g.rpt_sha256 = $3
+    FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS asked(owner, client_id, rpt_sha256, place)
+    JOIN resource_servers rs ON rs.owner = asked.owner AND rs.client_id = asked.client_id
+    LEFT JOIN grants g ON g.owner = asked.owner AND g.rpt_sha256 = asked.rpt_sha256
     LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
     LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
       AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
     LEFT JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
-      AND tr.resource_id = g.resource_id
-    WHERE rs.owner = $1 AND rs.client_id = $2`,
+      AND tr.resource_id = g.resource_id`,
 }
 
 interface ReadRow {
+  /** Of the question, from 1. */
+  place: number
   rs_status: 'pending' | 'active' | 'revoked'
   rs_generation: number
   resource_uri: string
@@ -105,8 +109,20 @@ interface ReadRow {
   governed: boolean
 }
 
+/** One grant that is asked about, and the server that asks. */
+interface GrantQuestion {
+  owner: string
+  clientId: string
+  rptSha256: Buffer
+}
+
+type GrantReader = (question: GrantQuestion) => Promise<GrantReading | undefined>
+
+const readers = new WeakMap<Database, GrantReader>()
+
 /**
- * Reads a grant for a resource server, never consuming it. Always from the primary, never from a cache.
+ * Reads a grant for a resource server, never consuming it. Always from the primary, never from a cache; those asked for at the same
+ * time are read by one statement.
  * @returns undefined where the owner has no such resource server; without `grant` where no such RPT was
  * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
  */
@@ -116,9 +132,32 @@ export async function readGrant(
   clientId: string,
   rptSha256: Buffer,
 ): Promise<GrantReading | undefined> {
-  const { rows } = await database.pool.query<ReadRow>({ ...READ, values: [owner, clientId, rptSha256] })
-  const row = rows[0]
-  if (row === undefined) return undefined
+  let read = readers.get(database)
+  if (read === undefined) {
+    read = gathering(questions => readGrants(database, questions), { together: 100, atOnce: 4 })
+    readers.set(database, read)
+  }
+  return read({ owner, clientId, rptSha256 })
+}
+
+async function readGrants(
+  database: Database,
+  questions: GrantQuestion[],
+): Promise<(GrantReading | undefined)[]> {
+  const { rows } = await database.pool.query<ReadRow>({
+    ...READ,
+    values: [
+      questions.map(({ owner }) => owner),
+      questions.map(({ clientId }) => clientId),
+      questions.map(({ rptSha256 }) => rptSha256),
+    ],
+  })
+  const answers: (GrantReading | undefined)[] = questions.map(() => undefined)
+  for (const row of rows) answers[row.place - 1] = readingOf(row)
+  return answers
+}
+
+function readingOf(row: ReadRow): GrantReading {
   const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
   if (row.claims === null) return { server }
   const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest'
+import { gathering } from '../../src/storage/gathering.ts'
+
+/** A look-up whose statements are answered when the test says so. */
+function scene(options = { together: 100, atOnce: 1 }) {
+  const sent: { keys: number[]; answer: () => void; fail: (error: Error) => void }[] = []
+  const look = gathering<number, string>(keys => {
+    const { promise, resolve, reject } = Promise.withResolvers<string[]>()
+    sent.push({ keys, answer: () => resolve(keys.map(key => `answer ${key}`)), fail: reject })
+    return promise
+  }, options)
+  const turn = () => new Promise(resolve => setImmediate(resolve))
+  return { sent, look, turn }
+}
+
+describe('Look-ups that come at the same time are one statement', () => {
+  it('and each gets its own answer', async () => {
+    const { sent, look, turn } = scene()
+    const looks = [1, 2, 3].map(look)
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3]])
+    sent[0]!.answer()
+    expect(await Promise.all(looks)).toEqual(['answer 1', 'answer 2', 'answer 3'])
+  })
+
+  it('none joins a statement that was sent before it was asked for', async () => {
+    const { sent, look, turn } = scene()
+    const early = look(1)
+    await turn()
+    const late = [look(2), look(3)]
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1]])
+    sent[0]!.answer()
+    expect(await early).toBe('answer 1')
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1], [2, 3]])
+    sent[1]!.answer()
+    expect(await Promise.all(late)).toEqual(['answer 2', 'answer 3'])
+  })
+
+  it('several statements go at once, and none is longer than it may be', async () => {
+    const { sent, look, turn } = scene({ together: 2, atOnce: 2 })
+    const looks = [1, 2, 3, 4, 5].map(look)
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([
+      [1, 2],
+      [3, 4],
+    ])
+    sent[1]!.answer()
+    await looks[2]
+    await turn()
+    expect(sent[2]?.keys).toEqual([5])
+    for (const { answer } of sent) answer()
+    expect(await Promise.all(looks)).toHaveLength(5)
+  })
+
+  it('a failure is that of all who were in it, and of nobody else', async () => {
+    const { sent, look, turn } = scene()
+    const failing = [look(1), look(2)]
+    await turn()
+    const other = look(3)
+    sent[0]!.fail(new Error('the server went away'))
+    expect((await Promise.allSettled(failing)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    await turn()
+    sent[1]!.answer()
+    expect(await other).toBe('answer 3')
+  })
+
+  it('the same key asked for twice is looked up twice: nothing is remembered', async () => {
+    const { sent, look, turn } = scene()
+    const looks = [look(1), look(1)]
+    await turn()
+    expect(sent[0]?.keys).toEqual([1, 1])
+    sent[0]!.answer()
+    expect(await Promise.all(looks)).toEqual(['answer 1', 'answer 1'])
+  })
+})
