@@ -1,0 +1,197 @@
+/** Whose turn it is to pull, and what lands: contract, "Registry materialization". */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { inTransaction, type Database } from '../../src/storage/database.ts'
+import {
+  claimPull,
+  failPull,
+  isPulling,
+  landListing,
+  listDue,
+  type Attempt,
+  type ListedResource,
+} from '../../src/storage/registry.ts'
+import { decideResourceServer, registerResourceServer } from '../../src/storage/registrations.ts'
+import { readResource } from '../../src/storage/resources.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
+
+let database: Database
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.close())
+
+const PAUSE = 10
+const client_id = 'https://tools.example/mcp/x'
+const notes: ListedResource = {
+  resource_id: '',
+  name: 'Notes',
+  type: null,
+  resource_scopes: ['read'],
+  consequence: null,
+}
+const register = (owner: string) =>
+  inTransaction(database.db, tx =>
+    registerResourceServer(tx, { owner, resource_uri: client_id, name: 'X' }, 20),
+  )
+const decide = (owner: string, status: 'active' | 'revoked') =>
+  inTransaction(database.db, tx => decideResourceServer(tx, owner, client_id, status))
+async function source(): Promise<{ owner: string; client_id: string }> {
+  const owner = await seed.seedOwner(database.db)
+  await register(owner)
+  await decide(owner, 'active')
+  return { owner, client_id }
+}
+const claimed = async (of: { owner: string; client_id: string }): Promise<Attempt> => {
+  const claim = await claimPull(database.db, of, PAUSE)
+  if (claim.claimed === undefined) throw new Error(claim.because)
+  return claim.claimed
+}
+const age = (owner: string, seconds: number) =>
+  database.pool.query(
+    `UPDATE registry_pulls SET tried_at = tried_at - $2 * interval '1 second' WHERE owner = $1`,
+    [owner, seconds],
+  )
+const entry = (owner: string, id: string): ListedResource => ({ ...notes, resource_id: `${owner}/${id}` })
+
+describe('a pull', () => {
+  it('is claimed by one of many who want it, and by none within the pause', async () => {
+    const of = await source()
+    const claims = await seed.callers(16, () => claimPull(database.db, of, PAUSE))
+    expect(claims.filter(claim => claim.claimed !== undefined)).toHaveLength(1)
+    expect(claims.filter(claim => claim.claimed === undefined && claim.because === 'running')).toHaveLength(
+      15,
+    )
+    await age(of.owner, PAUSE + 1)
+    expect(await claimPull(database.db, of, PAUSE)).toMatchObject({ claimed: { attempt: 2 } })
+  })
+
+  it('runs until it has landed or failed, and then was recent', async () => {
+    const of = await source()
+    const attempt = await claimed(of)
+    expect(await isPulling(database.db, of, PAUSE)).toBe(true)
+    await failPull(database.db, attempt, 'listing_status')
+    expect(await isPulling(database.db, of, PAUSE)).toBe(false)
+    expect(await claimPull(database.db, of, PAUSE)).toEqual({ because: 'recent' })
+  })
+
+  it('is of an active server that publishes, and of no other', async () => {
+    const owner = await seed.seedOwner(database.db)
+    await register(owner)
+    for (const id of [client_id, seed.CLIENT_ID, 'nobody'])
+      expect(await claimPull(database.db, { owner, client_id: id }, PAUSE)).toEqual({ because: 'recent' })
+    await decide(owner, 'active')
+    await decide(owner, 'revoked')
+    expect(await claimPull(database.db, { owner, client_id }, PAUSE)).toEqual({ because: 'recent' })
+  })
+
+  it('that a later one has overtaken lands nothing, and its failure says nothing', async () => {
+    const of = await source()
+    const slow = await claimed(of)
+    await age(of.owner, PAUSE + 1)
+    const quick = await claimed(of)
+    expect(await landListing(database.db, quick, [entry(of.owner, 'new')])).toMatchObject({ landed: 1 })
+    expect(await landListing(database.db, slow, [entry(of.owner, 'old')])).toBe('superseded')
+    expect(await failPull(database.db, slow, 'listing_status')).toBe(false)
+    expect(await readResource(database.db, of.owner, `${of.owner}/new`)).toBeDefined()
+    expect(await readResource(database.db, of.owner, `${of.owner}/old`)).toBeUndefined()
+  })
+
+  it('that began before a withdrawal lands nothing, also where she approved it again', async () => {
+    const of = await source()
+    const attempt = await claimed(of)
+    await decide(of.owner, 'revoked')
+    expect(await landListing(database.db, attempt, [entry(of.owner, 'x')])).toBe('superseded')
+    await register(of.owner)
+    await decide(of.owner, 'active')
+    expect(await landListing(database.db, attempt, [entry(of.owner, 'x')])).toBe('superseded')
+    expect(await landListing(database.db, await claimed(of), [entry(of.owner, 'x')])).toMatchObject({
+      landed: 1,
+    })
+  })
+
+  it('of two at once with other listings, one whole listing stands', async () => {
+    for (let round = 0; round < 5; round++) {
+      const of = await source()
+      const first = await claimed(of)
+      await age(of.owner, PAUSE + 1)
+      const second = await claimed(of)
+      const ids = (names: string[]) => names.map(one => entry(of.owner, one))
+      const landings = await Promise.all([
+        landListing(database.db, first, ids(['a', 'b'])),
+        landListing(database.db, second, ids(['c', 'd'])),
+      ])
+      expect(landings[0]).toBe('superseded')
+      const { rows } = await database.pool.query<{ resource_id: string }>(
+        `SELECT resource_id FROM resources WHERE owner = $1 AND client_id = $2 ORDER BY 1`,
+        [of.owner, client_id],
+      )
+      expect(rows.map(row => row.resource_id)).toEqual([`${of.owner}/c`, `${of.owner}/d`])
+    }
+  })
+
+  it('of ten thousand resources lands, and lands again without rewriting a row', async () => {
+    const of = await source()
+    const many = Array.from({ length: 10_000 }, (_, n) => entry(of.owner, `r${n}`))
+    expect(await landListing(database.db, await claimed(of), many)).toMatchObject({ landed: 10_000 })
+    const rows = () =>
+      database.pool.query<{ x: string }>(
+        `SELECT max(xmin::text::bigint)::text AS x FROM resources WHERE owner = $1 AND client_id = $2`,
+        [of.owner, client_id],
+      )
+    const before = (await rows()).rows
+    await age(of.owner, PAUSE + 1)
+    await landListing(database.db, await claimed(of), many)
+    expect((await rows()).rows).toEqual(before)
+  })
+})
+
+describe('what is due', () => {
+  const due = async (owner: string) =>
+    (await listDue(database.db, owner, { landedSeconds: 300, failedSeconds: 30 })).length
+
+  it('is what was never tried, what landed long ago, and sooner what failed', async () => {
+    const { owner } = await source()
+    expect(await due(owner)).toBe(1)
+    await landListing(database.db, await claimed({ owner, client_id }), [])
+    expect(await due(owner)).toBe(0)
+    await age(owner, 290)
+    expect(await due(owner)).toBe(0)
+    await age(owner, 20)
+    expect(await due(owner)).toBe(1)
+    await failPull(database.db, await claimed({ owner, client_id }), 'listing_status')
+    await age(owner, 29)
+    expect(await due(owner)).toBe(0)
+    await age(owner, 2)
+    expect(await due(owner)).toBe(1)
+  })
+
+  it('is nothing of a server that waits or was withdrawn', async () => {
+    const owner = await seed.seedOwner(database.db)
+    await register(owner)
+    expect(await due(owner)).toBe(0)
+    await decide(owner, 'active')
+    await decide(owner, 'revoked')
+    expect(await due(owner)).toBe(0)
+  })
+})
+
+describe('registrations', () => {
+  it('of many at once for one resource make one record, and one of them is the first', async () => {
+    const owner = await seed.seedOwner(database.db)
+    const outcomes = await seed.callers(12, () => register(owner))
+    expect(outcomes.toSorted()).toEqual(['registered', ...Array<string>(11).fill('waiting')])
+  })
+
+  it('of many resources at once never exceed what may wait', async () => {
+    const owner = await seed.seedOwner(database.db)
+    let n = 0
+    const outcomes = await seed.callers(12, () =>
+      inTransaction(database.db, tx =>
+        registerResourceServer(tx, { owner, resource_uri: `${client_id}${n++}`, name: 'X' }, 5),
+      ),
+    )
+    expect(outcomes.filter(outcome => outcome === 'registered')).toHaveLength(5)
+    expect(outcomes.filter(outcome => outcome === 'full')).toHaveLength(7)
+  })
+})
