@@ -3,6 +3,7 @@
  * Contract: "What the service does" (row 9: revocation is atomic and immediate) rests on READ COMMITTED
  * with row locks; every statement here goes to the primary.
  */
+import { Socket } from 'node:net'
 import { type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import type { Tables } from './tables.ts'
@@ -19,7 +20,7 @@ export interface DatabaseOptions {
   poolMax: number
   /** How long a caller waits for a free connection or for the server to answer a connect. */
   connectTimeoutMs?: number
-  /** How long one statement may run before Postgres ends it. */
+  /** How long one statement may run before Postgres ends it; a server silent for 2 s more is given up. */
   statementTimeoutMs?: number
   /** Called when a connection is lost (the server went away); the pool heals by itself. */
   onConnectionError?: (error: Error) => void
@@ -45,13 +46,30 @@ const types: CustomTypesConfig = {
   }) as CustomTypesConfig['getTypeParser'],
 }
 
+/** For an answer to arrive after Postgres itself should have ended the statement. */
+const ANSWER_GRACE_MS = 2_000
+
+/**
+ * Ends when nothing came or went for so long. A server that is frozen, or behind a network that drops everything,
+ * ends no statement: its callers, and the connections they hold, would wait for ever.
+ */
+function impatientSocket(silenceMs: number): Socket {
+  const socket = new Socket()
+  socket.setTimeout(silenceMs, () => socket.destroy())
+  return socket
+}
+
 /** Opens a pool. Nothing is connected until first use. */
 export function openDatabase(options: DatabaseOptions): Database {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 10_000
   const pool = new Pool({
     connectionString: options.url,
+    stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
+    // Sooner than a socket with nothing to do would lose its patience.
+    idleTimeoutMillis: statementTimeoutMs,
     max: options.poolMax,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
-    statement_timeout: options.statementTimeoutMs ?? 10_000,
+    statement_timeout: statementTimeoutMs,
     idle_in_transaction_session_timeout: 15_000,
     application_name: 'usher',
     types,

@@ -28,3 +28,22 @@ it('a connection lost in the midst of a transaction is an outage of its caller a
     await database.close()
   }
 })
+
+it('a server that falls silent is an outage of the waiting caller, and its connection is given up', async () => {
+  const database = await freshDatabase()
+  const link = await severableLink(database.url)
+  const away = openDatabase({ url: link.url, poolMax: 1, statementTimeoutMs: 500 })
+  try {
+    await sql`SELECT 1`.execute(away.db)
+    link.freeze()
+    const fault: unknown = await inTransaction(away.db, tx => sql`SELECT 1`.execute(tx)).catch(
+      (error: unknown) => error,
+    )
+    expect(isOutage(fault)).toBe(true)
+    expect((await sql`SELECT 1 AS one`.execute(away.db)).rows).toEqual([{ one: 1 }])
+  } finally {
+    await away.close()
+    await link.close()
+    await database.close()
+  }
+})

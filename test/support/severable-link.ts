@@ -6,6 +6,8 @@ export interface SeverableLink {
   url: string
   /** Breaks every connection, and lets no new one through. */
   cut(): void
+  /** Lets nothing more through on the open connections, and breaks none: what a frozen server looks like. */
+  freeze(): void
   mend(): void
   close(): Promise<void>
 }
@@ -28,6 +30,9 @@ export async function severableLink(target: string): Promise<SeverableLink> {
     outgoing.on('close', () => incoming.destroy())
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const freeze = (): void => {
+    for (const socket of sockets) socket.unpipe().pause()
+  }
   const url = new URL(target)
   url.hostname = '127.0.0.1'
   url.port = String((server.address() as AddressInfo).port)
@@ -38,6 +43,7 @@ export async function severableLink(target: string): Promise<SeverableLink> {
   return {
     url: url.href,
     cut,
+    freeze,
     mend: () => (severed = false),
     close: async () => {
       cut()
