@@ -1,0 +1,113 @@
+/** The sidecar asks to be let in: contract, "Resource server establishment: POST `/rs/register`". */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { startRegistration, type Registration } from '../../src/enforcement/registration.ts'
+import { createLogger } from '../../src/http/log.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import { verifyRequest } from '../../src/wire/http-signature.ts'
+import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { until } from '../support/until.ts'
+import { newKey, nowSeconds } from './calls.ts'
+
+const key = newKey()
+const resource = 'https://tools.example.com/mcp/alice'
+let authority: ScriptedAuthority
+let outbound: Outbound
+let registration: Registration | undefined
+let lines: { msg: string; why?: string; status?: string }[]
+
+beforeEach(async () => {
+  authority = await startScriptedAuthority()
+  outbound = createOutbound({ devLoopback: true })
+  lines = []
+})
+afterEach(async () => {
+  registration?.stop()
+  await outbound.close()
+  await authority.close()
+})
+
+const start = (name?: string) => {
+  const write = (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0])
+  const logger = createLogger({ name: 'test', level: 'info', write })
+  const about = { authority: authority.issuer, owner: 'alice', resource, name, key }
+  registration = startRegistration({ ...about, outbound, logger, clock: Date.now })
+}
+const asked = () => authority.count('/rs/register')
+const settled = () => lines.some(({ msg }) => msg.startsWith('registered'))
+
+describe('A registration', () => {
+  test('says owner, resource_uri and name, signed over the body by the key that the resource publishes', async () => {
+    authority.script('/rs/register', { status: 202, body: { client_id: resource, status: 'pending' } })
+    start('The broker')
+    await until(settled)
+    const [request] = authority.received
+    expect(JSON.parse(request!.body)).toEqual({ owner: 'alice', resource_uri: resource, name: 'The broker' })
+    const headers = new Map(Object.entries(request!.headers).map(([name, value]) => [name, [String(value)]]))
+    const { covered } = verifyRequest(
+      {
+        method: 'POST',
+        scheme: 'http',
+        authority: new URL(authority.issuer).host,
+        path: '/rs/register',
+        headers,
+        body: Buffer.from(request!.body),
+      },
+      {
+        requiredComponents: ['@method', '@authority', '@path'],
+        mustCoverDigest: true,
+        keyidRequired: true,
+        now: nowSeconds(),
+        findKey: keyid => (keyid === key.kid ? key : undefined),
+      },
+    )
+    expect(covered).toContain('content-digest')
+  })
+
+  test.each([
+    [202, 'pending'],
+    [200, 'active'],
+  ])('that is answered %s %s is settled: nothing more is asked', async (status, word) => {
+    authority.script('/rs/register', { status, body: { client_id: resource, status: word } })
+    start()
+    await until(settled)
+    expect(lines.find(({ msg }) => msg.startsWith('registered'))).toMatchObject({ status: word })
+    expect(asked()).toBe(1)
+    expect(JSON.parse(authority.received[0]!.body)).not.toHaveProperty('name')
+  })
+
+  test.each<[string, Parameters<ScriptedAuthority['script']>[1], RegExp]>([
+    [
+      'is refused, as its documents may not be reachable yet',
+      { status: 400, body: { error: 'invalid_request', error_description: 'No document.' } },
+      /400 invalid_request No document\./,
+    ],
+    ['is refused for a signature', { status: 401, body: { error: 'invalid_client' } }, /401 invalid_client/],
+    ['comes too early for its owner', { status: 403, body: { error: 'access_denied' } }, /403 access_denied/],
+    ['finds the queue full', { status: 429, body: { error: 'request_denied' } }, /429 request_denied/],
+    ['meets an outage', { status: 503, body: 'down' }, /503/],
+    ['gets no answer', 'cut', /broke/],
+    ['gets another answer', { status: 200, body: { status: 'fine' } }, /200/],
+  ])('that %s is asked again, later and later', async (_what, script, why) => {
+    authority.script('/rs/register', (_received, nth) =>
+      nth < 3 && script !== undefined && typeof script !== 'function'
+        ? script
+        : { status: 202, body: { client_id: resource, status: 'pending' } },
+    )
+    start()
+    await until(settled, 10_000)
+    expect(asked()).toBe(3)
+    const retries = lines.filter(({ msg }) => msg === 'not registered yet')
+    expect(retries).toHaveLength(2)
+    for (const line of retries) expect(line.why).toMatch(why)
+    expect(retries.map(line => (line as unknown as { retry_ms: number }).retry_ms > 0)).toEqual([true, true])
+  })
+
+  test('that is stopped asks no more', async () => {
+    authority.script('/rs/register', { status: 500, body: {} })
+    start()
+    await until(() => asked() === 1)
+    registration!.stop()
+    await until(() => lines.length > 0 || asked() === 1)
+    expect(asked()).toBe(1)
+  })
+})
