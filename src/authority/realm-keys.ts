@@ -45,8 +45,9 @@ type KeySet = ReturnType<typeof createLocalJWKSet>
 
 interface Fetched {
   keys: KeySet
-  /** When the fetch began: what was published later is not in it. */
   fetchedAt: number
+  /** Its place among fetches begun and tokens asked about: what was published after it began is not in it. */
+  turn: number
 }
 
 /** A store of one realm's keys; nothing is fetched before the first token comes. */
@@ -59,12 +60,13 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
   let failure: { error: RealmUnreachable; until: number } | undefined
   let running: Promise<Fetched> | undefined
   let soughtAt = -Infinity
+  let turns = 0
 
   const fetchNow = async (): Promise<Fetched> => {
     if (failure !== undefined && clock() < failure.until) throw failure.error
-    const fetchedAt = clock()
+    const begun = { fetchedAt: clock(), turn: ++turns }
     try {
-      known = { keys: await fetchKeys(options), fetchedAt }
+      known = { keys: await fetchKeys(options), ...begun }
       failure = undefined
       return known
     } catch (cause) {
@@ -91,10 +93,10 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
   }
   return {
     signed: async (token, header, algorithms) => {
-      const askedAt = clock()
+      const asked = ++turns
       const tried = await current()
       const verdict = await tryKeys(tried.keys, token, { header, algorithms })
-      if (verdict !== 'unknown key' || tried.fetchedAt >= askedAt) return verdict === 'signed'
+      if (verdict !== 'unknown key' || tried.turn > asked) return verdict === 'signed'
       const other = await newer(tried)
       return other !== tried && (await tryKeys(other.keys, token, { header, algorithms })) === 'signed'
     },

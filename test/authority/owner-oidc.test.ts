@@ -187,11 +187,11 @@ describe('A request has one credential', () => {
 
 describe('UMA_AS_OWNER_AUTH', () => {
   it('with both, a good one of either kind suffices and the other kind is no fallback for a bad one', async () => {
-    const { authority, bearing } = both
+    const { authority } = both
     expect((await authority.call(authority.alice, PENDING)).status).toBe(200)
     const stranger = importPrivateJwk(generatePrivateJwk())
     expect((await authority.call(authority.alice, { ...PENDING, sign: { key: stranger } })).status).toBe(401)
-    expect((await bearing(`${tokens.access_token}x`, PENDING)).status).toBe(401)
+    expect((await both.bearing(`${tokens.access_token}x`, PENDING)).status).toBe(401)
   })
 
   it('oidc alone refuses the signature of an enrolled device key, and says what to send', async () => {

@@ -6,7 +6,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, importJWK, SignJWT, type JWK, type JWTPayload } from 'jose'
-import Provider, { type Configuration } from 'oidc-provider'
+import { Provider, type Configuration } from 'oidc-provider'
 
 /** The audience that the realm gives its access tokens, and the client that asks for them. */
 export const AUDIENCE = 'https://owner-api.example'
@@ -117,7 +117,7 @@ function newProvider(issuer: string, keys: JWK[], { alg = 'RS256', seconds = 300
         id_token_signed_response_alg: alg,
       },
     ],
-    jwks: { keys: keys as never },
+    jwks: { keys },
     enabledJWA: { idTokenSigningAlgValues: [...ALGORITHMS] },
     scopes: ['openid', 'offline_access'],
     cookies: { keys: [randomBytes(16).toString('hex')] },

@@ -1,0 +1,397 @@
+/** Her device keys and logins: contract, "Authentication" (each sufficient, each revocable on its own), "Events". */
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { changeAs, type OwnerCredential } from '../../src/authority/owner-guard.ts'
+import { inTransaction } from '../../src/storage/database.ts'
+import { appendEvent } from '../../src/storage/events.ts'
+import { loginId } from '../../src/storage/logins.ts'
+import { insertDeviceKey, lockQueue, revokeDeviceKey } from '../../src/storage/owners.ts'
+import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { startTestAuthority, type OwnerCall, type TestOwner } from '../support/authority.ts'
+import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import * as seed from '../support/seed.ts'
+
+const WAIT = { timeout: 15_000, interval: 10 }
+const PENDING = { target: '/owner/pending' }
+
+let both: RealmAuthority
+/** Alice, as each test finds her: with the device key of the provisioning file and no other credential. */
+let alice: TestOwner
+beforeAll(async () => {
+  both = await startRealmAuthority({ owners: ['alice', 'bea'] })
+})
+afterAll(() => both.close())
+beforeEach(async () => {
+  alice = await newcomer()
+})
+
+const newKey = () => importPrivateJwk(generatePrivateJwk())
+const as = (key: PrivateKey): TestOwner => ({ ...alice, key })
+const call = (owner: TestOwner, request: OwnerCall) => both.authority.call(owner, request)
+const addKey = (key: PrivateKey, name = 'phone'): OwnerCall => ({
+  method: 'POST',
+  target: '/owner/device-keys',
+  json: { name, jwk: publicJwk(key) },
+})
+const removeKey = (key: PrivateKey): OwnerCall => ({
+  method: 'DELETE',
+  target: `/owner/device-keys/${key.thumbprint}`,
+})
+const addLogin = (access_token: string, name = 'realm'): OwnerCall => ({
+  method: 'POST',
+  target: '/owner/logins',
+  json: { name, access_token },
+})
+const removeLogin = (id: string): OwnerCall => ({ method: 'DELETE', target: `/owner/logins/${id}` })
+const accessToken = async (subject: string) => (await both.realm.login(subject)).access_token
+
+/** An owner of her own with one device key. */
+async function newcomer(): Promise<TestOwner> {
+  const owner = await seed.seedOwner(both.authority.database.db)
+  const key = newKey()
+  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
+  await inTransaction(both.authority.database.db, tx => insertDeviceKey(tx, row))
+  return { ...both.authority.alice, owner, key }
+}
+
+describe('Device keys', () => {
+  it('are many, each named; a key added by another one suffices at once', async () => {
+    const phone = newKey()
+    const added = await call(alice, addKey(phone))
+    expect(added).toMatchObject({ status: 201, body: { kid: phone.thumbprint, name: 'phone' } })
+    expect((await call(as(phone), PENDING)).status).toBe(200)
+    const { body } = await call(alice, { target: '/owner/device-keys' })
+    const expected = [
+      { kid: alice.key.thumbprint, name: 'laptop', revoked_at: null },
+      { kid: phone.thumbprint, name: 'phone', revoked_at: null },
+    ]
+    expect(body).toEqual(
+      expected
+        .sort((a, b) => (a.kid < b.kid ? -1 : 1))
+        .map(key => ({ ...key, enrolled_at: expect.any(String) })),
+    )
+  })
+
+  it('are each revocable: the key is refused at once, stays listed, and the others go on', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    const removed = await call(as(phone), removeKey(alice.key))
+    expect(removed).toMatchObject({ status: 200, body: { deleted: alice.key.thumbprint } })
+    expect((await call(alice, PENDING)).status).toBe(401)
+    const { body } = await call(as(phone), { target: '/owner/device-keys' })
+    const listed = body as { kid: string; revoked_at: string | null }[]
+    expect(listed.find(({ kid }) => kid === alice.key.thumbprint)?.revoked_at).toEqual(expect.any(String))
+  })
+
+  it('may revoke themselves where another credential stands', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    expect((await call(as(phone), removeKey(phone))).status).toBe(200)
+    expect((await call(as(phone), PENDING)).status).toBe(401)
+  })
+
+  it('are enrolled once, ever: hers, revoked or another’s is the same 409', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    await call(alice, removeKey(phone))
+    const revoked = await call(alice, addKey(phone))
+    const hers = await call(alice, addKey(alice.key))
+    const another = await call(alice, addKey((await newcomer()).key))
+    expect(revoked).toMatchObject({ status: 409, body: { error: 'conflict' } })
+    expect([hers.text, another.text]).toEqual([revoked.text, revoked.text])
+  })
+
+  const BAD: [string, unknown][] = [
+    ['without a name', { jwk: publicJwk(newKey()) }],
+    ['with a name that shows nothing', { name: ' ', jwk: publicJwk(newKey()) }],
+    ['with a control character in its name', { name: 'a\u001b', jwk: publicJwk(newKey()) }],
+    ['with a private key', { name: 'phone', jwk: generatePrivateJwk() }],
+    ['with a key of another kind', { name: 'phone', jwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }],
+    ['with a small-order point', { name: 'phone', jwk: { kty: 'OKP', crv: 'Ed25519', x: 'A'.repeat(43) } }],
+    ['with an unknown member', { name: 'phone', jwk: publicJwk(newKey()), owner: 'bea' }],
+  ]
+  it.each(BAD)('are not enrolled %s: 400', async (_case, json) => {
+    const reply = await call(alice, { method: 'POST', target: '/owner/device-keys', json })
+    expect(reply).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+  })
+
+  it('page by kid', async () => {
+    for (const name of ['a', 'b', 'c']) await call(alice, addKey(newKey(), name))
+    const first = await call(alice, { target: '/owner/device-keys?limit=3' })
+    expect(first.body).toHaveLength(3)
+    const next = /<([^>]+)>; rel="next"/.exec(first.headers.get('link')!)![1]!
+    const second = await call(alice, { target: next })
+    expect(second.body).toHaveLength(1)
+    expect(second.headers.get('link')).toBeNull()
+  })
+
+  it('that are not hers cannot be revoked: foreign and unknown are the same 404', async () => {
+    const bea = await newcomer()
+    const foreign = await call(alice, removeKey(bea.key))
+    const unknown = await call(alice, removeKey(newKey()))
+    expect(foreign.status).toBe(404)
+    expect(foreign.text).toBe(unknown.text)
+    expect((await call(bea, PENDING)).status).toBe(200)
+    expect((await call(alice, { method: 'DELETE', target: '/owner/device-keys/%00' })).status).toBe(404)
+  })
+})
+
+describe('Logins', () => {
+  it('are bound by a device key to whom the access token proves, and then suffice by themselves', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    expect((await both.bearing(token, PENDING)).status).toBe(401)
+    const bound = await call(alice, addLogin(token))
+    expect(bound).toMatchObject({
+      status: 201,
+      body: { name: 'realm', issuer: both.realm.issuer, subject: `of-${alice.owner}` },
+    })
+    expect((await both.bearing(token, PENDING)).status).toBe(200)
+    expect((await call(alice, { target: '/owner/logins' })).body).toEqual([bound.body])
+  })
+
+  it('bind device keys in their turn', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    await call(alice, addLogin(token))
+    const phone = newKey()
+    expect((await both.bearing(token, addKey(phone))).status).toBe(201)
+    expect((await call(as(phone), PENDING)).status).toBe(200)
+  })
+
+  it('are removed at once, the device key going on; and the other way round', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body } = await call(alice, addLogin(token))
+    expect((await call(alice, removeLogin(body.id as string))).status).toBe(200)
+    expect((await both.bearing(token, PENDING)).status).toBe(401)
+    expect((await call(alice, PENDING)).status).toBe(200)
+    await call(alice, addLogin(token))
+    expect((await both.bearing(token, removeKey(alice.key))).status).toBe(200)
+    expect((await call(alice, PENDING)).status).toBe(401)
+    expect((await both.bearing(token, PENDING)).status).toBe(200)
+  })
+
+  it('may be bound anew once removed, here or at another owner', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body } = await call(alice, addLogin(token))
+    const bea = await newcomer()
+    expect((await call(bea, addLogin(token))).status).toBe(409)
+    await call(alice, removeLogin(body.id as string))
+    expect((await call(bea, addLogin(token))).status).toBe(201)
+  })
+
+  it('belong to one owner: hers and another’s is the same 409', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    await call(alice, addLogin(token))
+    const hers = await call(alice, addLogin(token))
+    const another = await call(await newcomer(), addLogin(token))
+    expect(hers).toMatchObject({ status: 409, body: { error: 'conflict' } })
+    expect(another.text).toBe(hers.text)
+  })
+
+  it('are never bound by a claim: without a good access token it is 400', async () => {
+    const id = (await both.realm.login('sub-x')).id_token
+    const expired = await both.realm.sign({ ...both.realm.claims('sub-x'), exp: 1 })
+    for (const token of [id, expired, 'sub-x', `${await accessToken('sub-x')}x`]) {
+      const reply = await call(alice, addLogin(token))
+      expect(reply).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+      expect(reply.body.error_description).toMatch(/^access_token: /)
+    }
+    const claimed = { name: 'realm', issuer: both.realm.issuer, subject: 'sub-x' }
+    expect((await call(alice, { method: 'POST', target: '/owner/logins', json: claimed })).status).toBe(400)
+  })
+
+  it('that are not hers cannot be removed: foreign and unknown are the same 404', async () => {
+    const bea = await newcomer()
+    const token = await accessToken(`of-${bea.owner}`)
+    const { body } = await call(bea, addLogin(token))
+    const foreign = await call(alice, removeLogin(body.id as string))
+    const unknown = await call(alice, removeLogin('unknown'))
+    expect(foreign.status).toBe(404)
+    expect(foreign.text).toBe(unknown.text)
+    expect((await both.bearing(token, PENDING)).status).toBe(200)
+  })
+
+  it('whose names differ only where they meet are not each other', () => {
+    const { issuer } = both.realm
+    expect(loginId({ issuer: `${issuer} a`, subject: 'b' })).not.toBe(loginId({ issuer, subject: 'a b' }))
+    expect(loginId({ issuer: `${issuer}","a`, subject: 'b' })).not.toBe(loginId({ issuer, subject: 'a","b' }))
+  })
+})
+
+describe('The last credential', () => {
+  it('is not removed: 409, and it stands', async () => {
+    const reply = await call(alice, removeKey(alice.key))
+    expect(reply).toMatchObject({ status: 409, body: { error: 'conflict' } })
+    expect((await call(alice, PENDING)).status).toBe(200)
+  })
+
+  it('is also the last login', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body } = await call(alice, addLogin(token))
+    await both.bearing(token, removeKey(alice.key))
+    expect((await both.bearing(token, removeLogin(body.id as string))).status).toBe(409)
+    expect((await both.bearing(token, PENDING)).status).toBe(200)
+  })
+
+  it('is the last that is taken here: one of a kind that is switched off is no help', async () => {
+    await call(alice, addLogin(await accessToken(`of-${alice.owner}`)))
+    const environment = { ...realmEnvironment(both.realm.issuer), UMA_AS_OWNER_AUTH: 'device-key' }
+    const replica = await startTestAuthority({ beside: both.authority, environment })
+    expect((await replica.call(alice, removeKey(alice.key))).status).toBe(409)
+    expect((await replica.call(alice, addLogin('x'))).status).toBe(409)
+    await replica.close()
+  })
+
+  it('is one of two that remove each other at once: one stays', async () => {
+    for (let round = 0; round < 5; round++) {
+      alice = await newcomer()
+      const phone = newKey()
+      await call(alice, addKey(phone))
+      const replies = await Promise.all([
+        call(alice, removeKey(phone)),
+        call(as(phone), removeKey(alice.key)),
+      ])
+      expect(replies.map(({ status }) => status).sort()).toEqual([200, 401])
+    }
+  })
+})
+
+describe('A request that races the revocation of its own key', () => {
+  it('changes nothing: the key is looked at anew inside the change', async () => {
+    const { db } = both.authority.database
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    const handle = seed.name('jkt:')
+    await seed.seedConnection(db, alice.owner, handle)
+    // The request is judged while the key stands, and then waits for its turn behind the revocation.
+    const revoke: OwnerCall = { method: 'POST', target: '/owner/connections/revoke', json: { handle } }
+    const { request } = await inTransaction(db, async tx => {
+      await lockQueue(tx, alice.owner)
+      const racing = call(as(phone), revoke)
+      await vi.waitFor(async () => expect(await waitingForQueue()).toBeGreaterThan(0), WAIT)
+      await revokeDeviceKey(tx, alice.owner, phone.thumbprint)
+      return { request: racing }
+    })
+    expect(await request).toMatchObject({ status: 401, body: { error: 'invalid_credential' } })
+    const { body } = await call(alice, { target: '/owner/connections' })
+    expect((body as { status: string }[]).map(({ status }) => status)).toEqual(['active'])
+  })
+
+  it('is refused also where it bears a token whose login was removed meanwhile', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body } = await call(alice, addLogin(token))
+    const pairs = await Promise.all([
+      call(alice, removeLogin(body.id as string)),
+      ...Array.from({ length: 8 }, () => both.bearing(token, addKey(newKey()))),
+    ])
+    const [removed, ...added] = pairs.map(({ status }) => status)
+    expect(removed).toBe(200)
+    for (const status of added) expect([201, 401]).toContain(status)
+    expect((await both.bearing(token, addKey(newKey()))).status).toBe(401)
+  })
+
+  /** Statements that wait for a row lock in this database. */
+  async function waitingForQueue(): Promise<number> {
+    const { rows } = await sql<{ waiting: number }>`
+      SELECT count(*)::int AS waiting FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(both.authority.database.db)
+    return rows[0]!.waiting
+  }
+})
+
+describe('A change under a credential', () => {
+  it('begins only where the credential still stands', async () => {
+    const credential: OwnerCredential = {
+      owner: alice.owner,
+      stands: async () => false,
+      spend: async () => {
+        throw new Error('it stands no more')
+      },
+    }
+    let ran = false
+    const change = changeAs(both.authority as never, credential, async () => {
+      ran = true
+    })
+    await expect(change).rejects.toThrow('it stands no more')
+    expect(ran).toBe(false)
+  })
+})
+
+describe('What happens to credentials', () => {
+  it('stands in the ledger and is pushed to her portal', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    await call(alice, removeKey(phone))
+    const { body } = await call(alice, { target: '/owner/ledger' })
+    const entries = body.entries as { kind: string; kid: string; by: string }[]
+    expect(entries.map(({ kind, kid, by }) => [kind, kid, by])).toEqual([
+      ['credential_added', phone.thumbprint, 'owner'],
+      ['credential_removed', phone.thumbprint, 'owner'],
+    ])
+    const { rows } = await sql<{ event: string }>`
+      SELECT event FROM events WHERE owner = ${alice.owner} ORDER BY id`.execute(both.authority.database.db)
+    expect(rows.map(({ event }) => event)).toEqual(['credential_added', 'credential_removed'])
+  })
+})
+
+describe('An event stream ends when its credential does', () => {
+  async function open(
+    headers: Record<string, string>,
+  ): Promise<{ events: ServerSentEvent[]; ended: Promise<void> }> {
+    const response = await fetch(`${both.authority.ownerUrl}/owner/events`, { headers })
+    expect(response.status).toBe(200)
+    const reader = new EventStreamReader()
+    const events: ServerSentEvent[] = []
+    const ended = (async () => {
+      for await (const chunk of response.body!) events.push(...reader.read(chunk))
+    })()
+    return { events, ended }
+  }
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+  it('its login is removed', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body } = await call(alice, addLogin(token))
+    const stream = await open(bearer(token))
+    await call(alice, removeLogin(body.id as string))
+    await stream.ended
+    // Not even its own removal is told to what was removed.
+    expect(stream.events.map(({ type }) => type)).toEqual([])
+  })
+
+  it('its device key is revoked, over the API', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    const stream = await open(both.authority.prepare(as(phone), { target: '/owner/events' }).headers)
+    await call(alice, removeKey(phone))
+    await stream.ended
+    expect(stream.events).toEqual([])
+  })
+
+  it('its token expires, without waiting for an event or a heartbeat', async () => {
+    const subject = `of-${alice.owner}`
+    await call(alice, addLogin(await accessToken(subject)))
+    const exp = Math.floor(Date.now() / 1000) + 2
+    const stream = await open(bearer(await both.realm.sign({ ...both.realm.claims(subject), exp })))
+    const { owner } = alice
+    await inTransaction(both.authority.database.db, tx => appendEvent(tx, owner, 'decided', { n: 1 }))
+    await stream.ended
+    const late = Date.now() / 1000 - exp
+    expect(late).toBeGreaterThanOrEqual(0)
+    expect(late).toBeLessThan(5)
+    expect(stream.events.map(({ type }) => type)).toEqual(['decided'])
+  })
+
+  it('while one of another credential goes on', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body } = await call(alice, addLogin(token))
+    const stream = await open(both.authority.prepare(alice, { target: '/owner/events' }).headers)
+    await call(alice, removeLogin(body.id as string))
+    await vi.waitFor(
+      () => expect(stream.events.map(({ type }) => type)).toEqual(['credential_removed']),
+      WAIT,
+    )
+    await call(alice, addKey(newKey()))
+    await vi.waitFor(() => expect(stream.events).toHaveLength(2), WAIT)
+  })
+})
