@@ -68,6 +68,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     renderError(options, error as FastifyError, request, reply),
   )
   server.addHook('onSend', async (_request, reply) => {
+    reply.headers(NO_GUESSING)
     // Closing waits for connections: one that an answer leaves idle would be kept alive past the end.
     if (options.healthy?.() === false) reply.header('connection', 'close')
   })
@@ -152,6 +153,9 @@ function refuseUnknownRoute(request: FastifyRequest, allowedMethods: (path: stri
   })
 }
 
+/** What strangers wrote stands in many answers: a browser must not take one for a page that its type does not say. */
+const NO_GUESSING = { 'x-content-type-options': 'nosniff' }
+
 /** The HTTP renderer of refusals. What is no refusal is logged and answered 500 without detail. */
 function renderError(
   { logger, refusalOf }: HttpServerOptions,
@@ -169,7 +173,7 @@ function renderError(
     logger.warn({ err: refusal, route: request.routeOptions.url }, 'a request could not be served')
   return reply
     .code(status)
-    .headers({ ...refusal.headers, 'cache-control': 'no-store' })
+    .headers({ ...refusal.headers, 'cache-control': 'no-store', ...NO_GUESSING })
     .send(refusalBody(refusal))
 }
 
@@ -203,7 +207,8 @@ function answerUnparsable(this: unknown, error: Error & { code?: string }, socke
     : '{"error":"invalid_request","error_description":"Send a well-formed HTTP/1.1 request."}'
   socket.end(
     `HTTP/1.1 ${overflow ? '431 Request Header Fields Too Large' : '400 Bad Request'}\r\n` +
-      `content-type: application/json\r\ncache-control: no-store\r\ncontent-length: ${body.length}\r\n` +
+      `content-type: application/json\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n` +
+      `content-length: ${body.length}\r\n` +
       `connection: close\r\n\r\n${body}`,
   )
 }
