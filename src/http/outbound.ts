@@ -2,13 +2,13 @@
  * Owns every request that our servers send: https only, no redirects, bounded in time and size. contract, "Registry
  * materialization", "Protection API" and "Operator documents".
  */
-import { lookup, type LookupAddress, type LookupOptions } from 'node:dns'
 import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { parseJson, type Json } from '../wire/json.ts'
 import { isLoopbackHost } from './listen-address.ts'
 import { isPublicAddress } from './public-address.ts'
+import { publicLookup } from './public-lookup.ts'
 
 export interface OutboundOptions {
   /** Admits http, and loopback for public-only clients, towards literal loopback hosts. For development alone. */
@@ -21,6 +21,8 @@ export interface OutboundOptions {
   responseBytesMax?: number
   /** Most connections per origin; 16 when left out. */
   connections?: number
+  /** Asked by public-only clients in place of the system's, as `host:port`. */
+  nameServers?: readonly string[]
   /** Certificates trusted beside the usual ones, PEM. */
   ca?: string | Buffer
 }
@@ -210,29 +212,21 @@ function connector(options: OutboundOptions): buildConnector.connector {
   const build = { ...tls, timeout: options.timeoutMs ?? TIMEOUT_MS, keepAlive: true }
   if (options.publicOnly !== true) return buildConnector(build)
   // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be connected to.
-  return buildConnector({ ...build, lookup: lookupPublic } as buildConnector.BuildOptions)
-}
-
-type LookupCallback = (error: Error | null, address?: string | LookupAddress[], family?: number) => void
-
-/** `dns.lookup` that fails if any address of the name is special: one public and one private address is an attack. */
-function lookupPublic(hostname: string, options: LookupOptions, callback: LookupCallback): void {
-  lookup(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error !== null) return callback(error)
-    const first = addresses[0]
-    if (first === undefined || !addresses.every(({ address }) => isPublicAddress(address))) {
-      return callback(
-        new OutboundFault('forbidden_address', `${hostname} is at no public address`, { sent: false }),
-      )
-    }
-    if (options.all === true) return callback(null, addresses)
-    callback(null, first.address, first.family)
-  })
+  const forbidden = (hostname: string): Error =>
+    new OutboundFault('forbidden_address', `${hostname} is at no public address`, { sent: false })
+  const lookup = publicLookup(forbidden, options.nameServers)
+  return buildConnector({ ...build, lookup } as buildConnector.BuildOptions)
 }
 
 const NEVER_CONNECTED = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
+  'ENODATA',
+  'ESERVFAIL',
+  'EREFUSED',
+  'ETIMEOUT',
+  'EBADNAME',
+  'EBADRESP',
   'EAI_AGAIN',
   'EHOSTUNREACH',
   'ENETUNREACH',
