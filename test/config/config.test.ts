@@ -196,6 +196,22 @@ describe('The file of the sidecar', () => {
     })
   })
 
+  test('one that registers itself is known by its resource, and by nothing else', () => {
+    const { client_id: _id, client_secret: _secret, ...rest } = alice
+    const self = { ...rest, signature: true, register: true }
+    expect(read({ ...good(), owners: [self] }).owners[0]).toMatchObject({
+      client_id: 'https://tools.example.com/mcp/alice',
+      credential: { kind: 'signature' },
+      register: { name: undefined },
+    })
+    const named = { ...self, path: '/tools', name: 'The broker' }
+    expect(read({ ...good(), owners: [named] }).owners[0]).toMatchObject({
+      client_id: 'https://tools.example.com/tools',
+      register: { name: 'The broker' },
+    })
+    expect(read(good()).owners[0]).toMatchObject({ client_id: 'demo-tools', register: undefined })
+  })
+
   test('UMA_PEP_REQUIRE_CONTENT_DIGEST makes the digest mandatory whatever the file says', () => {
     expect(read(good(), { UMA_PEP_REQUIRE_CONTENT_DIGEST: 'true' }).require_content_digest).toBe(true)
   })
@@ -227,6 +243,24 @@ describe('The file of the sidecar', () => {
       'no credential',
       given => ({ ...given, owners: [{ ...alice, client_secret: undefined }] }),
       'exactly one of',
+    ],
+    [
+      'no client_id for one that does not register itself',
+      given => ({ ...given, owners: [{ ...alice, client_id: undefined }] }),
+      'give the client_id, or register: true',
+    ],
+    [
+      'a secret for one that registers itself',
+      given => ({ ...given, owners: [{ ...alice, client_id: undefined, register: true }] }),
+      'register: true needs signature: true',
+    ],
+    [
+      'another client_id for one that registers itself',
+      given => ({
+        ...given,
+        owners: [{ ...alice, client_secret: undefined, signature: true, register: true }],
+      }),
+      'with register: true the client_id is https://tools.example.com/mcp/alice',
     ],
     ['two credentials', given => ({ ...given, owners: [{ ...alice, signature: true }] }), 'exactly one of'],
     [

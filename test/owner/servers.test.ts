@@ -1,0 +1,131 @@
+/** `usher owner servers`, `approve-server`, `revoke-server`: contract, "Owner API" (`/owner/resource-servers`). */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { runOwner } from '../../src/owner/main.ts'
+import { eventLine } from '../../src/owner/show.ts'
+import { writeNewKey } from '../../src/terminal/key-file.ts'
+import { capturedTerminal } from '../support/captured-terminal.ts'
+import type { Reply } from '../support/scripted-http.ts'
+import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
+
+const issuer = 'https://as.example.com'
+let directory: string
+let answers: Record<string, Reply>
+let api: ScriptedOwnerApi
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'usher-owner-'))
+  answers = {}
+  const key = await writeNewKey(join(directory, 'key.json'))
+  api = await startScriptedOwnerApi({ issuer, key }, received => answers[received.path])
+  vi.stubEnv('UMA_OWNER_API', api.origin)
+  vi.stubEnv('UMA_OWNER_ISSUER', issuer)
+  vi.stubEnv('UMA_OWNER_KEY', join(directory, 'key.json'))
+})
+afterEach(async () => {
+  vi.unstubAllEnvs()
+  await api.close()
+  await rm(directory, { recursive: true })
+})
+
+async function owner(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
+  const terminal = capturedTerminal()
+  const code = await runOwner(args, terminal)
+  return { code, printed: terminal.printed, said: terminal.said }
+}
+
+const broker = {
+  client_id: 'https://broker.example/mcp/alice',
+  name: 'Broker\u001b[2J\u202e',
+  resource_uri: 'https://broker.example/mcp/alice',
+  status: 'pending',
+  auth: 'signature',
+  registered_at: '2026-11-21T09:00:00.000Z',
+  decided_at: null,
+  last_pat_issued: null,
+  registry: { landed_at: null, failed_at: null, fault: null, conflicts: 0 },
+}
+
+describe('servers', () => {
+  it('is a table, what they call themselves escaped', async () => {
+    answers['/owner/resource-servers'] = { body: [broker] }
+    const { code, printed } = await owner('servers')
+    expect(code).toBe(0)
+    expect(printed).toContain('https://broker.example/mcp/alice')
+    expect(printed).toContain('pending')
+    expect(printed).toContain('2026-11-21 09:00:00Z')
+    expect(printed).toContain('Broker\\u{1b}[2J\\u{202e}')
+    // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
+    expect(printed).not.toMatch(/[\u001b\u202e]/)
+  })
+
+  it.each<[string, object]>([
+    ['landed', { landed_at: '2026-11-21T09:00:00.000Z' }],
+    ['landed, 2 not taken', { landed_at: '2026-11-21T09:00:00.000Z', conflicts: 2 }],
+    ['failed: listing_status', { landed_at: '2026-11-21T09:00:00.000Z', fault: 'listing_status' }],
+    ['not yet', {}],
+  ])('says how its listing stands: %s', async (words, changes) => {
+    const registry = { ...broker.registry, ...changes }
+    answers['/owner/resource-servers'] = { body: [{ ...broker, status: 'active', registry }] }
+    expect((await owner('servers')).printed).toMatch(new RegExp(`  ${words}  `))
+  })
+
+  it('says of one from which nothing is pulled that its resources are declared', async () => {
+    answers['/owner/resource-servers'] = { body: [{ ...broker, status: 'active', registry: null }] }
+    expect((await owner('servers')).printed).toContain('declared here')
+  })
+
+  it('is JSON for a script, and a sentence where there is none', async () => {
+    answers['/owner/resource-servers'] = { body: [broker] }
+    expect(JSON.parse((await owner('servers', '--json')).printed)).toEqual([broker])
+    answers['/owner/resource-servers'] = { body: [] }
+    expect((await owner('servers')).printed).toBe('No resource server serves you, and none asks to.\n')
+  })
+})
+
+describe.each([
+  ['approve-server', 'approved', 'active'],
+  ['revoke-server', 'revoked', 'revoked'],
+])('%s', (command, decision, status) => {
+  it('names the client_id in the body, for it is a URL, and tells the state', async () => {
+    answers['/owner/resource-servers/decision'] = { body: { ...broker, status } }
+    expect(await owner(command, broker.client_id)).toEqual({
+      code: 0,
+      printed: `${broker.client_id} is ${status}.\n`,
+      said: '',
+    })
+    expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ client_id: broker.client_id, decision })
+    expect(JSON.parse((await owner('--json', command, broker.client_id)).printed)).toMatchObject({ status })
+  })
+
+  it('ends with 1 and the reason where it is refused, with 2 without a name', async () => {
+    answers['/owner/resource-servers/decision'] = {
+      status: 409,
+      body: { error: 'conflict', error_description: 'It has to register again.' },
+    }
+    expect(await owner(command, 'x')).toMatchObject({
+      code: 1,
+      said: 'conflict: It has to register again.\n',
+    })
+    expect(await owner(command)).toMatchObject({ code: 2 })
+  })
+})
+
+describe('watch', () => {
+  it.each([
+    [
+      {
+        event: 'resource_server_pending',
+        data: { client_id: 'https://x.example/\u001b', status: 'pending' },
+      },
+      'server   https://x.example/\\u{1b} asks to serve you (usher owner servers)\n',
+    ],
+    [
+      { event: 'resource_server_decided', data: { client_id: 'demo-tools', status: 'revoked' } },
+      'server   demo-tools is revoked\n',
+    ],
+  ])('tells it: %j', (event, line) => {
+    expect(eventLine({ id: '1', ...event })).toBe(line)
+  })
+})
