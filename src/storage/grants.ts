@@ -44,9 +44,12 @@ export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
     WHERE c.owner = ${grant.owner} AND c.handle = ${grant.handle}
       AND c.status = 'active' AND c.generation = ${grant.generation}`.execute(tx)
   if (made.numAffectedRows !== 1n) return false
+  // An agent that had this tier before leaves its row alone, and so waits for no other of its negotiations.
   await sql`
     INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
-    VALUES (${grant.owner}, ${grant.handle}, ${grant.tier_id}, now())
+    SELECT ${grant.owner}, ${grant.handle}, ${grant.tier_id}, now()
+    WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = ${grant.owner} AND handle = ${grant.handle}
+      AND tier_id = ${grant.tier_id} AND granted_at IS NOT NULL)
     ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
     WHERE connection_tiers.granted_at IS NULL`.execute(tx)
   return true
