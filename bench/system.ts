@@ -42,9 +42,11 @@ export interface SystemOptions {
 
 const CLI = join(import.meta.dirname, '..', 'src', 'cli.ts')
 const BARE = join(import.meta.dirname, 'bare-check.ts')
-const AGENTS = 64
+/** More than calls in flight, so that agents seldom have two negotiations at once. */
+const AGENTS = 256
 /** The default of UMA_AS_POOL_MAX, said so that the bare negotiation has the same. */
 const POOL_MAX = 20
+const ADMITTED_AT_ONCE = 8
 const RECORDED_TIMEOUT_MS = 60_000
 
 type Stoppable = () => Promise<void>
@@ -181,11 +183,14 @@ async function admitAgents(world: World, database: Database): Promise<KnownAgent
     }
     return agents
   })
-  const door = await openAuthority(world, { inFlight: 4, connections: 4 })
+  const door = await openAuthority(world, { inFlight: ADMITTED_AT_ONCE, connections: ADMITTED_AT_ONCE })
   try {
-    const agents = []
-    for (const agent of admitted)
-      agents.push({ ...agent, rpt: await door.negotiate(importPrivateJwk(agent.jwk)) })
+    const agents: KnownAgent[] = []
+    const lane = async (): Promise<void> => {
+      for (let agent = admitted.pop(); agent !== undefined; agent = admitted.pop())
+        agents.push({ ...agent, rpt: await door.negotiate(importPrivateJwk(agent.jwk)) })
+    }
+    await Promise.all(Array.from({ length: ADMITTED_AT_ONCE }, lane))
     return agents
   } finally {
     await door.close()
