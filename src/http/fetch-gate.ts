@@ -11,7 +11,7 @@ export interface FetchGateOptions {
   favouredPlaces: number
   /** Fetches under way at once from one origin; twice as many where the favoured are among them. */
   perOriginMax: number
-  /** Fetches that may wait for a place. */
+  /** Fetches that may wait for a place; twice as many where the favoured are among them. */
   waitingMax: number
 }
 
@@ -71,7 +71,8 @@ export function createFetchGate(options: FetchGateOptions): FetchGate {
         }
         let timer: NodeJS.Timeout | undefined
         if (fits(waiter)) return waiter.admit()
-        if (waiting.length >= options.waitingMax || waitMs <= 0) return resolve(undefined)
+        const waitingMax = favoured ? 2 * options.waitingMax : options.waitingMax
+        if (waiting.length >= waitingMax || waitMs <= 0) return resolve(undefined)
         waiting.push(waiter)
         timer = setTimeout(() => {
           waiting.splice(waiting.indexOf(waiter), 1)

@@ -107,6 +107,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   const fetchOnce = (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
     entry.running ??= fetchInto(entry, url, favoured || entry.document !== undefined).finally(() => {
       delete entry.running
+      if (entry.document === undefined && entry.failure === undefined) entries.delete(url)
       forgetOldest(entries)
     })
     return entry.running
@@ -137,15 +138,18 @@ function before<T>(ms: number, work: Promise<T>): Promise<T | 'late'> {
   })
 }
 
+/** What could not be had goes first: strangers name any number of such addresses, and must not push out documents. */
 function forgetOldest(entries: Map<string, Entry>): void {
+  const sizeOf = (url: string, { document }: Entry): number => url.length + (document?.bytes ?? 0)
   let bytes = 0
-  for (const { document } of entries.values()) bytes += document?.bytes ?? 0
-  for (const [url, { document, running }] of entries) {
-    if (entries.size <= ENTRIES_MAX && bytes <= BYTES_MAX) return
-    if (running !== undefined) continue
-    bytes -= document?.bytes ?? 0
-    entries.delete(url)
-  }
+  for (const [url, entry] of entries) bytes += sizeOf(url, entry)
+  for (const sparing of [true, false])
+    for (const [url, entry] of entries) {
+      if (entries.size <= ENTRIES_MAX && bytes <= BYTES_MAX) return
+      if (entry.running !== undefined || (sparing && entry.document !== undefined)) continue
+      bytes -= sizeOf(url, entry)
+      entries.delete(url)
+    }
 }
 
 /** A document that could not be had. `answered` says whether the origin answered at all. */

@@ -13,7 +13,9 @@ let now: number
 let documents: RemoteDocuments
 
 beforeAll(async () => {
-  server = await startScriptedServer(({ path }) => ({ body: { path } }))
+  server = await startScriptedServer(({ path }) =>
+    path.startsWith('/nothing/') ? { status: 404 } : { body: { path } },
+  )
   outbound = createOutbound({ devLoopback: true, publicOnly: true })
 })
 afterAll(async () => {
@@ -204,15 +206,18 @@ describe('At most 16 are fetched at once', () => {
     expect(order).toEqual(['known', 'first', 'second'])
   })
 
-  test('only so many may wait', async () => {
+  test('only so many may wait, the known among them twice as many', async () => {
     const g = gate()
     const places = await Promise.all(
       Array.from({ length: 16 }, (_, n) => enter(g, `https://s${n}.example`, true)),
     )
-    const waiting = Array.from({ length: 8 }, (_, n) => enter(g, `https://w${n}.example`, true, 5_000))
-    expect(await enter(g, 'https://more.example', true, 5_000)).toBeUndefined()
+    const wait = (name: string, favoured: boolean) => enter(g, `https://${name}.example`, favoured, 500)
+    const waiting = Array.from({ length: 8 }, (_, n) => wait(`w${n}`, false))
+    expect(await wait('more', false)).toBeUndefined()
+    waiting.push(...Array.from({ length: 8 }, (_, n) => wait(`k${n}`, true)))
+    expect(await wait('more', true)).toBeUndefined()
     for (const leave of places) leave!()
-    expect((await Promise.all(waiting)).filter(Boolean)).toHaveLength(8)
+    expect((await Promise.all(waiting)).filter(Boolean)).toHaveLength(12)
   })
 
   test('by the store too: slow servers of strangers do not keep out one that is known', async () => {
@@ -300,5 +305,19 @@ describe('What is kept is bounded', () => {
     expect(server.to(first)).toHaveLength(2)
     await read(many.at(-1)!)
     expect(server.to(many.at(-1)!)).toHaveLength(1)
+  })
+
+  test('by 2,000 addresses: those where nothing is are forgotten before any document', async () => {
+    const first = newPath()
+    await read(first)
+    for (let n = 0; n < 2_100; n += 100)
+      await Promise.all(Array.from({ length: 100 }, (_, m) => read(`/nothing/${n + m}`, { favoured: true })))
+    await read(first)
+    expect(server.to(first)).toHaveLength(1)
+    const before = server.received.length
+    await read('/nothing/2099')
+    expect(server.received.length).toBe(before)
+    await read('/nothing/0')
+    expect(server.received.length).toBe(before + 1)
   })
 })
