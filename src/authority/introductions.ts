@@ -75,7 +75,8 @@ export async function weighIntroduction(
 ): Promise<IntroductionAnswer> {
   const of = { introducer: named.handle, newcomer: agent.handle, newcomerJkt: agent.jkt }
   const record = await readIntroduction(db, owner, of)
-  const introducerJkt = named.jkt ?? record.jkt
+  // A parent has signed nothing here: its key is the one on record now, not the one that was there a moment ago.
+  const introducerJkt = named.namedBy === 'parent_agent' ? record.jkt : named.jkt
   return introductionAnswer({
     namedBy: named.namedBy,
     newcomer: record.newcomer,
@@ -86,7 +87,7 @@ export async function weighIntroduction(
     oneOperatorPublishedBoth:
       agent.attested &&
       record.operator === agent.operator &&
-      introducerJkt !== null &&
+      typeof introducerJkt === 'string' &&
       agent.published.has(introducerJkt),
     liveIntroduced: record.liveIntroduced,
   })
