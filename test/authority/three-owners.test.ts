@@ -1,255 +1,346 @@
 /**
- * Three owners on one authority: whatever one of them asks about what is another's is answered as if it did not exist, to the
- * letter. Contract, "Owner API" (every operation acts on the owner the credential proved) and "Grant (RPT) liveness".
+ * Several owners on one authority: what is another's and what is nobody's get the same status, body and headers, at every route of the
+ * owner API. Contract: "Owner API" (every operation acts on the owner the credential proved), "Authentication".
  */
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { OPERATIONS } from '../../src/authority/operations.ts'
-import { lockOperator } from '../../src/storage/connections.ts'
 import { inTransaction } from '../../src/storage/database.ts'
-import { appendEvent } from '../../src/storage/events.ts'
-import { appendLedger } from '../../src/storage/ledger.ts'
 import { insertDeviceKey } from '../../src/storage/owners.ts'
-import { insertLogin } from '../../src/storage/logins.ts'
 import { insertResourceServer } from '../../src/storage/resources.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
-import { readRptClaims, signRpt } from '../../src/wire/tokens.ts'
-import { startTestAuthority, type OwnerCall, type Reply, type TestAuthority } from '../support/authority.ts'
+import type { OwnerCall, PreparedCall } from '../support/authority.ts'
+import { registeredEndpoints } from '../support/endpoints.ts'
+import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import { repositoryFiles } from '../support/repository.ts'
 import * as seed from '../support/seed.ts'
-import { protectionCall, testAgent } from '../support/test-agent.ts'
 
-let authority: TestAuthority
-/** What bea has, by what it is called. */
-const hers: Record<string, string> = {}
-/** The same kind of name, of nothing at all. */
-const none: Record<string, string> = {
-  family: 'fam_AAAAAAAAAAA',
-  handle: `jkt:${'A'.repeat(43)}`,
-  origin: 'https://unheard-of.example',
-  tier: 'unheard-of',
-  resource: 'unheard/of',
-  server: 'unheard-of',
-  kid: 'B'.repeat(43),
-  login: 'login_AAAAAAAAAAA',
+/** What an owner has that a request may name. `otherwise` says the same of what nobody has. */
+interface Names {
+  family: string
+  handle: string
+  operator: string
+  tier: string
+  /** A second tier: alice makes one of this id herself. */
+  tierToo: string
+  template: string
+  resource: string
+  server: string
+  plainServer: string
+  kid: string
+  login: string
+  /** Numbers of a ledger entry and of an event. */
+  seq: number
+  event: number
 }
 
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea', 'carol'] })
-  await furnish('bea')
-})
-afterAll(() => authority.close())
+/** The names of an owner's things, and names beside them that are nobody's: as long, and in the same place of any order. */
+interface Named {
+  hers: Names
+  nobodys: Names
+}
 
-/** Gives an owner one of each thing that can be named. */
-async function furnish(owner: string): Promise<void> {
-  const { db } = authority.database
+const FOREIGN = ['bea', 'ann'] as const
+let both: RealmAuthority
+const named = {} as Record<(typeof FOREIGN)[number], Named>
+beforeAll(async () => {
+  both = await startRealmAuthority({
+    owners: ['alice', ...FOREIGN],
+  })
+  for (const owner of FOREIGN) named[owner] = await furnish(owner)
+})
+afterAll(() => both.close())
+
+const call = (owner: string, request: OwnerCall) =>
+  both.authority.call(both.authority.owners[owner]!, request)
+
+/** Gives an owner one of everything. */
+async function furnish(owner: string): Promise<Named> {
+  const { db } = both.authority.database
   const key = importPrivateJwk(generatePrivateJwk())
-  hers['handle'] = seed.name('jkt:')
-  hers['origin'] = 'https://operator.example'
-  await seed.seedConnection(db, owner, hers['handle'], { operator: hers['origin'] })
-  hers['family'] = (await seed.seedWaiting(db, owner, seed.name('jkt:'))).family
-  hers['tier'] = 'private'
-  hers['resource'] = `${owner}/account`
-  const tier = {
-    id: hers['tier'],
-    name: 'Private',
-    resources: [hers['resource']],
-    terms: { purpose: 'hers', scope: ['close'], expires_in: 60 },
+  const tier = `${owner}-${seed.name('tier')}`
+  const names = {
+    handle: seed.name('jkt:'),
+    operator: `https://${owner}-${seed.name('op')}.example`,
+    tier,
+    tierToo: `${owner}-${seed.name('tier')}`,
+    template: `${owner}/${tier}/v1`,
+    resource: `${owner}/account`,
+    server: `https://${owner}-${seed.name('rs')}.example`,
+    plainServer: `${owner}-${seed.name('rs')}`,
+    kid: key.thumbprint,
   }
-  await authority.call(authority.owners[owner]!, { method: 'POST', target: '/owner/policies', json: tier })
-  hers['server'] = 'her-tools'
-  hers['kid'] = key.thumbprint
-  const resource_uri = 'https://hers.example/mcp/bea'
+  await seed.seedConnection(db, owner, names.handle)
+  const { family } = await seed.seedWaiting(db, owner, seed.name('jkt:'))
   await inTransaction(db, async tx => {
     await insertDeviceKey(tx, { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' })
-    const login = { owner, name: 'realm', issuer: 'https://realm.example', subject: 'bea' }
-    hers['login'] = (await insertLogin(tx, login))!.id
-    await insertResourceServer(tx, {
-      owner,
-      client_id: hers['server']!,
-      name: 'Hers',
-      resource_uri,
-      status: 'active',
-      auth: 'secret',
-      secret_sha256: seed.bytes(),
-    })
-    await lockOperator(tx, owner, hers['origin']!)
-    await appendLedger(tx, owner, { kind: 'touched', handle: hers['handle']! })
-    await appendEvent(tx, owner, 'decided', { family: 'hers' })
+    for (const client_id of [names.server, names.plainServer]) {
+      const row = { owner, client_id, name: 'A server', status: 'active', auth: 'secret' } as const
+      await insertResourceServer(tx, {
+        ...row,
+        resource_uri: `https://tools.example/${client_id.length}/${owner}`,
+        secret_sha256: seed.bytes(),
+      })
+    }
   })
+  await call(owner, { method: 'POST', target: '/owner/operators/block', json: { origin: names.operator } })
+  for (const id of [names.tier, names.tierToo]) {
+    const json = tierBody(id, [])
+    expect((await call(owner, { method: 'POST', target: '/owner/policies', json })).status).toBe(201)
+  }
+  const { access_token } = await both.realm.login(owner)
+  const login = await call(owner, {
+    method: 'POST',
+    target: '/owner/logins',
+    json: { name: 'realm', access_token },
+  })
+  expect(login.status).toBe(201)
+  const hers = { ...names, family, login: login.body.id as string, ...(await numbersOf(owner)) }
+  const nobodys = {
+    ...mapValues({ ...names, family, login: hers.login }, beside),
+    ...(await unusedNumbers()),
+  }
+  return { hers, nobodys }
 }
 
-const TERMS = { purpose: 'mine', scope: ['close'], expires_in: 60 }
-const tierOver = (resource: string, id = 'mine') => ({
+const tierBody = (id: string, resources: string[]) => ({
   id,
-  name: 'Mine',
-  resources: [resource],
-  terms: TERMS,
+  name: 'A tier',
+  resources,
+  terms: { purpose: 'assist', scope: ['close'], expires_in: 60 },
 })
 
-/** Each operation that can be asked about something by name, and how; by method and path. */
-const NAMING: Record<string, (named: Record<string, string>) => OwnerCall> = {
-  'post /owner/pending/{family}/decision': ({ family }) => ({
+/** The text with another last letter of its own kind, so that nothing else about it differs. */
+function beside(text: string): string {
+  const last = text.at(-1)!
+  return text.slice(0, -1) + (last === 'e' || last === 'a' ? 'b' : 'a')
+}
+
+function mapValues<T extends object>(object: T, map: (value: string) => string): T {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value as string)])) as T
+}
+
+async function numbersOf(owner: string): Promise<{ seq: number; event: number }> {
+  const { rows } = await sql<{ seq: number; event: number }>`
+    SELECT (SELECT max(seq) FROM ledger WHERE owner = ${owner}) AS seq,
+      (SELECT max(id) FROM events WHERE owner = ${owner}) AS event`.execute(both.authority.database.db)
+  return rows[0]!
+}
+
+/** Drawn like the others, and then given to nothing. */
+async function unusedNumbers(): Promise<{ seq: number; event: number }> {
+  const { rows } = await sql<{ seq: number; event: number }>`
+    SELECT nextval('ledger_seq') AS seq, nextval('event_id') AS event`.execute(both.authority.database.db)
+  return rows[0]!
+}
+
+const list = (path: string, name: (names: Names) => string | number) => (names: Names) => ({
+  target: `${path}?after=${encodeURIComponent(name(names))}`,
+})
+const post = (path: string, body: (names: Names) => unknown) => (names: Names) => ({
+  method: 'POST' as const,
+  target: path,
+  json: body(names),
+})
+const TIER = { name: 'A tier', resources: [], terms: { purpose: 'x', scope: ['read'], expires_in: 60 } }
+
+/** At each route, requests of alice that name what another owner has, or what nobody has. */
+const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
+  'GET /owner/pending': [list('/owner/pending', ({ family }) => family)],
+  'POST /owner/pending/{}/decision': (['approved', 'denied'] as const).map(decision => ({ family }) => ({
     method: 'POST',
     target: `/owner/pending/${family}/decision`,
-    json: { decision: 'approved' },
-  }),
-  'put /owner/policies/{tier_id}': ({ tier }) => ({
-    method: 'PUT',
-    target: `/owner/policies/${tier}`,
-    json: { name: 'Mine', resources: [], terms: TERMS },
-  }),
-  'delete /owner/policies/{tier_id}': ({ tier }) => ({ method: 'DELETE', target: `/owner/policies/${tier}` }),
-  'post /owner/policies': ({ resource }) => ({
-    method: 'POST',
-    target: '/owner/policies',
-    json: tierOver(resource!),
-  }),
-  'post /owner/policies/preview': ({ resource }) => ({
-    method: 'POST',
-    target: '/owner/policies/preview',
-    json: { tier: tierOver(resource!) },
-  }),
-  'post /owner/connections/revoke': ({ handle }) => ({
-    method: 'POST',
-    target: '/owner/connections/revoke',
-    json: { handle },
-  }),
-  ...Object.fromEntries(
-    ['block', 'unblock', 'claim', 'disclaim'].map(verb => [
-      `post /owner/operators/${verb}`,
-      ({ origin }: Record<string, string>): OwnerCall => ({
-        method: 'POST',
-        target: `/owner/operators/${verb}`,
-        json: { origin },
-      }),
-    ]),
+    json: { decision },
+  })),
+  'GET /owner/ledger': [
+    list('/owner/ledger', ({ seq }) => seq),
+    ({ handle }) => ({ target: `/owner/ledger?handle=${encodeURIComponent(handle)}` }),
+  ],
+  'GET /owner/events': [
+    ({ event }) => ({ target: '/owner/events', headers: { 'last-event-id': `${event}` } }),
+  ],
+  'GET /owner/policies': [list('/owner/policies', ({ tier }) => tier)],
+  'POST /owner/policies': [
+    post('/owner/policies', ({ tierToo, resource }) => tierBody(tierToo, [resource])),
+    post('/owner/policies', ({ resource }) => tierBody('mine', [resource])),
+    post('/owner/policies', ({ tierToo }) => tierBody(tierToo, [])),
+  ],
+  'PUT /owner/policies/{}': [
+    ({ tier }) => ({ method: 'PUT', target: `/owner/policies/${tier}`, json: TIER }),
+    ({ resource }) => ({
+      method: 'PUT',
+      target: '/owner/policies/reading',
+      json: { ...TIER, resources: [resource] },
+    }),
+    ({ template }) => ({
+      method: 'PUT',
+      target: '/owner/policies/reading',
+      json: { ...TIER, resources: ['alice/portfolio'] },
+      headers: { 'if-match': `"${template}"` },
+    }),
+  ],
+  'DELETE /owner/policies/{}': [
+    ({ tier }) => ({ method: 'DELETE', target: `/owner/policies/${tier}` }),
+    ({ template }) => ({
+      method: 'DELETE',
+      target: '/owner/policies/reading',
+      headers: { 'if-match': `"${template}"` },
+    }),
+  ],
+  'POST /owner/policies/preview': [
+    post('/owner/policies/preview', ({ tier, resource }) => ({ tier: tierBody(tier, [resource]) })),
+    post('/owner/policies/preview', ({ seq }) => ({ tier: tierBody('mine', []), after: seq })),
+  ],
+  'GET /owner/policy-vocabulary': [() => ({ target: '/owner/policy-vocabulary' })],
+  'GET /owner/resources': [list('/owner/resources', ({ resource }) => resource)],
+  'GET /owner/resource-servers': [list('/owner/resource-servers', ({ server }) => server)],
+  'POST /owner/resource-servers/decision': (['approved', 'revoked'] as const).map(decision =>
+    post('/owner/resource-servers/decision', ({ server }) => ({ client_id: server, decision })),
   ),
-  'post /owner/resource-servers/decision': ({ server }) => ({
-    method: 'POST',
-    target: '/owner/resource-servers/decision',
-    json: { client_id: server, decision: 'approved' },
-  }),
-  'post /owner/resource-servers/{id}/revoke': ({ server }) => ({
-    method: 'POST',
-    target: `/owner/resource-servers/${server}/revoke`,
-  }),
-  'delete /owner/device-keys/{kid}': ({ kid }) => ({ method: 'DELETE', target: `/owner/device-keys/${kid}` }),
-  'delete /owner/logins/{id}': ({ login }) => ({ method: 'DELETE', target: `/owner/logins/${login}` }),
-  'get /owner/pending': ({ family }) => ({ target: `/owner/pending?after=${family}` }),
-  'get /owner/connections': ({ handle }) => ({
-    target: `/owner/connections?after=${encodeURIComponent(handle!)}`,
-  }),
-  'get /owner/operators': ({ origin }) => ({ target: `/owner/operators?after=${origin}` }),
-  'get /owner/policies': ({ tier }) => ({ target: `/owner/policies?after=${tier}` }),
-  'get /owner/resources': ({ resource }) => ({ target: `/owner/resources?after=${resource}` }),
-  'get /owner/resource-servers': ({ server }) => ({ target: `/owner/resource-servers?after=${server}` }),
-  'get /owner/device-keys': ({ kid }) => ({ target: `/owner/device-keys?after=${kid}` }),
-  'get /owner/logins': ({ login }) => ({ target: `/owner/logins?after=${login}` }),
-  'get /owner/ledger': ({ handle }) => ({ target: `/owner/ledger?handle=${encodeURIComponent(handle!)}` }),
+  'POST /owner/resource-servers/{}/revoke': [
+    ({ plainServer }) => ({ method: 'POST', target: `/owner/resource-servers/${plainServer}/revoke` }),
+    ({ server }) => ({
+      method: 'POST',
+      target: `/owner/resource-servers/${encodeURIComponent(server)}/revoke`,
+    }),
+  ],
+  'GET /owner/connections': [list('/owner/connections', ({ handle }) => handle)],
+  'POST /owner/connections/revoke': [post('/owner/connections/revoke', ({ handle }) => ({ handle }))],
+  'GET /owner/operators': [list('/owner/operators', ({ operator }) => operator)],
+  // Before block: alice herself knows an operator from then on.
+  'POST /owner/operators/unblock': [
+    post('/owner/operators/unblock', ({ operator }) => ({ origin: operator })),
+  ],
+  'POST /owner/operators/disclaim': [
+    post('/owner/operators/disclaim', ({ operator }) => ({ origin: operator })),
+  ],
+  'POST /owner/operators/claim': [post('/owner/operators/claim', ({ operator }) => ({ origin: operator }))],
+  'POST /owner/operators/block': [post('/owner/operators/block', ({ operator }) => ({ origin: operator }))],
+  'GET /owner/device-keys': [list('/owner/device-keys', ({ kid }) => kid)],
+  // A key or a login that is taken is 409 whoever has it; only who holds the key or the token can ask (below).
+  'POST /owner/device-keys': [],
+  'DELETE /owner/device-keys/{}': [({ kid }) => ({ method: 'DELETE', target: `/owner/device-keys/${kid}` })],
+  'GET /owner/logins': [list('/owner/logins', ({ login }) => login)],
+  'POST /owner/logins': [],
+  'DELETE /owner/logins/{}': [({ login }) => ({ method: 'DELETE', target: `/owner/logins/${login}` })],
+  // Acts on the owner of the code, whoever asks: test/authority/enrolment.test.ts.
+  'POST /owner/enrolment': [],
 }
 
-/** Those that name nothing of anybody's: what they make or tell is the caller's own. */
-const NAMELESS = new Set([
-  'get /owner/policy-vocabulary',
-  // Told apart by nothing but its own id: owner-events.test.ts.
-  'get /owner/events',
-  // A key or login that is enrolled is refused whoever's it is: below, and owner-oidc.test.ts.
-  'post /owner/device-keys',
-  'post /owner/logins',
-  'post /owner/enrolment',
-])
+/** Every route under /owner, as the sources register them: one that is new must say how it is probed. */
+const ROUTES = registeredEndpoints(repositoryFiles().filter(({ path }) => path.startsWith('src/authority/')))
+  .filter(({ path }) => path.startsWith('/owner'))
+  .map(({ method, path }) => `${method} ${path}`)
 
-/** Status, body and headers as they came, the name asked about and the time left out. */
-function told(reply: Reply, named: Record<string, string>) {
-  const headers = Object.fromEntries([...reply.headers].filter(([name]) => name !== 'date'))
-  const text = Object.values(named).reduce((rest, name) => rest.replaceAll(name, '<name>'), reply.text)
-  return { status: reply.status, text, headers: { ...headers, 'content-length': '-' } }
-}
-
-const OWNERS_OWN = OPERATIONS.filter(({ auth }) => auth === 'owner').map(
-  ({ method, path }) => `${method} ${path}`,
-)
-
-describe('every owner-scoped operation', () => {
-  it('is asked here, or names nothing', () => {
-    expect(OWNERS_OWN.filter(one => NAMING[one] === undefined && !NAMELESS.has(one))).toEqual([])
-    expect(Object.keys(NAMING).filter(one => !OWNERS_OWN.includes(one))).toEqual([])
-  })
-
-  it.each(Object.keys(NAMING))('%s: unknown and foreign get the same status, body and headers', async of => {
-    const ask = async (named: Record<string, string>) =>
-      told(await authority.call(authority.alice, NAMING[of]!(named)), named)
-    // Carol is as much a stranger to it as alice.
-    const asCarol = async (named: Record<string, string>) =>
-      told(await authority.call(authority.owners['carol']!, NAMING[of]!(named)), named)
-    // A page goes on after a name that nobody has too: here, one that sorts next to hers.
-    const beside = Object.fromEntries(Object.entries(hers).map(([what, name]) => [what, `${name}x`]))
-    const unknown = of.startsWith('get ') ? beside : none
-    expect(await ask(hers)).toEqual(await ask(unknown))
-    expect(await asCarol(hers)).toEqual(await asCarol(unknown))
-  })
-
-  it('left all of hers as it was', async () => {
-    const bea = authority.owners['bea']!
-    const get = async (target: string) => (await authority.call(bea, { target })).body
-    expect(await get('/owner/pending')).toMatchObject([{ family: hers['family'] }])
-    expect(await get('/owner/connections')).toMatchObject([{ handle: hers['handle'], status: 'active' }])
-    expect(await get('/owner/operators')).toMatchObject([{ origin: hers['origin'], blocked: false }])
-    expect((await get('/owner/policies')).tiers).toContainEqual(expect.objectContaining({ id: 'private' }))
-    expect(await get('/owner/resource-servers')).toContainEqual(
-      expect.objectContaining({ client_id: 'her-tools', status: 'active' }),
-    )
-    expect(await get('/owner/device-keys')).toContainEqual(
-      expect.objectContaining({ kid: hers['kid'], revoked_at: null }),
-    )
-    expect(await get('/owner/logins')).toMatchObject([{ id: hers['login'] }])
-  })
-
-  it('a device key enrolled by another owner is refused like one of her own', async () => {
-    const enrol = async (owner: string, key = authority.owners['bea']!.key) =>
-      told(
-        await authority.call(authority.owners[owner]!, {
-          method: 'POST',
-          target: '/owner/device-keys',
-          json: { name: 'again', jwk: publicJwk(key) },
-        }),
-        {},
-      )
-    expect(await enrol('alice')).toEqual(await enrol('alice', authority.alice.key))
-  })
+it('every route of the owner API is probed here', () => {
+  expect(Object.keys(PROBES).sort()).toEqual(ROUTES.sort())
 })
 
-describe('with a PAT for one owner', () => {
-  /** As if it had been issued here, over her resources, and never was. */
-  const neverIssued = (rpt: string) =>
-    signRpt({ ...readRptClaims(rpt), jti: 'rpt_never' }, authority.config.keys[0]!)
-  const grant = async (): Promise<string> => (await testAgent(authority).granted()).rpt
+/** What can be told apart in an answer: all of it but the time, and the names that the request itself sent. */
+async function seen(prepared: PreparedCall, names: Names): Promise<string> {
+  const gone = new AbortController()
+  const { url, method, headers, body } = prepared
+  const response = await fetch(url, { method, headers, body: body as string, signal: gone.signal })
+  const streams = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+  const text = streams ? await firstEvent(response) : await response.text()
+  gone.abort()
+  const lines = [...response.headers].filter(([name]) => name !== 'date').map(line => line.join(': '))
+  return withoutNames([response.status, ...lines, text].join('\n'), names)
+}
 
-  it.each(['/introspect', '/consume'])('%s tells a foreign grant from none by nothing', async path => {
-    const token = await grant()
-    for (const owner of ['bea', 'carol']) {
-      const foreign = told(await protectionCall(authority, path, { token }, owner), {})
-      const unknown = told(await protectionCall(authority, path, { token: neverIssued(token) }, owner), {})
-      expect(foreign).toEqual(unknown)
-      expect(foreign.text).toContain('unknown_token')
+async function firstEvent(response: Response): Promise<string> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of response.body!) {
+    text += decoder.decode(chunk, { stream: true })
+    if (text.includes('\n\n')) break
+  }
+  return text
+}
+
+function withoutNames(text: string, names: Names): string {
+  return Object.values(names)
+    .filter(name => typeof name === 'string')
+    .reduce((left, name) => left.replaceAll(name, '…').replaceAll(encodeURIComponent(name), '…'), text)
+}
+
+/** As it stands: all that an owner's lists show her. */
+async function everythingOf(owner: string): Promise<unknown> {
+  const lists = ROUTES.filter(route => route.startsWith('GET ') && route !== 'GET /owner/events')
+  return Promise.all(lists.map(async route => (await call(owner, { target: route.slice(4) })).text))
+}
+
+describe('What is another owner’s is to alice what nobody’s is, byte for byte', () => {
+  let before: unknown[]
+  beforeAll(async () => {
+    before = await Promise.all(FOREIGN.map(everythingOf))
+  })
+
+  const probes = Object.entries(PROBES).flatMap(([route, requests]) =>
+    requests.map((request, n) => [requests.length === 1 ? route : `${route} (${n + 1})`, request] as const),
+  )
+  it.each(probes)('%s', async (_route, request) => {
+    const { authority } = both
+    for (const owner of FOREIGN) {
+      const { hers, nobodys } = named[owner]
+      const foreign = await seen(authority.prepare(authority.alice, request(hers)), hers)
+      const unknown = await seen(authority.prepare(authority.alice, request(nobodys)), nobodys)
+      expect(foreign).toBe(unknown)
     }
   })
 
-  it('/audit/access records nothing of a foreign grant, as of none', async () => {
-    const { jti, family } = readRptClaims(await grant())
-    const report = { id: 'one', family, jti, tool: 'portfolio_read', summary: 's256:x', at: 1_700_000_000 }
-    const foreign = told(await protectionCall(authority, '/audit/access', report, 'bea'), {})
-    const unknown = { ...report, jti: 'rpt_never', family: 'fam_never' }
-    expect(foreign).toEqual(told(await protectionCall(authority, '/audit/access', unknown, 'bea'), {}))
-    expect(foreign.text).toContain('"recorded":0')
+  it('and nothing of theirs was changed by any of it', async () => {
+    expect(await Promise.all(FOREIGN.map(everythingOf))).toEqual(before)
   })
 
-  it('/perm knows no resource of another owner', async () => {
-    const ask = async (resource_id: string) =>
-      told(await protectionCall(authority, '/perm', { resource_id, resource_scopes: ['read'] }), {
-        resource_id,
-      })
-    const foreign = await ask('bea/portfolio')
-    expect(foreign).toEqual(await ask('unheard/of'))
-    expect(foreign).toMatchObject({ status: 400 })
+  it('nor is anything of theirs among what alice is shown', async () => {
+    const { alice } = both.authority
+    const shown = JSON.stringify(await everythingOf('alice'))
+    for (const owner of FOREIGN) {
+      const { operator: _blockedByAliceToo, tierToo: _madeByAliceToo, ...names } = named[owner].hers
+      for (const name of Object.values(names).filter(name => typeof name === 'string'))
+        expect(shown).not.toContain(name)
+    }
+    expect(shown).toContain(alice.key.thumbprint)
+  })
+})
+
+describe('A key or a login that is taken', () => {
+  it('is the same 409 to alice whether bea has it, ann has it, or she herself', async () => {
+    const replies = []
+    for (const owner of ['alice', ...FOREIGN]) {
+      const { key } = both.authority.owners[owner]!
+      const json = { name: 'phone', jwk: publicJwk(key) }
+      replies.push(await call('alice', { method: 'POST', target: '/owner/device-keys', json }))
+    }
+    expect(replies.map(({ status }) => status)).toEqual([409, 409, 409])
+    expect(new Set(replies.map(({ text }) => text)).size).toBe(1)
+  })
+
+  it('as is a login', async () => {
+    const { access_token } = await both.realm.login('alice-at-realm')
+    const add = async (token: string) =>
+      call('alice', { method: 'POST', target: '/owner/logins', json: { name: 'realm', access_token: token } })
+    expect((await add(access_token)).status).toBe(201)
+    const tokens = [access_token]
+    for (const owner of FOREIGN) tokens.push((await both.realm.login(owner)).access_token)
+    const replies = []
+    for (const token of tokens) replies.push(await add(token))
+    expect(replies.map(({ status }) => status)).toEqual([409, 409, 409])
+    expect(new Set(replies.map(({ text }) => text)).size).toBe(1)
+  })
+})
+
+describe('Without a credential of hers', () => {
+  it.each(ROUTES)('%s tells nobody whether it is there', async route => {
+    const [method, path] = route.split(' ') as ['GET', string]
+    const json = method === 'GET' ? {} : { json: {} }
+    const answers = new Set<string>()
+    for (const id of [named.bea.hers.family, named.bea.hers.kid, 'unknown']) {
+      const request = { method, target: path.replace('{}', id), ...json, sign: false } as const
+      const prepared = both.authority.prepare(both.authority.alice, request)
+      answers.add(await seen(prepared, named.bea.hers))
+    }
+    expect(answers.size).toBe(1)
+    expect([...answers][0]).toMatch(route === 'POST /owner/enrolment' ? /^400\n/ : /^401\n/)
   })
 })
