@@ -8,7 +8,7 @@ import { isBlocked, readConnection } from '../storage/connections.ts'
 import { inTransaction, type Db, type Tx } from '../storage/database.ts'
 import { appendEvent } from '../storage/events.ts'
 import { lockQueue, readOwner } from '../storage/owners.ts'
-import { countWaiting, findWaiting } from '../storage/pending.ts'
+import { countWaiting, findWaiting, type WaitingItem } from '../storage/pending.ts'
 import { endFamily, holdFamily, joinFamily, readFamily } from '../storage/tickets.ts'
 import { s256Json } from '../wire/encoding.ts'
 import { requestSubmitted } from '../wire/negotiation.ts'
@@ -86,8 +86,9 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
   const waiting = await findWaiting(tx, owner, same)
   if (waiting !== undefined) {
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
-    if (sameOffer(waiting, weighed) && (await joinFamily(tx, join))) return { kind: 'held', as: waiting.kind }
-    // Other scopes or edited terms: what she was asked no longer matches, so the new request takes its place.
+    if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
+      return { kind: 'held', as: waiting.kind }
+    // Other scopes, another lifetime or edited terms: what she was asked no longer matches, so the new request takes its place.
     await endFamily(tx, owner, waiting.family, 'ended')
   }
   const counts = await countWaiting(tx, owner, { handle, operator })
@@ -137,14 +138,21 @@ function sameRequest(weighed: Weighed): { handle: string; resource_id: string; p
   return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(weighed) }
 }
 
-function sameOffer(waiting: { template_id: string; resource_scopes: string[] }, weighed: Weighed): boolean {
-  const template = weighed.family.template as { template_id: string }
-  const asked = weighed.family.resource_scopes
+/** Whether both agreements come to one grant: else she would be shown one, and the other be issued. */
+function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
+  const { family, scopes, expiresIn } = weighed
+  const template = family.template as { template_id: string }
   return (
     waiting.template_id === template.template_id &&
-    waiting.resource_scopes.length === asked.length &&
-    asked.every(scope => waiting.resource_scopes.includes(scope))
+    waiting.expires_in === expiresIn &&
+    sameSet(waiting.resource_scopes, family.resource_scopes) &&
+    sameSet(waiting.scopes, scopes)
   )
+}
+
+function sameSet(some: readonly string[], others: readonly string[]): boolean {
+  const [a, b] = [new Set(some), new Set(others)]
+  return a.size === b.size && [...a].every(one => b.has(one))
 }
 
 /**

@@ -67,6 +67,9 @@ export interface WaitingItem {
   kind: PendingKind
   template_id: string
   resource_scopes: string[]
+  /** Of the grant that its agreement comes to. */
+  scopes: string[]
+  expires_in: number
   ticket_issued_at: string
 }
 
@@ -80,7 +83,8 @@ export async function findWaiting(
   same: { handle: string; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
   const { rows } = await sql<WaitingItem>`
-    SELECT family, kind, template->>'template_id' AS template_id, resource_scopes, ticket_issued_at
+    SELECT family, kind, template->>'template_id' AS template_id, resource_scopes, ticket_issued_at,
+      held->'scopes' AS scopes, (held->>'expires_in')::int AS expires_in
     FROM families
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}

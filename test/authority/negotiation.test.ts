@@ -260,6 +260,19 @@ describe('What the service does', () => {
     expect((await agent.present(again.body.ticket)).status).toBe(200)
   })
 
+  it('a repeat that agrees to less takes the place of the waiting item: no grant outlives its agreement', async () => {
+    await emptyQueue()
+    const agent = testAgent(authority)
+    const first = await agent.ask()
+    const shorter = await agent.ask('portfolio_read', { expires_in: 60 })
+    const waiting = (await pending()).filter(entry => entry['handle'] === agent.handle)
+    expect(waiting).toMatchObject([{ expires_in: 60 }])
+    expect((await agent.present(first.body.ticket)).body.error).toBe('invalid_grant')
+    await decide(authority, agent.handle, 'approved')
+    const granted = await agent.present(shorter.body.ticket)
+    expect([granted.status, granted.body.expires_in]).toEqual([200, 60])
+  })
+
   it('terms edited since the offer: need_info again, with the new ones', async () => {
     const agent = testAgent(authority)
     const offer = await agent.offer('statement_read')
