@@ -58,7 +58,7 @@ function bodies(body: Operation['body']): fc.Arbitrary<Attempt['body']> {
   const form = fitting.map(value => ({
     type: FORM,
     bytes: new URLSearchParams(
-      Object.entries((value ?? {}) as object).map(([name, member]): [string, string] => [
+      Object.entries(value ?? {}).map(([name, member]): [string, string] => [
         name.toWellFormed(),
         (typeof member === 'string' ? member : (JSON.stringify(member) ?? '')).toWellFormed(),
       ]),

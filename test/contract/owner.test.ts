@@ -16,7 +16,8 @@ describe('Authentication', () => {
   const status = async (call: Promise<{ status: number }>) => (await call).status
 
   row('auth-owner', async () => {
-    const { authority, realm, bearing } = both
+    const { authority, realm } = both
+    const bearing = (credential: string, call: OwnerCall) => both.bearing(credential, call)
     const { alice } = authority
     const phone = importPrivateJwk(generatePrivateJwk())
     const byPhone = (call: OwnerCall) => authority.call(alice, { ...call, sign: { key: phone } })
