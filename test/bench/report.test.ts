@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest'
+import { makeReport, renderReport, type RunFacts } from '../../bench/report.ts'
+import type { Round } from '../../bench/run.ts'
+import { SCENARIOS } from '../../bench/scenarios/index.ts'
+
+function round(rate: number, more: Partial<Round> = {}): Round {
+  return {
+    calls: rate * 3,
+    seconds: 3,
+    calls_per_second: rate,
+    p50_ms: 10,
+    p95_ms: 20,
+    p99_ms: 30,
+    cpu_us_per_call: { load: 20, sidecar: 400 },
+    others_cpu_share: 0.01,
+    recorded_after_ms: undefined,
+    ...more,
+  }
+}
+
+function facts(rates: Record<string, number[]>, more: Partial<Round> = {}): RunFacts {
+  const rounds = new Map(
+    SCENARIOS.map(({ name }) => [name, (rates[name] ?? [100, 100, 100]).map(rate => round(rate, more))]),
+  )
+  return {
+    scenarios: SCENARIOS,
+    rounds,
+    startedAt: new Date(),
+    droppedReports: 0,
+    settings: { rounds: 3, seconds: 3, in_flight: 100 },
+    machine: {
+      cpu: 'a cpu',
+      cores: 2,
+      memory_mib: 1,
+      system: 'linux',
+      node: 'v24',
+      file_system: 'ext4',
+      load_before: 0,
+    },
+    postgres: {
+      version: '18',
+      fsync: 'on',
+      synchronous_commit: 'on',
+      full_page_writes: 'on',
+      shared_buffers: '128MB',
+    },
+  }
+}
+
+describe('The report of a bench', () => {
+  it('gives each ratio as the median of the ratios of its cycles, and their spread', () => {
+    const report = makeReport(facts({ verify: [1000, 2000, 4000], standing: [500, 1600, 1000] }))
+    expect(report.standing_over_verify).toBe(0.5)
+    expect(report.ratios['standing_over_verify']?.spread).toEqual({ median: 0.5, min: 0.25, max: 0.8 })
+  })
+
+  it('names every figure that is computed at the top, as a number', () => {
+    const report = makeReport(facts({}))
+    for (const name of Object.keys(report.ratios)) expect(report).toHaveProperty(name, 1)
+  })
+
+  it('takes the median of an even number of rounds between the two in the middle', () => {
+    const report = makeReport(facts({ noop: [1, 2, 4, 100] }))
+    expect(report.scenarios['noop']?.calls_per_second).toEqual({ median: 3, min: 1, max: 100 })
+  })
+
+  it('shows what the load generator could drive, from its rate and its share of a core', () => {
+    const { generator } = makeReport(facts({ noop: [10_000, 10_000, 10_000] }))
+    expect(generator).toEqual({
+      calls_per_second_against_noop: 10_000,
+      cores_used_against_noop: 0.2,
+      ceiling_calls_per_second: 50_000,
+    })
+  })
+
+  it('reads on a system that tells no CPU times, too', () => {
+    const report = makeReport(facts({}, { cpu_us_per_call: undefined, others_cpu_share: undefined }))
+    expect(report.generator.ceiling_calls_per_second).toBeNull()
+    expect(renderReport(report)).not.toMatch(/undefined|NaN|null/)
+  })
+
+  it('says that the machine was busy with other work where it was', () => {
+    expect(renderReport(makeReport(facts({}, { others_cpu_share: 0.5 })))).toContain('busy with other work')
+    expect(renderReport(makeReport(facts({})))).not.toContain('busy with other work')
+  })
+})
