@@ -33,8 +33,8 @@ format: $(INSTALLED) ## Format everything
 docs: $(INSTALLED) ## Write docs/configuration.md from the configuration's schemas
 	@node src/cli.ts print-docs > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
 
-bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON)
-	@node bench/main.ts $(if $(JSON),--json $(JSON))
+bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON; ARGS=--help)
+	@node bench/main.ts $(if $(JSON),--json $(JSON)) $(ARGS)
 
 clean: ## Remove what was installed and cached
 	rm -rf node_modules .cache dist

@@ -149,7 +149,7 @@ async function main(): Promise<number> {
 /** The last lines of a log that tell of trouble. */
 async function lastWarnings(file: string): Promise<string> {
   const lines = (await readFile(file, 'utf8').catch(() => '')).trimEnd().split('\n')
-  const trouble = lines.filter(line => !/"level":"info"|"decision":"allow"/.test(line)).slice(-5)
+  const trouble = lines.filter(line => !/"level":"info"|UMA_DEV_LOOPBACK/.test(line)).slice(-5)
   return trouble.length === 0 ? '' : `${file}:\n${trouble.map(line => `  ${line.slice(0, 500)}\n`).join('')}`
 }
 
