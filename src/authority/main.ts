@@ -39,7 +39,7 @@ import { createPublishedResources } from './published-resources.ts'
 import { createRealmKeys } from './realm-keys.ts'
 import { createRefusalCounts } from './refusal-counts.ts'
 import { registerRegistration } from './registration.ts'
-import { startRegistry } from './registry.ts'
+import { createRegistry } from './registry.ts'
 import { startSweeper } from './sweeper.ts'
 import { registerTerms } from './terms.ts'
 import { registerToken } from './token.ts'
@@ -87,6 +87,7 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
     const here = `${config.tls === undefined ? 'http' : 'https'}://${ownerAddress}`
     const ownerUrl = config.ownerUrl ?? (config.devLoopback ? here : config.issuer)
     const publicAddress = await serve(app => publicRoutes(app, authority, ownerUrl), config.listen)
+    authority.registry.start()
     log.info(
       { issuer: config.issuer, public: publicAddress, owner: ownerAddress },
       'the authority is serving',
@@ -227,7 +228,7 @@ function openRegistry(
     failureSeconds: RESOURCE_MISS_SECONDS,
   })
   const published = createPublishedResources(documents, config.issuer)
-  const registry = startRegistry({
+  const registry = createRegistry({
     ...core,
     published,
     outbound,

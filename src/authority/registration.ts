@@ -20,10 +20,13 @@ import type { Authority } from './context.ts'
 import { bodyOf, plainText } from './owner-requests.ts'
 import { PublicationFault } from './published-resources.ts'
 
-/** One spelling each: a resource_uri is also the client_id, and two spellings would be two resource servers. */
+/**
+ * One spelling each: a resource_uri is also the client_id, and two spellings would be two resource servers. Short enough
+ * for a challenge to carry it several times in one header.
+ */
 const resourceUri = z
   .string()
-  .max(2_048)
+  .max(512)
   .refine(isPlain, 'give an https URL without query, fragment or trailing slash, in its one spelling')
 
 export const REGISTRATION = z.strictObject({

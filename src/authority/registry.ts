@@ -20,6 +20,8 @@ import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'
 
 export interface Registry {
+  /** Pulls what is due, and goes on: once our keys can be fetched, for those asked want to know who asks. */
+  start(): void
   /** Pulls from a source soon, in the background: the owner has just approved it. */
   pullSoon(source: Source): void
   /** Waits for a pull that may bring what `/perm` does not know: one of our own, or one that runs already. */
@@ -49,13 +51,13 @@ const PULLS_AT_ONCE = 4
 /** `superseded`: she decided about the server meanwhile, so what came was dropped. */
 type Outcome = 'pulled' | 'superseded' | 'running' | 'recent'
 
-/** Starts pulling what is due, and goes on until `stop`. */
-export function startRegistry(options: RegistryOptions): Registry {
+/** A registry that pulls nothing by itself until `start`. */
+export function createRegistry(options: RegistryOptions): Registry {
   const underWay = new Map<string, Promise<Outcome>>()
   const pause = Math.min(options.keepSeconds, FAILED_PAUSE_SECONDS)
   let stopped = false
   let round = Promise.resolve()
-  let timer: NodeJS.Timeout
+  let timer: NodeJS.Timeout | undefined
 
   const pull = (source: Source): Promise<Outcome> => {
     if (stopped) return Promise.resolve('recent')
@@ -87,8 +89,8 @@ export function startRegistry(options: RegistryOptions): Registry {
     }, ms)
     timer.unref()
   }
-  later(0)
   return {
+    start: () => later(0),
     pullSoon: source => void pull(source),
     lookAgain: async source => {
       const until = performance.now() + LOOK_MS_MAX

@@ -28,15 +28,19 @@ export type Claim = { claimed: Attempt } | { claimed?: undefined; because: 'runn
  */
 export async function claimPull(db: Db, source: Source, pauseSeconds: number): Promise<Claim> {
   const { owner, client_id } = source
+  const pause = sql`${pauseSeconds} * interval '1 second'`
   const { rows } = await sql<{ attempt: number; resource_uri: string }>`
     WITH server AS (
       SELECT owner, client_id, resource_uri FROM resource_servers
-      WHERE owner = ${owner} AND client_id = ${client_id} AND status = 'active' AND publishes),
+      WHERE owner = ${owner} AND client_id = ${client_id} AND status = 'active' AND publishes
+        -- Where it is too soon nothing is written, not even the lock that a conflict would take.
+        AND NOT EXISTS (SELECT 1 FROM registry_pulls
+          WHERE owner = ${owner} AND client_id = ${client_id} AND tried_at > clock_timestamp() - ${pause})),
     claimed AS (
       INSERT INTO registry_pulls AS p (owner, client_id, attempt, tried_at)
       SELECT owner, client_id, 1, clock_timestamp() FROM server
       ON CONFLICT (owner, client_id) DO UPDATE SET attempt = p.attempt + 1, tried_at = clock_timestamp()
-      WHERE p.tried_at <= clock_timestamp() - ${pauseSeconds} * interval '1 second'
+      WHERE p.tried_at <= clock_timestamp() - ${pause}
       RETURNING attempt)
     SELECT claimed.attempt, server.resource_uri FROM claimed, server`.execute(db)
   const row = rows[0]

@@ -160,6 +160,7 @@ describe('The order of refusals', () => {
     'https://tools.example.com/mcp/../alice',
     'https://tools.example.com/mcp/$(reboot)',
     "https://tools.example.com/mcp/';x",
+    `https://tools.example.com/mcp/${'x'.repeat(500)}`,
     'tools',
     '',
   ])('register-body: %j is no resource_uri in its one spelling: 400', async resource_uri => {

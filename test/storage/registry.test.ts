@@ -66,6 +66,20 @@ describe('a pull', () => {
     expect(await claimPull(database.db, of, PAUSE)).toMatchObject({ claimed: { attempt: 2 } })
   })
 
+  it('that comes too soon writes nothing, not even a lock: agents cause any number', async () => {
+    const of = await source()
+    await claimed(of)
+    const row = async () =>
+      (
+        await database.pool.query(`SELECT ctid, xmin, xmax, attempt FROM registry_pulls WHERE owner = $1`, [
+          of.owner,
+        ])
+      ).rows
+    const before = await row()
+    for (let n = 0; n < 5; n++) await claimPull(database.db, of, PAUSE)
+    expect(await row()).toEqual(before)
+  })
+
   it('runs until it has landed or failed, and then was recent', async () => {
     const of = await source()
     const attempt = await claimed(of)
