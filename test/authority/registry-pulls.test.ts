@@ -41,7 +41,7 @@ const perm = async (name: string, id: string, at = authority, pat?: string): Pro
   })
 
 describe('/perm', () => {
-  it('protection-perm: an unknown resource_id makes the registry be pulled again, and what came is known at once', async () => {
+  it('post-perm: an unknown resource_id makes the registry be pulled again, and what came is known at once', async () => {
     const name = await published('old')
     tools.listings[name] = listing('old', 'new')
     await agePulls(authority, tools.resource(name))

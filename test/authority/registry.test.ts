@@ -96,7 +96,7 @@ describe('On approval', () => {
     expect(await sources.resource('asked')).toBeDefined()
   })
 
-  it('behaviour-ungoverned: what landed is governed by nothing, so it is denied until she says otherwise', async () => {
+  it('behaviour-ungoverned-denied: what landed is governed by nothing, so it is denied until she says otherwise', async () => {
     const name = await sources.published([listed('secret')])
     const { body } = await sources.perm(name, 'secret')
     const agent = testAgent(authority)
