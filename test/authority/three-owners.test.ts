@@ -46,6 +46,8 @@ beforeAll(async () => {
   both = await startRealmAuthority({
     owners: ['alice', ...FOREIGN],
   })
+  // Alice too has one of everything: an empty list would hide what is wrongly left out of it.
+  await furnish('alice')
   for (const owner of FOREIGN) named[owner] = await furnish(owner)
 })
 afterAll(() => both.close())
