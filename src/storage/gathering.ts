@@ -3,7 +3,9 @@
  * joins a statement that was sent before it was asked for, so each sees whatever was committed before.
  */
 
-export interface GatheringOptions {
+export interface GatheringOptions<Key> {
+  /** Look-ups of one group alone share a statement: the owner, since no statement crosses owners. */
+  group: (key: Key) => string
   /** Most look-ups in one statement. */
   together: number
   /** Most statements at once; what comes meanwhile waits for one to end and goes with the next. */
@@ -22,16 +24,28 @@ interface Asked<Key, Answer> {
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
-  { together, atOnce }: GatheringOptions,
+  { group, together, atOnce }: GatheringOptions<Key>,
 ): (key: Key) => Promise<Answer> {
-  const waiting: Asked<Key, Answer>[] = []
+  let waiting: Asked<Key, Answer>[] = []
   let underWay = 0
   let scheduled: NodeJS.Immediate | undefined
 
   const send = (): void => {
     scheduled = undefined
     for (let free = atOnce - underWay; free > 0 && waiting.length > 0; free--)
-      void sendTogether(waiting.splice(0, together))
+      void sendTogether(takeOldestGroup())
+  }
+  /** Whoever waits longest, and those of the same group behind it, up to the bound; the rest keep their order. */
+  const takeOldestGroup = (): Asked<Key, Answer>[] => {
+    const first = group(waiting[0]!.key)
+    const taken: Asked<Key, Answer>[] = []
+    const left: Asked<Key, Answer>[] = []
+    for (const asked of waiting) {
+      const joins = taken.length < together && group(asked.key) === first
+      ;(joins ? taken : left).push(asked)
+    }
+    waiting = left
+    return taken
   }
   const schedule = (): void => {
     if (underWay < atOnce) scheduled ??= setImmediate(send)

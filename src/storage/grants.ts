@@ -84,9 +84,9 @@ const READ = {
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
       tr.resource_id IS NOT NULL AS governed
-    FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS asked(owner, client_id, rpt_sha256, place)
-    JOIN resource_servers rs ON rs.owner = asked.owner AND rs.client_id = asked.client_id
-    LEFT JOIN grants g ON g.owner = asked.owner AND g.rpt_sha256 = asked.rpt_sha256
+    FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
+    JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
+    LEFT JOIN grants g ON g.owner = $1 AND g.rpt_sha256 = asked.rpt_sha256
     LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
     LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
       AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
@@ -137,12 +137,17 @@ export async function readGrant(
 ): Promise<GrantReading | undefined> {
   let read = readers.get(database)
   if (read === undefined) {
-    read = gathering(questions => readGrants(database, questions), { together: 100, atOnce: 4 })
+    read = gathering(questions => readGrants(database, questions), {
+      group: ({ owner }) => owner,
+      together: 100,
+      atOnce: 4,
+    })
     readers.set(database, read)
   }
   return read({ owner, clientId, rptSha256 })
 }
 
+/** Questions of one owner, answered in their order. */
 async function readGrants(
   database: Database,
   questions: GrantQuestion[],
@@ -150,7 +155,7 @@ async function readGrants(
   const { rows } = await database.pool.query<ReadRow>({
     ...READ,
     values: [
-      questions.map(({ owner }) => owner),
+      questions[0]!.owner,
       questions.map(({ clientId }) => clientId),
       questions.map(({ rptSha256 }) => rptSha256),
     ],

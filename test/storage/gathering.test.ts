@@ -2,13 +2,21 @@ import { describe, expect, it } from 'vitest'
 import { gathering } from '../../src/storage/gathering.ts'
 
 /** A look-up whose statements are answered when the test says so. */
-function scene(options = { together: 100, atOnce: 1 }) {
+function scene(
+  {
+    group = () => 'one',
+    ...bounds
+  }: { together: number; atOnce: number; group?: (key: number) => string } = { together: 100, atOnce: 1 },
+) {
   const sent: { keys: number[]; answer: () => void; fail: (error: Error) => void }[] = []
-  const look = gathering<number, string>(keys => {
-    const { promise, resolve, reject } = Promise.withResolvers<string[]>()
-    sent.push({ keys, answer: () => resolve(keys.map(key => `answer ${key}`)), fail: reject })
-    return promise
-  }, options)
+  const look = gathering<number, string>(
+    keys => {
+      const { promise, resolve, reject } = Promise.withResolvers<string[]>()
+      sent.push({ keys, answer: () => resolve(keys.map(key => `answer ${key}`)), fail: reject })
+      return promise
+    },
+    { group, ...bounds },
+  )
   const turn = () => new Promise(resolve => setImmediate(resolve))
   return { sent, look, turn }
 }
@@ -36,6 +44,23 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent.map(({ keys }) => keys)).toEqual([[1], [2, 3]])
     sent[1]!.answer()
     expect(await Promise.all(late)).toEqual(['answer 2', 'answer 3'])
+  })
+
+  it('those of another owner go in a statement of their own, and in the order in which they came', async () => {
+    const group = (key: number) => (key % 2 === 0 ? 'even' : 'odd')
+    const { sent, look, turn } = scene({ together: 100, atOnce: 1, group })
+    const looks = [1, 2, 3, 4].map(look)
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1, 3]])
+    sent[0]!.answer()
+    await looks[0]
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([
+      [1, 3],
+      [2, 4],
+    ])
+    sent[1]!.answer()
+    expect(await Promise.all(looks)).toHaveLength(4)
   })
 
   it('several statements go at once, and none is longer than it may be', async () => {
