@@ -57,38 +57,56 @@ export async function readPostgres(pool: Pool): Promise<PostgresFacts> {
   return rows[0]!
 }
 
-/** CPU time since the start, in milliseconds: of each party, and of the whole machine. Undefined where there is no /proc. */
+/** CPU time so far, in milliseconds: of each party, and of the whole machine. */
 export interface CpuReading {
   parties: Record<string, number>
   machine: number
+  /** When it was read, by `performance.now()`. */
+  at: number
 }
 
 /** `_SC_CLK_TCK` of every Linux that Node runs on. */
 const TICK_MS = 10
 
-/** Reads the CPU time of the parties, each with the children of its processes. */
+/** Reads the CPU time of the parties, each with the children of its processes; undefined where there is no /proc. */
 export async function readCpu(pids: Record<string, number[]>): Promise<CpuReading | undefined> {
   if (process.platform !== 'linux') return undefined
+  const at = performance.now()
+  const [, ...times] = (await readFile('/proc/stat', 'utf8')).split('\n', 1)[0]!.split(/\s+/).map(Number)
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = times
+  const machine = (user + nice + system + irq + softirq + steal) * TICK_MS
   const all = await readProcesses()
   const parties: Record<string, number> = {}
   for (const [party, roots] of Object.entries(pids)) {
-    const own = all.filter(({ pid, parent }) => roots.includes(pid) || roots.includes(parent))
-    parties[party] = own.reduce((sum, { ticks }) => sum + ticks, 0) * TICK_MS
+    const ticks = all.map(({ pid, parent, own, ended }) =>
+      roots.includes(pid) ? own + ended : roots.includes(parent) ? own : 0,
+    )
+    parties[party] = ticks.reduce((sum, some) => sum + some, 0) * TICK_MS
   }
-  const [, ...times] = (await readFile('/proc/stat', 'utf8')).split('\n', 1)[0]!.split(/\s+/).map(Number)
-  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = times
-  return { parties, machine: (user + nice + system + irq + softirq + steal) * TICK_MS }
+  return { parties, machine, at }
 }
 
-async function readProcesses(): Promise<{ pid: number; parent: number; ticks: number }[]> {
+interface ProcessTicks {
+  pid: number
+  parent: number
+  own: number
+  /** Of its children that have ended. */
+  ended: number
+}
+
+async function readProcesses(): Promise<ProcessTicks[]> {
   const names = (await readdir('/proc')).filter(name => /^\d+$/.test(name))
   const lines = await Promise.all(names.map(name => readFile(`/proc/${name}/stat`, 'utf8').catch(() => '')))
   return lines
     .filter(line => line !== '')
     .map(line => {
-      // After the name, which may hold anything, come state, parent and, in the 14th and 15th field, the ticks.
-      const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
-      const own = Number(fields[11]) + Number(fields[12])
-      return { pid: Number.parseInt(line, 10), parent: Number(fields[1]), ticks: own }
+      // After the name, which may hold anything, come state, parent and, from the 14th field of the line, the ticks.
+      const [, parent, ...rest] = line
+        .slice(line.lastIndexOf(')') + 2)
+        .split(' ')
+        .map(Number)
+      const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = rest.slice(9)
+      const own = user + system
+      return { pid: Number.parseInt(line, 10), parent: parent!, own, ended: endedUser + endedSystem }
     })
 }

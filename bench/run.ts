@@ -80,7 +80,6 @@ function createRunner(system: System): (lane: Lane, seconds: number, rate: numbe
     await load.prepare(Math.ceil(rate * seconds * 1.5) + 500)
     const pids = { ...system.pids, load: load.pids }
     const before = await readCpu(pids)
-    const startedAt = performance.now()
     const parts = await load.run(seconds)
     const endedAt = performance.now()
     const round = summary(parts)
@@ -91,7 +90,7 @@ function createRunner(system: System): (lane: Lane, seconds: number, rate: numbe
     const settledAt = performance.now()
     return {
       ...round,
-      ...cpuOf(before, await readCpu(pids), { calls: round.calls, wallMs: settledAt - startedAt }),
+      ...cpuOf(before, await readCpu(pids), round.calls),
       recorded_after_ms: scenario.reported ? settledAt - endedAt : undefined,
     }
   }
@@ -118,7 +117,7 @@ function summary(
 function cpuOf(
   before: CpuReading | undefined,
   after: CpuReading | undefined,
-  { calls, wallMs }: { calls: number; wallMs: number },
+  calls: number,
 ): Pick<Round, 'cpu_us_per_call' | 'others_cpu_share'> {
   if (before === undefined || after === undefined)
     return { cpu_us_per_call: undefined, others_cpu_share: undefined }
@@ -127,8 +126,9 @@ function cpuOf(
   )
   const ours = spent.reduce((sum, [, ms]) => sum + ms, 0)
   const others = after.machine - before.machine - ours
+  const all = (after.at - before.at) * availableParallelism()
   return {
     cpu_us_per_call: Object.fromEntries(spent.map(([party, ms]) => [party, (ms * 1_000) / calls])),
-    others_cpu_share: Math.max(0, others / (wallMs * availableParallelism())),
+    others_cpu_share: Math.max(0, others / all),
   }
 }
