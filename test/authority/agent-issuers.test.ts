@@ -123,6 +123,20 @@ describe('An identified agent', () => {
     }
   })
 
+  it('waits once per key also before its first contact is decided', async () => {
+    const [one, two] = [newKey(), newKey()]
+    const sub = newSubject()
+    const agents = [one, two].map(key => testAgent(authority, { key, identified: issuer.identify(key, sub) }))
+    const asked = await Promise.all(agents.map(agent => agent.ask()))
+    expect(asked.map(reply => reply.body.kind)).toEqual(['connection', 'connection'])
+    const keys = parseJwks((await authority.request('GET', '/jwks')).body)
+    for (let n = 0; n < 2; n++) await decide(authority, agents[0]!.handle, 'approved')
+    for (const [nth, agent] of agents.entries()) {
+      const granted = await agent.present(asked[nth]!.body.ticket)
+      expect(verifyRpt(granted.body.access_token, keys).cnf.jwk.x).toBe(agent.key.x)
+    }
+  })
+
   it('is another agent than its bare key, and than the same subject of nobody', async () => {
     const agent = identified()
     await agent.granted()
