@@ -108,6 +108,7 @@ export async function listGovernedResources(
            t.tier_id, t.name AS tier_name, t.ask_me
     FROM resources r
     LEFT JOIN tier_resources tr ON tr.owner = r.owner AND tr.resource_id = r.resource_id
+      AND tr.resource_id > ${page.after ?? ''}
     LEFT JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
     WHERE r.owner = ${owner} AND r.resource_id > ${page.after ?? ''}
     ORDER BY r.resource_id LIMIT ${page.limit}`.execute(db)

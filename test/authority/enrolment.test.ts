@@ -72,10 +72,7 @@ describe('A one-time code', () => {
   it('of many that present it at once enrols one', async () => {
     const code = await issue()
     const replies = await Promise.all(Array.from({ length: 8 }, () => call(enrolment(code, newKey()))))
-    expect(replies.map(({ status }) => status).sort()).toEqual([
-      201,
-      ...Array.from({ length: 7 }, () => 401),
-    ])
+    expect(replies.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 7 }, () => 401)])
     expect(await keysOf()).toHaveLength(1)
   })
 

@@ -1,0 +1,209 @@
+/**
+ * A thousand items wait, ten thousand agents are known, a ledger is long: every owner call reads a bounded number of rows, by
+ * index. Contract, "Owner API" (lists are paged) and "Limits". Rows read are counted, not milliseconds: they are the same on every
+ * machine. UMA_TEST_LEDGER_ROWS=1000000 fills a million.
+ */
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { startTestAuthority, type OwnerCall, type TestAuthority } from '../support/authority.ts'
+import { BUSY, crowd, FIRST_SEQ, LARGE_OPERATOR, QUIET, SMALL_OPERATOR } from '../support/crowded-owner.ts'
+
+const CONNECTIONS = 10_000
+const WAITING = 1_000
+const LEDGER_ROWS = Number(process.env['UMA_TEST_LEDGER_ROWS'] ?? 100_000)
+const PAGE = 100
+
+let authority: TestAuthority
+/** Outside the authority's pool, so that what it asks is not taken for the authority's own. */
+let observer: Client
+
+beforeAll(async () => {
+  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
+  const { db, url } = authority.database
+  await crowd(db, { owner: 'alice', ledgerRows: LEDGER_ROWS, connections: CONNECTIONS, waiting: WAITING })
+  observer = new Client({ connectionString: url })
+  await observer.connect()
+}, 240_000)
+afterAll(async () => {
+  await observer?.end()
+  await authority?.close()
+})
+
+interface Statement {
+  text: string
+  values: unknown[]
+}
+
+/** Sends a call and collects the statements that the authority ran for it. */
+async function statementsOf(call: OwnerCall): Promise<{ status: number; statements: Statement[] }> {
+  const statements: Statement[] = []
+  // oxlint-disable-next-line typescript/unbound-method -- called with the client that it was called on
+  const query: (...given: unknown[]) => unknown = Client.prototype.query
+  const spy = vi.spyOn(Client.prototype, 'query').mockImplementation(function (
+    this: unknown,
+    ...given: unknown[]
+  ) {
+    const [first, second] = given as [string | Statement, unknown[] | undefined]
+    const text = typeof first === 'string' ? first : first.text
+    const values = typeof first === 'string' ? second : first.values
+    if (this !== observer) statements.push({ text, values: Array.isArray(values) ? values : [] })
+    return query.apply(this, given)
+  })
+  try {
+    const { status } = await authority.call(authority.alice, call)
+    return { status, statements }
+  } finally {
+    spy.mockRestore()
+  }
+}
+
+interface PlanNode {
+  'Node Type': string
+  'Relation Name'?: string
+  'Actual Rows': number
+  'Actual Loops': number
+  'Rows Removed by Filter'?: number
+  'Rows Removed by Index Recheck'?: number
+  Plans?: PlanNode[]
+}
+
+interface Cost {
+  rowsRead: number
+  /** Tables read from end to end. */
+  wholeTables: string[]
+}
+
+/** What a statement reads, with the values it had; what it writes is undone. */
+async function costOf({ text, values }: Statement): Promise<Cost> {
+  await observer.query('BEGIN')
+  try {
+    const explained = await observer.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values as never)
+    const [{ Plan: plan }] = (explained.rows[0] as { 'QUERY PLAN': [{ Plan: PlanNode }] })['QUERY PLAN']
+    return read(plan)
+  } finally {
+    await observer.query('ROLLBACK')
+  }
+}
+
+function read(node: PlanNode): Cost {
+  const below = (node.Plans ?? []).map(read)
+  const scans = /Scan/.test(node['Node Type']) && node['Node Type'] !== 'Function Scan'
+  const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0)
+  const own = scans ? (node['Actual Rows'] + removed) * node['Actual Loops'] : 0
+  const whole = node['Node Type'] === 'Seq Scan' ? [node['Relation Name'] ?? '?'] : []
+  return {
+    rowsRead: own + below.reduce((sum, { rowsRead }) => sum + rowsRead, 0),
+    wholeTables: [...whole, ...below.flatMap(({ wholeTables }) => wholeTables)],
+  }
+}
+
+const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
+/** Tables of a few rows, of which the planner rightly reads all; and queues, with one row an owner. */
+const SMALL = new Set([
+  'directory',
+  'owners',
+  'queues',
+  'device_keys',
+  'logins',
+  'tiers',
+  'terms_versions',
+
+  'resource_servers',
+  'registry_pulls',
+  'operators',
+  'enrolment_codes',
+  'spent_signatures',
+])
+
+/** Runs a call, and answers what it cost. */
+async function costOfCall(call: OwnerCall): Promise<Cost & { status: number }> {
+  const { status, statements } = await statementsOf(call)
+  const costs: Cost[] = []
+  for (const statement of statements.filter(({ text }) => PLANNED.test(text) && !/pg_notify/.test(text)))
+    costs.push(await costOf(statement))
+  return {
+    status,
+    rowsRead: costs.reduce((sum, { rowsRead }) => sum + rowsRead, 0),
+    wholeTables: costs.flatMap(({ wholeTables }) => wholeTables).filter(table => !SMALL.has(table)),
+  }
+}
+
+const middle = FIRST_SEQ + LEDGER_ROWS / 2
+const busy = encodeURIComponent(BUSY)
+const post = (target: string, json: object): OwnerCall => ({ method: 'POST', target, json })
+const get = (target: string): OwnerCall => ({ target })
+
+/** Each with the most rows that it may read: some for each item of its page, and no more for a longer list. */
+const CALLS: [string, OwnerCall, number][] = [
+  ['what waits', get('/owner/pending'), 5 * PAGE],
+  ['what waits, further on', get('/owner/pending?after=fam_00000500'), 5 * PAGE],
+  ['what waits, all of it', get('/owner/pending?limit=1000'), 5 * WAITING],
+  ['connections', get('/owner/connections'), 5 * PAGE],
+  ['connections, further on', get('/owner/connections?after=jkt:agent005000'), 5 * PAGE],
+  ['connections, the most at once', get('/owner/connections?limit=1000'), 5 * 1_000],
+  // An operator is told with how many agents it has: these are counted, once each (read from index, then from table).
+  ['operators', get('/owner/operators'), 2 * CONNECTIONS + 5 * PAGE],
+  ['policies', get('/owner/policies'), 5 * 1_000],
+  ['resources', get('/owner/resources'), 5 * PAGE],
+  ['resources, further on', get('/owner/resources?after=alice/album-5'), 5 * PAGE],
+  ['resource servers', get('/owner/resource-servers'), 5 * PAGE],
+  ['device keys', get('/owner/device-keys'), 5 * PAGE],
+  ['logins', get('/owner/logins'), 5 * PAGE],
+  ['the ledger', get('/owner/ledger'), 5 * PAGE],
+  ['the ledger, further on', get(`/owner/ledger?after=${middle}`), 5 * PAGE],
+  ['the ledger, the most at once', get('/owner/ledger?limit=1000'), 5 * 1_000],
+  ['the ledger of a busy agent', get(`/owner/ledger?handle=${busy}`), 5 * PAGE],
+  ['the ledger of a busy agent, further on', get(`/owner/ledger?handle=${busy}&after=${middle}`), 5 * PAGE],
+  ['the ledger of a quiet agent', get(`/owner/ledger?handle=${encodeURIComponent(QUIET)}`), 5 * PAGE],
+  ['the ledger of nobody', get('/owner/ledger?handle=jkt:nobody'), 5 * PAGE],
+  ['a common kind of the ledger', get('/owner/ledger?kind=touched'), 5 * PAGE],
+  ['a common kind, further on', get(`/owner/ledger?kind=touched&after=${middle}`), 5 * PAGE],
+  ['a rare kind of the ledger', get('/owner/ledger?kind=claimed'), 5 * PAGE],
+  ['a rare kind, further on', get(`/owner/ledger?kind=claimed&after=${middle}`), 5 * PAGE],
+  ['a kind that never occurred', get('/owner/ledger?kind=relaxed'), 5 * PAGE],
+  ['a kind in one of a hundred entries', get('/owner/ledger?kind=promised'), 5 * PAGE],
+  ['such a kind, further on', get(`/owner/ledger?kind=promised&after=${middle}`), 5 * PAGE],
+  ['a kind of a busy agent', get(`/owner/ledger?kind=touched&handle=${busy}`), 5 * PAGE],
+  [
+    'a kind in thirty of the entries of a busy agent',
+    get(`/owner/ledger?kind=promised&handle=${busy}`),
+    5 * PAGE,
+  ],
+  [
+    'a frequent kind that the busy agent never had',
+    get(`/owner/ledger?kind=denied&handle=${busy}`),
+    5 * PAGE,
+  ],
+  [
+    'a change of policy, tried on the past',
+    post('/owner/policies/preview', {
+      tier: {
+        id: 'tried',
+        name: 'Tried',
+        resources: ['alice/account'],
+        terms: { purpose: 'x', scope: ['close'], expires_in: 60 },
+      },
+    }),
+    10 * 1_000,
+  ],
+  ['one decision', post('/owner/pending/fam_00000500/decision', { decision: 'denied' }), 5 * PAGE],
+  ['revoking an agent with a few grants', post('/owner/connections/revoke', { handle: QUIET }), 5 * PAGE],
+  ['revoking an agent with thousands of grants', post('/owner/connections/revoke', { handle: BUSY }), 3_000],
+  ['blocking an operator of a few agents', post('/owner/operators/block', { origin: SMALL_OPERATOR }), 5_000],
+  ['unblocking it', post('/owner/operators/unblock', { origin: SMALL_OPERATOR }), 5 * PAGE],
+]
+
+describe('an owner with a long history', () => {
+  it.each(CALLS)('%s', async (_what, call, rowsMax) => {
+    const { status, rowsRead, wholeTables } = await costOfCall(call)
+    expect(status).toBe(200)
+    expect(wholeTables).toEqual([])
+    expect(rowsRead).toBeLessThanOrEqual(rowsMax)
+  })
+
+  it('blocking an operator of thousands reads some rows for each of its agents, however long the ledger', async () => {
+    const { status, rowsRead } = await costOfCall(post('/owner/operators/block', { origin: LARGE_OPERATOR }))
+    expect(status).toBe(200)
+    expect(rowsRead).toBeLessThanOrEqual(10 * CONNECTIONS)
+  })
+})

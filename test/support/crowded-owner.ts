@@ -1,0 +1,103 @@
+/**
+ * Owns an owner with more of everything than anybody has: written by INSERT … SELECT, so that a million ledger rows take seconds. For the
+ * tests and the bench of what her lists cost.
+ */
+import { sql, type RawBuilder } from 'kysely'
+import type { Db } from '../../src/storage/database.ts'
+import { waitingItem } from './seed.ts'
+
+export interface Crowd {
+  owner: string
+  ledgerRows: number
+  connections: number
+  waiting: number
+}
+
+/** The agent that made three in ten of the ledger's entries, and one with a few. */
+export const BUSY = 'jkt:agent000000'
+export const QUIET = 'jkt:agent000007'
+/** The operator of half the agents; the other half are of a hundred. */
+export const LARGE_OPERATOR = 'https://operator-large.example'
+export const SMALL_OPERATOR = 'https://operator-07.example'
+/** A statement may take ten seconds. */
+const ROWS_PER_INSERT = 100_000
+/** Ledger numbers begin here. */
+export const FIRST_SEQ = 1_000_000
+
+const handle = (n: RawBuilder<unknown>) => sql`'jkt:agent' || lpad((${n})::text, 6, '0')`
+
+/** Fills the tables of an owner who exists already, and tells the planner of it. */
+export async function crowd(db: Db, { owner, ledgerRows, connections, waiting }: Crowd): Promise<void> {
+  const n = sql`n`
+  const operator = sql`CASE WHEN n % 2 = 0 THEN ${LARGE_OPERATOR}
+    ELSE 'https://operator-' || lpad((n % 100)::text, 2, '0') || '.example' END`
+  await sql`
+    INSERT INTO operators (owner, origin)
+    SELECT DISTINCT ${owner}, ${operator} FROM generate_series(0, 199) n ON CONFLICT DO NOTHING`.execute(db)
+  await sql`
+    INSERT INTO connections (owner, handle, status, identity, operator, jkt)
+    SELECT ${owner}, ${handle(n)}, CASE WHEN n % 10 = 9 THEN 'revoked' ELSE 'active' END, 'pseudonymous', ${operator},
+      ${handle(n)}
+    FROM generate_series(0, ${connections - 1}) n`.execute(db)
+  await sql`
+    INSERT INTO connection_tiers (owner, handle, tier_id, granted_at, approved_at, approved_generation)
+    SELECT ${owner}, ${handle(n)}, 'reading', now(), now(), 1 FROM generate_series(0, ${connections - 1}) n`.execute(
+    db,
+  )
+  // Two grants in five belong to the busy agent.
+  await sql`
+    INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
+      tier_epoch, single_use, claims, receipt, expires_at)
+    SELECT ${owner}, sha256(n::text::bytea), 'rpt_' || n, 'fam_' || n,
+      CASE WHEN n % 5 < 2 THEN ${BUSY} ELSE ${handle(sql`n % ${connections}::int`)} END, 1, 'demo-tools',
+      'https://tools.example/mcp/alice', ${`${owner}/portfolio`}, 'reading', 1, false, '{}', 'receipt',
+      now() + interval '1 hour'
+    FROM generate_series(1, ${connections * 2}) n`.execute(db)
+  await crowdFamilies(db, { owner, connections, waiting })
+  await crowdLedger(db, { owner, connections, ledgerRows })
+  await sql`
+    INSERT INTO resources (owner, resource_id, client_id, name, type, resource_scopes, consequence, source)
+    SELECT ${owner}, ${owner} || '/album-' || n, 'demo-tools', 'Album ' || n, 'album', '{read}', 'reversible', 'provisioned'
+    FROM generate_series(1, 2000) n`.execute(db)
+  await sql`
+    INSERT INTO tier_resources (owner, resource_id, tier_id)
+    SELECT ${owner}, ${owner} || '/album-' || n, 'reading' FROM generate_series(1, 1000) n`.execute(db)
+  await sql`ANALYZE`.execute(db)
+}
+
+/** What waits, behind fifty times as many negotiations that are over. */
+async function crowdFamilies(
+  db: Db,
+  { owner, connections, waiting }: Omit<Crowd, 'ledgerRows'>,
+): Promise<void> {
+  const waits = sql`n <= ${waiting}`
+  const item = JSON.stringify(waitingItem(owner))
+  await sql`
+    INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template, sealed_expires_at,
+      negotiation_expires_at, ticket_hash, ticket_expires_at, kind, handle, operator, attested, params_key, requested_at,
+      held, item)
+    SELECT ${owner}, 'fam_' || lpad(n::text, 8, '0'), CASE WHEN ${waits} THEN 'awaiting_owner' ELSE 'granted' END,
+      'demo-tools', ${`${owner}/portfolio`}, '{read}', 'reading', '{}', now() + interval '5 minutes',
+      now() + interval '7 days', CASE WHEN ${waits} THEN sha256(n::text::bytea) END, now() + interval '1 hour',
+      'operation', ${handle(sql`n % ${connections}::int`)}, NULL, false, n::text, now() - n * interval '1 second', '{}',
+      ${item}::json
+    FROM generate_series(1, ${waiting * 50}) n`.execute(db)
+}
+
+/** Mostly touches. A kind that hardly occurs stands at the very beginning; one that the busy agent never had is frequent. */
+async function crowdLedger(
+  db: Db,
+  { owner, connections, ledgerRows }: Omit<Crowd, 'waiting'>,
+): Promise<void> {
+  for (let from = 1; from <= ledgerRows; from += ROWS_PER_INSERT)
+    await sql`
+    INSERT INTO ledger (owner, seq, ts, kind, family, handle, data, xid)
+    SELECT ${owner}, ${FIRST_SEQ} + n, now() - (${ledgerRows}::bigint - n) * interval '1 second',
+      CASE WHEN n < 10 THEN 'claimed' WHEN n % 100 = 0 THEN 'promised' WHEN n % 10 = 5 THEN 'denied' ELSE 'touched' END,
+      'fam_' || n,
+      CASE WHEN n % 10 < 3 THEN ${BUSY} ELSE ${handle(sql`n % ${connections}::int`)} END,
+      '{"tool":"portfolio_read"}', (3 + n * 400 / ${ledgerRows}::bigint)::text::xid8
+    FROM generate_series(${from}::bigint, ${Math.min(from + ROWS_PER_INSERT - 1, ledgerRows)}::bigint) n`.execute(
+      db,
+    )
+}
