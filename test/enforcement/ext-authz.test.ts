@@ -261,7 +261,7 @@ describe('whatever arrives, the answer has a status, and allows only what was al
       }),
       { numRuns: 4000 },
     )
-    expect(allows).toBeGreaterThan(100) // else the inputs never got past the reading
+    expect(allows).toBeGreaterThan(20) // else the inputs never got past the reading
   })
 
   test('also as the body of an MCP call', { timeout: 60_000 }, async () => {
