@@ -66,6 +66,13 @@ describe('The keys of a real provider', () => {
     expect(await asks(keys, await token({ alg: 'ES256', header: { kid: undefined } }))).toBe(true)
   })
 
+  it('are looked at once more for a token without a kid that none of them signed', async () => {
+    const kidless = { header: { kid: undefined } }
+    expect(await asks(keys, await token(kidless))).toBe(true)
+    await realm.rotate()
+    expect(await asks(keys, await token(kidless))).toBe(true)
+  })
+
   it('serve only algorithms that are admitted', async () => {
     expect(await asks(keys, await token({ alg: 'PS256' }))).toBe(false)
   })

@@ -49,6 +49,7 @@ beforeAll(async () => {
   // Alice too has one of everything: an empty list would hide what is wrongly left out of it.
   await furnish('alice')
   for (const owner of FOREIGN) named[owner] = await furnish(owner)
+  await seed.seedWaiting(both.authority.database.db, 'alice', seed.name('jkt:'))
 })
 afterAll(() => both.close())
 
