@@ -146,7 +146,18 @@ function newProvider(issuer: string, keys: JWK[], { alg = 'RS256', seconds = 300
       },
     },
   }
-  return new Provider(issuer, configuration)
+  return quietly(() => new Provider(issuer, configuration))
+}
+
+/** It warns, each time, that it is set up for tests. */
+function quietly<T>(make: () => T): T {
+  const { warn } = console
+  console.warn = () => undefined
+  try {
+    return make()
+  } finally {
+    console.warn = warn
+  }
 }
 
 function accessClaims(iss: string, sub: string): JWTPayload {
