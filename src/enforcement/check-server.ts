@@ -19,7 +19,8 @@ import { lstat, unlink } from 'node:fs/promises'
 import { Refusal } from '../wire/refusal.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
 import { answerCheck, denyUnjudged, type CheckDoor } from './ext-authz.ts'
-import { healthHandlers, type Health } from './grpc-health.ts'
+import { healthHandlers } from './grpc-health.ts'
+import type { Health } from './health.ts'
 
 export interface CheckServerOptions extends CheckDoor {
   /** `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/check.sock`; port 0 takes a free one. */

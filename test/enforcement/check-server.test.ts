@@ -13,7 +13,7 @@ import {
   type CheckServer,
   type CheckServerOptions,
 } from '../../src/enforcement/check-server.ts'
-import { createHealth, type Health } from '../../src/enforcement/grpc-health.ts'
+import { createHealth, type Health } from '../../src/enforcement/health.ts'
 import {
   checkBytes,
   connect,

@@ -13,7 +13,7 @@ import { findEnvoy, type Envoy } from '../../src/dev/envoy-binary.ts'
 import { accepts, freePorts } from '../../src/dev/ports.ts'
 import type { Call, Outcome } from '../../src/enforcement/call.ts'
 import { startCheckServer, type CheckServer } from '../../src/enforcement/check-server.ts'
-import { createHealth } from '../../src/enforcement/grpc-health.ts'
+import { createHealth } from '../../src/enforcement/health.ts'
 import { ALLOW, BODY_BYTES_MAX } from '../support/check-door.ts'
 import { describeWith, type Requirement } from '../support/requirement.ts'
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import type { Allowed, Call, Outcome } from '../../src/enforcement/call.ts'
 import { startCheckServer, type CheckServer } from '../../src/enforcement/check-server.ts'
-import { createHealth } from '../../src/enforcement/grpc-health.ts'
+import { createHealth } from '../../src/enforcement/health.ts'
 import { connect, type CheckClient } from './check-client.ts'
 
 export const BODY_BYTES_MAX = 2_000

@@ -1,0 +1,189 @@
+/**
+ * Owns the joining of a configuration to the one core, the same behind every door and in both modes. contract, "What the service
+ * does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server enforcement point". Opens no door itself.
+ */
+import type { SidecarConfig, SidecarOwner } from '../config.ts'
+import { createJwksCache } from '../http/jwks-cache.ts'
+import type { Logger } from '../http/log.ts'
+import { createOutbound, type Outbound } from '../http/outbound.ts'
+import { signatureBase } from '../http/signed-request.ts'
+import type { PrivateKey } from '../wire/keys.ts'
+import { createAccessReports, type AccessReports } from './access-reports.ts'
+import { createAuthorityClient } from './authority-client.ts'
+import { createAuthorityGuard, type AuthorityGuard } from './authority-guard.ts'
+import type { Call, Denied, Outcome } from './call.ts'
+import { createChallengeLimit } from './challenge-limit.ts'
+import { createCheck } from './check.ts'
+import { createHealth, type Health } from './health.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
+import { startRegistration, type Registration, type RegistrationOptions } from './registration.ts'
+import { routeTable, type Route, type RouteTable } from './routes.ts'
+
+/** What of a sidecar's configuration the core needs, wherever it runs: nothing that says where to listen. */
+export type CoreConfig = Omit<
+  SidecarConfig,
+  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'logLevel'
+>
+
+export interface Surroundings {
+  logger: Logger
+  /** Milliseconds since the epoch. */
+  clock: () => number
+}
+
+/** The core and what a door needs beside it. */
+export interface Core {
+  routes: RouteTable
+  /** Judges one call: never throws, one log line each. */
+  decide: (call: Call) => Promise<Outcome>
+  /** Logs and counts a denial that `decide` had no part in, because a door could not read the call. */
+  unjudged: (denied: Denied) => void
+  metrics: Metrics
+  health: Health
+  /** The keys of the resource: the first signs, all are published. */
+  keys: readonly [PrivateKey, ...PrivateKey[]]
+  /** Who may ask for an owner's resources. */
+  guard: AuthorityGuard
+  /** Registers with the authorities that are to be asked. To be called once the documents are served: they are fetched then. */
+  register(): void
+  /** Ends what goes on beside the calls, sends what access reports wait, and frees every socket. After the doors are shut. */
+  close(): Promise<void>
+}
+
+const REPORTS_CLOSE_MS = 5_000
+const CONNECTIONS = { challenges: 16, grants: 64 }
+
+/** Joins everything; asks nobody and serves nothing yet. Health begins as not serving. */
+export function assembleCore(config: CoreConfig, { logger, clock }: Surroundings): Core {
+  if (config.devLoopback) {
+    logger.warn(
+      'UMA_DEV_LOOPBACK is on: http and loopback are admitted. Never run like this where others can reach it.',
+    )
+  }
+  const pools = outboundPools(config)
+  const metrics = createMetrics()
+  const health = createHealth()
+  health.onChange(() => metrics.serving(health.serving()))
+  const routes = routeTable(config.owners.map(owner => routeOf(owner, config, { pools, clock })))
+  const reports = createReports({ metrics, logger, clock })
+  const registrations: Registration[] = []
+  return {
+    routes,
+    decide: checkOf(config, { routes, reports, metrics, logger, clock }),
+    unjudged: ({ status, metadata: { reason = 'unknown' } }) => {
+      logger.info({ decision: 'deny', reason, status, step: 'read' }, 'decided')
+      metrics.decided({ outcome: 'deny', reason, step: 'read', ms: 0 })
+    },
+    metrics,
+    health,
+    keys: signingKeys(config.keys),
+    guard: createAuthorityGuard({
+      jwks: createJwksCache({ outbound: pools.challenges, clock }),
+      signatureBase: signatureBase(config.public_url),
+      clock,
+    }),
+    register: () => {
+      registrations.push(...startRegistrations(config, { outbound: pools.challenges, logger, clock }))
+    },
+    close: async () => {
+      for (const registration of registrations) registration.stop()
+      await reports.close(REPORTS_CLOSE_MS)
+      await Promise.all([pools.challenges.close(), pools.grants.close()])
+    },
+  }
+}
+
+interface Pools {
+  challenges: Outbound
+  grants: Outbound
+}
+
+function outboundPools(config: CoreConfig): Pools {
+  const common = {
+    devLoopback: config.devLoopback,
+    ...(config.authorityCa === undefined ? {} : { ca: config.authorityCa }),
+  }
+  return {
+    challenges: createOutbound({ ...common, connections: CONNECTIONS.challenges }),
+    grants: createOutbound({ ...common, connections: CONNECTIONS.grants }),
+  }
+}
+
+function routeOf(
+  { owner, path, authority, client_id, credential, tools }: SidecarOwner,
+  config: CoreConfig,
+  { pools, clock }: { pools: Pools; clock: () => number },
+): Route {
+  const resource = config.public_url + path
+  const proof =
+    credential.kind === 'secret'
+      ? credential
+      : { kind: 'signature' as const, key: signingKeys(config.keys)[0] }
+  return {
+    owner,
+    path,
+    resource,
+    authority,
+    client: createAuthorityClient({ authority, owner, resource, client_id, credential: proof, pools, clock }),
+    tools: new Map(tools.map(tool => [tool.tool, tool])),
+    mcp: {
+      openMethods: new Set(config.open_methods),
+      allowedOrigins: new Set([config.public_url, ...config.allowed_origins]),
+    },
+    signatureBase: signatureBase(config.public_url),
+  }
+}
+
+function startRegistrations(
+  config: CoreConfig,
+  around: Pick<RegistrationOptions, 'outbound' | 'logger' | 'clock'>,
+): Registration[] {
+  const [key] = signingKeys(config.keys)
+  return config.owners.flatMap(({ owner, authority, path, register }) => {
+    if (register === undefined) return []
+    const resource = config.public_url + path
+    return [startRegistration({ ...around, authority, owner, resource, name: register.name, key })]
+  })
+}
+
+function checkOf(
+  config: CoreConfig,
+  around: Surroundings & { metrics: Metrics; routes: RouteTable; reports: AccessReports },
+) {
+  const { metrics, clock } = around
+  return createCheck({
+    ...around,
+    realm: config.realm,
+    specNs: config.specNs,
+    limit: createChallengeLimit({ perMinute: config.challenges_per_minute, clock }),
+    trustedHops: config.trusted_hops,
+    keepCredentials: config.keep_credentials,
+    requireContentDigest: config.require_content_digest,
+    reportArguments: config.report_arguments,
+    deadlineMs: config.deadline_ms,
+    deadlineMarginMs: config.deadline_margin_ms,
+    onDecision: (outcome, { step, startedAt }) =>
+      metrics.decided({
+        outcome: outcome.kind,
+        reason: outcome.metadata.reason ?? 'unknown',
+        step,
+        ms: clock() - startedAt,
+      }),
+  })
+}
+
+function createReports({ metrics, logger, clock }: Surroundings & { metrics: Metrics }): AccessReports {
+  return createAccessReports({
+    clock,
+    onDropped: (count, why) => {
+      metrics.reportsDropped(count)
+      logger.error({ count, why }, 'allowed calls could not be reported')
+    },
+  })
+}
+
+function signingKeys(keys: readonly PrivateKey[]): readonly [PrivateKey, ...PrivateKey[]] {
+  const [first, ...rest] = keys
+  if (first === undefined) throw new Error('a sidecar needs a signing key')
+  return [first, ...rest]
+}
