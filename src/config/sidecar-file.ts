@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+import { parsePathTemplate } from '../wire/http-operation.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { isPlainUrl } from './settings.ts'
 
@@ -47,12 +48,21 @@ const tool = z.strictObject({
     .describe('Declared consequence class; left out = undescribed.'),
 })
 
+const operation = z.strictObject({
+  method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).describe('HTTP method.'),
+  path: z
+    .string()
+    .refine(isPathTemplate, 'give a path such as /accounts/{account}: plain segments or {name}, or nothing')
+    .describe('Path template below the base, such as `/accounts/{account}`; empty for the base itself.'),
+  tool: z.string().describe('The tool that a call of it is; one of `tools`.'),
+})
+
 const owner = z.strictObject({
   owner: name.describe('Name of the owner, as her authority knows her.'),
   path: path
     .optional()
     .describe(
-      'Exact path of her resource; `/mcp/<owner>` when left out. The resource is `public_url` + `path`.',
+      'Path of her resource; `/mcp/<owner>`, with `api` `/api/<owner>`, when left out. The resource is `public_url` + `path`.',
     ),
   authority: plainUrl.describe("Issuer of the owner's authorization server."),
   client_id: z
@@ -86,6 +96,13 @@ const owner = z.strictObject({
     .optional()
     .describe('What she is shown when it registers; the resource when left out.'),
   tools: z.array(tool).min(1).describe('Her tools; any other is refused `unknown_tool`.'),
+  api: z
+    .array(operation)
+    .min(1)
+    .optional()
+    .describe(
+      'Makes it a plain HTTP API, called below `path`: which tool each method and path is. Left out, it speaks MCP.',
+    ),
 })
 
 const listen = z.strictObject({
@@ -175,3 +192,13 @@ export const SIDECAR_FILE = z.strictObject({
 
 export type SidecarFile = z.output<typeof SIDECAR_FILE>
 export type SidecarTool = z.output<typeof tool>
+export type SidecarOperation = z.output<typeof operation>
+
+function isPathTemplate(text: string): boolean {
+  try {
+    parsePathTemplate(text)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -4,6 +4,7 @@
  */
 import { formatListenAddress, isLocalAddress, isLoopbackHost } from '../http/listen-address.ts'
 import type { PrivateKey } from '../wire/keys.ts'
+import { templateShape } from '../wire/http-operation.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile, readSecretFile, readYamlFile } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
@@ -18,7 +19,7 @@ import {
   url,
   type Values,
 } from './settings.ts'
-import { SIDECAR_FILE, type SidecarFile, type SidecarTool } from './sidecar-file.ts'
+import { SIDECAR_FILE, type SidecarFile, type SidecarOperation, type SidecarTool } from './sidecar-file.ts'
 
 export const SIDECAR_SETTINGS = defineSettings({
   title: 'usher sidecar',
@@ -53,6 +54,8 @@ export interface SidecarOwner {
   /** Whether to register with her authority at the start, and under which name. */
   register: { name: string | undefined } | undefined
   tools: SidecarTool[]
+  /** The table of a plain API; undefined for MCP. */
+  api: SidecarOperation[] | undefined
 }
 
 /** What `usher sidecar` runs with: the file's values, and the contents of the files it names. */
@@ -121,7 +124,7 @@ function loadNamedFiles(given: SidecarFile, values: Values<typeof SIDECAR_SETTIN
 }
 
 function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): SidecarOwner {
-  const { client_secret, client_secret_file, register, name, owner, authority, tools } = given
+  const { client_secret, client_secret_file, register, name, owner, authority, tools, api } = given
   const secret =
     client_secret_file === undefined
       ? client_secret
@@ -132,6 +135,7 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
     owner,
     authority,
     tools,
+    api,
     path,
     client_id: given.client_id ?? publicUrl + path,
     credential,
@@ -139,8 +143,8 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
   }
 }
 
-function pathOf({ owner, path }: SidecarFile['owners'][number]): string {
-  return path ?? `/mcp/${owner}`
+function pathOf({ owner, path, api }: SidecarFile['owners'][number]): string {
+  return path ?? (api === undefined ? `/mcp/${owner}` : `/api/${owner}`)
 }
 
 function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
@@ -188,7 +192,24 @@ function ownerFaults(given: SidecarFile['owners'][number], publicUrl: string): s
       faults.push(`tools of ${given.owner}: the resource_id of ${tool} must start with ${given.owner}/.`)
     }
   }
-  return faults
+  return [...faults, ...tableFaults(given)]
+}
+
+function tableFaults({ owner, api = [], tools }: SidecarFile['owners'][number]): string[] {
+  const names = tools.map(({ tool }) => tool)
+  const shapes = api.map(({ method, path }) => `${method} ${templateShape(path)}`)
+  return [
+    ...api
+      .filter(({ tool }) => !names.includes(tool))
+      .map(
+        ({ method, path, tool }) =>
+          `api of ${owner}: ${method} ${path} names ${tool}, which is none of tools.`,
+      ),
+    ...duplicates(shapes).map(shape => `api of ${owner}: ${shape} stands twice; one path must be one tool.`),
+    ...(api.length === 0 ? [] : names)
+      .filter(name => !api.some(({ tool }) => tool === name))
+      .map(name => `api of ${owner}: no method and path is ${name}; add one, or leave the tool out.`),
+  ]
 }
 
 function isSecure(text: string, devLoopback: boolean): boolean {

@@ -9,12 +9,15 @@ import { createOutbound, type Outbound } from '../http/outbound.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { createAccessReports, type AccessReports } from './access-reports.ts'
+import { apiReader } from './api.ts'
 import { createAuthorityClient } from './authority-client.ts'
 import { createAuthorityGuard, type AuthorityGuard } from './authority-guard.ts'
 import type { Call, Denied, Outcome } from './call.ts'
+import type { RequestReader } from './call-request.ts'
 import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
 import { createHealth, type Health } from './health.ts'
+import { readMcp } from './mcp.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './registration.ts'
 import { routeTable, type Route, type RouteTable } from './routes.ts'
@@ -110,7 +113,7 @@ function outboundPools(config: CoreConfig): Pools {
 }
 
 function routeOf(
-  { owner, path, authority, client_id, credential, tools }: SidecarOwner,
+  { owner, path, authority, client_id, credential, tools, api }: SidecarOwner,
   config: CoreConfig,
   { pools, clock }: { pools: Pools; clock: () => number },
 ): Route {
@@ -126,12 +129,17 @@ function routeOf(
     authority,
     client: createAuthorityClient({ authority, owner, resource, client_id, credential: proof, pools, clock }),
     tools: new Map(tools.map(tool => [tool.tool, tool])),
-    mcp: {
-      openMethods: new Set(config.open_methods),
-      allowedOrigins: new Set([config.public_url, ...config.allowed_origins]),
-    },
+    readRequest: readerOf({ path, api }, config),
+    api,
     signatureBase: signatureBase(config.public_url),
   }
+}
+
+function readerOf({ path, api }: Pick<SidecarOwner, 'path' | 'api'>, config: CoreConfig): RequestReader {
+  const allowedOrigins = new Set([config.public_url, ...config.allowed_origins])
+  if (api !== undefined) return apiReader({ base: path, operations: api, allowedOrigins })
+  const mcp = { openMethods: new Set(config.open_methods), allowedOrigins }
+  return call => readMcp(call, mcp)
 }
 
 function startRegistrations(

@@ -12,13 +12,13 @@ import { Refusal, refuse } from '../wire/refusal.ts'
 import { readRptClaims } from '../wire/tokens.ts'
 import type { AccessReports } from './access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
+import type { ToolCall } from './call-request.ts'
 import { challengeFor, type ChallengeOptions } from './challenges.ts'
 import { deadlineOf, outage, type Deadline } from './deadline.ts'
 import { recordDecision, type Trace } from './decision-log.ts'
 import { denialOf } from './denial.ts'
 import type { LiveGrant } from './introspection.ts'
-import { readMcp } from './mcp.ts'
-import { checkOperation, type ToolCall } from './operation.ts'
+import { checkOperation } from './operation.ts'
 import type { Route, RouteTable, Tool } from './routes.ts'
 import { allowCall, presentedGrant } from './upstream.ts'
 
@@ -71,7 +71,7 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<O
   const judged: Judged = { call, route, trace, deadline: deadlineOf({ at, marginMs, clock }) }
 
   trace.step = 'request'
-  const request = readMcp(call, route.mcp)
+  const request = route.readRequest(call)
   if (request.kind === 'pass') return allowCall(call, options)
   const tool = request.kind === 'tool' ? findTool(route, request, trace) : undefined
   const token = presentedGrant(call)

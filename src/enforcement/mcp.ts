@@ -8,9 +8,11 @@ import { isJsonObject, parseJsonExact, type JsonObject } from '../wire/json.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
 import { SEND_THE_BODY } from './call-body.ts'
+import type { CallRequest } from './call-request.ts'
 import { singleLine } from './header-lines.ts'
 import { readMessage } from './mcp-message.ts'
 import { checkMirrors } from './mcp-mirrors.ts'
+import { refuseBadOrigin } from './origin.ts'
 
 /** What the route's configuration says about MCP. */
 export interface McpSettings {
@@ -23,23 +25,15 @@ export interface McpSettings {
   allowedOrigins: ReadonlySet<string>
 }
 
-/**
- * `pass`: needs no grant. `open`: needs a live grant and a signature, no permission. `tool`: needs all; `params` are the arguments
- * (absent: `{}`), `params_s256` their hash, `inexactNumber` the first number of the body that a double cannot carry unchanged.
- */
-export type McpRequest =
-  | { kind: 'pass'; method: string }
-  | { kind: 'open'; method: string }
-  | { kind: 'tool'; tool: string; params: JsonObject; params_s256: string; inexactNumber?: string }
-
 const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
 
 /**
  * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`; 400
  * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON
- * and calls without a name; 413 `request_body_too_large`; 415 `unsupported_media_type`. Never decides about a grant.
+ * and calls without a name; 413 `request_body_too_large`; 415 `unsupported_media_type`. A tool's parameters are its arguments
+ * (absent: `{}`). Never decides about a grant.
  */
-export function readMcp(call: Call, settings: McpSettings): McpRequest {
+export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuseBadOrigin(call, settings.allowedOrigins)
   if (call.method !== 'POST') return readBodylessMethod(call, settings.openMethods)
   refuseOtherMediaTypes(call)
@@ -53,18 +47,8 @@ export function readMcp(call: Call, settings: McpSettings): McpRequest {
   refuse('unknown_method', 'Call tools with tools/call: no other method is opened here.')
 }
 
-function refuseBadOrigin(call: Call, allowedOrigins: ReadonlySet<string>): void {
-  const origin = singleLine(call.headers, 'origin')
-  if (origin !== undefined && !allowedOrigins.has(origin)) {
-    refuse(
-      'invalid_origin',
-      'Call from an origin that the resource server allows, or without an Origin header.',
-    )
-  }
-}
-
 /** The transports before 2026-07-28 stream with GET and end sessions with DELETE. */
-function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): McpRequest {
+function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): CallRequest {
   if (!['GET', 'DELETE'].includes(call.method) || !openMethods.has(call.method)) {
     const allow = ['POST', ...['GET', 'DELETE'].filter(method => openMethods.has(method))].join(', ')
     throw new Refusal('method_not_allowed', `Use ${allow} here.`, { headers: { allow } })
@@ -90,7 +74,7 @@ function wholeBody({ body }: Call): Buffer {
   return body.bytes
 }
 
-function readToolCall(params: JsonObject | undefined, inexactNumber: string | undefined): McpRequest {
+function readToolCall(params: JsonObject | undefined, inexactNumber: string | undefined): CallRequest {
   const tool = params?.name
   if (typeof tool !== 'string' || tool === '') refuse('invalid_request', 'Name the tool in params.name.')
   const args = params?.arguments === undefined ? {} : params.arguments // null is not absent

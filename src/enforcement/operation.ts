@@ -5,10 +5,8 @@
 import { operationMatches } from '../rules/permission.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
+import type { ToolCall } from './call-request.ts'
 import type { LiveGrant } from './introspection.ts'
-import type { McpRequest } from './mcp.ts'
-
-export type ToolCall = Extract<McpRequest, { kind: 'tool' }>
 
 /**
  * Refuses 403 `operation_required` for a single-use grant that names no operation, 403 `operation_mismatch` for another tool or other
@@ -34,6 +32,7 @@ export function checkOperation(
       `Send numbers that a double carries unchanged: ${request.inexactNumber.slice(0, 40)} would be read as another.`,
     )
   }
+  if (request.ambiguity !== undefined) refuse('invalid_request', request.ambiguity)
   if (received.body.state === 'complete' && received.body.lossyText && !received.digestCovered) {
     refuse(
       'invalid_request',

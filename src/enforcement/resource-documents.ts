@@ -24,7 +24,7 @@ export function ownerDocument(route: Route, { publicUrl, key }: Publisher): Reso
       authorization_servers: [route.authority],
       scopes_supported: scopesOf(tools),
       jwks_uri: `${publicUrl}/jwks`,
-      tool_surfaces: tools.map(toolSurface),
+      tool_surfaces: tools.map(tool => toolSurface(tool, route.api)),
       owner_resources_endpoint: ownerResourcesUrl(publicUrl, route.owner),
     },
     key,
@@ -65,8 +65,14 @@ export function ownerListing(route: Route): OwnerListing {
   }
 }
 
-function toolSurface({ tool, scopes, consequence }: Tool): ToolSurface {
-  return { tool, resource_scopes: [...scopes], ...(consequence === undefined ? {} : { consequence }) }
+function toolSurface({ tool, scopes, consequence }: Tool, api: Route['api'] = []): ToolSurface {
+  const http = api.filter(one => one.tool === tool).map(({ method, path }) => ({ method, path }))
+  return {
+    tool,
+    resource_scopes: [...scopes],
+    ...(consequence === undefined ? {} : { consequence }),
+    ...(http.length === 0 ? {} : { http }),
+  }
 }
 
 function scopesOf(tools: readonly Tool[]): string[] {

@@ -4,9 +4,10 @@
  */
 import type { SignatureBase } from '../http/signed-request.ts'
 import { refuse } from '../wire/refusal.ts'
+import type { ApiOperation } from './api-table.ts'
 import type { AuthorityClient } from './authority-client.ts'
 import type { Call } from './call.ts'
-import type { McpSettings } from './mcp.ts'
+import type { RequestReader } from './call-request.ts'
 
 /** What a call of one tool needs, and what the resource declares about it. */
 export interface Tool {
@@ -19,7 +20,7 @@ export interface Tool {
 /** One owner's resource at this enforcement point. */
 export interface Route {
   readonly owner: string
-  /** The one path it is called at. */
+  /** The one path it is called at; for a plain API the base that all its calls begin with. */
   readonly path: string
   /** Public URL + path: the RFC 9728 `resource`, and the `aud` of its grants. */
   readonly resource: string
@@ -27,7 +28,10 @@ export interface Route {
   readonly authority: string
   readonly client: AuthorityClient
   readonly tools: ReadonlyMap<string, Tool>
-  readonly mcp: McpSettings
+  /** Reads a call as the resource would: as MCP, or by the table of its API. */
+  readonly readRequest: RequestReader
+  /** The table of a plain API; left out for MCP. */
+  readonly api?: readonly ApiOperation[] | undefined
   /** Scheme and authority of every signature base here. */
   readonly signatureBase: SignatureBase
 }
@@ -38,18 +42,34 @@ export interface RouteTable {
   find(call: Pick<Call, 'path' | 'context'>): Route
 }
 
-/** A table of routes whose owners and paths are each unique. */
+/**
+ * A table of routes whose owners and paths are each unique. An MCP resource is called at its path alone, a plain API also below; of
+ * several that a path begins with, segment by segment, the longest counts.
+ */
 export function routeTable(routes: readonly Route[]): RouteTable {
   const byPath = new Map(routes.map(route => [route.path, route]))
-  const byOwner = new Map(routes.map(route => [route.owner, route]))
+  const byBase = new Map(routes.filter(({ api }) => api !== undefined).map(route => [route.path, route]))
+  const basesDepth = Math.max(0, ...[...byBase.keys()].map(base => base.split('/').length - 1))
   return {
     routes,
     find: ({ path, context }) => {
-      const atPath = byPath.get(path)
-      // What the proxy's operator set for the route comes first; it may not contradict the path that the agent signed.
-      const route = context.owner === undefined ? atPath : byOwner.get(context.owner)
-      if (route === undefined || route !== atPath) refuse('not_found', 'No resource is served at this path.')
+      const route = byPath.get(path) ?? longestBase(path, byBase, basesDepth)
+      // The owner that the proxy's operator set for the route may not contradict the path that the agent signed.
+      if (route === undefined || (context.owner !== undefined && context.owner !== route.owner)) {
+        refuse('not_found', 'No resource is served at this path.')
+      }
       return route
     },
   }
+}
+
+/** Looks no deeper than the deepest base goes, however many segments a path has. */
+function longestBase(path: string, byBase: ReadonlyMap<string, Route>, depth: number): Route | undefined {
+  let found: Route | undefined
+  let end = path.indexOf('/', 1)
+  for (let level = 0; level < depth && end > 0; level++) {
+    found = byBase.get(path.slice(0, end)) ?? found
+    end = path.indexOf('/', end + 1)
+  }
+  return found
 }

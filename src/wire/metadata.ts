@@ -2,6 +2,7 @@
  * Owns the metadata documents of both sides: the resource's (RFC 9728) with its signed copy, and the authorization server's
  * (RFC 8414, UMA 2.0 Grant §2). contract, "Resource metadata (RFC 9728)", "Authorization server metadata members".
  */
+import { parsePathTemplate, type HttpOperation } from './http-operation.ts'
 import type { Json, JsonObject } from './json.ts'
 import { findByKid, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
@@ -29,11 +30,12 @@ import {
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
 
-/** A tool as the resource describes it, structural only. */
+/** A tool as the resource describes it, structural only. `http`: how it is called where the resource is a plain API. */
 export type ToolSurface = {
   tool: string
   resource_scopes: string[]
   consequence?: string
+  http?: HttpOperation[]
 }
 
 /** The RFC 9728 document; lists that would be empty are left out (RFC 9728 §3.2). */
@@ -218,7 +220,24 @@ function readToolSurfaces(object: JsonObject): ToolSurface[] {
       tool: textMember(surface, 'tool'),
       resource_scopes: textsMember(surface, 'resource_scopes'),
       ...(consequence === undefined ? {} : { consequence }),
+      ...listMember('http', readHttpOperations(surface)),
     }
+  })
+}
+
+function readHttpOperations(surface: JsonObject): HttpOperation[] {
+  const http = member(surface, 'http')
+  if (http === undefined) return []
+  if (!Array.isArray(http)) refuse('invalid_request', 'Give http of a tool surface as an array of objects.')
+  return http.map(one => {
+    const object = asObject(one, 'each of http')
+    const path = member(object, 'path')
+    const method = textMember(object, 'method')
+    if (typeof path !== 'string' || !/^[A-Z]{1,32}$/.test(method)) {
+      refuse('invalid_request', 'Give each of http a method in capitals and a path template.')
+    }
+    parsePathTemplate(path)
+    return { method, path }
   })
 }
 

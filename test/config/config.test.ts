@@ -183,6 +183,38 @@ describe('The file of the sidecar', () => {
     })
   })
 
+  test('a plain API stands at /api/<owner>, each method and path one of its tools', () => {
+    const api = [{ method: 'GET', path: '/accounts/{account}', tool: 'portfolio_read' }]
+    expect(read({ ...good(), owners: [{ ...alice, api }] }).owners).toMatchObject([
+      { path: '/api/alice', api },
+    ])
+  })
+
+  test.each<[string, { method?: string; path?: string; tool?: string }[], string]>([
+    [
+      'a tool that is not listed',
+      [{}, { path: '/x', tool: 'other' }],
+      'GET /x names other, which is none of tools',
+    ],
+    ['a tool that nothing calls', [{ tool: 'other' }], 'no method and path is portfolio_read'],
+    [
+      'two templates for one path',
+      [{ path: '/accounts/{account}' }, { path: '/Accounts/{id}' }],
+      'GET /accounts/{} stands twice',
+    ],
+    ['no table', [], 'api'],
+    ['a template without a slash', [{ path: 'accounts' }], 'give a path such as'],
+    ['a template with an escape', [{ path: '/a%20b' }], 'give a path such as'],
+    ['a template with dot segments', [{ path: '/a/../b' }], 'give a path such as'],
+    ['a template with an empty segment', [{ path: '/a//b' }], 'give a path such as'],
+    ['a parameter that is part of a segment', [{ path: '/a{b}' }], 'give a path such as'],
+    ['a parameter named twice', [{ path: '/{a}/{a}' }], 'give a path such as'],
+    ['a method in small letters', [{ method: 'get' }], 'method'],
+  ])('refuses an API with %s', (_what, lines, fault) => {
+    const api = lines.map(line => ({ method: 'GET', path: '/accounts', tool: 'portfolio_read', ...line }))
+    expect(() => read({ ...good(), owners: [{ ...alice, api }] })).toThrow(fault)
+  })
+
   test('a secret may stand in a file of its own', () => {
     const client_secret_file = join(folder, 'secret')
     writeFileSync(client_secret_file, 'from the file\n')

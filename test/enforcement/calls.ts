@@ -1,9 +1,12 @@
 /** Builds calls as a proxy would show them, signed as an agent would, and an enforcement core that asks a real authority on the wire. */
 import { createAccessReports, type AccessReports } from '../../src/enforcement/access-reports.ts'
+import { apiReader } from '../../src/enforcement/api.ts'
+import type { ApiOperation } from '../../src/enforcement/api-table.ts'
 import { createAuthorityClient } from '../../src/enforcement/authority-client.ts'
 import type { Call, CallBody, Outcome } from '../../src/enforcement/call.ts'
 import { createChallengeLimit } from '../../src/enforcement/challenge-limit.ts'
 import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
+import { readMcp } from '../../src/enforcement/mcp.ts'
 import { routeTable, type Route, type Tool } from '../../src/enforcement/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { createOutbound } from '../../src/http/outbound.ts'
@@ -124,7 +127,13 @@ export interface Core {
 /** A core for the owner alice whose authority is at `authority`; `overrides` of its settings. */
 export function startCore(
   authority: string,
-  overrides: Partial<CheckOptions> & { openMethods?: string[]; perMinute?: number; secret?: string } = {},
+  overrides: Partial<CheckOptions> & {
+    openMethods?: string[]
+    perMinute?: number
+    secret?: string
+    /** Makes the resource a plain API at /api/alice. */
+    api?: ApiOperation[]
+  } = {},
 ): Core {
   const lines: Record<string, unknown>[] = []
   const dropped: number[] = []
@@ -133,11 +142,15 @@ export function startCore(
     challenges: createOutbound({ devLoopback: true }),
     grants: createOutbound({ devLoopback: true }),
   }
-  const resource = `${PUBLIC_URL}/mcp/alice`
+  const { api } = overrides
+  const path = api === undefined ? '/mcp/alice' : '/api/alice'
+  const resource = `${PUBLIC_URL}${path}`
+  const allowedOrigins = new Set([PUBLIC_URL])
+  const mcp = { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins }
   const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
   const route: Route = {
     owner: 'alice',
-    path: '/mcp/alice',
+    path,
     resource,
     authority,
     client: createAuthorityClient({
@@ -150,7 +163,11 @@ export function startCore(
       clock,
     }),
     tools: new Map(TOOLS.map(tool => [tool.tool, tool])),
-    mcp: { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins: new Set([PUBLIC_URL]) },
+    readRequest:
+      api === undefined
+        ? call => readMcp(call, mcp)
+        : apiReader({ base: path, operations: api, allowedOrigins }),
+    api,
     signatureBase: { scheme: 'https', authority: 'tools.example.com' },
   }
   const reports = createAccessReports({ clock, gatherMs: 1, onDropped: count => dropped.push(count) })

@@ -2,7 +2,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Call, CallBody } from '../../src/enforcement/call.ts'
-import { readMcp, type McpRequest } from '../../src/enforcement/mcp.ts'
+import type { CallRequest } from '../../src/enforcement/call-request.ts'
+import { readMcp } from '../../src/enforcement/mcp.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
@@ -57,7 +58,7 @@ describe('a tools/call is read as its tool and its parameters', () => {
   test('an own member __proto__ is a parameter like any other', () => {
     const text =
       '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"__proto__":{"qty":1}}}}'
-    const request = read(text) as Extract<McpRequest, { kind: 'tool' }>
+    const request = read(text) as Extract<CallRequest, { kind: 'tool' }>
     expect(Object.keys(request.params)).toEqual(['__proto__'])
     expect(request.params_s256).not.toBe(s256Json({}))
   })

@@ -59,6 +59,10 @@ beforeAll(async () => {
         ]),
         owner('bea', beas.issuer, [tool('bea', 'portfolio_read', 'read')]),
         owner('carl', beas.issuer, [tool('carl', 'portfolio_read', 'read')]),
+        {
+          ...owner('dora', beas.issuer, [tool('dora', 'portfolio_read', 'read')]),
+          api: [{ method: 'GET', path: '/accounts/{account}', tool: 'portfolio_read' }],
+        },
       ],
     }),
   )
@@ -109,6 +113,30 @@ describe('The resource metadata (RFC 9728)', () => {
     const { signed_metadata, ...plain } = document
     expect(verifySignedMetadata(signed_metadata!, keys, resource)).toEqual(plain)
     expect(JSON.stringify(body)).not.toContain('alice/portfolio')
+  })
+
+  test('of a plain API stands at its base, and says which method and path each tool is', async () => {
+    const resource = `${PUBLIC_URL}/api/dora`
+    const { body } = await get(new URL(resourceMetadataUrl(resource)).pathname)
+    const { signed_metadata, ...plain } = parseResourceMetadata(body, resource)
+    expect(plain.tool_surfaces).toEqual([
+      {
+        tool: 'portfolio_read',
+        resource_scopes: ['read'],
+        http: [{ method: 'GET', path: '/accounts/{account}' }],
+      },
+    ])
+    const keys = parseJwks((await get('/jwks')).body)
+    expect(verifySignedMetadata(signed_metadata!, keys, resource)).toEqual(plain)
+    expect(await get(`${wellKnown}/api/dora/accounts/7`)).toMatchObject({ status: 404 })
+    expect(await get(`${wellKnown}/mcp/dora`)).toMatchObject({ status: 404 })
+  })
+
+  test('a call below the base is judged, one below an MCP resource is 404', async () => {
+    const answer = await envoy.check(checkBytes({ method: 'GET', path: '/api/dora/accounts/7' }))
+    expect(denialIn(answer)).toMatchObject({ status: 401, error: 'insufficient_authorization' })
+    const below = await envoy.check(checkBytes({ method: 'GET', path: '/mcp/alice/accounts/7' }))
+    expect(denialIn(below)).toMatchObject({ status: 404, error: 'not_found' })
   })
 
   test.each(['', '/mcp'])('%s describes /mcp itself, never an owner', async variant => {

@@ -1,6 +1,7 @@
 /** Owns MCP requests as tests write them: a Call without a proxy, and JSON-RPC messages. */
 import type { Call } from '../../src/enforcement/call.ts'
-import { readMcp, type McpRequest, type McpSettings } from '../../src/enforcement/mcp.ts'
+import type { CallRequest } from '../../src/enforcement/call-request.ts'
+import { readMcp, type McpSettings } from '../../src/enforcement/mcp.ts'
 
 export const NOTHING_OPEN: McpSettings = {
   openMethods: new Set(),
@@ -30,7 +31,7 @@ export const read = (
   text: string | Buffer,
   headers: Record<string, string | string[]> = {},
   settings = NOTHING_OPEN,
-): McpRequest => readMcp(post(text, headers), settings)
+): CallRequest => readMcp(post(text, headers), settings)
 
 /** A message as JSON; members given as undefined are left out. */
 export const message = (members: Record<string, unknown>): string =>
