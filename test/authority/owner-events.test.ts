@@ -183,6 +183,13 @@ describe('GET /owner/events', () => {
     stream.close()
   })
 
+  it('one that is refused gets a status and a reason, no stream', async () => {
+    const headers = { 'last-event-id': 'the last one' }
+    const refused = await authority.call(authority.alice, { target: '/owner/events', headers })
+    expect(refused).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+    expect(refused.headers.get('content-type')).toMatch(/^application\/json/)
+  })
+
   it('a HEAD is no stream', async () => {
     const reply = await authority.call(authority.alice, { method: 'HEAD', target: '/owner/events' })
     expect(reply.status).toBe(405)

@@ -179,6 +179,25 @@ describe('GET /health/registry', () => {
     await source.close()
   })
 
+  it('one that has brought nothing yet waits, and not all has landed', async () => {
+    const other = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
+    const source = await startResourceServer(ISSUER)
+    const answer = Promise.withResolvers<void>()
+    source.server.script('/owner-resources/slow', {
+      write: async response => {
+        await answer.promise
+        response.destroy()
+      },
+    })
+    await source.register(other, 'slow')
+    await decideServer(other, source.resource('slow'), 'approved')
+    await until(async () => (await health(other)).resource_servers === 2)
+    expect(await health(other)).toMatchObject({ landed: false, waiting: 1 })
+    answer.resolve()
+    await other.close()
+    await source.close()
+  })
+
   it('one that failed after it had landed has landed, and still says that it fails', async () => {
     const other = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
     const source = await startResourceServer(ISSUER)

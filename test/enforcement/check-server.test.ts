@@ -2,7 +2,7 @@
 import { credentials } from '@grpc/grpc-js'
 import { spawnSync } from 'node:child_process'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2'
+import { connect as connectHttp2, constants, type ClientHttp2Session } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generate } from 'selfsigned'
@@ -113,6 +113,18 @@ describe('time', () => {
     await refused
     await until(() => call!.isCancelled())
     open()
+  })
+})
+
+describe('a connection', () => {
+  test('is given up when it is old, in good order, so that replicas share the load', async () => {
+    const { server } = await stand({ connectionAgeSeconds: 1 })
+    const session = connectHttp2(`http://${server.address}`)
+    ends.push(() => session.destroy())
+    let said: number | undefined
+    session.once('goaway', code => (said = code))
+    await until(() => said !== undefined)
+    expect(said).toBe(constants.NGHTTP2_NO_ERROR)
   })
 })
 

@@ -113,6 +113,7 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
     ['single_use as a text', { single_use: 'false' }],
     ['an operation without single_use', { single_use: undefined }],
     ['active as a text', { active: 'true' }],
+    ['no word on whether it is live', { active: undefined }],
     ['a handle that would forge a header', { sub: 'a\r\nx-uma-owner: bea' }],
   ])('the answer tells of a grant with %s', async (_what, lie) => {
     expect(verdict(await core.decide(trade(lie)))).toBe('503 temporarily_unavailable')
@@ -172,6 +173,21 @@ describe("Every wait ends at the caller's deadline minus a margin", () => {
     const deadlineAt = Date.now() + 300
     expect(verdict(await core.decide(trade({}, { deadlineAt })))).toBe('503 temporarily_unavailable')
     expect(Date.now()).toBeLessThanOrEqual(deadlineAt)
+  })
+
+  test('and leaves its line in the decision log, with the step that it waited in', async () => {
+    authority.script('/introspect', 'hang')
+    await core.decide(trade({}, { deadlineAt: Date.now() + 200 }))
+    expect(core.lines).toMatchObject([
+      {
+        decision: 'deny',
+        reason: 'temporarily_unavailable',
+        status: 503,
+        step: 'introspect',
+        owner: 'alice',
+        tool: 'place_trade',
+      },
+    ])
   })
 
   test('with less time left than the margin nothing is asked', async () => {

@@ -100,6 +100,18 @@ describe('Outbound requests are https only, without redirects, bounded in time a
     expect(await faultOf(client().request({ url }))).toMatchObject({ reason: 'unreachable', sent: false })
   })
 
+  test('requests one after the other share their connections', async () => {
+    answer = (_request, response) => response.end('{}')
+    let connections = 0
+    const count = (): void => void connections++
+    server.on('connection', count)
+    const outbound = client()
+    for (let i = 0; i < 20; i++) await outbound.request({ url: origin })
+    server.off('connection', count)
+    // The first may not be free again at once.
+    expect(connections).toBeLessThanOrEqual(2)
+  })
+
   test('a connection cut after the request is told as sent, and nothing is sent again', async () => {
     answer = request => request.socket.destroy()
     requests = 0

@@ -18,6 +18,7 @@ import { collectFamily, decideFamily, readUndecided } from '../../src/storage/pe
 import { openFamily, presentTicket } from '../../src/storage/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const ROUNDS = 100
 const CALLERS = 32
@@ -132,6 +133,29 @@ describe('Single-use grant: spent exactly once', () => {
     })
   })
 
+  it('a consume that waits for its grant while the connection is revoked wins before the revoke returns, or not at all', async () => {
+    const owner = await seed.seedOwner(database.db, { ask_me: true })
+    const handle = seed.name('jkt:')
+    const generation = await seed.seedConnection(database.db, owner, handle)
+    const rpt = await seed.seedGrant(database.db, owner, handle, generation)
+    const holder = await database.pool.connect()
+    await holder.query('BEGIN')
+    await holder.query('SELECT 1 FROM grants WHERE owner = $1 AND rpt_sha256 = $2 FOR UPDATE', [owner, rpt])
+    const consume = consumeGrant(database, owner, seed.CLIENT_ID, rpt)
+    await until(async () => (await waiters()) === 1)
+    let returned = false
+    const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle)).then(() => {
+      returned = true
+    })
+    // The revoke waits for the consume, or it has returned.
+    await until(async () => returned || (await waiters()) === 2)
+    const tooLate = returned
+    await holder.query('COMMIT')
+    holder.release()
+    expect({ tooLate, won: (await consume) !== undefined }).not.toEqual({ tooLate: true, won: true })
+    await revoke
+  })
+
   it('after a revoke has returned no consume wins, also while a consumer was killed mid-transaction', async () => {
     await seed.inRounds(ROUNDS, AT_ONCE, async () => {
       const owner = await seed.seedOwner(database.db, { ask_me: true })
@@ -160,6 +184,15 @@ describe('Single-use grant: spent exactly once', () => {
     })
   })
 })
+
+/** Sessions of this database that wait for a lock. */
+async function waiters(): Promise<number> {
+  const { rows } = await database.pool.query<{ n: number }>(
+    `SELECT count(*)::int AS n FROM pg_stat_activity
+     WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+  )
+  return rows[0]!.n
+}
 
 /** A consumer that has locked connection and grant and updated it, and dies before it commits. */
 async function consumerHoldingTheGrant(owner: string, rpt: Buffer): Promise<{ kill(): Promise<void> }> {

@@ -1,6 +1,6 @@
 /** What storage promises beyond the races: generations, epochs, versions, once-only rows, bounded sweeps. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import {
   blockOperator,
   readConnection,
@@ -168,6 +168,8 @@ describe('Ledger and events', () => {
       written()
       await gate
     })
+    // Also where an expectation fails: a transaction left open would hold up the end of the file.
+    onTestFinished(() => commit())
     await early
     await inTx(async tx => {
       await appendLedger(tx, owner, { kind: 'denied' })

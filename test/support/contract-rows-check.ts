@@ -1,9 +1,11 @@
 /**
  * Run after a whole test run: fails on a due row of the contract that no executed test names, and, where the contract's
- * own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that test/contract-rows.yaml lacks.
+ * own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that test/contract-rows.yaml lacks; and on a
+ * fault whose test is gone (test/faults/faults.yaml).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { missingTests, readFaults } from '../faults/faults.ts'
 import { readContractRows, unlistedRows, unshownRows, type ExecutedTest } from './contract-rows.ts'
 import { EXECUTED_TESTS_FILE } from './executed-tests-reporter.ts'
 import { ROOT } from './repository.ts'
@@ -15,5 +17,7 @@ const faults = [
   ...unshownRows(list, executed),
   ...(existsSync(contractFile) ? unlistedRows(list, readFileSync(contractFile, 'utf8')) : []),
 ]
+const gone = missingTests(readFaults(), executed)
 for (const fault of faults) process.stderr.write(`contract rows: ${fault}\n`)
-if (faults.length > 0) process.exitCode = 1
+for (const fault of gone) process.stderr.write(`test/faults/faults.yaml: ${fault}\n`)
+if (faults.length + gone.length > 0) process.exitCode = 1

@@ -111,8 +111,7 @@ export async function startScriptedAuthority(): Promise<ScriptedAuthority> {
   }
 }
 
-/** The claims of a grant that lives for ten minutes. */
-export function claimsOf(
+function claimsOf(
   iss: string,
   { owner, resource, key, permissions, operation, consequence }: IssuedGrant,
 ): RptClaims {

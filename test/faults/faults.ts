@@ -1,0 +1,53 @@
+/**
+ * Owns test/faults/faults.yaml: the faults that such systems are known to have had, each as a patch that brings it into this tree,
+ * and the one test that must then fail. Beside them those that cannot be brought in yet, and why.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import type { ExecutedTest } from '../support/contract-rows.ts'
+import { ROOT } from '../support/repository.ts'
+
+export const FAULTS_DIRECTORY = join(ROOT, 'test', 'faults')
+
+const FAULT = z.strictObject({
+  /** Its patch is `<name>.patch`. */
+  name: z.string().regex(/^[a-z0-9-]+$/),
+  /** What a programmer would have got wrong, and what it leads to. */
+  fault: z.string().min(20),
+  /** The test that must fail: its file, and its whole name with the suites around it, joined by ` > `. */
+  file: z.string().regex(/^test\/\S+\.test\.ts$/),
+  test: z.string().min(1),
+})
+const LIST = z.strictObject({
+  faults: z.array(FAULT),
+  left_out: z.array(z.strictObject({ fault: z.string(), because: z.string() })),
+})
+
+export type Fault = z.infer<typeof FAULT>
+
+/** The faults in their order. Throws where the list is malformed, names one twice, or differs from the patches that are there. */
+export function readFaults(): Fault[] {
+  const { faults } = LIST.parse(parse(readFileSync(join(FAULTS_DIRECTORY, 'faults.yaml'), 'utf8')))
+  const listed = faults.map(({ name }) => `${name}.patch`).toSorted()
+  const there = readdirSync(FAULTS_DIRECTORY)
+    .filter(file => file.endsWith('.patch'))
+    .toSorted()
+  if (listed.join() !== there.join())
+    throw new Error(`test/faults/faults.yaml lists ${listed.join(' ')}, but there are ${there.join(' ')}.`)
+  return faults
+}
+
+/** What is wrong with the tests that the faults name, in view of a whole run: a sentence each. A file that was not run is not judged by. */
+export function missingTests(faults: readonly Fault[], executed: readonly ExecutedTest[]): string[] {
+  return faults
+    .filter(({ file }) => executed.some(test => test.file === file))
+    .filter(({ file, test }) => !executed.some(one => one.file === file && one.name === test))
+    .map(({ name, file, test }) => `${name}: ${file} has no test called so (any more): ${test}`)
+}
+
+/** The absolute path of a fault's patch. */
+export function patchOf({ name }: Pick<Fault, 'name'>): string {
+  return join(FAULTS_DIRECTORY, `${name}.patch`)
+}

@@ -1,0 +1,34 @@
+/** LISTEN outlives the connection it stands on. Contract, "Events". */
+import { expect, it } from 'vitest'
+import { listen } from '../../src/storage/listen.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import { severableLink } from '../support/severable-link.ts'
+import { until } from '../support/until.ts'
+
+it('a listener whose connection breaks is connected again, and hears what is said from then on', async () => {
+  const database = await freshDatabase()
+  const link = await severableLink(database.url)
+  const heard: string[] = []
+  let connects = 0
+  const listener = await listen({
+    url: link.url,
+    channel: 'said',
+    onNotify: payload => heard.push(payload),
+    onConnect: () => connects++,
+  })
+  try {
+    const say = (what: string) => database.pool.query('SELECT pg_notify($1, $2)', ['said', what])
+    await say('before')
+    await until(async () => heard.length === 1)
+    link.cut()
+    link.mend()
+    await until(async () => connects === 2)
+    await say('after')
+    await until(async () => heard.length === 2)
+    expect(heard).toEqual(['before', 'after'])
+  } finally {
+    await listener.close()
+    await link.close()
+    await database.close()
+  }
+})
