@@ -3,10 +3,11 @@
  * refusal is terminal.
  */
 import { parseAuthChallenges } from '../wire/auth-challenges.ts'
-import { isJsonObject, type Json } from '../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { UMA_SCHEME } from '../wire/names.ts'
 import { isChallengeData, parseChallenge, parseChallengeData, type Challenge } from '../wire/negotiation.ts'
 import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
+import type { ApiAnswer } from './api.ts'
 import type { RpcAnswer } from './mcp.ts'
 import type { Profile } from './profile.ts'
 import { retryAfterSeconds } from './transport.ts'
@@ -33,25 +34,47 @@ export function interpret(
       challenge: readChallenge(() => parseChallengeData(data, { specNs: profile.specNs })),
     }
   }
-  const challenged = status === 401 ? headers.get('www-authenticate') : null
-  if (challenged !== null && asksForUma(challenged)) {
-    return {
-      kind: 'challenge',
-      challenge: readChallenge(() => parseChallenge([challenged], { specNs: profile.specNs })),
-    }
-  }
+  const challenge = challengeIn(profile, response)
+  if (challenge !== undefined) return { kind: 'challenge', challenge }
   if (rpc?.kind === 'result' && response.ok) return { kind: 'result', result: rpc.result }
   const retry = retryAfterSeconds(headers, profile.now())
   if (rpc?.kind === 'error') throw rpcError(rpc.error, status, retry)
-  if (isJsonObject(body) && body['error'] !== undefined) {
-    throw new AgentError(refusalWord(body['error']), {
-      detail: receivedSentence(body['error_description'], `The resource refused with status ${status}.`),
-      status,
-      retryAfterSeconds: retry,
-    })
-  }
+  if (isJsonObject(body) && body['error'] !== undefined) throw refusalError(body, status, retry)
   return fail('unexpected_answer', `The resource answered with status ${status} and no JSON-RPC answer.`, {
     status,
+  })
+}
+
+/**
+ * What an answer of a plain API means: beat 1, a refusal in the form of ours (an error status whose JSON body has a word in `error`),
+ * which is thrown, or whatever the API itself says, with its status.
+ */
+export function interpretApi(
+  profile: Pick<Profile, 'specNs' | 'now'>,
+  response: Response,
+  answer: ApiAnswer,
+): CallAnswer {
+  const challenge = challengeIn(profile, response)
+  if (challenge !== undefined) return { kind: 'challenge', challenge }
+  const { status, body } = answer
+  if (status >= 400 && isJsonObject(body) && refusalWord(body['error']) === body['error']) {
+    throw refusalError(body, status, retryAfterSeconds(response.headers, profile.now()))
+  }
+  return { kind: 'result', result: answer }
+}
+
+/** Beat 1 in its HTTP form; undefined where the answer is something else. */
+function challengeIn(profile: Pick<Profile, 'specNs'>, { status, headers }: Response): Challenge | undefined {
+  const challenged = status === 401 ? headers.get('www-authenticate') : null
+  if (challenged === null || !asksForUma(challenged)) return undefined
+  return readChallenge(() => parseChallenge([challenged], { specNs: profile.specNs }))
+}
+
+function refusalError(body: JsonObject, status: number, retry: number | undefined): AgentError {
+  return new AgentError(refusalWord(body['error']), {
+    detail: receivedSentence(body['error_description'], `The resource refused with status ${status}.`),
+    status,
+    retryAfterSeconds: retry,
   })
 }
 

@@ -8,6 +8,7 @@ import type { Challenge } from '../wire/negotiation.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import { AgentError, fail } from './agent-error.ts'
 import type { CallAnswer } from './answer.ts'
+import { apiParameters, publishedCall, type HttpCall } from './api.ts'
 import { sendCall } from './call.ts'
 import { plainArguments, type ToolCall } from './mcp.ts'
 import { createSessions, type Sessions } from './mcp-session.ts'
@@ -19,21 +20,30 @@ import { pauseBeforeRetry } from './token.ts'
 import { checkAddress } from './transport.ts'
 
 export { AgentError, type LocalErrorCode } from './agent-error.ts'
+export type { ApiAnswer, HttpCall } from './api.ts'
 export type { AgentEvent } from './events.ts'
 export type { McpVersion, ToolCall } from './mcp.ts'
 export type { AgentOptions } from './profile.ts'
 export { fileStore, memoryStore, type AgentStore, type Grant, type KeptReceipt } from './store.ts'
 
-/** One tool call. `resource` is the URL of the MCP endpoint, exactly as its metadata names it. */
+/** One tool call. `resource` is the URL of the MCP endpoint, or the base of a plain API, exactly as its metadata names it. */
 export interface CallOptions {
   resource: string
   tool: string
-  /** A JSON object; left out for a tool without arguments. */
+  /** A JSON object; left out for a tool without arguments. For a plain API `{path, query, body}`, each of which may be left out. */
   arguments?: object | undefined
+  /**
+   * Makes it the call of a plain HTTP API below `resource`: by this method and path template, or as the resource itself publishes.
+   * A body that is no JSON stands in `content`. Left out, the resource is called by MCP.
+   */
+  http?: HttpCall | 'published' | undefined
   signal?: AbortSignal | undefined
 }
 
-/** What a call came to: the tool's MCP result as it was sent, and the grant it was made under, if one was needed. */
+/**
+ * What a call came to: the tool's MCP result as it was sent (of a plain API `{status, content_type, body}`), and the grant it was made
+ * under, if one was needed.
+ */
 export interface CallResult {
   result: Json
   grant: Omit<Grant, 'access_token'> | undefined
@@ -59,11 +69,11 @@ export interface Agent {
 export function createAgent(options: AgentOptions): Agent {
   const profile = readProfile(options)
   const parts = { profile, directory: createDirectory(profile), sessions: createSessions(profile) }
-  const read = (call: CallOptions): Asked => readCall(profile, call)
+  const read = (call: CallOptions): Read => readCall(profile, call)
   return {
     thumbprint: profile.key.thumbprint,
-    call: async call => performCall(parts, read(call)),
-    decline: async call => decline(parts, read(call)),
+    call: async call => performCall(parts, await resolveHttp(parts, read(call))),
+    decline: async call => decline(parts, await resolveHttp(parts, read(call))),
     introduce: async ({ newcomer, authority }) =>
       introduce({
         key: profile.key,
@@ -83,11 +93,15 @@ interface Parts {
   sessions: Sessions
 }
 
+/** A call whose options were found usable; of an API perhaps not yet how it is called. */
+type Read = Omit<Asked, 'http'> & { http: HttpCall | 'published' | undefined }
+
 /** A call whose options were found usable. */
 interface Asked {
   resource: string
   url: URL
   call: ToolCall
+  http: HttpCall | undefined
   signal: AbortSignal | undefined
 }
 
@@ -95,12 +109,28 @@ const RETRIES_MAX = 3
 /** A grant that ends while the call is on its way is no use. */
 const SECONDS_LEFT_MIN = 2
 
-function readCall(profile: Profile, options: CallOptions): Asked {
+function readCall(profile: Profile, options: CallOptions): Read {
   const url = checkAddress(options.resource, profile.allowLoopback, 'resource')
   if (typeof options.tool !== 'string' || options.tool === '')
     fail('request_invalid', 'Name the tool to call.')
-  const call = { tool: options.tool, arguments: plainArguments(options.arguments) }
-  return { resource: options.resource, url, call, signal: options.signal }
+  const { http } = options
+  const given = plainArguments(options.arguments)
+  const content = http === 'published' ? undefined : http?.content
+  const args = http === undefined ? given : apiParameters(given, content)
+  return {
+    resource: options.resource,
+    url,
+    call: { tool: options.tool, arguments: args },
+    http,
+    signal: options.signal,
+  }
+}
+
+/** How an API publishes that a tool is called; a call that says so itself, or is none of an API, stays as it is. */
+async function resolveHttp({ directory }: Parts, asked: Read): Promise<Asked> {
+  const { http, resource, call, signal } = asked
+  if (http !== 'published') return { ...asked, http }
+  return { ...asked, http: publishedCall(await directory.surfacesOf(resource, signal), call) }
 }
 
 /** With a kept grant where one fits, else bare; a challenge is negotiated about, once; then with the fresh grant. */
@@ -129,11 +159,12 @@ async function attempt(
   asked: Asked,
   using: { grant: Grant | undefined; name: 'none' | 'kept' | 'fresh' },
 ): Promise<CallAnswer> {
-  const { resource, url, call, signal } = asked
+  const { resource, url, call, http, signal } = asked
+  const accessToken = using.grant?.access_token
   profile.tell({ type: 'calling', resource, call, grant: using.name })
   for (let sent = 1; ; sent++) {
     try {
-      return await sendCall(profile, sessions, { url, call, accessToken: using.grant?.access_token, signal })
+      return await sendCall(profile, sessions, { url, call, http, accessToken, signal })
     } catch (error) {
       if (!(error instanceof AgentError)) throw error
       if (error.code !== 'temporarily_unavailable' || sent > RETRIES_MAX) {

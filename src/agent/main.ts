@@ -21,7 +21,7 @@ import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { importPublicJwk, publicJwk } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { AgentError } from './agent-error.ts'
-import { createAgent, type Agent, type AgentOptions } from './index.ts'
+import { createAgent, type Agent, type AgentOptions, type CallOptions } from './index.ts'
 import { confirmAtTerminal, resultText, teller } from './narrate.ts'
 import { fileStore } from './store.ts'
 
@@ -43,6 +43,7 @@ interface IdentityOptions {
   signIntroduction?: string
   wait?: number
   confirm?: boolean
+  http?: string | true
   mcpVersion?: '2026-07-28' | '2025-11-25'
 }
 
@@ -91,9 +92,19 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
   )
   for (const command of [call, decline]) {
     command
-      .argument('<resource>', 'the URL of the MCP endpoint, as its metadata names it')
+      .argument(
+        '<resource>',
+        'the URL of the MCP endpoint or the base of a plain API, as its metadata names it',
+      )
       .argument('<tool>', 'the tool')
-      .argument('[arguments]', 'its arguments, a JSON object')
+      .argument(
+        '[arguments]',
+        'its arguments, a JSON object; for a plain API {"path":{…},"query":{…},"body":…}',
+      )
+      .option(
+        '--http [operation]',
+        "call a plain API: 'GET /accounts/{account}', or without a value as the resource publishes it",
+      )
       .option('--client-id <url>', "the operator's client identity document")
       .option('--signature-agent <url>', "the operator's key directory")
       .option('--agent-token <token>', 'an aa-agent+jwt for this key, or @file')
@@ -133,8 +144,9 @@ async function callTool(common: CommonOptions, given: CallArguments, terminal: T
   const { resource, tool, args, options } = given
   const { signal, done } = interruptible()
   try {
+    const http = readHttp(options.http)
     const agent = await openAgent(common, options, terminal)
-    const outcome = await agent.call({ resource, tool, arguments: readArguments(args), signal })
+    const outcome = await agent.call({ resource, tool, arguments: readArguments(args), http, signal })
     terminal.out(common.json === true ? `${printableJson(outcome)}\n` : resultText(outcome.result))
   } finally {
     done()
@@ -143,8 +155,9 @@ async function callTool(common: CommonOptions, given: CallArguments, terminal: T
 
 async function declineTerms(common: CommonOptions, given: CallArguments, terminal: Terminal): Promise<void> {
   const { resource, tool, args, options } = given
+  const http = readHttp(options.http)
   const agent = await openAgent(common, options, terminal)
-  const template = await agent.decline({ resource, tool, arguments: readArguments(args) })
+  const template = await agent.decline({ resource, tool, arguments: readArguments(args), http })
   if (common.json === true) terminal.out(`${printableJson({ declined: template })}\n`)
 }
 
@@ -224,6 +237,15 @@ function readJsonText(text: string): Json {
       cause,
     })
   }
+}
+
+function readHttp(given: string | true | undefined): CallOptions['http'] {
+  if (given === undefined) return undefined
+  if (given === true) return 'published'
+  const [, method, path] = /^([A-Z]+)(?: (\/\S*))?$/.exec(given) ?? []
+  if (method === undefined)
+    throw new UsageError("Give --http as method and path, such as 'GET /accounts/{account}'.")
+  return { method, path: path ?? '' }
 }
 
 function readMission(text: string | undefined): AgentOptions['mission'] {

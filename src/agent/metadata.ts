@@ -9,6 +9,8 @@ import {
   parseResourceMetadata,
   resourceMetadataUrl,
   type AuthorizationServerMetadata,
+  type ResourceMetadata,
+  type ToolSurface,
 } from '../wire/metadata.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import type { Challenge } from '../wire/negotiation.ts'
@@ -29,6 +31,8 @@ export interface Directory {
    * documents of both. Fails with `challenge_untrusted`.
    */
   authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<Authority>
+  /** The tools that a resource says it has, from its own document. */
+  surfacesOf(resource: string, signal?: AbortSignal): Promise<ToolSurface[]>
   /** The keys an authority signs with; `fresh` asks again, for a key not among those known. */
   keysOf(
     authority: Authority,
@@ -67,6 +71,13 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
         challenge.as_uri,
         options,
       )
+    },
+    surfacesOf: async (resource, signal) => {
+      const address = reading('request_invalid', 'The resource has no metadata address', () =>
+        resourceMetadataUrl(resource),
+      )
+      const document = await get(address, 'resource metadata', { fresh: false, signal })
+      return metadataIn(document, resource).tool_surfaces ?? []
     },
     keysOf: async (authority, fetching) => {
       const document = await get(authority.jwksUri.href, "authority's keys", fetching)
@@ -114,10 +125,13 @@ async function checkNamed(
 }
 
 function names(document: JsonObject, resource: string, issuer: string): boolean {
-  const metadata = reading('challenge_untrusted', "The resource's metadata is not usable", () =>
+  return metadataIn(document, resource).authorization_servers?.includes(issuer) ?? false
+}
+
+function metadataIn(document: JsonObject, resource: string): ResourceMetadata {
+  return reading('challenge_untrusted', "The resource's metadata is not usable", () =>
     parseResourceMetadata(document, resource),
   )
-  return metadata.authorization_servers?.includes(issuer) ?? false
 }
 
 function readAuthority(document: JsonObject, issuer: string, options: { allowLoopback: boolean }): Authority {

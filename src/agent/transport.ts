@@ -8,10 +8,10 @@ import { AgentError, fail, reading } from './agent-error.ts'
 
 /** One request. `bodyBytesMax` bounds the answer; the time runs until the answer's body has been read. */
 export interface OutgoingRequest {
-  method: 'GET' | 'POST'
+  method: string
   url: URL
   headers: Record<string, string>
-  body?: string
+  body?: string | Uint8Array | undefined
   timeoutSeconds: number
   signal?: AbortSignal | undefined
 }

@@ -236,3 +236,24 @@ describe('introduce', () => {
     expect(introducerOf(peers.agreements[1]!.claims['introduction'])).toEqual(introducerOf(printed.trim()))
   })
 })
+
+describe('call --http', () => {
+  const api = (...options: string[]) => agent('call', peers.resource, 'api_call', ...options)
+
+  it('calls a plain API below the resource', async () => {
+    await agent('keygen')
+    const { code, printed } = await api('{"path":{"account":"7"}}', '--http', 'GET /accounts/{account}')
+    expect(code).toBe(0)
+    expect(JSON.parse(printed)).toMatchObject({
+      status: 200,
+      body: { method: 'GET', path: '/mcp/alice/accounts/7' },
+    })
+  })
+
+  it('or says which method and path it wants', async () => {
+    await agent('keygen')
+    const { code, said } = await api('{}', '--http', 'get accounts')
+    expect(code).toBe(2)
+    expect(said).toContain("such as 'GET /accounts/{account}'")
+  })
+})

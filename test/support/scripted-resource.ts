@@ -128,6 +128,7 @@ function resourceAnswer(state: State, received: Received): Reply | undefined {
     }
     return { body: state.twists.resourceMetadata?.(plain) ?? plain }
   }
+  if (received.path.startsWith('/mcp/alice/')) return apiAnswer(state, received)
   if (received.path !== '/mcp/alice') return undefined
   const { id, params } = JSON.parse(received.body.toString()) as {
     id: string
@@ -144,6 +145,16 @@ function resourceAnswer(state: State, received: Received): Reply | undefined {
   }
   const text = JSON.stringify({ tool: params.name, arguments: params.arguments ?? {}, jti: claims.jti })
   return { body: { jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } } }
+}
+
+/** A plain API below the resource, of the one tool `api_call`: it answers what it was asked, and with which grant. */
+function apiAnswer(state: State, received: Received): Reply {
+  const { authorization } = received.headers
+  if (authorization === undefined) return challengeReply(state, 'api_call')
+  const claims = verifyCall(state, received, authorization.replace(/^PoP /, ''))
+  const { method, path, query, headers, body } = received
+  const told = { method, path, query, type: headers['content-type'], body: body.toString(), jti: claims.jti }
+  return { body: { ...told, operation: claims.operation ?? null } }
 }
 
 function challengeReply(state: State, tool: string): Reply {
@@ -168,7 +179,8 @@ function verifyCall(state: State, received: Received, token: string): RptClaims 
       body: received.body,
     },
     {
-      requiredComponents: ['@method', '@authority', '@path', 'authorization', 'content-digest'],
+      requiredComponents: ['@method', '@authority', '@path', 'authorization'],
+      mustCoverDigest: true,
       now: Math.floor(Date.now() / 1000),
       keyidRequired: false,
       findKey: () => bound,

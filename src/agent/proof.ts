@@ -1,0 +1,46 @@
+/**
+ * Owns the header fields by which a call proves its grant. contract, "Authorized call": `Authorization: PoP <RPT>` and a signature
+ * over the request with the key that the grant is bound to.
+ */
+import { contentDigest } from '../wire/encoding.ts'
+import { signRequest } from '../wire/http-signature.ts'
+import { POP } from '../wire/names.ts'
+import type { Profile } from './profile.ts'
+
+/** A request as it will be sent. */
+export interface ProvenRequest {
+  method: string
+  url: URL
+  body?: string | Uint8Array | undefined
+  accessToken: string
+}
+
+/** The grant and its proof: the four components of the profile, the query where there is one, and the digest of a body. */
+export function signedHeaders(
+  { method, url, body, accessToken }: ProvenRequest,
+  { key, now }: Pick<Profile, 'key' | 'now'>,
+): Record<string, string> {
+  const authorization = `${POP} ${accessToken}`
+  const digest = body === undefined || body.length === 0 ? undefined : contentDigest(body)
+  const query = url.search === '' ? undefined : url.search.slice(1)
+  const components = [
+    ...['@method', '@authority', '@path'],
+    ...(query === undefined ? [] : ['@query']),
+    'authorization',
+    ...(digest === undefined ? [] : ['content-digest']),
+  ]
+  const fields = { authorization, ...(digest === undefined ? {} : { 'content-digest': digest }) }
+  const signature = signRequest(
+    {
+      method,
+      scheme: url.protocol === 'http:' ? 'http' : 'https',
+      authority: url.host,
+      path: url.pathname,
+      query,
+      headers: new Map(Object.entries(fields).map(([name, value]) => [name, [value]])),
+    },
+    key,
+    { components, created: now(), keyid: key.thumbprint },
+  )
+  return { ...fields, ...signature }
+}
