@@ -24,7 +24,9 @@ export function signedHeaders(
   const digest = body === undefined || body.length === 0 ? undefined : contentDigest(body)
   const query = url.search === '' ? undefined : url.search.slice(1)
   const components = [
-    ...['@method', '@authority', '@path'],
+    '@method',
+    '@authority',
+    '@path',
     ...(query === undefined ? [] : ['@query']),
     'authorization',
     ...(digest === undefined ? [] : ['content-digest']),
