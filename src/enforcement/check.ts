@@ -7,7 +7,7 @@ import type { Logger } from '../http/log.ts'
 import { consumeReaction, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence } from '../rules/permission.ts'
 import { canonicalize } from '../wire/json.ts'
-import { verifyRequest, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
+import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import { readRptClaims } from '../wire/tokens.ts'
 import type { AccessReports } from './access-reports.ts'
@@ -90,7 +90,7 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<O
   }
 
   trace.step = 'signature' // 3. The request is signed by the key the grant is bound to; nothing was re-declared worse.
-  const signature = checkSignature(judged, grant, options)
+  const signature = await checkSignature(judged, grant, options)
   if (worseConsequence(tool?.consequence, grant.consequence)) {
     refuse(
       'consequence_changed',
@@ -163,7 +163,11 @@ async function refuseInactive(
   return challenge(judged, tool, { hasGrant }, options)
 }
 
-function checkSignature({ call, route }: Judged, grant: LiveGrant, options: CheckOptions): VerifiedSignature {
+function checkSignature(
+  { call, route }: Judged,
+  grant: LiveGrant,
+  options: CheckOptions,
+): Promise<VerifiedSignature> {
   const message: SignedMessage = {
     method: call.method,
     ...route.signatureBase,
@@ -172,7 +176,7 @@ function checkSignature({ call, route }: Judged, grant: LiveGrant, options: Chec
     headers: call.headers,
     body: call.body.state === 'complete' ? call.body.bytes : undefined,
   }
-  return verifyRequest(message, {
+  return verifyRequestApart(message, {
     requiredComponents: REQUIRED_COMPONENTS,
     now: seconds(options),
     findKey: keyid => (keyid === undefined || grant.keyNames.includes(keyid) ? grant.key : undefined),

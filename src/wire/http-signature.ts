@@ -2,12 +2,12 @@
  * Owns signing and verifying requests by RFC 9421, in the one profile every party uses. contract, "Authentication" (request
  * signatures) and "Limits" (60 s window); RFC 9421 §3, §7. Reads no clock and finds no key: both are given.
  *
- * Verification is in two halves around the one costly step, so that the step can move to a thread pool:
+ * Verification is in two halves around the one costly step, which may be made in a thread of its own:
  * `prepareVerification` → an Ed25519 check → `concludeVerification`.
  */
 import { serializeInnerList, type BareItem, type InnerList } from 'structured-headers'
 import { checkContentDigest } from './encoding.ts'
-import { signEd25519, verifyEd25519, type PrivateKey, type PublicKey } from './keys.ts'
+import { signEd25519, verifyEd25519, verifyEd25519Apart, type PrivateKey, type PublicKey } from './keys.ts'
 import { refusingAs } from './refusal.ts'
 import {
   plainComponent,
@@ -101,6 +101,16 @@ export function verifyRequest(message: SignedMessage, options: VerificationOptio
     prepared,
     verifyEd25519(prepared.base, prepared.signature, prepared.key),
   )
+}
+
+/** As `verifyRequest`, the Ed25519 check made apart from the calling thread: for a server that has other calls to see to. */
+export async function verifyRequestApart(
+  message: SignedMessage,
+  options: VerificationOptions,
+): Promise<VerifiedSignature> {
+  const prepared = prepareVerification(message, options)
+  const { base, signature, key } = prepared
+  return concludeVerification(message, prepared, await verifyEd25519Apart(base, signature, key))
 }
 
 /** The first half of `verifyRequest`: every check that needs no cryptography, and the base to verify. */

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { contentDigest } from '../../src/wire/encoding.ts'
-import { concludeVerification, prepareVerification, verifyRequest } from '../../src/wire/http-signature.ts'
+import {
+  concludeVerification,
+  prepareVerification,
+  verifyRequest,
+  verifyRequestApart,
+} from '../../src/wire/http-signature.ts'
 import { verifyEd25519 } from '../../src/wire/keys.ts'
 import { refusalOf } from '../support/refusals.ts'
 import {
@@ -54,6 +59,25 @@ describe('a signed call', () => {
     const valid = verifyEd25519(prepared.base, prepared.signature, prepared.key)
     expect(concludeVerification(message, prepared, valid)).toEqual(verifyRequest(message, options))
     refusalOf(() => concludeVerification(message, prepared, false))
+  })
+
+  it('verifies alike with the arithmetic in a thread of its own', async () => {
+    const message = signed(callMessage())
+    const options = {
+      requiredComponents: CALL_COMPONENTS,
+      now: SIGNED_AT,
+      keyidRequired: false,
+      findKey: () => agentKey,
+    }
+    await expect(verifyRequestApart(message, options)).resolves.toEqual(verifyRequest(message, options))
+    const stolen = { ...options, findKey: () => strangerKey }
+    await expect(verifyRequestApart(message, stolen)).rejects.toMatchObject({ code: 'invalid_token' })
+    await expect(verifyRequestApart({ ...message, path: '/other' }, options)).rejects.toMatchObject({
+      code: 'invalid_token',
+    })
+    await expect(verifyRequestApart(message, { ...options, now: SIGNED_AT + 61 })).rejects.toMatchObject({
+      code: 'invalid_token',
+    })
   })
 
   it('may cover more, as long as it can be rebuilt', () => {
