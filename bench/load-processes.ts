@@ -8,7 +8,8 @@ import type { LoadOrder, LoadReply, RoundPart, Scenario, World } from './world.t
 export interface LoadProcesses {
   pids: number[]
   prepare(calls: number): Promise<void>
-  run(seconds: number): Promise<RoundPart[]>
+  /** With a rate: an open loop at so many calls a second, all processes together. */
+  run(seconds: number, callsPerSecond?: number): Promise<RoundPart[]>
   stop(): Promise<void>
 }
 
@@ -50,8 +51,9 @@ export async function startLoad(
     pids: children.flatMap(({ pid }) => pid ?? []),
     prepare: async calls =>
       void (await each({ order: 'prepare', calls: Math.ceil(calls / count) }, ORDER_MS_MAX)),
-    run: async seconds => {
-      const parts = await each({ order: 'run', seconds }, seconds * 1_000 + ROUND_GRACE_MS)
+    run: async (seconds, rate) => {
+      const callsPerSecond = rate === undefined ? undefined : rate / count
+      const parts = await each({ order: 'run', seconds, callsPerSecond }, seconds * 1_000 + ROUND_GRACE_MS)
       return parts.map(part => part!)
     },
     stop,

@@ -86,6 +86,13 @@ export async function readCpu(pids: Record<string, number[]>): Promise<CpuReadin
   return { parties, machine, at }
 }
 
+/** Resident memory of the first of these processes, in MiB; undefined where there is no /proc. */
+export async function readResidentMib([pid]: readonly number[]): Promise<number | undefined> {
+  if (process.platform !== 'linux' || pid === undefined) return undefined
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) / 1_024
+}
+
 interface ProcessTicks {
   pid: number
   parent: number

@@ -5,89 +5,38 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { readMachine, readPostgres } from './machine.ts'
+import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
-import { runRounds } from './run.ts'
-import { SCENARIOS } from './scenarios/index.ts'
-import { startSystem } from './system.ts'
-
-const USAGE = `usage: node bench/main.ts [options]
-  --json PATH      write the report as JSON, too
-  --rounds N       rounds of each scenario (5)
-  --seconds N      seconds of a round, 1 to 45 (3)
-  --warm-up N      seconds of each warm-up (2)
-  --in-flight N    calls in flight (100)
-  --connections N  HTTP/2 connections they share (4)
-  --profile DIR    write CPU profiles of authority and sidecar there
-DATABASE_URL measures on a Postgres of yours instead of an embedded one.`
-
-interface Options {
-  json: string | undefined
-  profile: string | undefined
-  rounds: number
-  seconds: number
-  warmUpSeconds: number
-  inFlight: number
-  connections: number
-}
-
-function readOptions(): Options | undefined {
-  const text = { type: 'string' } as const
-  const { values } = parseArgs({
-    options: {
-      json: text,
-      profile: text,
-      rounds: text,
-      seconds: text,
-      'warm-up': text,
-      'in-flight': text,
-      connections: text,
-      help: { type: 'boolean' },
-    },
-  })
-  if (values.help) return undefined
-  const number = (name: Exclude<keyof typeof values, 'help'>, otherwise: number, most: number): number => {
-    const value = Number(values[name] ?? otherwise)
-    if (!Number.isInteger(value) || value < 1 || value > most)
-      throw new Error(`Give --${name} as 1 to ${most}.`)
-    return value
-  }
-  return {
-    json: values.json,
-    profile: values.profile,
-    rounds: number('rounds', 5, 100),
-    // A corpus is signed before its round, and a signature is good for a minute.
-    seconds: number('seconds', 3, 45),
-    warmUpSeconds: number('warm-up', 2, 30),
-    inFlight: number('in-flight', 100, 1_000),
-    connections: number('connections', 4, 100),
-  }
-}
-
-/** Everything a run may take, waits included; beyond, it has hung. */
-function secondsMax({ rounds, seconds, warmUpSeconds }: Options): number {
-  return 120 + SCENARIOS.length * (warmUpSeconds + rounds * seconds) * 4
-}
+import { laneName, runRounds, type Lane } from './run.ts'
+import { startSystem, type System } from './system.ts'
 
 async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<Report> {
   const startedAt = new Date()
   const machine = await readMachine()
-  const system = await startSystem({
-    directory,
-    databaseUrl: process.env['DATABASE_URL'],
-    profileDirectory: options.profile,
-  })
+  const stops: (() => Promise<void>)[] = []
+  const start = async (name: string, tree: string | undefined): Promise<System> => {
+    const own = join(directory, name)
+    await mkdir(own, { mode: 0o755 })
+    const databaseUrl = process.env['DATABASE_URL']
+    const system = await startSystem({ directory: own, tree, databaseUrl, profileDirectory: options.profile })
+    stops.push(() => system.stop())
+    return system
+  }
   try {
     const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-    const { rounds, seconds, warmUpSeconds, inFlight, connections } = options
-    const results = await Promise.race([
-      runRounds(system, { ...options, scenarios: SCENARIOS, tell }),
-      aborted,
-    ])
+    const { scenarios, rounds, seconds, warmUpSeconds, inFlight, connections, against } = options
+    const system = await start('this', undefined)
+    const lanes: Lane[] = scenarios.map(scenario => ({ scenario, system, beside: undefined }))
+    if (against !== undefined) {
+      const other = await start('other', against)
+      lanes.push(...scenarios.map(scenario => ({ scenario, system: other, beside: 'other' })))
+    }
+    const results = await Promise.race([runRounds(lanes, { ...options, tell }), aborted])
     return makeReport({
-      scenarios: SCENARIOS,
+      lanes: lanes.map(lane => ({ name: laneName(lane), scenario: lane.scenario })),
       rounds: results,
+      readyMs: await starts(system),
       startedAt,
       droppedReports: await system.droppedReports(),
       settings: {
@@ -103,8 +52,16 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       postgres: await readPostgres(system.database.pool),
     })
   } finally {
-    await system.stop()
+    for (const stop of stops.reverse()) await stop()
   }
+}
+
+const STARTS = 5
+
+async function starts(system: System): Promise<number[]> {
+  const times: number[] = []
+  while (times.length < STARTS) times.push(await system.timeToReady())
+  return times
 }
 
 /** Rejects at a signal, and when the run takes longer than it can. */
@@ -139,7 +96,7 @@ async function main(): Promise<number> {
       `\nThe bench failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
     )
     for (const name of ['authority', 'sidecar'])
-      process.stderr.write(await lastWarnings(join(directory, `${name}.log`)))
+      process.stderr.write(await lastWarnings(join(directory, 'this', `${name}.log`)))
     return 1
   } finally {
     await rm(directory, { recursive: true, force: true })

@@ -2,15 +2,10 @@
  * Owns what a run comes to: medians and spread over the rounds, the ratios with their goals, as JSON and as a page of text.
  * docs/performance.md describes the JSON.
  */
+import { figuresOf, spreadOf, type Figure, type FigureName, type Spread } from './figures.ts'
 import type { Machine, PostgresFacts } from './machine.ts'
 import type { Round } from './run.ts'
 import type { Scenario } from './world.ts'
-
-export interface Spread {
-  median: number
-  min: number
-  max: number
-}
 
 export interface ScenarioReport {
   title: string
@@ -27,29 +22,20 @@ export interface ScenarioReport {
   rounds: Round[]
 }
 
-export interface Ratio {
-  /** Ratios of the rounds of one cycle, over all cycles. */
-  spread: Spread
-  goal_at_least: number
-  numerator: string
-  denominator: string
+interface Generator {
+  calls_per_second_against_noop: number
+  cores_used_against_noop: number | null
+  ceiling_calls_per_second: number | null
 }
 
 /** What `--json` writes. The figures of the goals stand at the top as plain numbers, under their own names. */
-export interface Report {
-  schema: 1
+export type Report = Partial<Record<FigureName, number>> & {
+  schema: 2
   started_at: string
   took_seconds: number
-  standing_over_verify: number
-  single_use_over_verify: number
-  negotiation_over_bare: number
-  ratios: Record<string, Ratio>
+  figures: Partial<Record<FigureName, Figure>>
   scenarios: Record<string, ScenarioReport>
-  generator: {
-    calls_per_second_against_noop: number
-    cores_used_against_noop: number | null
-    ceiling_calls_per_second: number | null
-  }
+  generator: Generator | null
   dropped_reports: number
   others_cpu_share: Spread | null
   settings: Record<string, number>
@@ -58,8 +44,10 @@ export interface Report {
 }
 
 export interface RunFacts {
-  scenarios: readonly Scenario[]
+  lanes: readonly { name: string; scenario: Scenario }[]
   rounds: Map<string, Round[]>
+  /** Milliseconds from the start of a sidecar until it serves, of several. */
+  readyMs: number[]
   startedAt: Date
   droppedReports: number
   settings: Record<string, number>
@@ -67,32 +55,21 @@ export interface RunFacts {
   postgres: PostgresFacts
 }
 
-const RATIOS = {
-  standing_over_verify: { numerator: 'standing', denominator: 'verify', goal_at_least: 0.5 },
-  single_use_over_verify: { numerator: 'single_use', denominator: 'verify', goal_at_least: 0.25 },
-  negotiation_over_bare: { numerator: 'negotiation', denominator: 'negotiation_bare', goal_at_least: 0.4 },
-} as const
-
 /** The report of a run. */
 export function makeReport(facts: RunFacts): Report {
   const scenarios = Object.fromEntries(
-    facts.scenarios.map(scenario => [scenario.name, reportOf(scenario, facts.rounds.get(scenario.name)!)]),
+    facts.lanes.map(({ name, scenario }) => [name, reportOf(scenario, facts.rounds.get(name)!)]),
   )
-  const ratios = Object.fromEntries(
-    Object.entries(RATIOS).map(([name, ratio]) => [name, { ...ratio, spread: ratioOf(facts.rounds, ratio) }]),
-  )
-  const median = (name: keyof typeof RATIOS): number => ratios[name]!.spread.median
+  const figures = figuresOf(facts)
   const others = [...facts.rounds.values()].flat().map(round => round.others_cpu_share)
   return {
-    schema: 1,
+    schema: 2,
     started_at: facts.startedAt.toISOString(),
     took_seconds: Math.round((Date.now() - facts.startedAt.getTime()) / 1_000),
-    standing_over_verify: median('standing_over_verify'),
-    single_use_over_verify: median('single_use_over_verify'),
-    negotiation_over_bare: median('negotiation_over_bare'),
-    ratios,
+    ...Object.fromEntries(Object.entries(figures).map(([name, { value }]) => [name, value])),
+    figures,
     scenarios,
-    generator: generatorOf(scenarios['noop']!),
+    generator: scenarios['noop'] === undefined ? null : generatorOf(scenarios['noop']),
     dropped_reports: facts.droppedReports,
     others_cpu_share: spreadOf(others),
     settings: facts.settings,
@@ -102,7 +79,7 @@ export function makeReport(facts: RunFacts): Report {
 }
 
 function reportOf(scenario: Scenario, rounds: Round[]): ScenarioReport {
-  const of = (read: (round: Round) => number): Spread => spreadOf(rounds.map(read))!
+  const of = (read: (round: Round) => number | undefined): Spread => spreadOf(rounds.map(read))!
   const parties = Object.keys(rounds[0]?.cpu_us_per_call ?? {})
   const cpu = parties.map(party => [party, of(round => round.cpu_us_per_call?.[party] ?? 0).median] as const)
   return {
@@ -120,18 +97,8 @@ function reportOf(scenario: Scenario, rounds: Round[]): ScenarioReport {
   }
 }
 
-function ratioOf(
-  rounds: Map<string, Round[]>,
-  { numerator, denominator }: { numerator: string; denominator: string },
-): Spread {
-  const below = rounds.get(denominator)!
-  return spreadOf(
-    rounds.get(numerator)!.map((round, n) => round.calls_per_second / below[n]!.calls_per_second),
-  )!
-}
-
 /** What the generator could drive if the server cost nothing: its rate against the no-op server over the share of a core it took. */
-function generatorOf({ calls_per_second, cpu_us_per_call }: ScenarioReport): Report['generator'] {
+function generatorOf({ calls_per_second, cpu_us_per_call }: ScenarioReport): Generator {
   const rate = calls_per_second.median
   const micros = cpu_us_per_call?.['load']
   return {
@@ -139,14 +106,6 @@ function generatorOf({ calls_per_second, cpu_us_per_call }: ScenarioReport): Rep
     cores_used_against_noop: micros === undefined ? null : (rate * micros) / 1e6,
     ceiling_calls_per_second: micros === undefined ? null : 1e6 / micros,
   }
-}
-
-function spreadOf(values: (number | undefined)[]): Spread | null {
-  const sorted = values.filter(value => value !== undefined).sort((a, b) => a - b)
-  if (sorted.length === 0) return null
-  const middle = sorted.length >> 1
-  const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
-  return { median, min: sorted[0]!, max: sorted.at(-1)! }
 }
 
 const BUSY_SHARE = 0.1
@@ -166,21 +125,13 @@ export function renderReport(report: Report): string {
     '',
     table([
       ['', 'calls a second', '(min to max)', 'p50 ms', 'p95 ms', 'p99 ms', 'failed'],
-      ...Object.values(report.scenarios).map(scenarioLine),
+      ...Object.entries(report.scenarios).map(scenarioLine),
     ]),
     '',
     ...cpuTable(report),
-    table([
-      ['', 'median', '(min to max)', 'goal'],
-      ...Object.entries(report.ratios).map(([name, { spread, goal_at_least }]) => [
-        name,
-        spread.median.toFixed(2),
-        `(${spread.min.toFixed(2)} to ${spread.max.toFixed(2)})`,
-        `at least ${goal_at_least}`,
-      ]),
-    ]),
+    table([['', 'figure', '(min to max)', 'goal'], ...Object.entries(report.figures).map(figureLine)]),
     '',
-    generatorLine(report),
+    ...(report.generator === null ? [] : [generatorLine(report.generator)]),
     ...recordedLines(report),
   ].join('\n')
 }
@@ -191,16 +142,10 @@ function busy({ max }: Spread): string {
     : ''
 }
 
-function scenarioLine({
-  title,
-  calls_per_second: rate,
-  p50_ms,
-  p95_ms,
-  p99_ms,
-  failures,
-}: ScenarioReport): string[] {
+function scenarioLine([name, report]: [string, ScenarioReport]): string[] {
+  const { calls_per_second: rate, p50_ms, p95_ms, p99_ms, failures } = report
   return [
-    title,
+    titleOf(name, report),
     whole(rate.median),
     `(${whole(rate.min)} to ${whole(rate.max)})`,
     ...[p50_ms, p95_ms, p99_ms].map(({ median }) => median.toFixed(1)),
@@ -208,19 +153,33 @@ function scenarioLine({
   ]
 }
 
+/** A title, and where it is another checkout's, its name. */
+function titleOf(name: string, { title }: ScenarioReport): string {
+  const beside = / \(.+\)$/.exec(name)?.[0] ?? ''
+  return title + beside
+}
+
 /** Where the time goes: a core gives a million of these microseconds a second. */
 function cpuTable({ scenarios }: Report): string[] {
   const parties = ['load', 'bare', 'sidecar', 'authority', 'postgres']
-  const rows = Object.values(scenarios).filter(({ cpu_us_per_call }) => cpu_us_per_call !== null)
+  const rows = Object.entries(scenarios).filter(([, { cpu_us_per_call }]) => cpu_us_per_call !== null)
   if (rows.length === 0) return []
-  const lines = rows.map(({ title, cpu_us_per_call }) => {
-    const cells = parties.map(party => cpu_us_per_call![party])
-    return [title, ...cells.map(micros => (micros === undefined || micros < 1 ? '-' : whole(micros)))]
+  const lines = rows.map(([name, report]) => {
+    const cells = parties.map(party => report.cpu_us_per_call![party])
+    return [
+      titleOf(name, report),
+      ...cells.map(micros => (micros === undefined || micros < 1 ? '-' : whole(micros))),
+    ]
   })
   return [table([['CPU µs per call', ...parties], ...lines]), '']
 }
 
-function generatorLine({ generator }: Report): string {
+function figureLine([name, { value, spread, goal }]: [string, Figure]): string[] {
+  const range = `(${spread.min.toPrecision(3)} to ${spread.max.toPrecision(3)})`
+  return [name, value.toPrecision(3), range, goal === null ? 'reported' : `at ${goal.kind} ${goal.bound}`]
+}
+
+function generatorLine(generator: Generator): string {
   const {
     calls_per_second_against_noop: rate,
     cores_used_against_noop: cores,

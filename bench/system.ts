@@ -8,13 +8,15 @@ import { join } from 'node:path'
 import { Client } from 'pg'
 import { startChild, until, untilReady, type Child } from '../src/dev/child-process.ts'
 import { startEmbeddedPostgres } from '../src/dev/embedded-postgres.ts'
-import { CLIENT_ID, OWNER, RESOURCE_PATH, writeHousehold, writeSidecarFile } from '../src/dev/household.ts'
+import { CLIENT_ID, OWNER, RESOURCE_PATH, writeHousehold } from '../src/dev/household.ts'
 import { accepts, choosePorts, freePorts } from '../src/dev/ports.ts'
 import { admitConnection } from '../src/storage/connections.ts'
 import { inTransaction, openDatabase, type Database } from '../src/storage/database.ts'
 import { lockQueue } from '../src/storage/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, thumbprintHandle } from '../src/wire/keys.ts'
+import type { Histogram } from './histogram.ts'
 import { openAuthority } from './scenarios/negotiation.ts'
+import { startSidecar, timeToReady, type SidecarPlace } from './sidecars.ts'
 import type { KnownAgent, World } from './world.ts'
 
 /** The processes whose CPU time is told apart. */
@@ -26,21 +28,27 @@ export interface System {
   pids: Partial<Record<Party, number[]>>
   /** Waits until the owner's ledger holds so many calls. Throws where they do not come. */
   untilRecorded(calls: number): Promise<void>
-  /** Access reports that the sidecar gave up. */
+  /** Access reports that the sidecars gave up. */
   droppedReports(): Promise<number>
+  /** What the first sidecar's calls took there beside waiting for the authority, in seconds, since its start; undefined where it does not tell. */
+  ownTimes(): Promise<Histogram | undefined>
+  /** How long a further sidecar takes from its start until it answers that it serves, in milliseconds. */
+  timeToReady(): Promise<number>
   stop(): Promise<void>
 }
 
 export interface SystemOptions {
   /** Where files and logs go. */
   directory: string
+  /** The checkout of usher to start; left out: this one. */
+  tree: string | undefined
   /** A server to measure on, as a superuser; left out: an embedded one. */
   databaseUrl: string | undefined
   /** Write CPU profiles of authority and sidecar there. */
   profileDirectory: string | undefined
 }
 
-const CLI = join(import.meta.dirname, '..', 'src', 'cli.ts')
+const THIS_TREE = join(import.meta.dirname, '..')
 const BARE = join(import.meta.dirname, 'bare-check.ts')
 /** More than calls in flight, so that agents seldom have two negotiations at once. */
 const AGENTS = 256
@@ -66,14 +74,14 @@ export async function startSystem(options: SystemOptions): Promise<System> {
 }
 
 async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<System, 'stop'>> {
-  const { directory } = options
+  const { directory, tree = THIS_TREE } = options
+  const cli = join(tree, 'src', 'cli.ts')
   const postgres = await obtainDatabase(options.databaseUrl, stops)
-  const ports = await choosePorts({ sidecars: 1, authorities: 1, preferred: {} })
+  const ports = await choosePorts({ sidecars: 0, authorities: 1, preferred: {} })
   const [noop, verify] = (await freePorts(2)) as [number, number]
   const issuer = `http://127.0.0.1:${ports.authorities[0].agents}`
   const publicUrl = `http://127.0.0.1:${ports.envoy}`
   const household = await writeHousehold(directory, { issuer, publicUrl })
-  const sidecarPorts = ports.sidecars[0]!
   const run = (name: string, command: string[], environment: Record<string, string>): Child => {
     const child = startChild({ name, command, environment, logFile: join(directory, `${name}.log`) })
     stops.push(() => child.stop())
@@ -81,7 +89,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
   }
   const node = (...args: string[]): string[] => [process.execPath, ...profiling(options), ...args]
 
-  const authority = run('authority', node(CLI, 'authority'), {
+  const authority = run('authority', node(cli, 'authority'), {
     UMA_DEV_LOOPBACK: 'true',
     DATABASE_URL: postgres.url,
     UMA_AS_ISSUER: issuer,
@@ -92,18 +100,17 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     UMA_AS_POOL_MAX: String(POOL_MAX),
   })
   await untilReady(authority, async () => (await fetch(`${issuer}/health`)).status === 200)
-  const sidecarFile = await writeSidecarFile(household, {
-    name: 'sidecar',
+  const place: SidecarPlace = {
+    household,
     issuer,
     publicUrl,
-    check: `127.0.0.1:${sidecarPorts.check}`,
-    http: `127.0.0.1:${sidecarPorts.documents}`,
-    tls: undefined,
-    challengesPerMinute: 600,
-    drainMs: 0,
-  })
-  const sidecar = run('sidecar', node(CLI, 'sidecar', '--config', sidecarFile), { UMA_DEV_LOOPBACK: 'true' })
-  await untilReady(sidecar, () => accepts(sidecarPorts.check))
+    command: node(cli),
+    logFile: join(directory, 'sidecar.log'),
+  }
+  const sidecar = await startSidecar('sidecar', place)
+  stops.push(() => sidecar.stop())
+  const otherSidecar = await startSidecar('other-sidecar', place)
+  stops.push(() => otherSidecar.stop())
 
   const database = openDatabase({ url: postgres.url, poolMax: 4 })
   stops.push(() => database.close())
@@ -111,7 +118,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     publicUrl,
     resource: publicUrl + RESOURCE_PATH,
     path: RESOURCE_PATH,
-    ports: { sidecar: sidecarPorts.check, noop, verify },
+    ports: { sidecar: sidecar.checkPort, otherSidecar: otherSidecar.checkPort, noop, verify },
     issuer,
     owner: OWNER,
     clientId: CLIENT_ID,
@@ -128,9 +135,11 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
   return {
     world,
     database,
-    pids: pidsOf({ bare, sidecar: [sidecar], authority: [authority], postgres: [postgres] }),
+    pids: pidsOf({ bare, sidecar: [sidecar, otherSidecar], authority: [authority], postgres: [postgres] }),
     untilRecorded: calls => untilRecorded(database, calls),
-    droppedReports: () => droppedReports(`http://127.0.0.1:${sidecarPorts.documents}/metrics`),
+    droppedReports: async () => (await sidecar.droppedReports()) + (await otherSidecar.droppedReports()),
+    ownTimes: () => sidecar.ownTimes(),
+    timeToReady: () => timeToReady('sidecar-ready', { ...place, command: [process.execPath, cli] }),
   }
 }
 
@@ -225,11 +234,6 @@ async function untilRecorded({ pool }: Database, calls: number): Promise<void> {
     },
     RECORDED_TIMEOUT_MS,
   )
-}
-
-async function droppedReports(metricsUrl: string): Promise<number> {
-  const text = await (await fetch(metricsUrl)).text()
-  return Number(/^usher_access_reports_dropped_total (\d+)/m.exec(text)?.[1] ?? 0)
 }
 
 function pidsOf(parties: Record<Party, { pid?: number | undefined }[]>): System['pids'] {

@@ -19,7 +19,7 @@ export interface World {
   /** RFC 9728 resource value of the owner's tools, and its path. */
   resource: string
   path: string
-  ports: { sidecar: number; noop: number; verify: number }
+  ports: { sidecar: number; otherSidecar: number; noop: number; verify: number }
   issuer: string
   owner: string
   clientId: string
@@ -41,7 +41,10 @@ export interface Share {
 export interface RoundPart {
   calls: number
   elapsedMs: number
+  /** In a closed loop from the sending; in an open loop from when the call was due, so that waiting to be sent counts. */
   latencies: Float64Array
+  /** Of an open loop: calls that were due and not begun, because too many were unanswered. */
+  skipped: number
 }
 
 /** What is asked of a load process, one thing at a time. */
@@ -49,7 +52,8 @@ export type LoadOrder =
   | { order: 'open'; scenario: string; world: World; share: Share }
   /** Makes what the coming round will send, signed now: at most so many calls. */
   | { order: 'prepare'; calls: number }
-  | { order: 'run'; seconds: number }
+  /** With a rate: an open loop, whose calls begin when they are due, whether or not earlier ones were answered. */
+  | { order: 'run'; seconds: number; callsPerSecond: number | undefined }
 
 export type LoadReply = { done: RoundPart | undefined } | { failed: string }
 
@@ -69,5 +73,9 @@ export interface Scenario {
   processes: number
   /** Whether each call ends in the owner's ledger, off the call's path. */
   reported: boolean
+  /** Of an open loop: so many calls a second, or half of what another scenario reached in its closed loop. Left out: a closed loop. */
+  pace?: { callsPerSecond: number } | { halfOf: string }
+  /** Of the length of a round, where it need not be a whole one. */
+  share?: number
   open(world: World, share: Share): Promise<Load>
 }

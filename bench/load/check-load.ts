@@ -12,8 +12,15 @@ export interface Corpus {
   spent: boolean
 }
 
-/** A load of checks to a port. The first check of each round goes through grpc-js, so that ours is no less strict than a usual client. */
-export async function checkLoad(port: number, { connections }: Share, corpus: Corpus): Promise<Load> {
+/**
+ * A load of checks to the check servers at these ports, connections and calls spread evenly. The first check of each round goes through
+ * grpc-js, so that ours is no less strict than a usual client.
+ */
+export async function checkLoad(
+  ports: readonly number[],
+  { connections }: Share,
+  corpus: Corpus,
+): Promise<Load> {
   let channels: CheckChannel[] = []
   let checks: Buffer[] = []
   let sent = 0
@@ -21,10 +28,12 @@ export async function checkLoad(port: number, { connections }: Share, corpus: Co
     prepare: async calls => {
       for (const channel of channels) channel.close()
       // Anew for each round: a sidecar ends connections that grow old, which is no part of this measurement.
-      channels = await Promise.all(Array.from({ length: connections }, () => openCheckChannel(port)))
+      channels = await Promise.all(
+        Array.from({ length: connections }, (_, n) => openCheckChannel(ports[n % ports.length]!)),
+      )
       checks = await corpus.make(calls)
       sent = 1
-      await askAsProxy(port, checks[0]!)
+      await askAsProxy(ports[0]!, checks[0]!)
     },
     next: () => {
       if (corpus.spent && sent >= checks.length) return undefined

@@ -6,16 +6,20 @@ import { bareNegotiation } from './bare-negotiation.ts'
 import { negotiation } from './negotiation.ts'
 import { noop } from './noop.ts'
 import { singleUse } from './single-use.ts'
-import { standing } from './standing.ts'
+import { standing, standingAt1000, standingAt500, standingAtHalf, standingTwoSidecars } from './standing.ts'
 import { verify } from './verify.ts'
 
 export const SCENARIOS: readonly Scenario[] = [
   noop,
   verify,
   standing,
+  standingTwoSidecars,
   singleUse,
   negotiation,
   bareNegotiation,
+  standingAt500,
+  standingAtHalf,
+  standingAt1000,
 ]
 
 /** The scenario of this name. Throws for one that there is not. */

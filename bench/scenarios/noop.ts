@@ -11,5 +11,5 @@ export const noop: Scenario = {
   title: 'no-op Check (bare grpc-js)',
   processes: 1,
   reported: false,
-  open: (world, share) => checkLoad(world.ports.noop, share, standingCorpus(world)),
+  open: (world, share) => checkLoad([world.ports.noop], share, standingCorpus(world)),
 }

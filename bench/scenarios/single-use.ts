@@ -22,7 +22,7 @@ export const singleUse: Scenario = {
   title: 'authorized single-use call',
   processes: 1,
   reported: true,
-  open: (world, share) => checkLoad(world.ports.sidecar, share, singleUseCorpus(world)),
+  open: (world, share) => checkLoad([world.ports.sidecar], share, singleUseCorpus(world)),
 }
 
 function singleUseCorpus(world: World): Corpus {

@@ -1,5 +1,6 @@
 /**
- * Measures an authorized call under a standing grant: through the sidecar, which verifies it and asks the authority, which reads Postgres.
+ * Measures an authorized call under a standing grant: through the sidecar, which verifies it and asks the authority, which reads Postgres. In
+ * a closed loop for the ceiling, over two sidecars for what a second one adds, and in open loops for latencies and memory.
  */
 import { importPrivateJwk } from '../../src/wire/keys.ts'
 import { checkLoad, type Corpus } from '../load/check-load.ts'
@@ -29,5 +30,37 @@ export const standing: Scenario = {
   title: 'authorized standing call',
   processes: 1,
   reported: true,
-  open: (world, share) => checkLoad(world.ports.sidecar, share, standingCorpus(world)),
+  open: (world, share) => checkLoad([world.ports.sidecar], share, standingCorpus(world)),
+}
+
+export const standingTwoSidecars: Scenario = {
+  ...standing,
+  name: 'standing_two_sidecars',
+  title: 'the same over two sidecars',
+  open: (world, share) =>
+    checkLoad([world.ports.sidecar, world.ports.otherSidecar], share, standingCorpus(world)),
+}
+
+export const standingAt500: Scenario = {
+  ...standing,
+  name: 'standing_at_500',
+  title: 'the same, open loop, 500 a second',
+  pace: { callsPerSecond: 500 },
+  share: 0.5,
+}
+
+export const standingAtHalf: Scenario = {
+  ...standing,
+  name: 'standing_at_half',
+  title: 'the same, open loop, half of the ceiling',
+  pace: { halfOf: 'standing' },
+  share: 0.5,
+}
+
+export const standingAt1000: Scenario = {
+  ...standing,
+  name: 'standing_at_1000',
+  title: 'the same, open loop, 1,000 a second',
+  pace: { callsPerSecond: 1_000 },
+  share: 0.5,
 }

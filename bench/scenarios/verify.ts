@@ -10,5 +10,5 @@ export const verify: Scenario = {
   title: 'no-op Check + one verification',
   processes: 1,
   reported: false,
-  open: (world, share) => checkLoad(world.ports.verify, share, standingCorpus(world)),
+  open: (world, share) => checkLoad([world.ports.verify], share, standingCorpus(world)),
 }

@@ -66,9 +66,9 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   const { authority, pools } = options
   const pats = createPatSource({ ...options, outbound: pools.grants })
 
-  const send = (call: ProtectedCall, pat: string): Promise<OutboundAnswer> =>
-    call.pool.request({
-      method: 'POST',
+  const send = async (call: ProtectedCall, pat: string): Promise<OutboundAnswer> => {
+    const request = {
+      method: 'POST' as const,
       url: authority + call.path,
       headers: {
         authorization: `Bearer ${pat}`,
@@ -77,7 +77,14 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
       },
       body: JSON.stringify(call.body),
       timeoutMs: timeLeft(call.deadline),
-    })
+    }
+    const sentAt = performance.now()
+    try {
+      return await call.pool.request(request)
+    } finally {
+      call.deadline.waited(performance.now() - sentAt)
+    }
+  }
 
   /** Sends with a PAT; what is repeatable is sent once more after a broken connection or a PAT no longer accepted. */
   const ask = async (call: ProtectedCall): Promise<OutboundAnswer> => {

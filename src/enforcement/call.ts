@@ -37,8 +37,13 @@ export type CallBody =
   | { state: 'absent' }
   | { state: 'truncated'; setting: string }
 
+/** Of the time that judging the call took, what went by waiting for the authority, in milliseconds. */
+interface Waited {
+  waitedMs?: number
+}
+
 /** Let through: header fields to put on and to take off the request, and what access logs may know. Never the token. */
-export interface Allowed {
+export interface Allowed extends Waited {
   kind: 'allow'
   headers: Record<string, string>
   remove: string[]
@@ -46,7 +51,7 @@ export interface Allowed {
 }
 
 /** Refused: what the caller of the tool is answered. `status` is 400 to 599, `body` becomes JSON. */
-export interface Denied {
+export interface Denied extends Waited {
   kind: 'deny'
   status: number
   headers: [name: string, value: string][]

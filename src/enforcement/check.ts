@@ -53,13 +53,13 @@ const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
 /** The check of one enforcement point: judges a call, never throws, and writes one log line per decision. */
 export function createCheck(options: CheckOptions): (call: Call) => Promise<Outcome> {
   return async call => {
-    const trace: Trace = { step: 'route', startedAt: options.clock() }
+    const trace: Trace = { step: 'route', startedAt: options.clock(), waitedMs: 0 }
     const outcome = await judge(call, trace, options).catch((thrown: unknown) =>
       denial(thrown, trace, options),
     )
     recordDecision(options.logger, call, outcome, { ...trace, ms: options.clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)
-    return outcome
+    return { ...outcome, waitedMs: trace.waitedMs }
   }
 }
 
@@ -68,7 +68,8 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<O
   const route = options.routes.find(call)
   trace.owner = route.owner
   const at = call.deadlineAt ?? clock() + deadlineMs
-  const judged: Judged = { call, route, trace, deadline: deadlineOf({ at, marginMs, clock }) }
+  const onWaited = (ms: number): void => void (trace.waitedMs += ms)
+  const judged: Judged = { call, route, trace, deadline: deadlineOf({ at, marginMs, clock, onWaited }) }
 
   trace.step = 'request'
   const request = route.readRequest(call)

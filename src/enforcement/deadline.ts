@@ -9,6 +9,8 @@ export interface Deadline {
   remainingMs(): number
   /** Whether the caller has gone away. */
   cancelled(): boolean
+  /** Told of time that went by waiting for the authority, in milliseconds. */
+  waited(ms: number): void
 }
 
 export interface DeadlineOptions {
@@ -18,13 +20,15 @@ export interface DeadlineOptions {
   /** Milliseconds since the epoch. */
   clock: () => number
   signal?: AbortSignal | undefined
+  onWaited?: ((ms: number) => void) | undefined
 }
 
 /** The deadline of one check. */
-export function deadlineOf({ at, marginMs, clock, signal }: DeadlineOptions): Deadline {
+export function deadlineOf({ at, marginMs, clock, signal, onWaited }: DeadlineOptions): Deadline {
   return {
     remainingMs: () => at - marginMs - clock(),
     cancelled: () => signal?.aborted ?? false,
+    waited: ms => onWaited?.(ms),
   }
 }
 

@@ -10,6 +10,8 @@ export interface Trace {
   step: 'route' | 'request' | 'introspect' | 'permission' | 'signature' | 'operation' | 'consume' | 'allow'
   /** Milliseconds since the epoch. */
   startedAt: number
+  /** Milliseconds, so far, of waiting for the authority. */
+  waitedMs: number
   owner?: string
   tool?: string
   family?: string

@@ -18,6 +18,8 @@ export interface CheckDoor {
   deadlineMarginMs: number
   /** Told of every fault that is no Refusal, with the call as far as it was read. */
   report?: ((fault: unknown, call: Call | undefined) => void) | undefined
+  /** Told, of every call that `decide` judged in time, how long it was here beside waiting for the authority, in milliseconds. */
+  onAnswered?: ((ownMs: number) => void) | undefined
   /** Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in the gRPC library. */
   onUnjudged?: ((denied: Denied) => void) | undefined
 }
@@ -30,6 +32,7 @@ export async function answerCheck(
   transport: CheckTransport,
   door: CheckDoor,
 ): Promise<Buffer> {
+  const enteredAt = performance.now()
   let call: Call
   try {
     call = readCheckRequest(bytes, transport, door.bodyBytesMax)
@@ -38,7 +41,11 @@ export async function answerCheck(
     return denyUnjudged(thrown, door)
   }
   try {
-    return writeOutcome(await decideInTime(call, door), call.headers)
+    const outcome = await decideInTime(call, door)
+    const answer = writeOutcome(outcome, call.headers)
+    const { waitedMs } = outcome
+    if (waitedMs !== undefined) tell(() => door.onAnswered?.(performance.now() - enteredAt - waitedMs))
+    return answer
   } catch (thrown) {
     return writeDenial(denialOf(thrown), { thrown, call }, door)
   }

@@ -40,6 +40,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     bodyBytesMax: config.body_bytes_max,
     deadlineMarginMs: config.deadline_margin_ms,
     decide: core.decide,
+    onAnswered: ownMs => metrics.answered(ownMs),
     report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
     onUnjudged: core.unjudged,
   })

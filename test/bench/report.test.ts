@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { makeReport, renderReport, type RunFacts } from '../../bench/report.ts'
+import { makeReport, renderReport, type Report, type RunFacts } from '../../bench/report.ts'
 import type { Round } from '../../bench/run.ts'
 import { SCENARIOS } from '../../bench/scenarios/index.ts'
 
@@ -14,6 +14,10 @@ function round(rate: number, more: Partial<Round> = {}): Round {
     cpu_us_per_call: { load: 20, sidecar: 400 },
     others_cpu_share: 0.01,
     recorded_after_ms: undefined,
+    asked_per_second: undefined,
+    skipped: 0,
+    own_p50_ms: 0.3,
+    sidecar_rss_mib: 100,
     ...more,
   }
 }
@@ -23,8 +27,9 @@ function facts(rates: Record<string, number[]>, more: Partial<Round> = {}): RunF
     SCENARIOS.map(({ name }) => [name, (rates[name] ?? [100, 100, 100]).map(rate => round(rate, more))]),
   )
   return {
-    scenarios: SCENARIOS,
+    lanes: SCENARIOS.map(scenario => ({ name: scenario.name, scenario })),
     rounds,
+    readyMs: [400, 900, 500],
     startedAt: new Date(),
     droppedReports: 0,
     settings: { rounds: 3, seconds: 3, in_flight: 100 },
@@ -47,16 +52,47 @@ function facts(rates: Record<string, number[]>, more: Partial<Round> = {}): RunF
   }
 }
 
+/** The names that others read this bench by. */
+const FIGURES: (keyof Report)[] = [
+  'standing_over_verify',
+  'single_use_over_verify',
+  'negotiation_over_bare',
+  'added_p50_ms_at_500',
+  'p99_over_p50_at_half',
+  'two_workers_over_one',
+  'ready_ms',
+  'rss_mib_at_1000',
+]
+
 describe('The report of a bench', () => {
   it('gives each ratio as the median of the ratios of its cycles, and their spread', () => {
     const report = makeReport(facts({ verify: [1000, 2000, 4000], standing: [500, 1600, 1000] }))
     expect(report.standing_over_verify).toBe(0.5)
-    expect(report.ratios['standing_over_verify']?.spread).toEqual({ median: 0.5, min: 0.25, max: 0.8 })
+    expect(report.figures.standing_over_verify?.spread).toEqual({ median: 0.5, min: 0.25, max: 0.8 })
   })
 
-  it('names every figure that is computed at the top, as a number', () => {
+  it.each(FIGURES)('names %s at the top, as a number, beside its goal', name => {
     const report = makeReport(facts({}))
-    for (const name of Object.keys(report.ratios)) expect(report).toHaveProperty(name, 1)
+    expect(report[name]).toEqual(expect.any(Number))
+    expect(report.figures).toHaveProperty(name)
+  })
+
+  it('leaves out a figure whose scenarios were not run', () => {
+    const { rounds, ...rest } = facts({})
+    rounds.delete('verify')
+    const lanes = rest.lanes.filter(({ name }) => name !== 'verify')
+    const report = makeReport({ ...rest, lanes, rounds })
+    expect(report).not.toHaveProperty('standing_over_verify')
+    expect(report.negotiation_over_bare).toBe(1)
+  })
+
+  it('takes the most memory of any round, and the median of all starts', () => {
+    const { rounds, ...rest } = facts({})
+    rounds.set('standing_at_1000', [
+      round(1000, { sidecar_rss_mib: 120 }),
+      round(1000, { sidecar_rss_mib: 150 }),
+    ])
+    expect(makeReport({ ...rest, rounds })).toMatchObject({ rss_mib_at_1000: 150, ready_ms: 500 })
   })
 
   it('takes the median of an even number of rounds between the two in the middle', () => {
@@ -75,7 +111,7 @@ describe('The report of a bench', () => {
 
   it('reads on a system that tells no CPU times, too', () => {
     const report = makeReport(facts({}, { cpu_us_per_call: undefined, others_cpu_share: undefined }))
-    expect(report.generator.ceiling_calls_per_second).toBeNull()
+    expect(report.generator?.ceiling_calls_per_second).toBeNull()
     expect(renderReport(report)).not.toMatch(/undefined|NaN|null/)
   })
 

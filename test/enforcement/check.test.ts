@@ -144,6 +144,7 @@ describe('An authorized call is let through', () => {
         family: 'fam_test',
         handle: `jkt:${agent.thumbprint}`,
       },
+      waitedMs: expect.any(Number) as number,
     })
     expect(JSON.stringify([outcome, core.lines])).not.toContain(token.split('.')[2])
   })

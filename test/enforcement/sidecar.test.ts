@@ -308,11 +308,10 @@ describe('A call through the gRPC door', () => {
     ).toMatchObject({ status: 503 })
   })
 
-  test('the decision is counted', async () => {
-    const answer = await request(`${documents}/metrics`)
-    expect(await answer.body.text()).toMatch(
-      /usher_decisions_total\{outcome="allow",reason="granted",step="allow"\} \d/,
-    )
+  test('the decision is counted, and what it took beside waiting for the authority', async () => {
+    const text = await (await request(`${documents}/metrics`)).body.text()
+    expect(text).toMatch(/usher_decisions_total\{outcome="allow",reason="granted",step="allow"\} \d/)
+    expect(text).toMatch(/usher_own_seconds_count [1-9]/)
   })
 
   test('no log line holds a token or a ticket', () => {

@@ -1,0 +1,104 @@
+/**
+ * Owns the figures that have goals: from which rounds each is made, and what is asked of it. docs/performance.md describes them.
+ */
+import type { Round } from './run.ts'
+
+export interface Spread {
+  median: number
+  min: number
+  max: number
+}
+
+export interface Figure {
+  /** Of the JSON's top: the median over the cycles, but for memory, of which it is the most. */
+  value: number
+  /** Over the cycles. */
+  spread: Spread
+  /** Null where a figure is only reported. */
+  goal: Goal | null
+}
+
+export interface Goal {
+  kind: 'least' | 'most'
+  bound: number
+}
+
+/** One value for each cycle of rounds; undefined where the run did not have what it is made of. */
+interface Definition {
+  goal: Goal | null
+  of: 'median' | 'max'
+  values: (facts: FigureFacts) => (number | undefined)[] | undefined
+}
+
+export interface FigureFacts {
+  rounds: ReadonlyMap<string, Round[]>
+  readyMs: number[]
+}
+
+const atLeast = (bound: number): Goal => ({ kind: 'least', bound })
+const atMost = (bound: number): Goal => ({ kind: 'most', bound })
+
+const FIGURES = {
+  standing_over_verify: { goal: atLeast(0.5), of: 'median', values: ratio('standing', 'verify') },
+  single_use_over_verify: { goal: atLeast(0.25), of: 'median', values: ratio('single_use', 'verify') },
+  negotiation_over_bare: {
+    goal: atLeast(0.4),
+    of: 'median',
+    values: ratio('negotiation', 'negotiation_bare'),
+  },
+  added_p50_ms_at_500: {
+    goal: atMost(0.5),
+    of: 'median',
+    values: each('standing_at_500', round => round.own_p50_ms),
+  },
+  p99_over_p50_at_half: {
+    goal: atMost(10),
+    of: 'median',
+    values: each('standing_at_half', round => round.p99_ms / round.p50_ms),
+  },
+  two_workers_over_one: { goal: null, of: 'median', values: ratio('standing_two_sidecars', 'standing') },
+  ready_ms: { goal: atMost(1_000), of: 'median', values: ({ readyMs }) => readyMs },
+  rss_mib_at_1000: {
+    goal: atMost(160),
+    of: 'max',
+    values: each('standing_at_1000', round => round.sidecar_rss_mib),
+  },
+} as const satisfies Record<string, Definition>
+
+export type FigureName = keyof typeof FIGURES
+
+/** The figures that can be made of a run. */
+export function figuresOf(facts: FigureFacts): Partial<Record<FigureName, Figure>> {
+  const made = Object.entries(FIGURES).flatMap(([name, { goal, of, values }]): [string, Figure][] => {
+    const spread = spreadOf(values(facts) ?? [])
+    return spread === null ? [] : [[name, { value: spread[of], spread, goal }]]
+  })
+  return Object.fromEntries(made)
+}
+
+/** Whether a figure is as good as its goal asks; also where it has none. */
+export function meets({ value, goal }: Pick<Figure, 'value' | 'goal'>): boolean {
+  return goal === null || (goal.kind === 'least' ? value >= goal.bound : value <= goal.bound)
+}
+
+/** Calls a second of one scenario over those of another, in each cycle. */
+function ratio(numerator: string, denominator: string): Definition['values'] {
+  return ({ rounds }) => {
+    const below = rounds.get(denominator)
+    if (below === undefined) return undefined
+    return rounds.get(numerator)?.map((round, n) => round.calls_per_second / below[n]!.calls_per_second)
+  }
+}
+
+function each(scenario: string, read: (round: Round) => number | undefined): Definition['values'] {
+  return ({ rounds }) => rounds.get(scenario)?.map(read)
+}
+
+/** Median, least and most; null of nothing. */
+export function spreadOf(values: readonly (number | undefined)[]): Spread | null {
+  const sorted = values.filter(value => value !== undefined).sort((a, b) => a - b)
+  if (sorted.length === 0) return null
+  const middle = sorted.length >> 1
+  const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+  return { median, min: sorted[0]!, max: sorted.at(-1)! }
+}

@@ -1,0 +1,74 @@
+/**
+ * Owns the command line of the bench.
+ */
+import { parseArgs } from 'node:util'
+import { scenarioNamed, SCENARIOS } from './scenarios/index.ts'
+import type { Scenario } from './world.ts'
+
+export const USAGE = `usage: node bench/main.ts [options]
+  --json PATH      write the report as JSON, too
+  --rounds N       rounds of each scenario (5)
+  --seconds N      seconds of a round, 1 to 45 (10)
+  --warm-up N      seconds of each warm-up (2)
+  --only A,B       these scenarios alone: no ratios then, for work on one part
+  --in-flight N    calls in flight (100)
+  --connections N  HTTP/2 connections they share (4)
+  --against DIR    measure another checkout of usher, too, round by round beside this one
+  --profile DIR    write CPU profiles of authority and sidecar there
+DATABASE_URL measures on a Postgres of yours instead of an embedded one.`
+
+export interface Options {
+  json: string | undefined
+  profile: string | undefined
+  against: string | undefined
+  scenarios: readonly Scenario[]
+  rounds: number
+  seconds: number
+  warmUpSeconds: number
+  inFlight: number
+  connections: number
+}
+
+/** What the command line asks for; undefined where it asks for help. Throws where it makes no sense. */
+export function readOptions(): Options | undefined {
+  const text = { type: 'string' } as const
+  const { values } = parseArgs({
+    options: {
+      json: text,
+      profile: text,
+      against: text,
+      only: text,
+      rounds: text,
+      seconds: text,
+      'warm-up': text,
+      'in-flight': text,
+      connections: text,
+      help: { type: 'boolean' },
+    },
+  })
+  if (values.help) return undefined
+  const number = (name: Exclude<keyof typeof values, 'help'>, otherwise: number, most: number): number => {
+    const value = Number(values[name] ?? otherwise)
+    if (!Number.isInteger(value) || value < 1 || value > most)
+      throw new Error(`Give --${name} as 1 to ${most}.`)
+    return value
+  }
+  return {
+    json: values.json,
+    profile: values.profile,
+    against: values.against,
+    scenarios: values.only === undefined ? SCENARIOS : values.only.split(',').map(scenarioNamed),
+    rounds: number('rounds', 5, 100),
+    // A corpus is signed before its round, and a signature is good for a minute.
+    seconds: number('seconds', 10, 45),
+    warmUpSeconds: number('warm-up', 2, 30),
+    inFlight: number('in-flight', 100, 1_000),
+    connections: number('connections', 4, 100),
+  }
+}
+
+/** Everything a run may take, waits included; beyond, it has hung. */
+export function secondsMax({ scenarios, rounds, seconds, warmUpSeconds, against }: Options): number {
+  const lanes = scenarios.length * (against === undefined ? 1 : 2)
+  return 120 + lanes * (warmUpSeconds + rounds * seconds) * 4
+}
