@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test faults check format docs bench clean
+.PHONY: help demo test faults check format docs bench fuzz clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -35,6 +35,9 @@ format: $(INSTALLED) ## Format everything
 
 docs: $(INSTALLED) ## Write docs/configuration.md from the configuration's schemas
 	@node src/cli.ts print-docs > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
+
+fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SEED=n replays
+	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz
 
 bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON; ARGS=--help)
 	@node bench/main.ts $(if $(JSON),--json $(JSON)) $(ARGS)

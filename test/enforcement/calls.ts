@@ -2,7 +2,7 @@
 import { createAccessReports, type AccessReports } from '../../src/enforcement/access-reports.ts'
 import { apiReader } from '../../src/enforcement/api.ts'
 import type { ApiOperation } from '../../src/enforcement/api-table.ts'
-import { createAuthorityClient } from '../../src/enforcement/authority-client.ts'
+import { createAuthorityClient, type AuthorityClient } from '../../src/enforcement/authority-client.ts'
 import type { Call, CallBody, Outcome } from '../../src/enforcement/call.ts'
 import { createChallengeLimit } from '../../src/enforcement/challenge-limit.ts'
 import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
@@ -133,6 +133,8 @@ export function startCore(
     secret?: string
     /** Makes the resource a plain API at /api/alice. */
     api?: ApiOperation[]
+    /** In place of the one that asks `authority` over the network. */
+    client?: AuthorityClient
   } = {},
 ): Core {
   const lines: Record<string, unknown>[] = []
@@ -153,15 +155,17 @@ export function startCore(
     path,
     resource,
     authority,
-    client: createAuthorityClient({
-      authority,
-      owner: 'alice',
-      resource,
-      client_id: 'demo-tools',
-      credential,
-      pools,
-      clock,
-    }),
+    client:
+      overrides.client ??
+      createAuthorityClient({
+        authority,
+        owner: 'alice',
+        resource,
+        client_id: 'demo-tools',
+        credential,
+        pools,
+        clock,
+      }),
     tools: new Map(TOOLS.map(tool => [tool.tool, tool])),
     readRequest:
       api === undefined

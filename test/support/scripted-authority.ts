@@ -111,7 +111,8 @@ export async function startScriptedAuthority(): Promise<ScriptedAuthority> {
   }
 }
 
-function claimsOf(
+/** The claims of a grant that lives for ten minutes. */
+export function claimsOf(
   iss: string,
   { owner, resource, key, permissions, operation, consequence }: IssuedGrant,
 ): RptClaims {

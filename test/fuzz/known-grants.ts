@@ -1,0 +1,115 @@
+/**
+ * Owns the authority as a fuzz target meets it: it knows every grant there is, answers in the form of the wire without a network, and
+ * remembers what it was asked. Its answers go through the product's own readers.
+ */
+import type { AuthorityClient } from '../../src/enforcement/authority-client.ts'
+import { outage } from '../../src/enforcement/deadline.ts'
+import { readConsumption, readIntrospection } from '../../src/enforcement/introspection.ts'
+import { s256Json } from '../../src/wire/encoding.ts'
+import type { Json } from '../../src/wire/json.ts'
+import { signRpt } from '../../src/wire/tokens.ts'
+import { newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
+import { claimsOf, type IssuedGrant } from '../support/scripted-authority.ts'
+
+export const ISSUER = 'https://as.example.com'
+export const RESOURCE = `${PUBLIC_URL}/mcp/alice`
+
+/** Made anew in each process: no input holds a signature, only what to sign. */
+export const AGENT = newKey()
+export const STRANGER = newKey()
+const NOBODY = newKey()
+
+/** What the single-use grant was approved for, unless a test says otherwise. */
+export const APPROVED: Json = { symbol: 'VTI', qty: 2 }
+
+export type GrantName = 'standing' | 'single' | 'revoked' | 'spent' | 'foreign' | 'unknown'
+
+export interface KnownGrants {
+  client: AuthorityClient
+  tokens: Record<GrantName, string>
+  /** The token that the call in hand may be let through with; undefined: none. */
+  liveToken(token: string): 'standing' | 'single' | undefined
+  /** How often each token was spent. */
+  spent: string[]
+  /** While true nobody is answered. */
+  down: boolean
+  /** Forgets what was spent, and binds the single-use grant to these parameters. */
+  renew(params?: Json): void
+}
+
+/** Grants of alice for the agent: one that stands, one for a single trade, and those that are none any more. */
+export function knownGrants(): KnownGrants {
+  const permission = (resource_id: string, scope: string) => [
+    { resource_id, resource_scopes: [scope], exp: nowSeconds() + 1_000_000 },
+  ]
+  const issue = (changes: Partial<IssuedGrant>) =>
+    claimsOf(ISSUER, {
+      owner: 'alice',
+      resource: RESOURCE,
+      key: AGENT,
+      permissions: permission('alice/portfolio', 'read'),
+      ...changes,
+    })
+  const trade = { tool: 'place_trade', params_s256: s256Json(APPROVED) }
+  const trades = { permissions: permission('alice/trades', 'trade'), operation: trade }
+  const claims = {
+    standing: issue({}),
+    single: issue(trades),
+    revoked: issue({}),
+    spent: issue(trades),
+    foreign: issue({ key: NOBODY }),
+    unknown: issue({}),
+  }
+  const names = Object.keys(claims) as GrantName[]
+  const tokens = Object.fromEntries(
+    names.map(name => [name, signRpt(claims[name], STRANGER)]),
+  ) as KnownGrants['tokens']
+  const nameOf = (token: string) => names.find(name => tokens[name] === token)
+  let params = trade.params_s256
+
+  const introspected = (token: string): unknown => {
+    const name = nameOf(token)
+    const inactive = (reason: string) => ({ active: false, reason, error: reason })
+    if (name === undefined || name === 'unknown') return inactive('unknown_token')
+    if (name === 'revoked') return inactive('connection_revoked')
+    if (name === 'spent' || grants.spent.includes(token)) return inactive('already_consumed')
+    const told = { active: true, ...claims[name] }
+    return name === 'single' ? { ...told, operation: { tool: 'place_trade', params_s256: params } } : told
+  }
+  const grants: KnownGrants = {
+    tokens,
+    spent: [],
+    down: false,
+    liveToken: token => {
+      const name = nameOf(token)
+      return name === 'standing' || name === 'single' ? name : undefined
+    },
+    renew: (given = APPROVED) => {
+      grants.spent = []
+      grants.down = false
+      params = s256Json(given)
+    },
+    client: {
+      requestTicket: async () => {
+        if (grants.down) throw outage('The authority is away.')
+        return 'tag~tkt_0123456789'
+      },
+      introspect: async token => {
+        if (grants.down) throw outage('The authority is away.')
+        return readIntrospection(introspected(token), {
+          authority: ISSUER,
+          owner: 'alice',
+          resource: RESOURCE,
+        })
+      },
+      consume: async token => {
+        if (grants.down) throw outage('The authority is away.')
+        const won = nameOf(token) === 'single' && !grants.spent.includes(token)
+        if (won) grants.spent.push(token)
+        return readConsumption(won ? { consumed: true } : { consumed: false, error: 'already_consumed' })
+      },
+      reportAccess: async () => {},
+    },
+  }
+  return grants
+}
