@@ -13,14 +13,21 @@ import { CLIENT_SETTINGS } from './config/client.ts'
 import { PROVISION_FILE } from './config/provision.ts'
 import { DEV_SETTINGS } from './config/dev.ts'
 import { configurationPage } from './config/reference.ts'
-import { readSettings, type Environment, type Values } from './config/settings.ts'
+import { ConfigFault, readSettings, type Environment, type Values } from './config/settings.ts'
 import { SIDECAR_FILE } from './config/sidecar-file.ts'
-import { loadSidecarFile, SIDECAR_SETTINGS, type SidecarConfig } from './config/sidecar.ts'
+import {
+  EMBEDDED_SETTINGS,
+  loadEmbedded,
+  loadSidecarFile,
+  SIDECAR_SETTINGS,
+  type EmbeddedConfig,
+  type SidecarConfig,
+} from './config/sidecar.ts'
 
 export { ConfigFault } from './config/settings.ts'
 export type { AuthorityConfig } from './config/authority.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
-export type { SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
+export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(
@@ -50,6 +57,22 @@ export function readEnrolmentConfig(
 export function readSidecarConfig(path?: string, environment: Environment = process.env): SidecarConfig {
   const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
   return loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
+}
+
+/**
+ * The configuration of an embedded enforcement point: from an object, a file, or the file that `UMA_PEP_CONFIG` names. Throws
+ * `ConfigFault`, also where `ENFORCEMENT_MODE` says that a gateway enforces.
+ */
+export function readEmbeddedConfig(
+  source?: string | object,
+  environment: Environment = process.env,
+): EmbeddedConfig {
+  const given = { ENFORCEMENT_MODE: 'embedded', ...environment }
+  const { configFile, ...values } = readSettings(EMBEDDED_SETTINGS, given, KNOWN)
+  if (source === undefined && configFile === undefined) {
+    throw new ConfigFault(['Give the configuration, or name its file in UMA_PEP_CONFIG.'])
+  }
+  return loadEmbedded(values, source ?? configFile)
 }
 
 /** The settings of the command-line clients. */

@@ -9,11 +9,13 @@ import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { collectFaults, readFile, readKeysFile, readSecretFile, readYamlFile } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
 import {
+  choice,
   ConfigFault,
   defaulted,
   defineSettings,
   filePath,
   logLevel,
+  optional,
   required,
   toggle,
   url,
@@ -27,6 +29,10 @@ export const SIDECAR_SETTINGS = defineSettings({
     configFile: required('UMA_PEP_CONFIG', filePath, {
       description: 'The YAML file described below; `--config` does the same.',
     }),
+    mode: defaulted('ENFORCEMENT_MODE', choice(['gateway', 'embedded']), 'gateway', {
+      description:
+        'Where calls are enforced: `gateway`, by this process; `embedded`, by the resource itself (`usher/embedded`, which refuses to start under `gateway`, as this process does under `embedded`).',
+    }),
     requireContentDigest: defaulted('UMA_PEP_REQUIRE_CONTENT_DIGEST', toggle, 'false', {
       description: 'The same as `require_content_digest: true` in the file; either suffices.',
     }),
@@ -38,6 +44,17 @@ export const SIDECAR_SETTINGS = defineSettings({
     }),
     logLevel: defaulted('UMA_PEP_LOG_LEVEL', logLevel, 'info', {
       description: 'Least severe log line written.',
+    }),
+  },
+})
+
+/** The same for an enforcement point inside a resource, which may be given its configuration by the resource. */
+export const EMBEDDED_SETTINGS = defineSettings({
+  title: 'usher/embedded',
+  settings: {
+    ...SIDECAR_SETTINGS.settings,
+    configFile: optional('UMA_PEP_CONFIG', filePath, {
+      description: SIDECAR_SETTINGS.settings.configFile.description,
     }),
   },
 })
@@ -70,20 +87,69 @@ export interface SidecarConfig
   authorityCa: Buffer | undefined
 }
 
+type SidecarValues = Values<typeof SIDECAR_SETTINGS.settings>
+
 /** Reads and judges the whole file. Throws `ConfigFault` listing every fault found. */
-export function loadSidecarFile(values: Values<typeof SIDECAR_SETTINGS.settings>): SidecarConfig {
-  const result = SIDECAR_FILE.safeParse(readYamlFile('UMA_PEP_CONFIG', values.configFile))
-  if (!result.success) throw new ConfigFault(result.error.issues.map(issueSentence))
-  const given = result.data
-  const faults = [
-    ...sidecarFaults(given, values.devLoopback),
-    ...given.owners.flatMap(one => ownerFaults(one, given.public_url)),
-  ]
-  if (faults.length > 0) throw new ConfigFault(faults)
+export function loadSidecarFile(values: SidecarValues): SidecarConfig {
+  if (values.mode !== 'gateway') {
+    throw new ConfigFault([
+      'ENFORCEMENT_MODE: with `embedded` the resource itself enforces, by importing usher/embedded, and no sidecar runs.',
+    ])
+  }
+  const given = judgeFile(readYamlFile('UMA_PEP_CONFIG', values.configFile), values, gatewayFaults)
   return loadNamedFiles(given, values)
 }
 
-function loadNamedFiles(given: SidecarFile, values: Values<typeof SIDECAR_SETTINGS.settings>): SidecarConfig {
+/** What an embedded enforcement point runs with: all but what says where a sidecar listens. */
+export type EmbeddedConfig = Omit<
+  SidecarConfig,
+  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms'
+>
+
+/** Stands in for the addresses of a sidecar in a file that has none: an embedded enforcement point listens nowhere. */
+const NO_LISTENERS = { check: 'unix:/nowhere', http: 'unix:/nowhere' }
+
+/**
+ * The same for an embedded enforcement point: from the file, or from an object as it would stand there. `listen` may be left out. What
+ * concerns a sidecar's listeners alone is held to the schema and not used. Throws `ConfigFault`.
+ */
+export function loadEmbedded(values: Omit<SidecarValues, 'configFile'>, source: unknown): EmbeddedConfig {
+  if (values.mode !== 'embedded') {
+    throw new ConfigFault([
+      'ENFORCEMENT_MODE: with `gateway` a sidecar enforces in front of the resource; set `embedded`, or leave it unset, to enforce inside.',
+    ])
+  }
+  const read = typeof source === 'string' ? readYamlFile('the configuration', source) : source
+  const whole = isRecord(read) ? { listen: NO_LISTENERS, ...read } : read
+  const given = judgeFile(whole, values, () => [])
+  return loadNamedFiles({ ...given, check_tls: undefined, http_tls: undefined }, values)
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function judgeFile(
+  read: unknown,
+  { devLoopback }: Pick<SidecarValues, 'devLoopback'>,
+  faultsOfMode: (given: SidecarFile) => string[],
+): SidecarFile {
+  const result = SIDECAR_FILE.safeParse(read)
+  if (!result.success) throw new ConfigFault(result.error.issues.map(issueSentence))
+  const given = result.data
+  const faults = [
+    ...sidecarFaults(given, devLoopback),
+    ...faultsOfMode(given),
+    ...given.owners.flatMap(one => ownerFaults(one, given.public_url)),
+  ]
+  if (faults.length > 0) throw new ConfigFault(faults)
+  return given
+}
+
+function loadNamedFiles(
+  given: SidecarFile,
+  values: Pick<SidecarValues, 'requireContentDigest' | 'specNs' | 'devLoopback' | 'logLevel'>,
+): SidecarConfig {
   const { owners, check_tls, http_tls, keys_file, authority_ca_file, ...rest } = given
   const { specNs, devLoopback, logLevel } = values
   const config: SidecarConfig = {
@@ -148,8 +214,7 @@ function pathOf({ owner, path, api }: SidecarFile['owners'][number]): string {
 }
 
 function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
-  const { check } = given.listen
-  const faults = [
+  return [
     ...duplicates(given.owners.map(({ owner }) => owner)).map(owner => `owners: ${owner} stands twice.`),
     ...duplicates(given.owners.map(pathOf)).map(path => `owners: two of them have the path ${path}.`),
     ...[given.public_url, ...given.owners.map(({ authority }) => authority)]
@@ -159,13 +224,14 @@ function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
           `${text} is not https. (UMA_DEV_LOOPBACK=true admits http to literal loopback hosts, for development.)`,
       ),
   ]
-  if (!isLocalAddress(check) && given.check_tls === undefined && !given.network_trusted) {
-    faults.push(
-      `listen.check: ${formatListenAddress(check)} can be reached from outside this machine, and whoever reaches it can spend ` +
-        'grants. Listen on loopback or a Unix socket, set check_tls, or set network_trusted: true.',
-    )
-  }
-  return faults
+}
+
+function gatewayFaults({ listen: { check }, check_tls, network_trusted }: SidecarFile): string[] {
+  if (isLocalAddress(check) || check_tls !== undefined || network_trusted) return []
+  return [
+    `listen.check: ${formatListenAddress(check)} can be reached from outside this machine, and whoever reaches it can spend ` +
+      'grants. Listen on loopback or a Unix socket, set check_tls, or set network_trusted: true.',
+  ]
 }
 
 function ownerFaults(given: SidecarFile['owners'][number], publicUrl: string): string[] {

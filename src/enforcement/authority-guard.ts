@@ -2,10 +2,9 @@
  * Owns who may ask for an owner's resources. contract, "Authentication": the owner's authority, by an RFC 9421 signature made with a key
  * it publishes.
  */
-import type { FastifyRequest } from 'fastify'
 import type { JwksCache } from '../http/jwks-cache.ts'
 import { verifyByPublishedKeys } from '../http/published-keys.ts'
-import { signedMessage, type SignatureBase } from '../http/signed-request.ts'
+import { signedMessage, type SignatureBase, type SignedRequest } from '../http/signed-request.ts'
 import type { SignedMessage } from '../wire/http-signature.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -19,7 +18,7 @@ export interface AuthorityGuardOptions {
 }
 
 /** Answers which of the authorities signed the request. Refuses 401 `invalid_token` where none did. */
-export type AuthorityGuard = (request: FastifyRequest, authorities: readonly string[]) => Promise<string>
+export type AuthorityGuard = (request: SignedRequest, authorities: readonly string[]) => Promise<string>
 
 /** A guard that fetches the keys of configured authorities, and of nobody else. */
 export function createAuthorityGuard(options: AuthorityGuardOptions): AuthorityGuard {

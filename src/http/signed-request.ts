@@ -2,13 +2,18 @@
  * Owns the step from a received request to the message whose RFC 9421 signature is checked. contract, "Authorized call": the
  * signature base is rebuilt from configured values, never from Host or forwarded headers.
  */
-import type { FastifyRequest } from 'fastify'
 import type { SignedMessage } from '../wire/http-signature.ts'
 
 /** What signatures are made over at this listener: the scheme and authority of the party's public URL. */
 export interface SignatureBase {
   scheme: 'http' | 'https'
   authority: string
+}
+
+/** A request as Node received it; `rawBody` are its body's bytes, undefined where there is none. */
+export interface SignedRequest {
+  raw: { method?: string | undefined; url?: string | undefined; rawHeaders: string[] }
+  rawBody?: Buffer | undefined
 }
 
 /** Scheme and authority of a configured URL; the authority in lower case, without a default port (RFC 9421 §2.2.3). */
@@ -21,11 +26,11 @@ export function signatureBase(publicUrl: string): SignatureBase {
  * The message as it was signed: method, raw path and query, header lines as they came, body bytes; scheme and authority are
  * the configured ones.
  */
-export function signedMessage(request: FastifyRequest, base: SignatureBase): SignedMessage {
+export function signedMessage(request: SignedRequest, base: SignatureBase): SignedMessage {
   const target = request.raw.url ?? '/'
   const at = target.indexOf('?')
   return {
-    method: request.raw.method ?? request.method,
+    method: request.raw.method ?? '',
     ...base,
     path: at < 0 ? target : target.slice(0, at),
     ...(at < 0 ? {} : { query: target.slice(at + 1) }),
