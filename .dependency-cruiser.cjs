@@ -66,9 +66,13 @@ module.exports = {
     {
       name: 'sockets-only-in-http',
       severity: 'error',
-      comment: 'open sockets through src/http (servers and outbound).',
+      comment: 'open sockets through src/http (servers and outbound). A type opens none.',
       from: { path: '^src/', pathNot: '^src/(http|agent|owner|dev)/|^src/storage/database[.]ts$' },
-      to: { dependencyTypes: ['core'], path: '^(node:)?(http|https|http2|net|tls|dns)' },
+      to: {
+        dependencyTypes: ['core'],
+        dependencyTypesNot: ['type-only'],
+        path: '^(node:)?(http|https|http2|net|tls|dns)',
+      },
     },
     may(
       'enforcement-has-no-database',
@@ -100,6 +104,24 @@ module.exports = {
       comment: 'the published agent must reach no server or database package.',
       from: { path: '^src/agent/index[.]ts$' },
       to: { path: 'node_modules/(fastify|pg|kysely|@grpc)/', reachable: true },
+    },
+    {
+      name: 'embedded-closure-is-light',
+      severity: 'error',
+      comment:
+        'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
+      from: { path: '^src/enforcement/embedded/index[.]ts$' },
+      to: {
+        path: '^src/(storage|authority|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
+        reachable: true,
+      },
+    },
+    {
+      name: 'embedded-knows-fastify-by-type',
+      severity: 'error',
+      comment: "Fastify is the resource's own: name its types, import none of its code.",
+      from: { path: '^src/enforcement/embedded/' },
+      to: { path: 'node_modules/(fastify|@modelcontextprotocol)/', dependencyTypesNot: ['type-only'] },
     },
     {
       name: 'parties-meet-on-the-wire',
@@ -140,8 +162,8 @@ module.exports = {
       name: 'no-unreachable',
       severity: 'error',
       comment: 'dead file: call it or delete it.',
-      from: { path: '^src/(cli|agent/index)[.]ts$' },
-      to: { path: '^src/', pathNot: ['^src/cli[.]ts$'], reachable: false },
+      from: { path: '^src/(cli|agent/index|enforcement/embedded/index)[.]ts$' },
+      to: { path: '^src/', pathNot: ['^src/(cli|enforcement/embedded/index)[.]ts$'], reachable: false },
     },
     {
       name: 'src-not-to-test',

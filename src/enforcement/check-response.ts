@@ -4,7 +4,7 @@
  */
 import type { Allowed, Denied, Outcome } from './call.ts'
 import { encodeCheckResponse, type CheckResponse, type HeaderValueOption } from './check-messages.ts'
-import { denialOf } from './denial.ts'
+import { denialMessage, denialOf } from './denial.ts'
 import type { HeaderLines } from './header-lines.ts'
 import { upstreamHeaders } from './identity-headers.ts'
 
@@ -72,23 +72,17 @@ function allowed(outcome: Allowed, received: HeaderLines): CheckResponse {
 }
 
 function denied(outcome: Denied): CheckResponse {
-  const headers = outcome.headers.map(([name, value]): [string, string] => [name.toLowerCase(), value])
-  for (const [name, value] of [
-    ['content-type', 'application/json'],
-    ['cache-control', 'no-store'],
-  ] as const) {
-    if (!headers.some(([known]) => known === name)) headers.push([name, value])
-  }
+  const { status, headers, body } = denialMessage(outcome)
   const { error } = outcome.body as { error?: unknown }
   return {
     status: {
-      code: RPC_CODES.get(outcome.status) ?? PERMISSION_DENIED,
+      code: RPC_CODES.get(status) ?? PERMISSION_DENIED,
       message: typeof error === 'string' ? error : 'denied',
     },
     denied_response: {
-      status: { code: outcome.status },
+      status: { code: status },
       headers: headers.map(overwriting),
-      body: JSON.stringify(outcome.body),
+      body,
     },
     dynamic_metadata: struct(outcome.metadata),
   }

@@ -30,3 +30,19 @@ export function denialOf(thrown: unknown): Denied {
     metadata: { decision: 'deny', reason: refusal.code },
   }
 }
+
+/** A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. */
+export function denialMessage(outcome: Denied): {
+  status: number
+  headers: [name: string, value: string][]
+  body: string
+} {
+  const headers = outcome.headers.map(([name, value]): [string, string] => [name.toLowerCase(), value])
+  for (const [name, value] of [
+    ['content-type', 'application/json'],
+    ['cache-control', 'no-store'],
+  ] as const) {
+    if (!headers.some(([known]) => known === name)) headers.push([name, value])
+  }
+  return { status: outcome.status, headers, body: JSON.stringify(outcome.body) }
+}

@@ -1,0 +1,7 @@
+/**
+ * The public API of `usher/embedded`: enforcement inside a resource. contract, "What the service does" (`ENFORCEMENT_MODE=embedded`).
+ * Reaches no gRPC and no database.
+ */
+export { ConfigFault, embed, type EmbedOptions, type EnforcementPoint } from './main.ts'
+export type { Caller } from './admission.ts'
+export type { Middleware, NodeHandler } from './node-handler.ts'
