@@ -9,9 +9,12 @@ import { readMachine, readPostgres } from './machine.ts'
 import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
 import { laneName, runRounds, type Lane } from './run.ts'
+import { measureOwnerLists, renderOwnerLists, type OwnerLists } from './scenarios/owner-lists.ts'
 import { startSystem, type System } from './system.ts'
 
-async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<Report> {
+type WholeReport = Report & { owner_lists?: OwnerLists }
+
+async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<WholeReport> {
   const startedAt = new Date()
   const machine = await readMachine()
   const stops: (() => Promise<void>)[] = []
@@ -33,7 +36,7 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       lanes.push(...scenarios.map(scenario => ({ scenario, system: other, beside: 'other' })))
     }
     const results = await Promise.race([runRounds(lanes, { ...options, tell }), aborted])
-    return makeReport({
+    const report = makeReport({
       lanes: lanes.map(lane => ({ name: laneName(lane), scenario: lane.scenario })),
       rounds: results,
       readyMs: await starts(system),
@@ -51,6 +54,11 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       machine,
       postgres: await readPostgres(system.database.pool),
     })
+    if (options.ledgerRows === undefined) return report
+    // Last, for what it fills the database with must not weigh on anything else.
+    const { ledgerRows } = options
+    const lists = await Promise.race([measureOwnerLists(system, { ledgerRows, tell }), aborted])
+    return { ...report, owner_lists: lists }
   } finally {
     for (const stop of stops.reverse()) await stop()
   }
@@ -89,7 +97,8 @@ async function main(): Promise<number> {
       await mkdir(dirname(options.json), { recursive: true })
       await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`)
     }
-    process.stdout.write(`\n${renderReport(report)}\n`)
+    const lists = report.owner_lists === undefined ? '' : `\n${renderOwnerLists(report.owner_lists)}\n`
+    process.stdout.write(`\n${renderReport(report)}\n${lists}`)
     return 0
   } catch (error) {
     process.stderr.write(

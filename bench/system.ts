@@ -25,6 +25,9 @@ export type Party = 'bare' | 'sidecar' | 'authority' | 'postgres'
 export interface System {
   world: World
   database: Database
+  /** Where her API listens, and the file of the device key that she signs with. */
+  ownerApi: string
+  ownerKeyFile: string
   pids: Partial<Record<Party, number[]>>
   /** Waits until the owner's ledger holds so many calls. Throws where they do not come. */
   untilRecorded(calls: number): Promise<void>
@@ -135,6 +138,8 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
   return {
     world,
     database,
+    ownerApi: `http://127.0.0.1:${ports.authorities[0].owner}`,
+    ownerKeyFile: household.ownerKeyFile,
     pids: pidsOf({ bare, sidecar: [sidecar, otherSidecar], authority: [authority], postgres: [postgres] }),
     untilRecorded: calls => untilRecorded(database, calls),
     droppedReports: async () => (await sidecar.droppedReports()) + (await otherSidecar.droppedReports()),

@@ -3,6 +3,7 @@
  * tests and the bench of what her lists cost.
  */
 import { sql, type RawBuilder } from 'kysely'
+import type { RequestFacts } from '../../src/rules/conditions.ts'
 import type { Db } from '../../src/storage/database.ts'
 import { waitingItem } from './seed.ts'
 
@@ -23,6 +24,23 @@ export const SMALL_OPERATOR = 'https://operator-07.example'
 const ROWS_PER_INSERT = 100_000
 /** Ledger numbers begin here. */
 export const FIRST_SEQ = 1_000_000
+
+/** What every promise in the ledger was judged by, so that a dry run has something to judge. */
+const PAST_FACTS: RequestFacts = {
+  connection: 'active',
+  standing: {
+    approvedAtTier: true,
+    neverRevoked: true,
+    firstParty: false,
+    ageSeconds: 86_400,
+    firstAtTier: false,
+    revokedBefore: false,
+    introduced: false,
+    lineageNewAtTier: false,
+  },
+  assurance: { binding: 1, provenance: 0, accountability: 0 },
+  request: { expiresInSeconds: 60, reasonAbsent: true, missionAbsent: true, consequence: 'reversible' },
+}
 
 const handle = (n: RawBuilder<unknown>) => sql`'jkt:agent' || lpad((${n})::text, 6, '0')`
 
@@ -89,6 +107,13 @@ async function crowdLedger(
   db: Db,
   { owner, connections, ledgerRows }: Omit<Crowd, 'waiting'>,
 ): Promise<void> {
+  const promise = JSON.stringify({
+    resource_id: `${owner}/portfolio`,
+    tier: 'reading',
+    effect: 'grant',
+    scopes: ['read'],
+    facts: PAST_FACTS,
+  })
   for (let from = 1; from <= ledgerRows; from += ROWS_PER_INSERT)
     await sql`
     INSERT INTO ledger (owner, seq, ts, kind, family, handle, data, xid)
@@ -96,7 +121,7 @@ async function crowdLedger(
       CASE WHEN n < 10 THEN 'claimed' WHEN n % 100 = 0 THEN 'promised' WHEN n % 10 = 5 THEN 'denied' ELSE 'touched' END,
       'fam_' || n,
       CASE WHEN n % 10 < 3 THEN ${BUSY} ELSE ${handle(sql`n % ${connections}::int`)} END,
-      '{"tool":"portfolio_read"}', (3 + n * 400 / ${ledgerRows}::bigint)::text::xid8
+      CASE WHEN n % 100 = 0 THEN ${promise}::json ELSE '{"tool":"portfolio_read"}'::json END, (3 + n * 400 / ${ledgerRows}::bigint)::text::xid8
     FROM generate_series(${from}::bigint, ${Math.min(from + ROWS_PER_INSERT - 1, ledgerRows)}::bigint) n`.execute(
       db,
     )
