@@ -60,7 +60,10 @@ module.exports = {
     may(
       'http-knows-no-party',
       '^src/http/',
-      { ours: ['^src/(wire|http)/'], npm: ['fastify', 'pino', 'undici', 'zod'] },
+      {
+        ours: ['^src/(wire|http)/'],
+        npm: ['fastify', 'pino', 'undici', 'zod', 'prom-client', '@opentelemetry/[a-z-]+'],
+      },
       'http is plumbing: it may not know who serves or what is decided.',
     ),
     {

@@ -98,6 +98,8 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     UMA_AS_ISSUER: issuer,
     UMA_AS_LISTEN: `127.0.0.1:${ports.authorities[0].agents}`,
     UMA_AS_OWNER_LISTEN: `127.0.0.1:${ports.authorities[0].owner}`,
+    UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
+    UMA_AS_DRAIN_MS: '0',
     UMA_AS_KEYS_FILE: household.authorityKeysFile,
     UMA_AS_PROVISION: household.provisionFile,
     UMA_AS_POOL_MAX: String(POOL_MAX),

@@ -23,8 +23,11 @@ import {
   type EmbeddedConfig,
   type SidecarConfig,
 } from './config/sidecar.ts'
+import { traceExport, TRACING_SETTINGS } from './config/tracing.ts'
+import type { TraceExport } from './http/otlp.ts'
 
 export { ConfigFault } from './config/settings.ts'
+export type { NamedCertificates } from './config/files.ts'
 export type { AuthorityConfig } from './config/authority.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
@@ -38,7 +41,8 @@ const KNOWN: ReadonlySet<string> = new Set(
 
 /** The configuration of `usher authority`. Throws `ConfigFault` listing every fault. */
 export function readAuthorityConfig(environment: Environment = process.env): AuthorityConfig {
-  return loadAuthorityFiles(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
+  const config = loadAuthorityFiles(readSettings(AUTHORITY_SETTINGS, environment, KNOWN))
+  return { ...config, traces: readTraces(environment, 'usher-authority') }
 }
 
 /** The database that `usher migrate` brings up to date. Throws `ConfigFault`. */
@@ -56,7 +60,14 @@ export function readEnrolmentConfig(
 /** The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws `ConfigFault`. */
 export function readSidecarConfig(path?: string, environment: Environment = process.env): SidecarConfig {
   const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
-  return loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
+  const config = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
+  return { ...config, traces: readTraces(environment, 'usher-sidecar') }
+}
+
+/** How a server process of this name exports traces; undefined where it does not. Throws `ConfigFault`. */
+function readTraces(environment: Environment, name: string): TraceExport | undefined {
+  const otel = Object.entries(environment).filter(([variable]) => variable.startsWith('OTEL_'))
+  return traceExport(readSettings(TRACING_SETTINGS, Object.fromEntries(otel), KNOWN), name)
 }
 
 /**
@@ -93,6 +104,7 @@ export function configurationDocs(): string {
   return configurationPage([
     { group: AUTHORITY_SETTINGS, file: { title: 'The provisioning file (YAML)', schema: PROVISION_FILE } },
     { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
+    { group: TRACING_SETTINGS },
     { group: CLIENT_SETTINGS },
     { group: DEV_SETTINGS },
   ])

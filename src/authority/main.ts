@@ -4,11 +4,13 @@
  */
 import type { AuthorityConfig } from '../config.ts'
 import { readAuthorityConfig, readEnrolmentConfig, readMigrationUrl } from '../config.ts'
+import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
-import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
+import { openTracing } from '../http/otlp.ts'
+import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
 import { isOutage, openDatabase } from '../storage/database.ts'
 import { migrate } from '../storage/migrate.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -21,6 +23,7 @@ import { registerDiscovery } from './discovery.ts'
 import { issueEnrolmentCode, registerEnrolment } from './enrolment.ts'
 import { createRealm } from './oidc.ts'
 import { createOperatorDocuments } from './operator-documents.ts'
+import { createAuthorityMetrics, type AuthorityMetrics } from './metrics.ts'
 import { registerOwnerActivity } from './owner-activity.ts'
 import { registerOwnerConnections } from './owner-connections.ts'
 import type { OwnerAuthentication } from './owner-credential.ts'
@@ -54,6 +57,9 @@ export interface RunningAuthority {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
   ownerAddress: string
+  metricsAddress: string
+  /** `/health` says 503 and every answer closes its connection from now on; everything is still answered. */
+  drain(): void
   /** Stops taking requests, ends event streams, lets running requests end, and closes the store. */
   close(): Promise<void>
 }
@@ -64,21 +70,30 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
   // Closed in the reverse order, also when a later step of the start fails.
   const closers: (() => Promise<void>)[] = []
   let draining = false
-  const close = async (): Promise<void> => {
+  const drain = (): void => {
     draining = true
+  }
+  const close = async (): Promise<void> => {
+    drain()
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
     warnOfDevelopment(config, log)
     const authority = await openAuthority(config, log, closers)
+    const metrics = createAuthorityMetrics(authority.database, () => !draining)
+    const around = await openSurroundings(config, { log, metrics, healthy: () => !draining, closers })
     const sweeper = startSweeper(authority, config.sweepSeconds)
     closers.push(() => sweeper.stop())
-    const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
-      const app = createServer(config, log, () => !draining)
+    const open = (app: HttpServer, address: AuthorityConfig['listen']) => {
       closers.push(() => app.close())
-      routes(app)
       return listen(app, address)
     }
+    const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
+      const app = createHttpServer(around)
+      routes(app)
+      return open(app, address)
+    }
+    const metricsAddress = await open(metrics.createServer(log), config.metricsListen)
     const accepted = openOwnerAuthentication(config, () => authority.now(), closers)
     const ownerAddress = await serve(
       app => ownerRoutes(app, authority, { config, accepted }),
@@ -89,21 +104,26 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
     const publicAddress = await serve(app => publicRoutes(app, authority, ownerUrl), config.listen)
     authority.registry.start()
     log.info(
-      { issuer: config.issuer, public: publicAddress, owner: ownerAddress },
+      { issuer: config.issuer, public: publicAddress, owner: ownerAddress, metrics: metricsAddress },
       'the authority is serving',
     )
-    return { publicAddress, ownerAddress, close }
+    return { publicAddress, ownerAddress, metricsAddress, drain, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-/** `usher authority`: runs until SIGTERM or SIGINT, then ends in order; a second signal ends at once. */
+/** `usher authority`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
 export async function runAuthority(): Promise<void> {
-  const running = await startAuthority(readAuthorityConfig())
+  const config = readAuthorityConfig()
+  const running = await startAuthority(config)
   const end = (): void => {
     process.once('SIGTERM', () => process.exit(1)).once('SIGINT', () => process.exit(1))
+    running.drain()
+    setTimeout(close, config.drainMs)
+  }
+  const close = (): void => {
     setTimeout(() => process.exit(1), CLOSE_MS_MAX).unref()
     running.close().catch((error: unknown) => {
       process.stderr.write(`usher authority did not end in order: ${String(error)}\n`)
@@ -244,15 +264,35 @@ function openRegistry(
   return { published, registry }
 }
 
-function createServer(config: AuthorityConfig, log: Logger, healthy: () => boolean): HttpServer {
-  const { tls } = config
-  return createHttpServer({
+/** What both listeners have alike. */
+async function openSurroundings(
+  { tls, traces }: AuthorityConfig,
+  {
+    log,
+    metrics,
+    healthy,
+    closers,
+  }: {
+    log: Logger
+    metrics: AuthorityMetrics
+    healthy: () => boolean
+    closers: (() => Promise<void>)[]
+  },
+): Promise<HttpServerOptions> {
+  const tracing = traces === undefined ? undefined : await openTracing(traces)
+  if (tracing !== undefined) closers.push(() => tracing.close())
+  const { certificates: observer, answered } = metrics
+  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: log, observer })
+  closers.push(async () => certificates?.stop())
+  return {
     logger: log,
     bodyBytesMax: BODY_BYTES_MAX,
     healthy,
     refusalOf: outageOf,
-    ...(tls === undefined ? {} : { tls }),
-  })
+    onAnswered: answered,
+    tls: certificates,
+    tracing,
+  }
 }
 
 function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {

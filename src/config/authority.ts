@@ -1,10 +1,11 @@
 /**
  * Owns the settings of `usher authority`. contract, "Limits" and "Authentication".
  */
+import type { TraceExport } from '../http/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
-import { collectFaults, readFile, readKeysFile } from './files.ts'
+import { collectFaults, readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
 import { OIDC_SETTINGS, oidcFaults, realmPolicy } from './oidc.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
 import {
@@ -47,6 +48,15 @@ export const AUTHORITY_SETTINGS = defineSettings({
     }),
     ownerListen: defaulted('UMA_AS_OWNER_LISTEN', listenAddress, '127.0.0.1:9101', {
       description: 'Where the owner API is served; the public listener answers 404 to it.',
+    }),
+    metricsListen: defaulted('UMA_AS_METRICS_LISTEN', listenAddress, '127.0.0.1:9102', {
+      description:
+        'Where `/metrics` is served, in plain HTTP; it names no owner, and is for operators alone.',
+    }),
+    drainMs: defaulted('UMA_AS_DRAIN_MS', wholeNumber(0, 300_000), '5000', {
+      description:
+        'On SIGTERM: how long to go on answering while `/health` says 503 and every answer closes its connection. No less than the default where resource servers call without a balancer.',
+      unit: 'milliseconds',
     }),
     tlsCertFile: optional('UMA_AS_TLS_CERT_FILE', filePath, {
       description:
@@ -173,27 +183,37 @@ export const ENROLMENT_SETTINGS = defineSettings({
 /** What `usher authority` runs with: its settings, and the contents of the files they name. */
 export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings> {
   keys: PrivateKey[]
-  tls: { cert: Buffer; key: Buffer } | undefined
+  /** As it was read at the start, and where it is read again. */
+  tls: NamedCertificates<'cert' | 'key'> | undefined
   /** What the provisioning file declares; empty without one. */
   owners: ProvisionedOwner[]
   /** What is wanted of owners' access tokens; undefined where `oidc` is not among the credentials taken. */
   realm: RealmPolicy | undefined
+  /** How traces are exported, as the environment says; undefined where they are off. */
+  traces: TraceExport | undefined
 }
 
 /** Loads the files that the settings name. Throws `ConfigFault`. */
 export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.settings>): AuthorityConfig {
   const realm = values.ownerAuth.includes('oidc') ? realmPolicy(values) : undefined
-  const config: AuthorityConfig = { ...values, keys: [], tls: undefined, owners: [], realm }
+  const config: AuthorityConfig = {
+    ...values,
+    keys: [],
+    tls: undefined,
+    owners: [],
+    realm,
+    traces: undefined,
+  }
   collectFaults<void>([
     () => {
       config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile)
     },
     () => {
       if (values.tlsCertFile === undefined || values.tlsKeyFile === undefined) return
-      config.tls = {
-        cert: readFile('UMA_AS_TLS_CERT_FILE', values.tlsCertFile),
-        key: readFile('UMA_AS_TLS_KEY_FILE', values.tlsKeyFile),
-      }
+      config.tls = readCertificates({
+        cert: ['UMA_AS_TLS_CERT_FILE', values.tlsCertFile],
+        key: ['UMA_AS_TLS_KEY_FILE', values.tlsKeyFile],
+      })
     },
     () => {
       if (values.provisionFile !== undefined)

@@ -19,6 +19,24 @@ export function readFile(name: string, path: string): Buffer {
   }
 }
 
+/** Certificates or keys in PEM by what they are for: as they were read, and where they can be read again. */
+export interface NamedCertificates<K extends string> {
+  initial: Record<K, Buffer>
+  files: Record<K, string>
+}
+
+/** Reads each file, given as the name of the setting and the path. Throws `ConfigFault` listing those that cannot be read. */
+export function readCertificates<K extends string>(
+  named: Record<K, [name: string, path: string]>,
+): NamedCertificates<K> {
+  const entries = Object.entries(named) as [K, [string, string]][]
+  const read = collectFaults(entries.map(([what, [name, path]]) => () => [what, readFile(name, path)]))
+  return {
+    initial: Object.fromEntries(read) as Record<K, Buffer>,
+    files: Object.fromEntries(entries.map(([what, [, path]]) => [what, path])) as Record<K, string>,
+  }
+}
+
 /** The one line of a secret's file, without the line's end. */
 export function readSecretFile(name: string, path: string): string {
   const secret = readFile(name, path)

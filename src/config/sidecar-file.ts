@@ -105,6 +105,17 @@ const owner = z.strictObject({
     ),
 })
 
+const authority = z.strictObject({
+  issuer: origin.describe('What owners name as `authority`.'),
+  addresses: z
+    .array(origin)
+    .min(1)
+    .max(16)
+    .describe(
+      'Origins at which it is reached instead, such as `https://as-1.internal:9100`: the first that works is asked. Each shows a certificate for its own name.',
+    ),
+})
+
 const listen = z.strictObject({
   check: address.describe('Where Envoy asks (gRPC).'),
   http: address.describe('Where the public documents and `/owner-resources` are served.'),
@@ -146,6 +157,12 @@ export const SIDECAR_FILE = z.strictObject({
     .regex(/^[\x20\x21\x23-\x5b\x5d-\x7e]{1,64}$/)
     .describe('Protection realm named in challenges.'),
   owners: z.array(owner).min(1).describe('Who is served here.'),
+  authorities: z
+    .array(authority)
+    .default([])
+    .describe(
+      'Where authorities are reached that have several addresses; one that is not listed is reached at its issuer.',
+    ),
   body_bytes_max: whole(1024, 16_777_216)
     .default(1_048_576)
     .describe("Largest body judged, in bytes; set Envoy's max_request_bytes to the same."),

@@ -3,10 +3,18 @@
  * owners, their authorities, tools and the public URL are configured, never taken from a request.
  */
 import { formatListenAddress, isLocalAddress, isLoopbackHost } from '../http/listen-address.ts'
+import type { TraceExport } from '../http/otlp.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { templateShape } from '../wire/http-operation.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
-import { collectFaults, readFile, readKeysFile, readSecretFile, readYamlFile } from './files.ts'
+import {
+  collectFaults,
+  readCertificates,
+  readKeysFile,
+  readSecretFile,
+  readYamlFile,
+  type NamedCertificates,
+} from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
 import {
   choice,
@@ -78,13 +86,21 @@ export interface SidecarOwner {
 /** What `usher sidecar` runs with: the file's values, and the contents of the files it names. */
 export interface SidecarConfig
   extends
-    Omit<SidecarFile, 'owners' | 'check_tls' | 'http_tls' | 'keys_file' | 'authority_ca_file'>,
+    Omit<
+      SidecarFile,
+      'owners' | 'check_tls' | 'http_tls' | 'keys_file' | 'authority_ca_file' | 'authorities'
+    >,
     Pick<Values<typeof SIDECAR_SETTINGS.settings>, 'specNs' | 'devLoopback' | 'logLevel'> {
   owners: SidecarOwner[]
   keys: PrivateKey[]
-  checkTls: { cert: Buffer; key: Buffer; clientCa: Buffer } | undefined
-  httpTls: { cert: Buffer; key: Buffer } | undefined
-  authorityCa: Buffer | undefined
+  /** Each as it was read at the start, and where it is read again. */
+  checkTls: NamedCertificates<'cert' | 'key' | 'ca'> | undefined
+  httpTls: NamedCertificates<'cert' | 'key'> | undefined
+  authorityCa: NamedCertificates<'ca'> | undefined
+  /** Where authorities are reached beside their issuer. */
+  authorityAddresses: ReadonlyMap<string, readonly string[]>
+  /** How traces are exported, as the environment says; undefined where they are off. */
+  traces: TraceExport | undefined
 }
 
 type SidecarValues = Values<typeof SIDECAR_SETTINGS.settings>
@@ -150,7 +166,7 @@ function loadNamedFiles(
   given: SidecarFile,
   values: Pick<SidecarValues, 'requireContentDigest' | 'specNs' | 'devLoopback' | 'logLevel'>,
 ): SidecarConfig {
-  const { owners, check_tls, http_tls, keys_file, authority_ca_file, ...rest } = given
+  const { owners, check_tls, http_tls, keys_file, authority_ca_file, authorities, ...rest } = given
   const { specNs, devLoopback, logLevel } = values
   const config: SidecarConfig = {
     ...rest,
@@ -163,26 +179,29 @@ function loadNamedFiles(
     checkTls: undefined,
     httpTls: undefined,
     authorityCa: undefined,
+    authorityAddresses: new Map(authorities.map(({ issuer, addresses }) => [issuer, addresses])),
+    traces: undefined,
   }
-  const pem = (name: string, path: string | undefined) =>
-    path === undefined ? undefined : readFile(name, path)
   collectFaults<unknown>([
     () => (config.keys = readKeysFile('keys_file', keys_file)),
-    () => (config.authorityCa = pem('authority_ca_file', authority_ca_file)),
+    () => {
+      if (authority_ca_file === undefined) return
+      config.authorityCa = readCertificates({ ca: ['authority_ca_file', authority_ca_file] })
+    },
     () => {
       if (http_tls === undefined) return
-      config.httpTls = {
-        cert: readFile('http_tls.cert_file', http_tls.cert_file),
-        key: readFile('http_tls.key_file', http_tls.key_file),
-      }
+      config.httpTls = readCertificates({
+        cert: ['http_tls.cert_file', http_tls.cert_file],
+        key: ['http_tls.key_file', http_tls.key_file],
+      })
     },
     () => {
       if (check_tls === undefined) return
-      config.checkTls = {
-        cert: readFile('check_tls.cert_file', check_tls.cert_file),
-        key: readFile('check_tls.key_file', check_tls.key_file),
-        clientCa: readFile('check_tls.client_ca_file', check_tls.client_ca_file),
-      }
+      config.checkTls = readCertificates({
+        cert: ['check_tls.cert_file', check_tls.cert_file],
+        key: ['check_tls.key_file', check_tls.key_file],
+        ca: ['check_tls.client_ca_file', check_tls.client_ca_file],
+      })
     },
     ...owners.map(given => () => config.owners.push(loadOwner(given, rest.public_url))),
   ])
@@ -217,7 +236,12 @@ function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
   return [
     ...duplicates(given.owners.map(({ owner }) => owner)).map(owner => `owners: ${owner} stands twice.`),
     ...duplicates(given.owners.map(pathOf)).map(path => `owners: two of them have the path ${path}.`),
-    ...[given.public_url, ...given.owners.map(({ authority }) => authority)]
+    ...addressFaults(given),
+    ...[
+      given.public_url,
+      ...given.owners.map(({ authority }) => authority),
+      ...given.authorities.flatMap(({ addresses }) => addresses),
+    ]
       .filter(text => !isSecure(text, devLoopback))
       .map(
         text =>
@@ -231,6 +255,19 @@ function gatewayFaults({ listen: { check }, check_tls, network_trusted }: Sideca
   return [
     `listen.check: ${formatListenAddress(check)} can be reached from outside this machine, and whoever reaches it can spend ` +
       'grants. Listen on loopback or a Unix socket, set check_tls, or set network_trusted: true.',
+  ]
+}
+
+function addressFaults({ authorities, owners }: SidecarFile): string[] {
+  const issuers = authorities.map(({ issuer }) => issuer)
+  return [
+    ...duplicates(issuers).map(issuer => `authorities: ${issuer} stands twice.`),
+    ...issuers
+      .filter(issuer => !owners.some(({ authority }) => authority === issuer))
+      .map(issuer => `authorities: ${issuer} is no authority of any of the owners.`),
+    ...authorities.flatMap(({ issuer, addresses }) =>
+      duplicates(addresses).map(address => `authorities: ${issuer} has the address ${address} twice.`),
+    ),
   ]
 }
 

@@ -148,6 +148,9 @@ async function startAuthority(plan: Plan, index: number): Promise<Child> {
       UMA_AS_ISSUER: urls.issuer,
       UMA_AS_LISTEN: `127.0.0.1:${agents}`,
       UMA_AS_OWNER_LISTEN: `127.0.0.1:${owner}`,
+      UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
+      // Nobody waits for it but whoever ends the stack.
+      UMA_AS_DRAIN_MS: '0',
       UMA_AS_KEYS_FILE: household.authorityKeysFile,
       UMA_AS_PROVISION: household.provisionFile,
       UMA_AS_POLL_SECONDS: '1',

@@ -5,17 +5,20 @@
 import type { SidecarConfig, SidecarOwner } from '../config.ts'
 import { createJwksCache } from '../http/jwks-cache.ts'
 import type { Logger } from '../http/log.ts'
-import { createOutbound, type Outbound } from '../http/outbound.ts'
+import { watchCertificates } from '../http/certificates.ts'
+import type { Tracing } from '../http/tracing.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { createAccessReports, type AccessReports } from './access-reports.ts'
 import { apiReader } from './api.ts'
 import { createAuthorityClient } from './authority-client.ts'
+import { openAuthorityPools, type AuthorityPools } from './authority-pools.ts'
 import { createAuthorityGuard, type AuthorityGuard } from './authority-guard.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { RequestReader } from './call-request.ts'
 import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
+import { recordUnjudged } from './decision-log.ts'
 import { createHealth, type Health } from './health.ts'
 import { readMcp } from './mcp.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -25,13 +28,15 @@ import { routeTable, type Route, type RouteTable } from './routes.ts'
 /** What of a sidecar's configuration the core needs, wherever it runs: nothing that says where to listen. */
 export type CoreConfig = Omit<
   SidecarConfig,
-  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'logLevel'
+  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'logLevel' | 'traces'
 >
 
 export interface Surroundings {
   logger: Logger
   /** Milliseconds since the epoch. */
   clock: () => number
+  /** Left out, nothing is traced. */
+  tracing?: Tracing | undefined
 }
 
 /** The core and what a door needs beside it. */
@@ -40,7 +45,7 @@ export interface Core {
   /** Judges one call: never throws, one log line each. */
   decide: (call: Call) => Promise<Outcome>
   /** Logs and counts a denial that `decide` had no part in, because a door could not read the call. */
-  unjudged: (denied: Denied) => void
+  unjudged: (denied: Denied, call?: Call) => void
   metrics: Metrics
   health: Health
   /** The keys of the resource: the first signs, all are published. */
@@ -54,28 +59,36 @@ export interface Core {
 }
 
 const REPORTS_CLOSE_MS = 5_000
-const CONNECTIONS = { challenges: 16, grants: 64 }
 
 /** Joins everything; asks nobody and serves nothing yet. Health begins as not serving. */
-export function assembleCore(config: CoreConfig, { logger, clock }: Surroundings): Core {
+export function assembleCore(config: CoreConfig, surroundings: Surroundings): Core {
+  const { logger, clock } = surroundings
   if (config.devLoopback) {
     logger.warn(
       'UMA_DEV_LOOPBACK is on: http and loopback are admitted. Never run like this where others can reach it.',
     )
   }
-  const pools = outboundPools(config)
   const metrics = createMetrics()
+  const pools = openPools(config, { ...surroundings, metrics })
   const health = createHealth()
   health.onChange(() => metrics.serving(health.serving()))
-  const routes = routeTable(config.owners.map(owner => routeOf(owner, config, { pools, clock })))
+  const routes = routeTable(config.owners.map(owner => routeOf(owner, config, { pools, clock, metrics })))
   const reports = createReports({ metrics, logger, clock })
+  const decide = checkOf(config, { ...surroundings, routes, reports, metrics })
+  metrics.observe({
+    reportsWaiting: () => reports.waiting(),
+    pools: { challenges: () => pools.challenges.stats(), grants: () => pools.grants.stats() },
+  })
   const registrations: Registration[] = []
   return {
     routes,
-    decide: checkOf(config, { routes, reports, metrics, logger, clock }),
-    unjudged: ({ status, metadata: { reason = 'unknown' } }) => {
-      logger.info({ decision: 'deny', reason, status, step: 'read' }, 'decided')
-      metrics.decided({ outcome: 'deny', reason, step: 'read', ms: 0 })
+    decide: call => {
+      metrics.checkStarted()
+      return decide(call)
+    },
+    unjudged: (denied, call) => {
+      recordUnjudged(logger, denied, call)
+      metrics.decided({ outcome: 'deny', reason: denied.metadata.reason ?? 'unknown', step: 'read', ms: 0 })
     },
     metrics,
     health,
@@ -91,31 +104,46 @@ export function assembleCore(config: CoreConfig, { logger, clock }: Surroundings
     close: async () => {
       for (const registration of registrations) registration.stop()
       await reports.close(REPORTS_CLOSE_MS)
-      await Promise.all([pools.challenges.close(), pools.grants.close()])
+      await pools.close()
     },
   }
 }
 
-interface Pools {
-  challenges: Outbound
-  grants: Outbound
-}
-
-function outboundPools(config: CoreConfig): Pools {
-  const common = {
-    devLoopback: config.devLoopback,
-    ...(config.authorityCa === undefined ? {} : { ca: config.authorityCa }),
-  }
+function openPools(
+  config: CoreConfig,
+  { metrics, logger, tracing }: Surroundings & { metrics: Metrics },
+): AuthorityPools {
+  const { devLoopback, authorityCa, authorityAddresses } = config
+  const ca =
+    authorityCa &&
+    watchCertificates({ ...authorityCa, use: 'authority_ca', logger, observer: metrics.certificates })
+  const pools = openAuthorityPools({
+    devLoopback,
+    addresses: authorityAddresses,
+    ca: ca && (() => ca.current().ca),
+    observer: {
+      failedOver: reason => metrics.replicas.failedOver(reason),
+      changed: (address, up, why) => {
+        metrics.replicas.changed(address, up, why)
+        logger[up ? 'info' : 'warn']({ address, up, why }, 'an address of an authority')
+      },
+    },
+    onCall: call => metrics.authorityCalled(call),
+    tracing,
+  })
   return {
-    challenges: createOutbound({ ...common, connections: CONNECTIONS.challenges }),
-    grants: createOutbound({ ...common, connections: CONNECTIONS.grants }),
+    ...pools,
+    close: async () => {
+      ca?.stop()
+      await pools.close()
+    },
   }
 }
 
 function routeOf(
   { owner, path, authority, client_id, credential, tools, api }: SidecarOwner,
   config: CoreConfig,
-  { pools, clock }: { pools: Pools; clock: () => number },
+  { pools, clock, metrics }: { pools: AuthorityPools; clock: () => number; metrics: Metrics },
 ): Route {
   const resource = config.public_url + path
   const proof =
@@ -127,7 +155,16 @@ function routeOf(
     path,
     resource,
     authority,
-    client: createAuthorityClient({ authority, owner, resource, client_id, credential: proof, pools, clock }),
+    client: createAuthorityClient({
+      authority,
+      owner,
+      resource,
+      client_id,
+      credential: proof,
+      pools,
+      clock,
+      onPat: outcome => metrics.patRenewed(outcome),
+    }),
     tools: new Map(tools.map(tool => [tool.tool, tool])),
     readRequest: readerOf({ path, api }, config),
     api,
@@ -170,19 +207,22 @@ function checkOf(
     reportArguments: config.report_arguments,
     deadlineMs: config.deadline_ms,
     deadlineMarginMs: config.deadline_margin_ms,
-    onDecision: (outcome, { step, startedAt }) =>
+    onDecision: (outcome, { step, startedAt }) => {
+      metrics.checkEnded()
       metrics.decided({
         outcome: outcome.kind,
         reason: outcome.metadata.reason ?? 'unknown',
         step,
         ms: clock() - startedAt,
-      }),
+      })
+    },
   })
 }
 
 function createReports({ metrics, logger, clock }: Surroundings & { metrics: Metrics }): AccessReports {
   return createAccessReports({
     clock,
+    onSent: count => metrics.reportsSent(count),
     onDropped: (count, why) => {
       metrics.reportsDropped(count)
       logger.error({ count, why }, 'allowed calls could not be reported')

@@ -22,6 +22,8 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   pools: { challenges: Outbound; grants: Outbound }
   /** Milliseconds since the epoch. */
   clock: () => number
+  /** Told how each request for a PAT ended. */
+  onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
 
 /** One entry of an access report (contract, "Events", 2); `at` in seconds since the epoch. */
@@ -76,6 +78,7 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
         accept: 'application/json',
       },
       body: JSON.stringify(call.body),
+      repeatable: call.repeatable,
       timeoutMs: timeLeft(call.deadline),
     }
     const sentAt = performance.now()
@@ -134,6 +137,17 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   }
 }
 
+/** The cause of an outage where the authority did answer, but with another status than the one that is an answer. */
+export class UnwantedAnswer extends Error {
+  readonly status: number
+
+  constructor(status: number) {
+    super(`status ${status}`)
+    this.name = 'UnwantedAnswer'
+    this.status = status
+  }
+}
+
 function timeLeft(deadline: Deadline): number {
   const left = deadline.remainingMs()
   if (left <= 0) throw outage('There was no time left to ask the authority.')
@@ -148,7 +162,7 @@ function unexpectedStatus(path: string, { status, body }: OutboundAnswer): Error
   } catch {
     // what cannot be read is not repeated
   }
-  return outage(`The authority answered ${path} with ${status}${code}.`)
+  return outage(`The authority answered ${path} with ${status}${code}.`, new UnwantedAnswer(status))
 }
 
 function parseAnswer(path: string, body: Buffer): unknown {

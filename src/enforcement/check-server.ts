@@ -4,6 +4,7 @@
  * gRPC library itself would end it with an error.
  */
 import {
+  experimental,
   Server,
   ServerCredentials,
   ServerInterceptingCall,
@@ -16,6 +17,7 @@ import {
   type ServiceDefinition,
 } from '@grpc/grpc-js'
 import { lstat, unlink } from 'node:fs/promises'
+import { requireUsable, type Certificates } from '../http/certificates.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
 import { answerCheck, denyUnjudged, type CheckDoor } from './ext-authz.ts'
@@ -25,11 +27,18 @@ import type { Health } from './health.ts'
 export interface CheckServerOptions extends CheckDoor {
   /** `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/check.sock`; port 0 takes a free one. */
   address: string
-  /** PEM. When given, a client must show a certificate that `clientCa` signed. */
-  tls?: { cert: Buffer; key: Buffer; clientCa: Buffer } | undefined
+  /** When given, a client must show a certificate that `ca` signed. What is renewed serves connections made from then on. */
+  tls?: Certificates<MutualTls> | undefined
   health: Health
   /** How long a proxy may keep one connection, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
+}
+
+/** PEM: what the server shows, and whom it lets in. */
+export interface MutualTls {
+  cert: Buffer
+  key: Buffer
+  ca: Buffer
 }
 
 export interface CheckServer {
@@ -153,14 +162,41 @@ function refusalOfStatus(code: rpcStatus | null | undefined): Refusal {
 }
 
 async function bind(server: Server, { address, tls }: CheckServerOptions): Promise<string> {
-  const credentials = tls
-    ? ServerCredentials.createSsl(tls.clientCa, [{ private_key: tls.key, cert_chain: tls.cert }], true)
-    : ServerCredentials.createInsecure()
+  const credentials = tls ? mutualCredentials(tls) : ServerCredentials.createInsecure()
   if (address.startsWith('unix:')) await removeStaleSocket(address.slice('unix:'.length))
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync(address, credentials, (error, given) => (error ? reject(error) : resolve(given)))
   })
   return address.startsWith('unix:') ? address : address.replace(/:\d+$/, `:${port}`)
+}
+
+/** Credentials that follow the certificates. The library wants them in two parts, and takes each new one at once. */
+function mutualCredentials(certificates: Certificates<MutualTls>): ServerCredentials {
+  requireUsable(certificates.current())
+  const cas = new Set<(update: { caCertificate: Buffer }) => void>()
+  const identities = new Set<(update: { certificate: Buffer; privateKey: Buffer }) => void>()
+  const caUpdate = () => ({ caCertificate: certificates.current().ca })
+  const identityUpdate = () => {
+    const { cert, key } = certificates.current()
+    return { certificate: cert, privateKey: key }
+  }
+  certificates.onReload(() => {
+    for (const listener of cas) listener(caUpdate())
+    for (const listener of identities) listener(identityUpdate())
+  })
+  const provider: experimental.CertificateProvider = {
+    addCaCertificateListener: listener => {
+      cas.add(listener)
+      process.nextTick(() => listener(caUpdate()))
+    },
+    addIdentityCertificateListener: listener => {
+      identities.add(listener)
+      process.nextTick(() => listener(identityUpdate()))
+    },
+    removeCaCertificateListener: listener => void cas.delete(listener),
+    removeIdentityCertificateListener: listener => void identities.delete(listener),
+  }
+  return experimental.createCertificateProviderServerCredentials(provider, provider, true)
 }
 
 /** A process that was killed leaves its socket file behind, and the next one could not bind. */

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from '../http/log.ts'
+import type { Tracing } from '../http/tracing.ts'
 import { consumeReaction, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence } from '../rules/permission.ts'
 import { canonicalize } from '../wire/json.ts'
@@ -13,8 +14,9 @@ import { readRptClaims } from '../wire/tokens.ts'
 import type { AccessReports } from './access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { ToolCall } from './call-request.ts'
+import { traceCheck } from './check-tracing.ts'
 import { challengeFor, type ChallengeOptions } from './challenges.ts'
-import { deadlineOf, outage, type Deadline } from './deadline.ts'
+import { deadlineOf, outage, tooLate, type Deadline } from './deadline.ts'
 import { recordDecision, type Trace } from './decision-log.ts'
 import { denialOf } from './denial.ts'
 import type { LiveGrant } from './introspection.ts'
@@ -37,6 +39,8 @@ export interface CheckOptions extends ChallengeOptions {
   /** How long before the caller's deadline every wait ends. */
   deadlineMarginMs: number
   onDecision?: (outcome: Outcome, trace: Trace) => void
+  /** Left out, nothing is traced. */
+  tracing?: Tracing | undefined
 }
 
 /** One call on its way through the order. */
@@ -52,15 +56,24 @@ const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
 
 /** The check of one enforcement point: judges a call, never throws, and writes one log line per decision. */
 export function createCheck(options: CheckOptions): (call: Call) => Promise<Outcome> {
-  return async call => {
-    const trace: Trace = { step: 'route', startedAt: options.clock(), waitedMs: 0 }
-    const outcome = await judge(call, trace, options).catch((thrown: unknown) =>
+  const { tracing } = options
+  const check = async (call: Call, trace: Trace): Promise<Outcome> => {
+    const judged = await judge(call, trace, options).catch((thrown: unknown) =>
       denial(thrown, trace, options),
     )
+    const outcome = cameInTime(call, options) ? judged : denial(tooLate(), trace, options)
     recordDecision(options.logger, call, outcome, { ...trace, ms: options.clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)
     return { ...outcome, waitedMs: trace.waitedMs }
   }
+  const begin = (): Trace => ({ step: 'route', startedAt: options.clock(), waitedMs: 0 })
+  if (tracing === undefined) return call => check(call, begin())
+  return call => traceCheck(call, { trace: begin(), check, tracing })
+}
+
+/** The door answers for us half a margin before the deadline: what is decided after that was not told to anybody, and is not what is logged. */
+function cameInTime({ deadlineAt }: Call, { clock, deadlineMarginMs }: CheckOptions): boolean {
+  return deadlineAt === undefined || clock() < deadlineAt - deadlineMarginMs / 2
 }
 
 async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<Outcome> {

@@ -52,3 +52,8 @@ export async function within<T>(deadline: Deadline, what: string, promise: Promi
 export function outage(detail: string, cause?: unknown): Refusal {
   return new Refusal('temporarily_unavailable', detail, { status: 503, cause })
 }
+
+/** What a caller is told whose deadline came before our answer. */
+export function tooLate(): Refusal {
+  return outage('The call was not judged before the deadline of the proxy: try again.')
+}

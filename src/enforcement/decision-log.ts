@@ -3,7 +3,7 @@
  * no token, ticket, signature or parameter.
  */
 import type { Logger } from '../http/log.ts'
-import type { Call, Outcome } from './call.ts'
+import type { Call, Denied, Outcome } from './call.ts'
 
 /** How far a call came, filled in on its way. */
 export interface Trace {
@@ -22,6 +22,9 @@ export interface Trace {
   detail?: string | undefined
 }
 
+/** A step of its own for what never came to be judged. */
+export type Step = Trace['step'] | 'read'
+
 /** Writes one line, with the same members at every ending, also where a wait ended at its deadline. */
 export function recordDecision(
   logger: Logger,
@@ -29,6 +32,21 @@ export function recordDecision(
   outcome: Outcome,
   trace: Trace & { ms: number },
 ): void {
+  writeLine(logger, { call, outcome, trace })
+}
+
+/** The same line for a denial of a call that could not be read, or came too late to be judged. */
+export function recordUnjudged(logger: Logger, denied: Denied, call: Call | undefined): void {
+  writeLine(logger, { call, outcome: denied, trace: { step: 'read', ms: 0 } })
+}
+
+interface Line {
+  call: Call | undefined
+  outcome: Outcome
+  trace: Omit<Partial<Trace>, 'step'> & { step: Step; ms: number }
+}
+
+function writeLine(logger: Logger, { call, outcome, trace }: Line): void {
   logger.info(
     {
       decision: outcome.kind,
@@ -40,10 +58,10 @@ export function recordDecision(
       family: trace.family ?? null,
       handle: trace.handle ?? null,
       ms: Math.round(trace.ms),
-      peer: call.peer,
+      peer: call?.peer ?? null,
       ...(trace.detail === undefined ? {} : { detail: trace.detail }),
-      ...(call.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),
-      ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent.slice(0, 128) }),
+      ...(call?.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),
+      ...(call?.traceparent === undefined ? {} : { traceparent: call.traceparent.slice(0, 128) }),
     },
     'decided',
   )

@@ -6,6 +6,7 @@ import { Refusal } from '../wire/refusal.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import { readCheckRequest, type CheckTransport } from './check-request.ts'
 import { OUTAGE, writeOutcome } from './check-response.ts'
+import { tooLate } from './deadline.ts'
 import { denialOf } from './denial.ts'
 
 /** What stands behind the door. */
@@ -21,7 +22,7 @@ export interface CheckDoor {
   /** Told, of every call that `decide` judged in time, how long it was here beside waiting for the authority, in milliseconds. */
   onAnswered?: ((ownMs: number) => void) | undefined
   /** Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in the gRPC library. */
-  onUnjudged?: ((denied: Denied) => void) | undefined
+  onUnjudged?: ((denied: Denied, call: Call | undefined) => void) | undefined
 }
 
 const TIMER_MS_MAX = 2_147_483_647
@@ -33,12 +34,12 @@ export async function answerCheck(
   door: CheckDoor,
 ): Promise<Buffer> {
   const enteredAt = performance.now()
-  let call: Call
+  let call: Call | undefined
   try {
     call = readCheckRequest(bytes, transport, door.bodyBytesMax)
     refuseLate(call, door)
   } catch (thrown) {
-    return denyUnjudged(thrown, door)
+    return denyUnjudged(thrown, door, call)
   }
   try {
     const outcome = await decideInTime(call, door)
@@ -52,9 +53,9 @@ export async function answerCheck(
 }
 
 /** The denial of a call that `decide` never sees. */
-export function denyUnjudged(thrown: unknown, door: CheckDoor): Buffer {
+export function denyUnjudged(thrown: unknown, door: CheckDoor, call?: Call): Buffer {
   const denied = denialOf(thrown)
-  tell(() => door.onUnjudged?.(denied))
+  tell(() => door.onUnjudged?.(denied, call))
   return writeDenial(denied, { thrown }, door)
 }
 
@@ -93,13 +94,6 @@ async function decideInTime(call: Call, door: CheckDoor): Promise<Outcome> {
 
 function guardMs({ deadlineAt }: Call, { deadlineMarginMs }: CheckDoor): number {
   return deadlineAt === undefined ? Infinity : deadlineAt - deadlineMarginMs / 2 - Date.now()
-}
-
-function tooLate(): Refusal {
-  return new Refusal(
-    'temporarily_unavailable',
-    'The call was not judged before the deadline of the proxy: try again.',
-  )
 }
 
 /** A listener that fails must not turn a denial into a gRPC error. */

@@ -2,9 +2,11 @@
  * Owns the start and the end of `usher sidecar`. contract, "Resource server enforcement point" and "Health": opens the doors of the
  * core to a gateway, and serves the documents.
  */
-import { readSidecarConfig, type SidecarConfig } from '../config.ts'
+import { readSidecarConfig, type NamedCertificates, type SidecarConfig } from '../config.ts'
+import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
+import { openTracing } from '../http/otlp.ts'
 import { listen } from '../http/server.ts'
 import { assembleCore } from './assembly.ts'
 import { startCheckServer } from './check-server.ts'
@@ -31,11 +33,16 @@ export interface SidecarOptions {
 export async function startSidecar(config: SidecarConfig, options: SidecarOptions = {}): Promise<Sidecar> {
   const logger = options.logger ?? createLogger({ name: 'usher-sidecar', level: config.logLevel })
   const clock = options.clock ?? Date.now
-  const core = assembleCore(config, { logger, clock })
+  const tracing = config.traces === undefined ? undefined : await openTracing(config.traces)
+  const core = assembleCore(config, { logger, clock, tracing })
   const { health, metrics } = core
+  const watch = <K extends string>(named: NamedCertificates<K> | undefined, use: string) =>
+    named && watchCertificates({ ...named, use, logger, observer: metrics.certificates })
+  const checkTls = watch(config.checkTls, 'check')
+  const httpTls = watch(config.httpTls, 'documents')
   const checkServer = await startCheckServer({
     address: formatListenAddress(config.listen.check),
-    tls: config.checkTls,
+    tls: checkTls,
     health,
     bodyBytesMax: config.body_bytes_max,
     deadlineMarginMs: config.deadline_margin_ms,
@@ -52,7 +59,8 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     guard: core.guard,
     metrics,
     healthy: health.serving,
-    ...(config.httpTls === undefined ? {} : { tls: config.httpTls }),
+    tls: httpTls,
+    tracing,
   })
   const httpAddress = await listen(documents, config.listen.http)
   core.register()
@@ -66,6 +74,9 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       await checkServer.stop()
       await documents.close()
       await core.close()
+      checkTls?.stop()
+      httpTls?.stop()
+      await tracing?.close()
     },
   }
 }

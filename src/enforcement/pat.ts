@@ -21,6 +21,8 @@ export interface PatOptions {
   outbound: Outbound
   /** Milliseconds since the epoch. */
   clock: () => number
+  /** Told how each request for one ended. */
+  onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
 
 export interface PatSource {
@@ -61,10 +63,13 @@ export function createPatSource(options: PatOptions): PatSource {
         pat => {
           failures = 0
           current = pat
+          options.onPat?.('renewed')
           return pat
         },
         (error: unknown) => {
-          const wait = error instanceof PatRefused ? REFUSED_WAIT_MS : FAILED_WAIT_MS
+          const refused = error instanceof PatRefused
+          options.onPat?.(refused ? 'refused' : 'failed')
+          const wait = refused ? REFUSED_WAIT_MS : FAILED_WAIT_MS
           waitUntil = clock() + Math.min(wait.most, wait.first * 2 ** Math.min(failures++, 16))
           lastFailure = error as Error
           throw error
@@ -136,7 +141,7 @@ function patRequest({ authority, owner, client_id, credential, clock }: PatOptio
     return signedPost({ url, contentType, body: form.toString() }, credential.key, clock)
   form.set('client_secret', credential.secret)
   const headers = { 'content-type': contentType, accept: 'application/json' }
-  return { method: 'POST', url, headers, body: form.toString() }
+  return { method: 'POST', url, headers, body: form.toString(), repeatable: true }
 }
 
 function readAnswer(body: Buffer): unknown {

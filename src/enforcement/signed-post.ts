@@ -32,5 +32,6 @@ export function signedPost(
     key,
     { components: ['@method', '@authority', '@path', 'content-digest'], created: Math.floor(clock() / 1000) },
   )
-  return { method: 'POST', url, headers: { ...headers, ...signed }, body }
+  // Whoever takes such a request takes it again within its window, and changes nothing the second time.
+  return { method: 'POST', url, headers: { ...headers, ...signed }, body, repeatable: true }
 }

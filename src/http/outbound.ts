@@ -2,7 +2,8 @@
  * Owns every request that our servers send: https only, no redirects, bounded in time and size. contract, "Registry
  * materialization", "Protection API" and "Operator documents".
  */
-import { isIP } from 'node:net'
+import { lookup } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { parseJson, type Json } from '../wire/json.ts'
@@ -23,8 +24,16 @@ export interface OutboundOptions {
   connections?: number
   /** Asked by public-only clients in place of the system's, as `host:port`. */
   nameServers?: readonly string[]
-  /** Certificates trusted beside the usual ones, PEM. */
-  ca?: string | Buffer
+  /** Certificates trusted beside the usual ones, PEM; asked at every connect where it is a function, as they may be renewed. */
+  ca?: string | Buffer | (() => Buffer)
+  /** Time to connect in; that of a whole request when left out. */
+  connectTimeoutMs?: number
+  /** How long a connection that nothing uses is kept; 30,000 when left out. */
+  idleMs?: number
+  /** How long a connection is used at most, so that load moves to replicas that are new behind a name; for ever when left out. */
+  connectionAgeMs?: number
+  /** How a name becomes addresses; the system's look-up, in random order, when left out. */
+  lookup?: LookupFunction
 }
 
 export interface OutboundRequest {
@@ -32,6 +41,8 @@ export interface OutboundRequest {
   url: string
   headers?: Record<string, string>
   body?: string | Uint8Array
+  /** Whether sending it twice can do no harm, as it is with any GET: `withReplicas` may then do so. */
+  repeatable?: boolean
   /** Narrower than the client's own. */
   timeoutMs?: number
   responseBytesMax?: number
@@ -66,20 +77,31 @@ export interface Outbound {
   request(request: OutboundRequest): Promise<OutboundAnswer>
   /** GETs a JSON document: 200 and strict JSON (see `parseJson`), else `OutboundFault`. */
   getJson(url: string, options?: Omit<OutboundRequest, 'url' | 'method' | 'body'>): Promise<Json>
+  /** Connections, and requests on them or waiting for one, over all origins. */
+  stats(): OutboundStats
   /** Frees every socket; requests under way end as broken. */
   close(): Promise<void>
 }
 
+export interface OutboundStats {
+  connections: number
+  inFlight: number
+  waiting: number
+}
+
 const TIMEOUT_MS = 5_000
 const RESPONSE_BYTES_MAX = 65_536
+const IDLE_MS = 30_000
 
 /** Opens a client; nothing is connected until first use. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const agent = new Agent({
     connections: options.connections ?? 16,
     pipelining: 1,
-    keepAliveTimeout: 30_000,
-    keepAliveMaxTimeout: 60_000,
+    keepAliveTimeout: options.idleMs ?? IDLE_MS,
+    // Whatever longer time a server offers.
+    keepAliveMaxTimeout: options.idleMs ?? 2 * IDLE_MS,
+    ...(options.connectionAgeMs === undefined ? {} : { clientTtl: options.connectionAgeMs }),
     bodyTimeout: 0,
     headersTimeout: 0,
     connect: connector(options),
@@ -104,20 +126,36 @@ export function createOutbound(options: OutboundOptions): Outbound {
   }
   return {
     request,
-    getJson: async (url, rest = {}) => {
-      const { status, body } = await request({ headers: { accept: 'application/json' }, ...rest, url })
-      if (status !== 200)
-        throw new OutboundFault('broken', `${url} answered ${status}, not 200`, { sent: true })
-      try {
-        return parseJson(body)
-      } catch (cause) {
-        throw new OutboundFault('broken', `${url} answered no well-formed JSON`, { sent: true, cause })
-      }
-    },
+    getJson: jsonReader(request),
+    stats: () => statsOf(agent),
     close: async () => {
       if (!agent.destroyed) await agent.destroy()
     },
   }
+}
+
+/** `getJson` over a way of sending. */
+export function jsonReader(request: Outbound['request']): Outbound['getJson'] {
+  return async (url, rest = {}) => {
+    const { status, body } = await request({ headers: { accept: 'application/json' }, ...rest, url })
+    if (status !== 200)
+      throw new OutboundFault('broken', `${url} answered ${status}, not 200`, { sent: true })
+    try {
+      return parseJson(body)
+    } catch (cause) {
+      throw new OutboundFault('broken', `${url} answered no well-formed JSON`, { sent: true, cause })
+    }
+  }
+}
+
+function statsOf(agent: Agent): OutboundStats {
+  const sum = { connections: 0, inFlight: 0, waiting: 0 }
+  for (const of of Object.values(agent.stats)) {
+    sum.connections += Number(of.connected)
+    sum.inFlight += of.running
+    sum.waiting += of.pending
+  }
+  return sum
 }
 
 interface Bounds {
@@ -152,10 +190,13 @@ function exchange(
       reject(fault)
       connection?.abort(fault)
     }
+    // Undici begins a request right before it writes the first byte; one that is given up before never begins.
+    const sent = (): boolean => connection !== undefined
     const abort = (): void =>
-      giveUp(new OutboundFault('aborted', `the request to ${request.origin} was given up`, { sent: true }))
+      giveUp(new OutboundFault('aborted', `the request to ${request.origin} was given up`, { sent: sent() }))
     const timer = setTimeout(
-      () => giveUp(new OutboundFault('timeout', `${request.origin} did not answer in time`, { sent: true })),
+      () =>
+        giveUp(new OutboundFault('timeout', `${request.origin} did not answer in time`, { sent: sent() })),
       Math.max(1, ms),
     )
     if (signal?.aborted === true) return abort()
@@ -179,12 +220,12 @@ function exchange(
         end()
         resolve({ ...answer, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) })
       },
-      onResponseError: (_controller, error) => giveUp(fault ?? faultOf(error, request.origin)),
+      onResponseError: (_controller, error) => giveUp(fault ?? faultOf(error, request.origin, sent())),
     }
     try {
       agent.dispatch(request, handler)
     } catch (error) {
-      giveUp(faultOf(error as Error, request.origin))
+      giveUp(faultOf(error as Error, request.origin, sent()))
     }
   })
 }
@@ -208,14 +249,52 @@ function checkUrl(text: string, options: OutboundOptions): URL {
 }
 
 function connector(options: OutboundOptions): buildConnector.connector {
-  const tls = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), options.ca] }
-  const build = { ...tls, timeout: options.timeoutMs ?? TIMEOUT_MS, keepAlive: true }
-  if (options.publicOnly !== true) return buildConnector(build)
+  const { ca } = options
+  if (typeof ca !== 'function') return connectorTrusting(ca, options)
+  let trusted = ca()
+  let connect = connectorTrusting(trusted, options)
+  return (wanted, callback) => {
+    const now = ca()
+    if (now !== trusted) connect = connectorTrusting((trusted = now), options)
+    connect(wanted, callback)
+  }
+}
+
+function connectorTrusting(
+  ca: string | Buffer | undefined,
+  options: OutboundOptions,
+): buildConnector.connector {
+  const tls = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
+  const timeout = options.connectTimeoutMs ?? options.timeoutMs ?? TIMEOUT_MS
+  const build = { ...tls, timeout, keepAlive: true }
+  if (options.publicOnly !== true) {
+    const lookup = options.lookup ?? shuffledLookup
+    return buildConnector({ ...build, lookup })
+  }
   // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be connected to.
   const forbidden = (hostname: string): Error =>
     new OutboundFault('forbidden_address', `${hostname} is at no public address`, { sent: false })
   const lookup = publicLookup(forbidden, options.nameServers)
   return buildConnector({ ...build, lookup } as buildConnector.BuildOptions)
+}
+
+/**
+ * All addresses of a name, those of one family in random order: the system's resolver sorts them the same way for everybody, and
+ * whoever connects takes the first one that accepts.
+ */
+const shuffledLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, options, (error, found, family) => {
+    if (error !== null || !Array.isArray(found)) return callback(error, found, family)
+    const preferred = found[0]?.family
+    for (let last = found.length - 1; last > 0; last--) {
+      const other = Math.floor(Math.random() * (last + 1))
+      ;[found[last], found[other]] = [found[other]!, found[last]!]
+    }
+    callback(
+      null,
+      found.sort((one, two) => Number(one.family !== preferred) - Number(two.family !== preferred)),
+    )
+  })
 }
 
 const NEVER_CONNECTED = new Set([
@@ -233,14 +312,14 @@ const NEVER_CONNECTED = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
-function faultOf(cause: Error, origin: string): OutboundFault {
+function faultOf(cause: Error, origin: string, sent: boolean): OutboundFault {
   if (cause instanceof OutboundFault) return cause
   const code = 'code' in cause ? String(cause.code) : ''
   if (NEVER_CONNECTED.has(code)) {
     return new OutboundFault('unreachable', `${origin} cannot be reached (${code})`, { sent: false, cause })
   }
   return new OutboundFault('broken', `the connection to ${origin} broke (${code || 'no answer'})`, {
-    sent: true,
+    sent,
     cause,
   })
 }

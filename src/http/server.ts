@@ -10,11 +10,15 @@ import {
   type FastifyRequest,
 } from 'fastify'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Server as TlsServer } from 'node:tls'
 import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
+import type { Certificates } from './certificates.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from './log.ts'
+import type { RequestObserver } from './metrics.ts'
 import { trackRoutes } from './methods.ts'
+import type { Span, Tracing } from './tracing.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -26,20 +30,26 @@ declare module 'fastify' {
 /** A fastify instance with our parsing, limits and renderer; a party adds its routes. */
 export type HttpServer = FastifyInstance
 
-export interface TlsOptions {
-  cert: string | Buffer
-  key: string | Buffer
+/** PEM. */
+export interface ServerTls {
+  cert: Buffer
+  key: Buffer
 }
 
 export interface HttpServerOptions {
   logger: Logger
   /** Largest request body in bytes; more is 413 `request_too_large`. */
   bodyBytesMax: number
-  tls?: TlsOptions
+  /** What is renewed serves connections made from then on. */
+  tls?: Certificates<ServerTls> | undefined
   /** False while the process drains: GET /health then answers 503. Left out: always healthy. */
   healthy?: () => boolean
   /** What an error of the party's own means to a caller, such as an outage of its store; undefined: 500. */
   refusalOf?: (error: unknown) => Refusal | undefined
+  /** Told of every answer. */
+  onAnswered?: RequestObserver | undefined
+  /** Continues the trace of a caller who tells of one. */
+  tracing?: Tracing | undefined
 }
 
 const JSON_TYPE = 'application/json'
@@ -48,7 +58,7 @@ const FORM_TYPE = 'application/x-www-form-urlencoded'
 /** A server with `/health`, not yet listening. Handlers read `request.body` through `parseBody`, and throw `Refusal`s. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const server = fastify({
-    https: options.tls ?? null,
+    https: options.tls?.current() ?? null,
     logger: false,
     bodyLimit: options.bodyBytesMax,
     requestTimeout: 30_000,
@@ -57,6 +67,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     clientErrorHandler: answerUnparsable,
   }) as unknown as HttpServer
   server.decorateRequest('rawBody', undefined)
+  options.tls?.onReload(renewed => (server.server as unknown as TlsServer).setSecureContext(renewed))
+  if (options.tracing !== undefined) traceRequests(server, options.tracing)
   readBodiesStrictly(server)
   closeUnusedConnections(server, options.tls === undefined ? 'connection' : 'secureConnection')
   const allowedMethods = trackRoutes(server)
@@ -72,7 +84,15 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     // Closing waits for connections: one that an answer leaves idle would be kept alive past the end.
     if (options.healthy?.() === false) reply.header('connection', 'close')
   })
-  server.addHook('onResponse', async (request, reply) => logResponse(options.logger, request, reply))
+  server.addHook('onResponse', async (request, reply) => {
+    options.onAnswered?.({
+      method: request.method,
+      route: routeOf(request),
+      status: reply.statusCode,
+      seconds: reply.elapsedTime / 1_000,
+    })
+    logResponse(options.logger, request, reply)
+  })
   server.get('/health', async (_request, reply) => {
     const healthy = options.healthy?.() ?? true
     return reply
@@ -88,6 +108,32 @@ export async function listen(server: HttpServer, address: ListenAddress): Promis
   await server.listen(address)
   if ('path' in address) return formatListenAddress(address)
   return formatListenAddress({ host: address.host, port: (server.server.address() as AddressInfo).port })
+}
+
+/** The template that a path matched; never the path. */
+function routeOf(request: FastifyRequest): string {
+  return request.routeOptions.url ?? 'none'
+}
+
+/** Asked again and again by machines. */
+const UNTRACED = new Set(['/health', '/metrics'])
+
+function traceRequests(server: HttpServer, tracing: Tracing): void {
+  const spans = new WeakMap<FastifyRequest, Span>()
+  server.addHook('onRequest', (request, _reply, done) => {
+    if (UNTRACED.has(routeOf(request))) return done()
+    const [parent] = request.raw.headersDistinct['traceparent'] ?? []
+    const span = tracing.start(`${request.method} ${routeOf(request)}`, { kind: 'server', parent })
+    span.set({ 'http.request.method': request.method, 'http.route': routeOf(request) })
+    spans.set(request, span)
+    tracing.within(span, done)
+  })
+  server.addHook('onResponse', async (request, reply) => {
+    const span = spans.get(request)
+    span?.set({ 'http.response.status_code': reply.statusCode })
+    if (reply.statusCode >= 500) span?.fail(`status ${reply.statusCode}`)
+    span?.end()
+  })
 }
 
 /** Closing waits for every connection. Node ends the idle ones, but not those that never carried a request. */

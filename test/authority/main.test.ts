@@ -27,6 +27,8 @@ beforeAll(async () => {
     UMA_AS_KEYS_FILE: keysFile,
     UMA_AS_LISTEN: '127.0.0.1:0',
     UMA_AS_OWNER_LISTEN: '127.0.0.1:0',
+    UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
+    UMA_AS_DRAIN_MS: '0',
     DATABASE_URL: database.url,
   }
 })

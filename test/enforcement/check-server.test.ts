@@ -14,6 +14,7 @@ import {
   type CheckServerOptions,
 } from '../../src/enforcement/check-server.ts'
 import { createHealth, type Health } from '../../src/enforcement/health.ts'
+import { fixedCertificates } from '../../src/http/certificates.ts'
 import {
   checkBytes,
   connect,
@@ -374,7 +375,7 @@ describe('certificates', () => {
       signedBy(strangers, 'envoy'),
     ])
     const { server } = await stand({
-      tls: { cert: pem(own.cert), key: pem(own.private), clientCa: pem(ca.cert) },
+      tls: fixedCertificates({ cert: pem(own.cert), key: pem(own.private), ca: pem(ca.cert) }),
     })
     const checkAs = async (client: Certificate | undefined): Promise<Answer> => {
       const channel = client

@@ -207,6 +207,7 @@ function writeFiles(
     UMA_AS_PROVISION: provisionFile,
     UMA_AS_LISTEN: '127.0.0.1:0',
     UMA_AS_OWNER_LISTEN: '127.0.0.1:0',
+    UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
     UMA_AS_MIGRATE: 'false',
     UMA_AS_POLL_SECONDS: '0',
     UMA_AS_LOG_LEVEL: 'fatal',

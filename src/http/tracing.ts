@@ -1,0 +1,74 @@
+/**
+ * Owns what a trace is to our servers and clients, whatever exports it. contract, "Authentication": nothing that is authorized depends
+ * on it, and no token, ticket or parameter is an attribute. Where tracing is off none of this runs.
+ */
+import { jsonReader, type Outbound } from './outbound.ts'
+
+/** W3C trace context, version 00, as https://www.w3.org/TR/trace-context/ §3.2 has it: what is not so is as good as absent. */
+const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
+
+export interface TraceParent {
+  traceId: string
+  spanId: string
+  flags: number
+}
+
+/** Reads a `traceparent` header; undefined where it is absent or malformed. */
+export function parseTraceparent(header: string | undefined): TraceParent | undefined {
+  const match = header === undefined ? null : TRACEPARENT.exec(header)
+  if (match === null) return undefined
+  return { traceId: match[1]!, spanId: match[2]!, flags: Number.parseInt(match[3]!, 16) }
+}
+
+export type SpanAttributes = Record<string, string | number | boolean>
+
+export interface Span {
+  /** What continues the trace below it, as the header's value. */
+  readonly traceparent: string
+  set(attributes: SpanAttributes): void
+  /** Says that it failed, in a word of ours. */
+  fail(why: string): void
+  end(): void
+}
+
+export interface SpanOptions {
+  kind: 'server' | 'client' | 'internal'
+  /** A span of ours, or the header by which a caller told of his; a new trace begins where there is none. */
+  parent: Span | string | undefined
+}
+
+export interface Tracing {
+  start(name: string, options: SpanOptions): Span
+  /** Runs work in which `active` answers this span, or the one set by `activate` since. */
+  within<T>(span: Span, work: () => T): T
+  /** Makes a span the active one of the work that runs now. */
+  activate(span: Span): void
+  active(): Span | undefined
+  /** Sends what waits, for a few seconds at most. */
+  close(): Promise<void>
+}
+
+/** The client, with a span for each request of traced work, and the trace told to the server. */
+export function traceOutbound(outbound: Outbound, tracing: Tracing): Outbound {
+  const request: Outbound['request'] = async wanted => {
+    const parent = tracing.active()
+    if (parent === undefined) return outbound.request(wanted)
+    const method = wanted.method ?? 'GET'
+    const { origin, pathname } = new URL(wanted.url)
+    const span = tracing.start(`${method} ${pathname}`, { kind: 'client', parent })
+    span.set({ 'http.request.method': method, 'server.address': origin, 'url.path': pathname })
+    const headers = { ...wanted.headers, traceparent: span.traceparent }
+    try {
+      const answer = await outbound.request({ ...wanted, headers })
+      span.set({ 'http.response.status_code': answer.status })
+      if (answer.status >= 500) span.fail(`status ${answer.status}`)
+      return answer
+    } catch (error) {
+      span.fail(error instanceof Error && 'reason' in error ? String(error.reason) : 'broken')
+      throw error
+    } finally {
+      span.end()
+    }
+  }
+  return { ...outbound, request, getJson: jsonReader(request) }
+}
