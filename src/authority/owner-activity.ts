@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { makesFirstParty } from '../rules/connection.ts'
 import { admitConnection, lockOperator, readConnection, recordApproval } from '../storage/connections.ts'
-import type { Tx } from '../storage/database.ts'
+import type { Db, Tx } from '../storage/database.ts'
 import { appendEvent } from '../storage/events.ts'
 import { appendLedger, LEDGER_KINDS, readLedger, type LedgerEntry } from '../storage/ledger.ts'
 import { isOwn, nameOperator } from '../storage/operators.ts'
@@ -54,10 +54,18 @@ async function getPending(
 ): Promise<object[]> {
   const { after, limit } = queryOf(PAGE, request)
   const { owner } = ownerOf(request)
-  const rows = await listPending(authority.database.db, owner, { after, limit: limit + 1 })
+  const { db } = authority.database
+  const rows = await listPending(db, owner, { after, limit: limit + 1 })
+  // Nothing after an item that never was would read as nothing that waits.
+  if (rows.length === 0 && after !== undefined && !(await wasHeld(db, owner, after)))
+    refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.')
   const { items, last } = pageOf(rows, limit)
   linkNext(reply, request, last && { after: last.family, limit })
   return items.map(pendingAnswer)
+}
+
+async function wasHeld(db: Db, owner: string, family: string): Promise<boolean> {
+  return (await readUndecided(db, owner, family)) !== 'unknown'
 }
 
 function pendingAnswer({ family, kind, handle, requested_at, item }: PendingRow): object {

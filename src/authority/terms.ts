@@ -96,8 +96,15 @@ async function getTerms(
       ? { 'content-security-policy': TERMS_HTML_POLICY }
       : { 'access-control-allow-origin': '*' }),
   })
-  if (request.headers['if-none-match'] === etag) reply.code(304)
-  return reply.statusCode === 304 ? undefined : body
+  if (!names(request.headers['if-none-match'], etag)) return body
+  reply.code(304)
+  return undefined
+}
+
+/** RFC 9110 §13.1.2: `*`, or any of the tags listed, compared weakly: a proxy that recodes an answer weakens its tag. */
+function names(ifNoneMatch: string | undefined, etag: string): boolean {
+  const tags = ifNoneMatch?.split(',').map(tag => tag.trim().replace(/^W\//, '')) ?? []
+  return tags.includes('*') || tags.includes(etag)
 }
 
 const MEDIA_TYPES: Record<Format, string> = {

@@ -43,7 +43,10 @@ interface Session {
 
 /** Runs `usher owner` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
 export function runOwner(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
-  return runCommand(ownerCommand(terminal), args, terminal, endingOf)
+  const program = ownerCommand(terminal)
+  return runCommand(program, args, terminal, error =>
+    endingOf(error, { asJson: program.opts<OwnerOptions>().json === true }),
+  )
 }
 
 function ownerCommand(terminal: Terminal): Command {
@@ -247,10 +250,14 @@ function isMissing(cause: unknown): boolean {
   return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ENOENT'
 }
 
-function endingOf(error: unknown): Ending | undefined {
+/** A script that asked for JSON is told in JSON, too, and need not take a sentence apart. */
+function endingOf(error: unknown, { asJson }: { asJson: boolean }): Ending | undefined {
   if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message.split('\n') }
   if (!(error instanceof OwnerError)) return undefined
-  const message = `${error.code}: ${error.detail}`
+  const { code, detail } = error
+  const message = asJson
+    ? printableJson({ error: code, error_description: detail }).split('\n')
+    : `${code}: ${detail}`
   if (error.code === 'address_refused') return { code: EXIT.usage, message }
   if (error.code === 'aborted') return { code: EXIT.interrupted, message: '' }
   return { code: error.temporary ? EXIT.unavailable : EXIT.refused, message }

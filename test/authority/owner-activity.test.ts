@@ -70,6 +70,18 @@ describe('GET /owner/pending', () => {
     expect(last.headers.get('link')).toBeNull()
   })
 
+  it('goes on after an item decided meanwhile, and says so where there never was one, hers or not', async () => {
+    const { family } = await seed.seedWaiting(db(), 'alice', seed.name('jkt:'))
+    const { family: foreign } = await seed.seedWaiting(db(), 'bea', seed.name('jkt:'))
+    await authority.alice.client.decide(family, 'denied')
+    expect((await get(`/owner/pending?after=${family}`)).status).toBe(200)
+    for (const after of ['fam_never', foreign])
+      expect(await get(`/owner/pending?after=${after}`)).toMatchObject({
+        status: 400,
+        body: { error: 'invalid_request' },
+      })
+  })
+
   it('does not list an item whose ticket expired', async () => {
     const { family } = await wait(thumbprint())
     await sql`UPDATE families SET ticket_expires_at = now() WHERE family = ${family}`.execute(db())

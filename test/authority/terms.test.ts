@@ -129,6 +129,10 @@ describe('GET /terms/{template_id}', () => {
     const again = await get(READING, { 'if-none-match': etag })
     expect({ status: again.status, text: again.text }).toEqual({ status: 304, text: '' })
     expect((await get(READING, { accept: 'text/html', 'if-none-match': etag })).status).toBe(200)
+    for (const known of [`W/${etag}`, `"other", ${etag}`, '*'])
+      expect((await get(READING, { 'if-none-match': known })).status).toBe(304)
+    for (const unknown of ['"other"', etag.slice(1, -1), ''])
+      expect((await get(READING, { 'if-none-match': unknown })).status).toBe(200)
   })
 
   it('every version stays dereferenceable and immutable, also of a tier that is deleted', async () => {

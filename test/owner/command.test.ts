@@ -124,6 +124,18 @@ describe('a decision', () => {
   })
 })
 
+describe('a refusal', () => {
+  it('is JSON on standard error for a script that asked for JSON, and still acts on no terminal', async () => {
+    const error_description = 'This no longer waits: \u001b[2K\u202e.'
+    answers['/owner/pending/fam_7/decision'] = { status: 409, body: { error: 'conflict', error_description } }
+    const { code, printed, said } = await owner('--json', 'approve', 'fam_7')
+    expect({ code, printed }).toEqual({ code: 1, printed: '' })
+    expect(JSON.parse(said)).toEqual({ error: 'conflict', error_description })
+    // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
+    expect(said).not.toMatch(/[\u001b\u202e]/)
+  })
+})
+
 describe('revoke', () => {
   it.each([
     [{ rpts_deactivated: 1 }, 'jkt:abc is revoked: 1 live grant ended.\n'],
