@@ -56,8 +56,12 @@ export async function whyNotApplying(patch: string): Promise<string | undefined>
 
 async function applyPatch(cwd: string, args: string[]): Promise<void> {
   try {
-    // Without the repository around it, so that the copy and a tree inside another repository are treated alike.
-    await run('git', ['apply', ...args], { cwd, env: { ...process.env, GIT_CEILING_DIRECTORIES: cwd } })
+    // A line of context is enough: what only stands near a fault may change. Without the repository around it, so that the
+    // copy and a tree inside another repository are treated alike.
+    await run('git', ['apply', '-C1', ...args], {
+      cwd,
+      env: { ...process.env, GIT_CEILING_DIRECTORIES: cwd },
+    })
   } catch (error) {
     const { stderr = '' } = error as { stderr?: string }
     throw new Error(`The patch no longer applies: ${stderr.trim()}`, { cause: error })
