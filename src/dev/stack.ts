@@ -4,10 +4,17 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
+import { embed } from '../enforcement/embedded/index.ts'
 import { startChild, untilReady, type Child } from './child-process.ts'
 import type { Envoy } from './envoy-binary.ts'
 import { envoyConfig } from './envoy-config.ts'
-import { RESOURCE_PATH, writeHousehold, writeSidecarFile, type Household } from './household.ts'
+import {
+  RESOURCE_PATH,
+  writeHousehold,
+  writeSidecarFile,
+  type Household,
+  type SidecarPlace,
+} from './household.ts'
 import { accepts, choosePorts, type PreferredPorts, type StackPorts } from './ports.ts'
 import { startToolServer, type ToolServer } from './tool-server.ts'
 
@@ -25,7 +32,8 @@ export interface StackOptions {
   directory: string
   /** An empty database. */
   databaseUrl: string
-  envoy: Envoy
+  /** Stands in front of the tool server, with the sidecars; left out, the tool server enforces by itself, over plain http. */
+  envoy?: Envoy | undefined
   /** TLS throughout, under a DNS name; left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
   tls?: StackTls | undefined
   /** How many sidecars share the checks; 1 when left out. */
@@ -78,13 +86,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
   try {
     const plan = await makePlan(options, child => void started.push(child))
-    const toolServer = await startToolServer(plan.ports.tool)
-    started.unshift(toolServer)
     const authorities = await Promise.all(
       plan.ports.authorities.map((_, index) => startAuthority(plan, index)),
     )
-    const sidecars = await Promise.all(plan.ports.sidecars.map((_, index) => startSidecar(plan, index)))
-    const envoy = await startEnvoy(plan)
+    const toolServer = await startTools(plan, started)
+    const gateway = plan.envoy === undefined ? [] : await startGateway(plan, plan.envoy)
     const { directory, household, urls } = plan
     return {
       ...urls,
@@ -94,13 +100,49 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       checkPorts: plan.ports.sidecars.map(({ check }) => check),
       resource: urls.publicUrl + RESOURCE_PATH,
       devLoopback: plan.tls === undefined,
-      children: [...authorities, ...sidecars, envoy],
+      children: [...authorities, ...gateway],
       stop,
     }
   } catch (error) {
     await stop()
     throw error
   }
+}
+
+/** The tool server; where nothing stands in front of it, it enforces by itself. */
+async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Promise<ToolServer> {
+  if (plan.envoy !== undefined) {
+    const behind = await startToolServer(plan.ports.tool)
+    // Stopped last, so that nothing in front of it is left without it.
+    started.unshift(behind)
+    return behind
+  }
+  const point = await embed(await writeSidecarFile(plan.household, embeddedPlace(plan)), {
+    environment: { ...sharedEnvironment(plan), UMA_PEP_LOG_LEVEL: 'error' },
+  })
+  started.push({ stop: () => point.close() })
+  const toolServer = await startToolServer(plan.ports.tool, handler => point.protect(handler))
+  started.push(toolServer)
+  return toolServer
+}
+
+/** The same file as a sidecar's: where a sidecar would listen has no effect inside a resource. */
+function embeddedPlace({ urls, ports, challengesPerMinute = 600 }: Plan): SidecarPlace {
+  const [{ check, documents }] = ports.sidecars as [StackPorts['sidecars'][number]]
+  return {
+    ...urls,
+    name: 'embedded',
+    check: `127.0.0.1:${check}`,
+    http: `127.0.0.1:${documents}`,
+    tls: undefined,
+    challengesPerMinute,
+    drainMs: 0,
+  }
+}
+
+async function startGateway(plan: Plan, envoy: Envoy): Promise<Child[]> {
+  const sidecars = await Promise.all(plan.ports.sidecars.map((_, index) => startSidecar(plan, index)))
+  return [...sidecars, await startEnvoy(plan, envoy)]
 }
 
 async function makePlan(options: StackOptions, onStart: (child: Child) => void): Promise<Plan> {
@@ -115,7 +157,7 @@ async function makePlan(options: StackOptions, onStart: (child: Child) => void):
       url: origin(agents),
       ownerApi: origin(owner),
     })),
-    publicUrl: origin(ports.envoy),
+    publicUrl: origin(options.envoy === undefined ? ports.tool : ports.envoy),
   }
   return {
     ...options,
@@ -189,7 +231,7 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
   return child
 }
 
-async function startEnvoy(plan: Plan): Promise<Child> {
+async function startEnvoy(plan: Plan, envoy: Envoy): Promise<Child> {
   const { directory, ports, tls, urls } = plan
   const configFile = join(directory, 'envoy.yaml')
   const config = await envoyConfig(
@@ -202,7 +244,7 @@ async function startEnvoy(plan: Plan): Promise<Child> {
     tls && { directory: tls.envoyDirectory, sidecarName: 'localhost' },
   )
   await writeFile(configFile, config)
-  const command = plan.envoy.command(configFile, directory)
+  const command = envoy.command(configFile, directory)
   const child = plan.start('envoy', [
     ...command,
     '--concurrency',

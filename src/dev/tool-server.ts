@@ -36,8 +36,18 @@ export interface ToolServer {
   stop(): Promise<void>
 }
 
-/** Starts it on loopback; `port` 0 takes a free one. Fails with a sentence where the SDK (a development package) is absent. */
-export async function startToolServer(port: number): Promise<ToolServer> {
+/** A request handler, and one that is put in front of it. The third parameter is a body that was parsed already. */
+type Handler = (request: IncomingMessage, response: ServerResponse, body?: unknown) => unknown
+export type Protect = (handler: Handler) => Handler
+
+/**
+ * Starts it on loopback; `port` 0 takes a free one. `protect` stands in front of everything, where nothing else does. Fails with a
+ * sentence where the SDK (a development package) is absent.
+ */
+export async function startToolServer(
+  port: number,
+  protect: Protect = handler => handler,
+): Promise<ToolServer> {
   const sdk = await loadSdk()
   const record: ToolServer['record'] = { arrivals: [], executions: [] }
   const handler = sdk.createMcpHandler(() =>
@@ -46,17 +56,22 @@ export async function startToolServer(port: number): Promise<ToolServer> {
     ),
   )
   const serveMcp = sdk.toNodeHandler(handler)
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const answer = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    parsed?: unknown,
+  ): Promise<void> => {
     if (request.url === '/record') return sendJson(response, record)
     const body = await text(request)
     const { method = '', url = '', headers } = request
     record.arrivals.push({ method, path: url, headers, body })
     // The SDK's structural type has no `undefined` in its optional members; Node's own has.
-    await serveMcp(request as Parameters<typeof serveMcp>[0], response, parseOrUndefined(body))
+    await serveMcp(request as Parameters<typeof serveMcp>[0], response, parsed ?? parseOrUndefined(body))
   }
-  const server = createServer((request, response) => {
-    answer(request, response).catch(() => response.destroy())
-  })
+  const listener = protect((request, response, parsed) =>
+    answer(request, response, parsed).catch(() => response.destroy()),
+  )
+  const server = createServer((request, response) => void listener(request, response))
   await listening(server, port)
   return {
     port: (server.address() as AddressInfo).port,

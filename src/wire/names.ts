@@ -96,3 +96,9 @@ export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** The agreement's `iss` prefix (contract, "Agreement"). */
 export const AGENT_ISSUER_PREFIX = 'agent:'
+
+/** Members of `params._meta` of a JSON-RPC message that no HTTP request carries: its proof, and who was found to call. */
+export const MESSAGE_META = {
+  authorization: 'usher/authorization',
+  caller: 'usher/caller',
+} as const

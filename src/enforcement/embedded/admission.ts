@@ -145,7 +145,8 @@ function valueOf(body: Buffer): Json | undefined {
   }
 }
 
-function callerIn({ headers }: Allowed): Caller | undefined {
+/** Whom an allowed call is by; undefined where it needed no grant. */
+export function callerIn({ headers }: Allowed): Caller | undefined {
   const [owner, agent, family, contract] = (['owner', 'agent', 'family', 'contract'] as const).map(
     name => headers[UPSTREAM_HEADER[name]],
   )

@@ -5,3 +5,4 @@
 export { ConfigFault, embed, type EmbedOptions, type EnforcementPoint } from './main.ts'
 export type { Caller } from './admission.ts'
 export type { Middleware, NodeHandler } from './node-handler.ts'
+export type { McpTransport } from './mcp-transport.ts'

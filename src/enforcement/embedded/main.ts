@@ -14,6 +14,7 @@ import { createPublicDocuments } from '../public-documents.ts'
 import { createAdmission, type Caller } from './admission.ts'
 import { createDocuments, documentAnswers } from './documents.ts'
 import { documentsPlugin, protectScope } from './fastify-plugin.ts'
+import { guardTransport, type McpTransport } from './mcp-transport.ts'
 import {
   documentsMiddleware,
   protectHandler,
@@ -36,6 +37,11 @@ export interface EnforcementPoint {
   readonly fastify: FastifyPluginCallback
   /** A Fastify plugin that serves the public documents. */
   readonly fastifyDocuments: FastifyPluginCallback
+  /**
+   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect your server to: every message that comes in is
+   * judged as a call of the resource of `owner`. Throws where no owner of that name is configured.
+   */
+  guard<T extends McpTransport>(transport: T, owner: string): T
   /** Who calls; undefined for what needed no grant. By the request that your handler was given (Fastify: `request.raw`). */
   callerOf(request: IncomingMessage): Caller | undefined
   /** Registers with the authorities where the configuration says `register`; to be called once the documents can be fetched. */
@@ -88,6 +94,15 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
     documents: () => documentsMiddleware(door),
     fastify: protectScope(admit, callers),
     fastifyDocuments: documentsPlugin(find),
+    guard: (transport, owner) => {
+      const route = core.routes.routes.find(one => one.owner === owner)
+      if (route === undefined) throw new Error(`no owner ${owner} is configured`)
+      return guardTransport(transport, route, {
+        core: { decide, unjudged: core.unjudged },
+        bodyBytesMax: config.body_bytes_max,
+        logger,
+      })
+    },
     callerOf: request => callers.get(request),
     register: () => core.register(),
     metrics: () => core.metrics.render(),

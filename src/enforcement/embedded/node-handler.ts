@@ -5,14 +5,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../../http/log.ts'
 import { changeFields, replayRequest } from '../../http/node-request.ts'
-import type { Json } from '../../wire/json.ts'
 import type { Denied } from '../call.ts'
 import { denialMessage } from '../denial.ts'
 import type { Admission, Admit, Caller } from './admission.ts'
 import type { AnswerDocument } from './documents.ts'
 
 /** A handler of `node:http`; `body` is the JSON value of the bytes that were judged, where they are JSON. */
-export type NodeHandler = (request: IncomingMessage, response: ServerResponse, body?: Json) => unknown
+export type NodeHandler = (request: IncomingMessage, response: ServerResponse, body?: unknown) => unknown
 
 /** Middleware of Connect and Express. */
 export type Middleware = (

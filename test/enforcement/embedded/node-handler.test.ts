@@ -25,7 +25,7 @@ interface Arrival {
   headers: IncomingMessage['headers']
   rawHeaders: string[]
   bytes: string
-  value: Json | undefined
+  value: unknown
 }
 
 const agent = newKey()

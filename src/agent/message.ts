@@ -1,0 +1,27 @@
+/**
+ * Owns the proof of a call over a transport that is no HTTP (stdio, in process). contract, "Authorized call": the same credential and
+ * the same signature, over the request that would carry the message to its resource.
+ */
+import type { JsonObject } from '../wire/json.ts'
+import type { PrivateKey } from '../wire/keys.ts'
+import { carryProof, messageBody } from '../wire/message-proof.ts'
+import { signedHeaders } from './proof.ts'
+
+/** A JSON-RPC message and the grant to send it under. */
+export interface ProvenMessage {
+  /** The URL of the resource, as its metadata names it. */
+  resource: string
+  message: JsonObject
+  accessToken: string
+  /** The key that the grant is bound to. */
+  key: PrivateKey
+  /** Seconds since the epoch; the present when left out. */
+  now?: number
+}
+
+/** The message with its proof in `params._meta`, good for a minute, for the server of that resource alone. */
+export function proveMessage({ resource, message, accessToken, key, now }: ProvenMessage): JsonObject {
+  const proven = { method: 'POST', url: new URL(resource), body: messageBody(message), accessToken }
+  const clock = (): number => now ?? Math.floor(Date.now() / 1000)
+  return carryProof(message, signedHeaders(proven, { key, now: clock }))
+}
