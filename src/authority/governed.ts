@@ -3,34 +3,18 @@
  * carries only names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
 import type { Db } from '../storage/database.ts'
-import {
-  readResource,
-  readResourceServer,
-  type ResourceRow,
-  type ResourceServerRow,
-} from '../storage/resources.ts'
-import { tierOfResource, type TierRow } from '../storage/tiers.ts'
+import { readGovernedResource, type GovernedReading } from '../storage/governed.ts'
 
 export type Governed =
   | { fault: string; code: string; server?: undefined; resource?: undefined; tier?: undefined }
-  | {
-      fault?: undefined
-      code?: undefined
-      server: ResourceServerRow
-      resource: ResourceRow
-      tier: TierRow
-    }
+  | ({ fault?: undefined; code?: undefined } & Required<GovernedReading>)
 
 /** The resource server, the resource and the tier that governs it, or why the request is denied. */
 export async function readGoverned(
   db: Db,
   of: { owner: string; client_id: string; resource_id: string; resource_scopes: readonly string[] },
 ): Promise<Governed> {
-  const [server, resource, tier] = await Promise.all([
-    readResourceServer(db, of.owner, of.client_id),
-    readResource(db, of.owner, of.resource_id),
-    tierOfResource(db, of.owner, of.resource_id),
-  ])
+  const { server, resource, tier } = await readGovernedResource(db, of)
   if (server?.status !== 'active')
     return { code: 'server_withdrawn', fault: 'The owner has withdrawn the resource server that asked.' }
   if (resource === undefined || resource.client_id !== of.client_id)

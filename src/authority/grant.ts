@@ -2,10 +2,9 @@
  * Makes a grant: RPT and receipt are signed first, then one transaction records them from the connection
  * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
  */
-import { inTransaction, type Tx } from '../storage/database.ts'
-import { insertGrant, type NewGrant } from '../storage/grants.ts'
-import { appendLedger } from '../storage/ledger.ts'
-import { endFamily } from '../storage/tickets.ts'
+import { inTransaction, retried, type Tx } from '../storage/database.ts'
+import { recordGrant, type NewGrant } from '../storage/grants.ts'
+import { appendLedgerAll } from '../storage/ledger.ts'
 import { s256Json, sha256 } from '../wire/encoding.ts'
 import { grantAnswer } from '../wire/negotiation.ts'
 import { signReceipt } from '../wire/agreement.ts'
@@ -145,45 +144,48 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
  * the connection (or the introducer's) was revoked or admitted anew since its standing was read; then no grant was made.
  */
 export async function grantNow(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
-  const basis = basisOf(weighed)
-  const signed = signGrant(authority, basis)
-  const committed = await inTransaction(authority.database.db, async tx => {
-    if (weighed.introducer !== undefined && !(await introductionStands(tx, weighed))) return false
-    const generation =
-      weighed.introducer === undefined
-        ? (weighed.standing.generation ?? -1)
-        : await admitIntroduced(tx, weighed)
-    if (!(await insertGrant(tx, { ...signed.row, generation }))) return false
-    await endFamily(tx, basis.owner, basis.family, 'granted')
-    await recordPromise(tx, weighed)
-    return true
-  })
-  return committed ? signed.answer : 'facts-moved'
+  const { db } = authority.database
+  const { row, answer } = signGrant(authority, basisOf(weighed))
+  const committed =
+    weighed.introducer === undefined
+      ? await retried(() =>
+          recordGrant(db, { ...row, generation: weighed.standing.generation ?? -1 }, promiseOf(weighed)),
+        )
+      : await inTransaction(db, tx => grantIntroduced(tx, weighed, row))
+  return committed ? answer : 'facts-moved'
+}
+
+async function grantIntroduced(tx: Tx, weighed: Weighed, row: SignedGrant['row']): Promise<boolean> {
+  if (!(await introductionStands(tx, weighed))) return false
+  const generation = await admitIntroduced(tx, weighed)
+  return recordGrant(tx, { ...row, generation }, promiseOf(weighed))
+}
+
+/** Tells the ledger of the promise that a request held for the owner was made with. */
+export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
+  const { owner, family } = weighed.family
+  const { handle } = weighed.agent
+  const entries = promiseOf(weighed).map(entry => ({ ...entry, family, handle }))
+  await appendLedgerAll(tx, owner, entries)
 }
 
 /** `promised`, and `relaxed` where a rule let through what the tier would have asked about. */
-export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
-  const { family, agent, agreement, governed, facts, tierAnswer, answer } = weighed
-  const common = { family: family.family, handle: agent.handle }
+function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Record<string, unknown> }[] {
+  const { family, agreement, governed, facts, tierAnswer, answer } = weighed
   const { tier_id, ask_me } = governed.tier
-  await appendLedger(tx, family.owner, {
-    kind: 'promised',
-    ...common,
-    data: {
-      resource_id: family.resource_id,
-      tier: tier_id,
-      template_id: (family.template as { template_id: string }).template_id,
-      agreement: agreement.hash,
-      effect: answer.kind,
-      scopes: weighed.scopes,
-      because: tierAnswer.because,
-      facts,
-    },
-  })
-  if (answer.kind === 'grant' && ask_me)
-    await appendLedger(tx, family.owner, {
-      kind: 'relaxed',
-      ...common,
-      data: { tier: tier_id, because: tierAnswer.because },
-    })
+  const promised = {
+    resource_id: family.resource_id,
+    tier: tier_id,
+    template_id: (family.template as { template_id: string }).template_id,
+    agreement: agreement.hash,
+    effect: answer.kind,
+    scopes: weighed.scopes,
+    because: tierAnswer.because,
+    facts,
+  }
+  const relaxed = { tier: tier_id, because: tierAnswer.because }
+  return [
+    { kind: 'promised', data: promised },
+    ...(answer.kind === 'grant' && ask_me ? [{ kind: 'relaxed' as const, data: relaxed }] : []),
+  ]
 }

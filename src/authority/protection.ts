@@ -7,12 +7,11 @@ import { z } from 'zod'
 import { parseBody } from '../http/bodies.ts'
 import { livenessReason } from '../rules/liveness.ts'
 import { consumeGrant, readGrant, type GrantReading } from '../storage/grants.ts'
-import { readResource, readResourceServer, type ResourceRow } from '../storage/resources.ts'
+import { readAskedResource, type AskedReading } from '../storage/governed.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { refuse } from '../wire/refusal.ts'
 import { newFamily, sealTicket } from '../wire/ticket.ts'
 import { verifyRpt } from '../wire/tokens.ts'
-import { readOwner, type OwnerRow } from '../storage/owners.ts'
 import { registerAudit } from './audit.ts'
 import type { Authority } from './context.ts'
 import { createPatGuard, invalidPat, standsFor, type PatHolder } from './pat-guard.ts'
@@ -61,7 +60,7 @@ async function registerPermission(
   const [permission] = asked
   if (permission === undefined || asked.length !== 1)
     refuse('invalid_request', 'Ask for exactly one resource per ticket.')
-  const { owner, resource } = await readPublished(authority, holder, noNul(permission.resource_id))
+  const { tag, resource } = await readPublished(authority, holder, noNul(permission.resource_id))
   const scopes = [...new Set(permission.resource_scopes)]
   if (scopes.length === 0) refuse('invalid_scope', 'Name at least one scope.')
   const excess = scopes.find(scope => !resource.resource_scopes.includes(scope))
@@ -73,7 +72,7 @@ async function registerPermission(
   return sealTicket(
     {
       issuer: authority.issuer,
-      tag: owner.tag,
+      tag,
       owner: holder.owner,
       family: newFamily(),
       resource_id: resource.resource_id,
@@ -90,30 +89,31 @@ async function readPublished(
   authority: Authority,
   holder: PatHolder,
   resourceId: string,
-): Promise<{ owner: OwnerRow; resource: ResourceRow }> {
-  const { db } = authority.database
+): Promise<Required<Pick<AskedReading, 'tag' | 'resource'>>> {
+  const { owner, client_id } = holder
   const read = async () => {
-    const [server, found, owner] = await Promise.all([
-      readResourceServer(db, holder.owner, holder.client_id),
-      readResource(db, holder.owner, resourceId),
-      readOwner(db, holder.owner),
-    ])
-    if (server === undefined || !standsFor(server, holder) || owner === undefined) throw invalidPat()
+    const asked = await readAskedResource(authority.database.db, {
+      owner,
+      client_id,
+      resource_id: resourceId,
+    })
+    if (asked === undefined || !standsFor(asked.server, holder)) throw invalidPat()
+    const found = asked.resource
     // Without scopes only its place is kept: it is listed no more.
-    const isTheirs = found?.client_id === holder.client_id && found.resource_scopes.length > 0
-    return { server, owner, resource: isTheirs ? found : undefined }
+    const isTheirs = found?.client_id === client_id && found.resource_scopes.length > 0
+    return { ...asked, resource: isTheirs ? found : undefined }
   }
-  let { server, owner, resource } = await read()
+  let { server, tag, resource } = await read()
   if (resource === undefined && server.publishes) {
     await authority.registry.lookAgain(holder)
-    ;({ owner, resource } = await read())
+    ;({ tag, resource } = await read())
   }
   if (resource === undefined)
     refuse(
       'invalid_resource_id',
       'Register this resource with the owner first; it is not among those you publish.',
     )
-  return { owner, resource }
+  return { tag, resource }
 }
 
 /** RFC 7662 with the permissions array; never consumes, never cached. */

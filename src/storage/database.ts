@@ -4,8 +4,8 @@
  * with row locks; every statement here goes to the primary.
  */
 import { Socket } from 'node:net'
-import { type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
-import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
+import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
 import type { Tables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every storage function. */
@@ -59,10 +59,44 @@ function impatientSocket(silenceMs: number): Socket {
   return socket
 }
 
+/** Names of prepared statements, by text. */
+const PREPARED = new Map<string, string>()
+
+/** Runs one statement; `affected` are the rows written, undefined for a statement that answers rows without being an INSERT or the like. */
+export type Prepared<Row> = (
+  db: Db,
+  values: readonly unknown[],
+) => Promise<{ rows: Row[]; affected: bigint | undefined }>
+
+/**
+ * Declares a statement that Postgres plans once per connection and not at every use: for those of the call path and of negotiations,
+ * which find what they need by the whole key, so that one plan suits all values. Names are unique.
+ */
+export function prepared<Row = never>(name: string, text: string): Prepared<Row> {
+  if ([...PREPARED.values()].includes(name)) throw new Error(`two statements are prepared as ${name}`)
+  PREPARED.set(text, name)
+  return async (db, values) => {
+    const { rows, numAffectedRows } = await db.executeQuery<Row>(CompiledQuery.raw(text, [...values]))
+    return { rows, affected: numAffectedRows }
+  }
+}
+
+/** Sends what was declared `prepared` under its name. */
+class PreparingClient extends Client {
+  override query(...given: unknown[]): never {
+    const [text, values, ...rest] = given
+    const name = typeof text === 'string' ? PREPARED.get(text) : undefined
+    // oxlint-disable-next-line typescript/unbound-method -- called on this client
+    const send = super.query as unknown as (this: Client, ...given: unknown[]) => never
+    return name === undefined ? send.apply(this, given) : send.call(this, { name, text, values }, ...rest)
+  }
+}
+
 /** Opens a pool. Nothing is connected until first use. */
 export function openDatabase(options: DatabaseOptions): Database {
   const statementTimeoutMs = options.statementTimeoutMs ?? 10_000
   const pool = new Pool({
+    Client: PreparingClient,
     connectionString: options.url,
     stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
     // Sooner than a socket with nothing to do would lose its patience.
@@ -90,10 +124,15 @@ const ATTEMPTS_MAX = 3
  * A deadlock or serialization failure (40P01, 40001) is tried again, at most three times in all, so `work`
  * must have no effect outside the transaction.
  */
-export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return retried(() => db.transaction().setIsolationLevel('read committed').execute(work))
+}
+
+/** Runs one writing statement, which is a transaction by itself, as often as `inTransaction` runs one of several. */
+export async function retried<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction().setIsolationLevel('read committed').execute(work)
+      return await work()
     } catch (error) {
       if (attempt >= ATTEMPTS_MAX || !RETRYABLE.has(sqlState(error) ?? '')) throw error
     }

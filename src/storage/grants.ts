@@ -3,8 +3,9 @@
  * Contract: "Grant (RPT) liveness", "Single-use grant".
  */
 import { sql } from 'kysely'
-import type { Database, Tx } from './database.ts'
+import { prepared, type Database, type Db, type Tx } from './database.ts'
 import { gathering } from './gathering.ts'
+import type { LedgerKind } from './ledger.ts'
 
 export interface NewGrant {
   owner: string
@@ -27,32 +28,88 @@ export interface NewGrant {
   expiresAt: number
 }
 
+/** From the connection row that is active at the generation the decision was made under. Takes no lock. */
+const INSERT_GRANT = `
+  INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+    tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+  SELECT c.owner, $2::bytea, $3, $4, c.handle, c.generation, $7, $8, $9, $10, $11::int, $12::boolean, $13::json, $14,
+    to_timestamp($15::float8)
+  FROM connections c
+  WHERE c.owner = $1 AND c.handle = $5 AND c.status = 'active' AND c.generation = $6`
+
+/** An agent that had this tier before leaves its row alone, and so waits for no other of its negotiations. */
+const insertTier = (parameters: { handle: string; tier: string }, from: string): string => `
+  INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+  SELECT $1, ${parameters.handle}, ${parameters.tier}, now() ${from}
+  WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = $1 AND handle = ${parameters.handle}
+    AND tier_id = ${parameters.tier} AND granted_at IS NOT NULL)
+  ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
+  WHERE connection_tiers.granted_at IS NULL`
+
+const INSERT = prepared('insert-grant', INSERT_GRANT)
+const TIER = prepared('insert-granted-tier', insertTier({ handle: '$2', tier: '$3' }, ''))
+
 /**
  * Records a grant from the connection row that is active at the generation the decision was made under.
  * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth.
  * @returns false where the connection is no longer that one (revoked meanwhile).
  */
 export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
-  const made = await sql`
-    INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-      tier_id, tier_epoch, single_use, claims, receipt, expires_at)
-    SELECT c.owner, ${grant.rptSha256}::bytea, ${grant.jti}, ${grant.family}, c.handle, c.generation,
-      ${grant.client_id}, ${grant.aud}, ${grant.resource_id}, ${grant.tier_id}, ${grant.tierEpoch}::int,
-      ${grant.single_use}::boolean, ${JSON.stringify(grant.claims)}::json, ${grant.receipt},
-      to_timestamp(${grant.expiresAt}::float8)
-    FROM connections c
-    WHERE c.owner = ${grant.owner} AND c.handle = ${grant.handle}
-      AND c.status = 'active' AND c.generation = ${grant.generation}`.execute(tx)
-  if (made.numAffectedRows !== 1n) return false
-  // An agent that had this tier before leaves its row alone, and so waits for no other of its negotiations.
-  await sql`
-    INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
-    SELECT ${grant.owner}, ${grant.handle}, ${grant.tier_id}, now()
-    WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = ${grant.owner} AND handle = ${grant.handle}
-      AND tier_id = ${grant.tier_id} AND granted_at IS NOT NULL)
-    ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
-    WHERE connection_tiers.granted_at IS NULL`.execute(tx)
+  const { affected } = await INSERT(tx, valuesOf(grant))
+  if (affected !== 1n) return false
+  await TIER(tx, [grant.owner, grant.handle, grant.tier_id])
   return true
+}
+
+const RECORD = prepared<{ made: number }>(
+  'record-grant',
+  `WITH made AS (${INSERT_GRANT} RETURNING handle),
+    tier AS (${insertTier({ handle: '$5', tier: '$10' }, 'FROM made')}),
+    ended AS (
+      UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
+      WHERE f.owner = $1 AND f.family = $4 AND f.state IN ('need_info', 'awaiting_owner')),
+    told AS (
+      INSERT INTO ledger (owner, kind, family, handle, data)
+      SELECT $1, entry.kind, $4, $5, entry.data::json
+      FROM made, unnest($16::text[], $17::text[]) WITH ORDINALITY AS entry(kind, data, place) ORDER BY place)
+  SELECT count(*)::int AS made FROM made`,
+)
+
+/**
+ * Records a grant as `insertGrant` does, ends its negotiation, and tells the ledger of both: one statement, which is one
+ * transaction, for the negotiation of an agent that the owner knows.
+ * @returns false where the connection is no longer that one; then nothing was written.
+ */
+export async function recordGrant(
+  db: Db,
+  grant: NewGrant,
+  entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[],
+): Promise<boolean> {
+  const kinds = entries.map(({ kind }) => kind)
+  const data = entries.map(entry => JSON.stringify(entry.data))
+  const { rows } = await RECORD(db, [...valuesOf(grant), kinds, data])
+  return rows[0]!.made === 1
+}
+
+function valuesOf(grant: NewGrant): unknown[] {
+  const { owner, rptSha256, jti, family, handle, generation, client_id, aud, resource_id } = grant
+  return [
+    owner,
+    rptSha256,
+    jti,
+    family,
+    handle,
+    generation,
+    client_id,
+    aud,
+    resource_id,
+    grant.tier_id,
+    grant.tierEpoch,
+    grant.single_use,
+    JSON.stringify(grant.claims),
+    grant.receipt,
+    grant.expiresAt,
+  ]
 }
 
 /** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */

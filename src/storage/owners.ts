@@ -3,7 +3,7 @@
  * Contract: "Authentication" (owner at the owner API).
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from './database.ts'
+import { prepared, type Db, type Tx } from './database.ts'
 
 export interface OwnerRow {
   owner: string
@@ -48,19 +48,19 @@ export function listOwners(db: Db, page: { after?: string | undefined; limit: nu
     .execute()
 }
 
+const OWNER_OF = prepared<{ owner: string }>(
+  'owner-of',
+  'SELECT owner FROM directory WHERE kind = $1 AND key = $2',
+)
+
 /** Whose a ticket tag, a device key (by kid) or a login is; undefined where nobody's. */
 export async function ownerOf(
   db: Db,
   kind: 'tag' | 'device_key' | 'login',
   key: string,
 ): Promise<string | undefined> {
-  const row = await db
-    .selectFrom('directory')
-    .select('owner')
-    .where('kind', '=', kind)
-    .where('key', '=', key)
-    .executeTakeFirst()
-  return row?.owner
+  const { rows } = await OWNER_OF(db, [kind, key])
+  return rows[0]?.owner
 }
 
 /**

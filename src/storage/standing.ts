@@ -2,8 +2,7 @@
  * What the owner's records say of an agent, as facts for the tier's rules: read, never judged here.
  * Contract: "Policy vocabulary and tiers".
  */
-import { sql } from 'kysely'
-import type { Db } from './database.ts'
+import { prepared, type Db, type Prepared } from './database.ts'
 
 export interface StandingFacts {
   status: 'none' | 'active' | 'revoked'
@@ -44,22 +43,34 @@ export async function readStanding(
     introducedBy?: string | undefined
   },
 ): Promise<StandingFacts> {
-  const { handle, tier_id } = of
-  const introducer = of.introducedBy ?? null
-  // Counting the window costs a range scan: only where a rule of the tier asks for it.
-  const counted = (count: ReturnType<typeof sql>) => (of.trajectory ? count : sql`NULL::int`)
-  const since = sql`now() - ${of.windowSeconds} * interval '1 second'`
-  const { rows } = await sql<StandingFacts>`
-    WITH own AS (
+  const { handle, tier_id, windowSeconds, introducedBy } = of
+  const values = [owner, handle, tier_id, introducedBy ?? null]
+  const { rows } = of.trajectory
+    ? await STANDING.withTrajectory(db, [...values, windowSeconds])
+    : await STANDING.withoutTrajectory(db, values)
+  return rows[0]!
+}
+
+/** Counting the window costs a range scan: only where a rule of the tier asks for it. */
+const STANDING = {
+  withTrajectory: standingStatement('read-standing-and-trajectory', count => count),
+  withoutTrajectory: standingStatement('read-standing', () => 'NULL::int'),
+}
+
+function standingStatement(name: string, counted: (count: string) => string): Prepared<StandingFacts> {
+  const since = `now() - $5::float8 * interval '1 second'`
+  return prepared(
+    name,
+    `WITH own AS (
       SELECT handle, status, generation, first_party, revocations, introduced_by, operator, jkt, admitted_at
-      FROM connections WHERE owner = ${owner} AND handle = ${handle}),
+      FROM connections WHERE owner = $1 AND handle = $2),
     me AS (
       SELECT * FROM own UNION ALL
-      SELECT ${handle}, 'active', NULL, false, 0, ${introducer}::text, NULL, NULL, now()
-      WHERE ${introducer}::text IS NOT NULL AND NOT EXISTS (SELECT FROM own)),
+      SELECT $2, 'active', NULL, false, 0, $4::text, NULL, NULL, now()
+      WHERE $4::text IS NOT NULL AND NOT EXISTS (SELECT FROM own)),
     lineage AS (
       SELECT c.handle, c.generation FROM connections c, me
-      WHERE c.owner = ${owner} AND c.status = 'active'
+      WHERE c.owner = $1 AND c.status = 'active'
         AND (c.handle = me.introduced_by OR c.introduced_by IN (me.handle, me.introduced_by))
       UNION SELECT handle, generation FROM me WHERE status = 'active')
     SELECT coalesce((SELECT status FROM me), 'none') AS status,
@@ -71,17 +82,17 @@ export async function readStanding(
       (SELECT extract(epoch FROM now() - admitted_at)::float8 FROM me WHERE status = 'active') AS "ageSeconds",
       EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
         AND l.generation = ct.approved_generation
-        WHERE ct.owner = ${owner} AND ct.tier_id = ${tier_id}) AS "approvedAtTier",
-      EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = ${owner} AND ct.handle = ${handle}
-        AND ct.tier_id = ${tier_id} AND ct.granted_at IS NOT NULL) AS "grantedAtTier",
+        WHERE ct.owner = $1 AND ct.tier_id = $3) AS "approvedAtTier",
+      EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = $1 AND ct.handle = $2
+        AND ct.tier_id = $3 AND ct.granted_at IS NOT NULL) AS "grantedAtTier",
       EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
-        WHERE ct.owner = ${owner} AND ct.tier_id = ${tier_id} AND ct.granted_at IS NOT NULL)
+        WHERE ct.owner = $1 AND ct.tier_id = $3 AND ct.granted_at IS NOT NULL)
         AS "lineageGrantedAtTier",
-      ${counted(sql`(SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
+      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = $2
         AND kind IN ('denied', 'refused') AND ts > ${since})`)} AS denials,
-      ${counted(sql`(SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = ${owner}
-        AND handle = ${handle} AND granted_at > ${since})`)} AS tiers,
-      ${counted(sql`(SELECT count(*)::int FROM ledger WHERE owner = ${owner} AND handle = ${handle}
-        AND kind = 'touched' AND ts > ${since})`)} AS calls`.execute(db)
-  return rows[0]!
+      ${counted(`(SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = $1
+        AND handle = $2 AND granted_at > ${since})`)} AS tiers,
+      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = $2
+        AND kind = 'touched' AND ts > ${since})`)} AS calls`,
+  )
 }

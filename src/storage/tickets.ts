@@ -3,7 +3,7 @@
  * who won. Contract: "Permission ticket".
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from './database.ts'
+import { prepared, type Db, type Tx } from './database.ts'
 import type { FamilyState, PendingKind } from './tables.ts'
 
 export interface FamilyRow {
@@ -59,19 +59,34 @@ export interface NewFamily {
  * @returns false where the ticket was presented before (the answer is `invalid_grant`).
  */
 export async function openFamily(db: Db, row: NewFamily): Promise<boolean> {
-  const made = await sql`
-    INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
-      sealed_expires_at, ticket_hash, ticket_expires_at, negotiation_expires_at)
-    VALUES (${row.owner}, ${row.family}, ${row.state}, ${row.client_id}, ${row.resource_id},
-      ${row.resource_scopes}, ${row.tier_id}, ${json(row.template)},
-      to_timestamp(${row.sealedExpiresAt}), ${row.ticketHash},
-      now() + ${row.ticketSeconds} * interval '1 second',
-      now() + ${row.negotiationSeconds} * interval '1 second')
-    ON CONFLICT (owner, family) DO NOTHING`.execute(db)
-  return made.numAffectedRows === 1n
+  const { owner, family, state, client_id, resource_id, resource_scopes, tier_id, template } = row
+  const { affected } = await OPEN(db, [
+    owner,
+    family,
+    state,
+    client_id,
+    resource_id,
+    resource_scopes,
+    tier_id,
+    json(template),
+    row.sealedExpiresAt,
+    row.ticketHash,
+    row.ticketSeconds,
+    row.negotiationSeconds,
+  ])
+  return affected === 1n
 }
 
-const FAMILY_COLUMNS = sql`owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
+const OPEN = prepared(
+  'open-family',
+  `INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
+    sealed_expires_at, ticket_hash, ticket_expires_at, negotiation_expires_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, to_timestamp($9::float8), $10,
+    now() + $11::float8 * interval '1 second', now() + $12::float8 * interval '1 second')
+  ON CONFLICT (owner, family) DO NOTHING`,
+)
+
+const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
   opened_at, negotiation_expires_at, ticket_issued_at, ticket_previous_at, ticket_expires_at, kind, handle,
   operator, attested, params_key, requested_at, held, item, decision, decided_by, decided_at, generation`
 
@@ -84,20 +99,24 @@ export async function presentTicket(
   db: Db,
   ticket: { owner: string; hash: Buffer; nextHash: Buffer; awaitingSeconds: number },
 ): Promise<FamilyRow | undefined> {
-  const { rows } = await sql<FamilyRow>`
-    UPDATE families SET
-      ticket_hash = CASE WHEN state = 'awaiting_owner' THEN ${ticket.nextHash}::bytea END,
-      ticket_previous_at = ticket_issued_at,
-      ticket_issued_at = now(),
-      ticket_expires_at = CASE WHEN state = 'awaiting_owner'
-        THEN least(now() + ${ticket.awaitingSeconds} * interval '1 second', negotiation_expires_at)
-        ELSE ticket_expires_at END
-    WHERE owner = ${ticket.owner} AND ticket_hash = ${ticket.hash}
-      AND ticket_expires_at > now() AND negotiation_expires_at > now()
-      AND state IN ('need_info', 'awaiting_owner')
-    RETURNING ${FAMILY_COLUMNS}`.execute(db)
+  const { rows } = await PRESENT(db, [ticket.owner, ticket.hash, ticket.nextHash, ticket.awaitingSeconds])
   return rows[0]
 }
+
+const PRESENT = prepared<FamilyRow>(
+  'present-ticket',
+  `UPDATE families SET
+    ticket_hash = CASE WHEN state = 'awaiting_owner' THEN $3::bytea END,
+    ticket_previous_at = ticket_issued_at,
+    ticket_issued_at = now(),
+    ticket_expires_at = CASE WHEN state = 'awaiting_owner'
+      THEN least(now() + $4::float8 * interval '1 second', negotiation_expires_at)
+      ELSE ticket_expires_at END
+  WHERE owner = $1 AND ticket_hash = $2
+    AND ticket_expires_at > now() AND negotiation_expires_at > now()
+    AND state IN ('need_info', 'awaiting_owner')
+  RETURNING ${FAMILY_COLUMNS}`,
+)
 
 /**
  * Issues the next ticket of a negotiation whose last one was just spent, with a new offer where the terms
@@ -143,7 +162,7 @@ export async function endFamily(
 /** One negotiation, or undefined. */
 export async function readFamily(db: Db, owner: string, family: string): Promise<FamilyRow | undefined> {
   const { rows } = await sql<FamilyRow>`
-    SELECT ${FAMILY_COLUMNS} FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
+    SELECT ${sql.raw(FAMILY_COLUMNS)} FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
   return rows[0]
 }
 
