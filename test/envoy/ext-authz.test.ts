@@ -2,20 +2,20 @@
  * What a real Envoy makes of our answers, with `failure_mode_allow: true`: whatever would be an error would let the call pass.
  * contract, "Errors" and "Authentication" (a truncated body fails closed).
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, request, type OutgoingHttpHeaders, type Server } from 'node:http'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
-import { findEnvoy, type Envoy } from '../../src/dev/envoy-binary.ts'
-import { accepts, freePorts } from '../../src/dev/ports.ts'
+import { freePorts } from '../../src/dev/ports.ts'
 import type { Call, Outcome } from '../../src/enforcement/call.ts'
 import { startCheckServer, type CheckServer } from '../../src/enforcement/check-server.ts'
 import { createHealth } from '../../src/enforcement/health.ts'
 import { ALLOW, BODY_BYTES_MAX } from '../support/check-door.ts'
-import { describeWith, type Requirement } from '../support/requirement.ts'
+import { envoys } from '../support/envoy.ts'
+import { askProxy, startProxy, type Proxy, type ProxyQuestion } from '../support/proxy.ts'
+import { describeWith } from '../support/requirement.ts'
 
 /** How the two listeners differ: bytes and lines as they are and our cap, or text, joined lines and a cap far above ours. */
 const LISTENERS = {
@@ -24,278 +24,212 @@ const LISTENERS = {
 }
 type Listener = keyof typeof LISTENERS
 
-const envoyHere: Requirement<Envoy> = await findEnvoy({ given: process.env['ENVOY_BIN'], fetch: true }).then(
-  found => ({ found }),
-  (error: Error) => ({ missing: error.message }),
-)
-
-interface Answer {
-  status: number
-  headers: Record<string, unknown>
-  body: string
+/** The filter of a listener. Whatever would be an error lets the call pass. */
+function authorizationOf(name: Listener): Record<string, unknown> {
+  const { max_request_bytes, pack_as_bytes, encode_raw_headers } = LISTENERS[name]
+  return {
+    failure_mode_allow: true,
+    with_request_body: { max_request_bytes, pack_as_bytes, allow_partial_message: true },
+    encode_raw_headers,
+  }
 }
 
-interface Question {
-  method?: string
-  path?: string
-  headers?: OutgoingHttpHeaders
-  /** Several parts are sent without a content-length. */
-  body?: Buffer | Buffer[]
-}
+for (const { title, envoy: required } of await envoys()) {
+  describeWith(required, `ext_authz through a real ${title} that lets failures pass`, envoy => {
+    let directory: string
+    let check: CheckServer
+    let proxy: Proxy
+    let tool: Server
+    let decide: (call: Call) => Promise<Outcome>
+    let calls: Call[] = []
+    /** What reached the tool: its header lines, flat. */
+    let reached: string[][] = []
 
-describeWith(envoyHere, 'ext_authz through a real Envoy that lets failures pass', envoy => {
-  let directory: string
-  let check: CheckServer
-  let proxy: Child
-  let tool: Server
-  let ports: Record<Listener, number>
-  let decide: (call: Call) => Promise<Outcome>
-  let calls: Call[] = []
-  /** What reached the tool: its header lines, flat. */
-  let reached: string[][] = []
-
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'usher-envoy-'))
-    check = await startCheckServer({
-      address: '127.0.0.1:0',
-      health: createHealth(),
-      bodyBytesMax: BODY_BYTES_MAX,
-      deadlineMarginMs: 200,
-      decide: async call => {
-        calls.push(call)
-        return decide(call)
-      },
-    })
-    tool = createServer((incoming, response) => {
-      reached.push(incoming.rawHeaders)
-      incoming.resume().on('end', () => response.end('served'))
-    })
-    await new Promise<void>(resolve => tool.listen(0, '127.0.0.1', resolve))
-    const [untouched, rewritten] = await freePorts(2)
-    ports = { untouched, rewritten: rewritten! }
-    const configFile = join(directory, 'envoy.json')
-    await writeFile(
-      configFile,
-      JSON.stringify(
-        bootstrap(ports, { check: portOf(check.address), tool: (tool.address() as AddressInfo).port }),
-      ),
-    )
-    proxy = startChild({
-      name: 'Envoy',
-      command: [...envoy.command(configFile, directory), '--disable-hot-restart', '--concurrency', '1'],
-      logFile: join(directory, 'envoy.log'),
-    })
-    await untilReady(proxy, async () => (await accepts(ports.untouched)) && accepts(ports.rewritten))
-  })
-
-  beforeEach(() => {
-    decide = async () => ALLOW
-    calls = []
-    reached = []
-  })
-
-  afterAll(async () => {
-    await proxy.stop()
-    tool.close()
-    tool.closeAllConnections()
-    await check.stop(100)
-    await rm(directory, { recursive: true })
-  })
-
-  const ask = (
-    listener: Listener,
-    { method = 'POST', path = '/mcp/alice', headers = {}, body = Buffer.from('{}') }: Question = {},
-  ) =>
-    new Promise<Answer>((resolve, reject) => {
-      const outgoing = request(
-        { host: '127.0.0.1', port: ports[listener], method, path, headers },
-        response => {
-          let text = ''
-          response.on('data', chunk => (text += String(chunk)))
-          response.on('end', () =>
-            resolve({ status: response.statusCode!, headers: response.headers, body: text }),
-          )
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'usher-envoy-'))
+      check = await startCheckServer({
+        address: '127.0.0.1:0',
+        health: createHealth(),
+        bodyBytesMax: BODY_BYTES_MAX,
+        deadlineMarginMs: 200,
+        decide: async call => {
+          calls.push(call)
+          return decide(call)
         },
-      )
-      outgoing.on('error', reject)
-      const parts = [body].flat()
-      for (const part of parts.slice(0, -1)) outgoing.write(part)
-      if (Array.isArray(body)) outgoing.write(parts.at(-1))
-      outgoing.end(Array.isArray(body) ? undefined : parts[0])
-    })
-
-  describe.each(Object.keys(LISTENERS) as Listener[])('%s', listener => {
-    test('an allow reaches the tool with our identity headers alone, and without the credential', async () => {
-      decide = async () => ({
-        ...ALLOW,
-        headers: { 'x-uma-owner': 'alice', 'x-uma-tool': '' },
-        remove: ['authorization'],
       })
-      const forged = {
-        'x-uma-owner': ['m', 'n'],
-        x_uma_owner: 'm',
-        'x-uma_tool': 'm',
-        'X-Uma-Tool': 'm',
-        'x-uma-admin': 'm',
-      }
-      expect(await ask(listener, { headers: { ...forged, authorization: 'PoP a' } })).toMatchObject({
-        status: 200,
-        body: 'served',
+      tool = createServer((incoming, response) => {
+        reached.push(incoming.rawHeaders)
+        incoming.resume().on('end', () => response.end('served'))
       })
-      const lines = reached[0]!
-      const named = lines.flatMap((name, at) =>
-        at % 2 === 0 && /uma|authorization/i.test(name) ? [[name, lines[at + 1]]] : [],
-      )
-      expect(named).toEqual([['x-uma-owner', 'alice']])
-    })
-
-    test('the call has the route facts, the peer and the deadline of the proxy', async () => {
-      await ask(listener, { path: '/mcp/alice?a=%20', headers: { 'x-request-id': 'r1' } })
-      expect(calls[0]).toMatchObject({
-        method: 'POST',
-        path: '/mcp/alice',
-        query: 'a=%20',
+      await new Promise<void>(resolve => tool.listen(0, '127.0.0.1', resolve))
+      const [nobody] = await freePorts(1)
+      const listener = (name: Listener) => ({
+        authorization: authorizationOf(name),
         context: { owner: 'alice' },
-        peer: '127.0.0.1',
+        check: portOf(check.address),
       })
-      expect(calls[0]!.deadlineAt).toBeGreaterThan(Date.now() - 2_000)
-      expect(calls[0]!.body).toEqual({ state: 'complete', bytes: Buffer.from('{}'), lossyText: false })
+      proxy = await startProxy({
+        envoy,
+        directory,
+        tool: (tool.address() as AddressInfo).port,
+        listeners: {
+          untouched: listener('untouched'),
+          rewritten: listener('rewritten'),
+          'nobody to ask, closed': {
+            authorization: { failure_mode_allow: false, status_on_error: { code: 'ServiceUnavailable' } },
+            check: nobody,
+          },
+          'nobody to ask, open': { authorization: { failure_mode_allow: true }, check: nobody },
+        },
+      })
     })
 
-    test('two credentials are refused however the proxy shows them', async () => {
-      expect((await ask(listener, { headers: { Authorization: ['PoP a', 'PoP b'] } })).status).toBe(400)
-      expect(calls).toEqual([])
+    beforeEach(() => {
+      decide = async () => ALLOW
+      calls = []
+      reached = []
     })
 
-    test.each<[string, () => Promise<Outcome>]>([
-      ['a fault of ours', async () => Promise.reject(new Error('down'))],
-      ['an answer that never comes', () => new Promise<Outcome>(() => {})],
-      ['an answer that no proxy could carry', async () => ({ ...ALLOW, headers: { 'x-uma-owner': 'a\nb' } })],
-    ])('%s is 503 at the caller, and the tool is not reached', async (_title, broken) => {
-      decide = broken
-      const reply = await ask(listener)
-      expect(reply.status).toBe(503)
-      expect(JSON.parse(reply.body)).toMatchObject({ error: 'temporarily_unavailable' })
+    afterAll(async () => {
+      await proxy.stop()
+      tool.close()
+      tool.closeAllConnections()
+      await check.stop(100)
+      await rm(directory, { recursive: true })
+    })
+
+    const ask = (listener: Listener, question?: ProxyQuestion) => askProxy(proxy.port(listener), question)
+
+    describe.each(Object.keys(LISTENERS) as Listener[])('%s', listener => {
+      test('an allow reaches the tool with our identity headers alone, and without the credential', async () => {
+        decide = async () => ({
+          ...ALLOW,
+          headers: { 'x-uma-owner': 'alice', 'x-uma-tool': '' },
+          remove: ['authorization'],
+        })
+        const forged = {
+          'x-uma-owner': ['m', 'n'],
+          x_uma_owner: 'm',
+          'x-uma_tool': 'm',
+          'X-Uma-Tool': 'm',
+          'x-uma-admin': 'm',
+        }
+        expect(await ask(listener, { headers: { ...forged, authorization: 'PoP a' } })).toMatchObject({
+          status: 200,
+          body: 'served',
+        })
+        const lines = reached[0]!
+        const named = lines.flatMap((name, at) =>
+          at % 2 === 0 && /uma|authorization/i.test(name) ? [[name, lines[at + 1]]] : [],
+        )
+        expect(named).toEqual([['x-uma-owner', 'alice']])
+      })
+
+      test('the call has the route facts, the peer and the deadline of the proxy', async () => {
+        await ask(listener, { path: '/mcp/alice?a=%20', headers: { 'x-request-id': 'r1' } })
+        expect(calls[0]).toMatchObject({
+          method: 'POST',
+          path: '/mcp/alice',
+          query: 'a=%20',
+          context: { owner: 'alice' },
+          peer: '127.0.0.1',
+        })
+        expect(calls[0]!.deadlineAt).toBeGreaterThan(Date.now() - 2_000)
+        expect(calls[0]!.body).toEqual({ state: 'complete', bytes: Buffer.from('{}'), lossyText: false })
+      })
+
+      test('two credentials are refused however the proxy shows them', async () => {
+        expect((await ask(listener, { headers: { Authorization: ['PoP a', 'PoP b'] } })).status).toBe(400)
+        expect(calls).toEqual([])
+      })
+
+      test.each<[string, () => Promise<Outcome>]>([
+        ['a fault of ours', async () => Promise.reject(new Error('down'))],
+        ['an answer that never comes', () => new Promise<Outcome>(() => {})],
+        [
+          'an answer that no proxy could carry',
+          async () => ({ ...ALLOW, headers: { 'x-uma-owner': 'a\nb' } }),
+        ],
+      ])('%s is 503 at the caller, and the tool is not reached', async (_title, broken) => {
+        decide = broken
+        const reply = await ask(listener)
+        expect(reply.status).toBe(503)
+        expect(JSON.parse(reply.body)).toMatchObject({ error: 'temporarily_unavailable' })
+        expect(reached).toEqual([])
+      })
+
+      test('a denial reaches the caller with its status, its challenge and its body', async () => {
+        decide = async () => ({
+          kind: 'deny',
+          status: 401,
+          headers: [['WWW-Authenticate', 'UMA realm="x"']],
+          body: { error: 'a' },
+          metadata: {},
+        })
+        const reply = await ask(listener)
+        expect(reply).toMatchObject({ status: 401, body: '{"error":"a"}' })
+        expect(reply.headers).toMatchObject({
+          'www-authenticate': 'UMA realm="x"',
+          'content-type': 'application/json',
+        })
+      })
+
+      test.each<[string, ProxyQuestion]>([
+        ['longer than the cap', { body: Buffer.alloc(BODY_BYTES_MAX + 1, 0x20) }],
+        [
+          'longer than the cap, of no announced length',
+          { body: [Buffer.alloc(BODY_BYTES_MAX, 0x20), Buffer.alloc(9, 0x20)] },
+        ],
+        ['filling the cap, of no announced length', { body: [Buffer.alloc(BODY_BYTES_MAX, 0x20)] }],
+      ])('a body %s is never taken for whole', async (_title, question) => {
+        await ask(listener, question)
+        expect(calls.map(call => call.body.state)).toEqual(['truncated'])
+      })
+
+      test('a body of exactly the cap with its length announced is whole', async () => {
+        await ask(listener, { body: Buffer.alloc(BODY_BYTES_MAX, 0x20) })
+        expect(calls.map(call => call.body.state)).toEqual(['complete'])
+      })
+    })
+
+    test('a body too long for our gRPC messages is 413, where an error would have let it pass', async () => {
+      const reply = await ask('rewritten', { body: Buffer.alloc(5_000_000, 0x20) })
+      expect(reply.status).toBe(413)
+      expect(JSON.parse(reply.body)).toMatchObject({ error: 'request_body_too_large' })
       expect(reached).toEqual([])
     })
 
-    test('a denial reaches the caller with its status, its challenge and its body', async () => {
-      decide = async () => ({
-        kind: 'deny',
-        status: 401,
-        headers: [['WWW-Authenticate', 'UMA realm="x"']],
-        body: { error: 'a' },
-        metadata: {},
+    test('bytes that are no UTF-8 come as they are with pack_as_bytes, and marked as possibly lost without', async () => {
+      const body = Buffer.of(0x22, 0xff, 0x22)
+      await ask('untouched', { body })
+      await ask('rewritten', { body })
+      expect(calls.map(call => call.body)).toEqual([
+        { state: 'complete', bytes: body, lossyText: false },
+        { state: 'complete', bytes: Buffer.from('"!"'), lossyText: true },
+      ])
+    })
+
+    describe('with no sidecar to ask', () => {
+      test('an Envoy that is closed on failures answers the status it is told to', async () => {
+        const { status, headers } = await askProxy(proxy.port('nobody to ask, closed'))
+        expect(status).toBe(503)
+        expect(headers).not.toHaveProperty('www-authenticate')
+        expect(reached).toEqual([])
       })
-      const reply = await ask(listener)
-      expect(reply).toMatchObject({ status: 401, body: '{"error":"a"}' })
-      expect(reply.headers).toMatchObject({
-        'www-authenticate': 'UMA realm="x"',
-        'content-type': 'application/json',
+
+      test('an Envoy that is open on failures lets the call pass unjudged: so it must be closed', async () => {
+        const forged = { 'x-uma-owner': 'mallory', authorization: 'PoP a' }
+        expect(await askProxy(proxy.port('nobody to ask, open'), { headers: forged })).toMatchObject({
+          status: 200,
+          body: 'served',
+        })
+        expect(calls).toEqual([])
+        expect(reached[0]!.join(' ').toLowerCase()).toContain('x-uma-owner mallory')
       })
     })
-
-    test.each<[string, Question]>([
-      ['longer than the cap', { body: Buffer.alloc(BODY_BYTES_MAX + 1, 0x20) }],
-      [
-        'longer than the cap, of no announced length',
-        { body: [Buffer.alloc(BODY_BYTES_MAX, 0x20), Buffer.alloc(9, 0x20)] },
-      ],
-      ['filling the cap, of no announced length', { body: [Buffer.alloc(BODY_BYTES_MAX, 0x20)] }],
-    ])('a body %s is never taken for whole', async (_title, question) => {
-      await ask(listener, question)
-      expect(calls.map(call => call.body.state)).toEqual(['truncated'])
-    })
-
-    test('a body of exactly the cap with its length announced is whole', async () => {
-      await ask(listener, { body: Buffer.alloc(BODY_BYTES_MAX, 0x20) })
-      expect(calls.map(call => call.body.state)).toEqual(['complete'])
-    })
   })
-
-  test('a body too long for our gRPC messages is 413, where an error would have let it pass', async () => {
-    const reply = await ask('rewritten', { body: Buffer.alloc(5_000_000, 0x20) })
-    expect(reply.status).toBe(413)
-    expect(JSON.parse(reply.body)).toMatchObject({ error: 'request_body_too_large' })
-    expect(reached).toEqual([])
-  })
-
-  test('bytes that are no UTF-8 come as they are with pack_as_bytes, and marked as possibly lost without', async () => {
-    const body = Buffer.of(0x22, 0xff, 0x22)
-    await ask('untouched', { body })
-    await ask('rewritten', { body })
-    expect(calls.map(call => call.body)).toEqual([
-      { state: 'complete', bytes: body, lossyText: false },
-      { state: 'complete', bytes: Buffer.from('"!"'), lossyText: true },
-    ])
-  })
-})
+}
 
 function portOf(address: string): number {
   return Number(address.split(':').at(-1))
-}
-
-/** An Envoy with a listener of each kind, which lets failures of the check pass. */
-function bootstrap(ports: Record<Listener, number>, upstream: { check: number; tool: number }): object {
-  const endpoint = (port: number) => ({
-    endpoint: { address: { socket_address: { address: '127.0.0.1', port_value: port } } },
-  })
-  const cluster = (name: string, port: number, more: object = {}) => ({
-    name,
-    connect_timeout: '2s',
-    load_assignment: { cluster_name: name, endpoints: [{ lb_endpoints: [endpoint(port)] }] },
-    ...more,
-  })
-  const type = (name: string) => ({ '@type': `type.googleapis.com/${name}` })
-  const FILTER = 'envoy.extensions.filters.http'
-  const http2 = {
-    typed_extension_protocol_options: {
-      'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
-        ...type('envoy.extensions.upstreams.http.v3.HttpProtocolOptions'),
-        explicit_http_config: { http2_protocol_options: {} },
-      },
-    },
-  }
-  const listener = (name: Listener) => {
-    const { max_request_bytes, pack_as_bytes, encode_raw_headers } = LISTENERS[name]
-    const authorization = {
-      ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
-      transport_api_version: 'V3',
-      failure_mode_allow: true,
-      grpc_service: { envoy_grpc: { cluster_name: 'check' }, timeout: '1.5s' },
-      with_request_body: { max_request_bytes, pack_as_bytes, allow_partial_message: true },
-      encode_raw_headers,
-    }
-    const route = {
-      match: { prefix: '/' },
-      route: { cluster: 'tool' },
-      typed_per_filter_config: {
-        'envoy.filters.http.ext_authz': {
-          ...type(`${FILTER}.ext_authz.v3.ExtAuthzPerRoute`),
-          check_settings: { context_extensions: { owner: 'alice' } },
-        },
-      },
-    }
-    const manager = {
-      ...type('envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager'),
-      stat_prefix: name,
-      common_http_protocol_options: { headers_with_underscores_action: 'ALLOW' },
-      http_filters: [
-        { name: 'envoy.filters.http.ext_authz', typed_config: authorization },
-        { name: 'router', typed_config: type(`${FILTER}.router.v3.Router`) },
-      ],
-      route_config: { virtual_hosts: [{ name, domains: ['*'], routes: [route] }] },
-    }
-    return {
-      address: { socket_address: { address: '127.0.0.1', port_value: ports[name] } },
-      per_connection_buffer_limit_bytes: 16_777_216,
-      filter_chains: [{ filters: [{ name: 'http', typed_config: manager }] }],
-    }
-  }
-  return {
-    static_resources: {
-      listeners: [listener('untouched'), listener('rewritten')],
-      clusters: [cluster('check', upstream.check, http2), cluster('tool', upstream.tool)],
-    },
-  }
 }

@@ -3,23 +3,25 @@ import { afterAll, beforeAll, test } from 'vitest'
 import { openScene, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
 import { STORY } from '../../src/dev/story.ts'
-import { envoy } from '../support/envoy.ts'
+import { envoys } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
 
-describeWith(await envoy(), 'the story, through Envoy', found => {
-  let stack: Stack | undefined
-  let scene: Scene
+for (const { title, envoy } of await envoys()) {
+  describeWith(envoy, `the story, through ${title}`, found => {
+    let stack: Stack | undefined
+    let scene: Scene
 
-  beforeAll(async () => {
-    stack = await startStack({ envoy: found })
-    scene = await openScene(stack)
-  })
-  afterAll(async () => {
-    await scene?.close()
-    await stack?.stop()
-  })
+    beforeAll(async () => {
+      stack = await startStack({ envoy: found })
+      scene = await openScene(stack)
+    })
+    afterAll(async () => {
+      await scene?.close()
+      await stack?.stop()
+    })
 
-  // One after the other: each step goes on from the one before.
-  for (const step of STORY) test(step.title, () => step.walk(scene))
-})
+    // One after the other: each step goes on from the one before.
+    for (const step of STORY) test(step.title, () => step.walk(scene))
+  })
+}

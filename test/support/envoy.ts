@@ -11,3 +11,20 @@ export async function envoy(): Promise<Requirement<Envoy>> {
     return { missing: error.message }
   }
 }
+
+/**
+ * The releases to run a suite with: those of `ENVOY_VERSIONS` (`make envoy-matrix`), separated by blanks; else the one that there is.
+ */
+export async function envoys(): Promise<{ title: string; envoy: Requirement<Envoy> }[]> {
+  const versions = (process.env['ENVOY_VERSIONS'] ?? '').split(/\s+/).filter(version => version !== '')
+  if (versions.length === 0) return [{ title: 'Envoy', envoy: await envoy() }]
+  return Promise.all(
+    versions.map(async version => ({
+      title: `Envoy ${version}`,
+      envoy: await findEnvoy({ version, fetch: true }).then(
+        found => ({ found }),
+        (error: Error) => ({ missing: error.message }),
+      ),
+    })),
+  )
+}

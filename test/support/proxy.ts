@@ -1,0 +1,170 @@
+/**
+ * Owns a real Envoy for tests with listeners of their making: each asks the same check server and forwards to the same tool, and they
+ * differ in how ext_authz is set. The product's own configuration is run elsewhere (test/support/stack.ts).
+ */
+import { writeFile } from 'node:fs/promises'
+import { request, type OutgoingHttpHeaders } from 'node:http'
+import { join } from 'node:path'
+import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
+import type { Envoy } from '../../src/dev/envoy-binary.ts'
+import { accepts, freePorts } from '../../src/dev/ports.ts'
+
+/** How one listener asks. Left out: what the defaults below say. */
+export interface ProxyListener {
+  /** Members of the ext_authz filter. */
+  authorization: Record<string, unknown>
+  /** `context_extensions` of the route; none where undefined. */
+  context?: Record<string, string> | undefined
+  /** The port of the check server. */
+  check: number
+}
+
+export interface Proxy {
+  /** The port of a listener. */
+  port(name: string): number
+  child: Child
+  stop(): Promise<void>
+}
+
+export interface ProxyOptions {
+  envoy: Envoy
+  /** Where its files go. */
+  directory: string
+  /** The port of the tool. */
+  tool: number
+  listeners: Record<string, ProxyListener>
+}
+
+/** Starts it, and waits until every listener accepts. */
+export async function startProxy({ envoy, directory, tool, listeners }: ProxyOptions): Promise<Proxy> {
+  const names = Object.keys(listeners)
+  const free = await freePorts(names.length)
+  const ports = new Map(names.map((name, at) => [name, free[at]!]))
+  const configFile = join(directory, `envoy-${free[0]}.json`)
+  await writeFile(configFile, JSON.stringify(bootstrap(listeners, ports, tool)))
+  const child = startChild({
+    name: 'Envoy',
+    command: [...envoy.command(configFile, directory), '--disable-hot-restart', '--concurrency', '1'],
+    logFile: join(directory, `envoy-${free[0]}.log`),
+  })
+  await untilReady(child, async () => (await Promise.all(free.map(accepts))).every(Boolean))
+  return { port: name => ports.get(name)!, child, stop: () => child.stop() }
+}
+
+const type = (name: string) => ({ '@type': `type.googleapis.com/${name}` })
+const FILTER = 'envoy.extensions.filters.http'
+
+const clusterOf = (name: string, port: number, more: object = {}) => ({
+  name,
+  connect_timeout: '2s',
+  load_assignment: {
+    cluster_name: name,
+    endpoints: [
+      {
+        lb_endpoints: [
+          { endpoint: { address: { socket_address: { address: '127.0.0.1', port_value: port } } } },
+        ],
+      },
+    ],
+  },
+  ...more,
+})
+
+const HTTP2 = {
+  typed_extension_protocol_options: {
+    'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
+      ...type('envoy.extensions.upstreams.http.v3.HttpProtocolOptions'),
+      explicit_http_config: { http2_protocol_options: {} },
+    },
+  },
+}
+
+function bootstrap(
+  listeners: Record<string, ProxyListener>,
+  ports: ReadonlyMap<string, number>,
+  tool: number,
+): object {
+  const entries = Object.entries(listeners)
+  return {
+    static_resources: {
+      listeners: entries.map(([name, listener]) => listenerOf(name, ports.get(name)!, listener)),
+      clusters: [
+        ...entries.map(([name, { check }]) => clusterOf(`check-${name}`, check, HTTP2)),
+        clusterOf('tool', tool),
+      ],
+    },
+  }
+}
+
+function listenerOf(name: string, port: number, { authorization, context }: ProxyListener): object {
+  const filter = {
+    ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
+    transport_api_version: 'V3',
+    grpc_service: { envoy_grpc: { cluster_name: `check-${name}` }, timeout: '1.5s' },
+    ...authorization,
+  }
+  const route = {
+    match: { prefix: '/' },
+    route: { cluster: 'tool' },
+    ...(context && {
+      typed_per_filter_config: {
+        'envoy.filters.http.ext_authz': {
+          ...type(`${FILTER}.ext_authz.v3.ExtAuthzPerRoute`),
+          check_settings: { context_extensions: context },
+        },
+      },
+    }),
+  }
+  const manager = {
+    ...type('envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager'),
+    stat_prefix: name,
+    common_http_protocol_options: { headers_with_underscores_action: 'ALLOW' },
+    http_filters: [
+      { name: 'envoy.filters.http.ext_authz', typed_config: filter },
+      { name: 'router', typed_config: type(`${FILTER}.router.v3.Router`) },
+    ],
+    route_config: { virtual_hosts: [{ name, domains: ['*'], routes: [route] }] },
+  }
+  return {
+    name,
+    address: { socket_address: { address: '127.0.0.1', port_value: port } },
+    per_connection_buffer_limit_bytes: 16_777_216,
+    filter_chains: [{ filters: [{ name: 'http', typed_config: manager }] }],
+  }
+}
+
+export interface ProxyAnswer {
+  status: number
+  headers: Record<string, unknown>
+  body: string
+}
+
+export interface ProxyQuestion {
+  method?: string
+  path?: string
+  headers?: OutgoingHttpHeaders
+  /** Several parts are sent without a content-length. */
+  body?: Buffer | Buffer[]
+}
+
+/** Sends a request as it is: `fetch` would normalize its path and join its lines. */
+export function askProxy(
+  port: number,
+  { method = 'POST', path = '/mcp/alice', headers = {}, body = Buffer.from('{}') }: ProxyQuestion = {},
+): Promise<ProxyAnswer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ host: '127.0.0.1', port, method, path, headers, agent: false }, response => {
+      let text = ''
+      response.on('data', chunk => (text += String(chunk)))
+      response.on('end', () =>
+        resolve({ status: response.statusCode!, headers: response.headers, body: text }),
+      )
+      response.on('error', reject)
+    })
+    outgoing.on('error', reject)
+    const parts = [body].flat()
+    for (const part of parts.slice(0, -1)) outgoing.write(part)
+    if (Array.isArray(body)) outgoing.write(parts.at(-1))
+    outgoing.end(Array.isArray(body) ? undefined : parts[0])
+  })
+}
