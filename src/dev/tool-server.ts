@@ -124,7 +124,8 @@ function addTools(server: McpServer, onExecution: (execution: Execution) => void
     'place_trade',
     {
       description: 'Buys at the market; it cannot be undone.',
-      inputSchema: z.object({ symbol: z.string(), qty: z.number() }),
+      // Further members are kept: what was executed can be held against what was approved.
+      inputSchema: z.looseObject({ symbol: z.string(), qty: z.number() }),
       annotations: destroys,
     },
     args => executed('place_trade', args, `Bought ${args.qty} ${args.symbol}`),

@@ -70,6 +70,9 @@ const clusterOf = (name: string, port: number, more: object = {}) => ({
   ...more,
 })
 
+/** The name of the cluster becomes the :authority of the check, so it must be fit for that. */
+export const checkCluster = (port: number): string => `check-${port}`
+
 const HTTP2 = {
   typed_extension_protocol_options: {
     'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
@@ -89,18 +92,20 @@ function bootstrap(
     static_resources: {
       listeners: entries.map(([name, listener]) => listenerOf(name, ports.get(name)!, listener)),
       clusters: [
-        ...entries.map(([name, { check }]) => clusterOf(`check-${name}`, check, HTTP2)),
+        ...[...new Set(entries.map(([, { check }]) => check))].map(check =>
+          clusterOf(checkCluster(check), check, HTTP2),
+        ),
         clusterOf('tool', tool),
       ],
     },
   }
 }
 
-function listenerOf(name: string, port: number, { authorization, context }: ProxyListener): object {
+function listenerOf(name: string, port: number, { authorization, context, check }: ProxyListener): object {
   const filter = {
     ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
     transport_api_version: 'V3',
-    grpc_service: { envoy_grpc: { cluster_name: `check-${name}` }, timeout: '1.5s' },
+    grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '1.5s' },
     ...authorization,
   }
   const route = {

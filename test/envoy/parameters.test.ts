@@ -1,0 +1,356 @@
+/**
+ * Parameters approved are parameters executed: whatever bytes an agent sends with a single-use grant, through a real Envoy, the tool
+ * executes exactly what was approved, or nothing. contract, "Authorized call", order 4, and "Authentication" (a truncated body).
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { readSidecarConfig } from '../../src/config.ts'
+import { startToolServer, type ToolServer } from '../../src/dev/tool-server.ts'
+import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
+import { createLogger } from '../../src/http/log.ts'
+import { s256Json } from '../../src/wire/encoding.ts'
+import type { Json } from '../../src/wire/json.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { callOf, newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
+import { envoy } from '../support/envoy.ts'
+import { askProxy, checkCluster, startProxy, type Proxy } from '../support/proxy.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+
+/** Of the sidecar and, but for one listener, of Envoy. */
+const CAP = 4_096
+
+/** How Envoy can show a body. Each lets failures pass, so that only a denial stops a call. */
+const BODIES = {
+  bytes: { max_request_bytes: CAP, allow_partial_message: true, pack_as_bytes: true },
+  text: { max_request_bytes: CAP, allow_partial_message: true },
+  'bytes, whole ones only': { max_request_bytes: CAP, pack_as_bytes: true },
+  'text, whole ones only': { max_request_bytes: CAP },
+  'bytes up to a higher cap': {
+    max_request_bytes: 4 * CAP,
+    allow_partial_message: true,
+    pack_as_bytes: true,
+  },
+}
+type Shown = keyof typeof BODIES
+const SHOWN = Object.keys(BODIES) as Shown[]
+
+interface Attempt {
+  /** One part with its length announced, or several without. */
+  body: string | Buffer | Buffer[]
+  headers?: Record<string, string>
+  /** What the owner was asked about, and said yes to. */
+  approved: Json
+  digest?: boolean
+}
+
+const call = (args: string, name = 'place_trade') =>
+  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`
+const PLAIN = '{"symbol":"VTI","qty":2}'
+const APPROVED: Json = { symbol: 'VTI', qty: 2 }
+const padded = (length: number, text = call(PLAIN)): Buffer =>
+  Buffer.concat([Buffer.from(text), Buffer.alloc(length - Buffer.byteLength(text), 0x20)])
+
+describeWith(await envoy(), 'parameters approved are parameters executed', found => {
+  const agent = newKey()
+  let directory: string
+  let authority: ScriptedAuthority
+  let tool: ToolServer
+  let sidecar: Sidecar
+  let proxy: Proxy
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'usher-parameters-'))
+    authority = await startScriptedAuthority()
+    tool = await startToolServer(0)
+    sidecar = await startSidecar(await configOf(directory, authority), {
+      logger: createLogger({ name: 'test', level: 'error' }),
+    })
+    const check = Number(sidecar.checkAddress.split(':').at(-1))
+    const listeners = Object.entries(BODIES).map(([name, with_request_body]) => [
+      name,
+      {
+        authorization: {
+          failure_mode_allow: true,
+          // A check that ends here would pass: this test is not about slow machines.
+          grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '30s' },
+          with_request_body,
+          encode_raw_headers: name.startsWith('bytes'),
+        },
+        context: { owner: 'alice' },
+        check,
+      },
+    ])
+    proxy = await startProxy({
+      envoy: found,
+      directory,
+      tool: tool.port,
+      listeners: Object.fromEntries(listeners),
+    })
+  })
+  afterAll(async () => {
+    await proxy?.stop()
+    await sidecar?.close()
+    await tool?.stop()
+    await authority?.close()
+    await rm(directory, { recursive: true })
+  })
+  beforeEach(() => authority.reset())
+
+  /** Sends it with a fresh single-use grant, and tells what was answered, executed and spent. */
+  async function attempt(shown: Shown, { body, headers = {}, approved, digest = false }: Attempt) {
+    const [arrived, executed] = [tool.record.arrivals.length, tool.record.executions.length]
+    const spent = authority.count('/consume')
+    const token = authority.issue({
+      owner: 'alice',
+      resource: `${PUBLIC_URL}/mcp/alice`,
+      key: agent,
+      permissions: [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }],
+      operation: { tool: 'place_trade', params_s256: s256Json(approved) },
+      consequence: 'irreversible',
+    })
+    const parts = Array.isArray(body) ? body : [Buffer.from(body)]
+    const bytes = Buffer.concat(parts)
+    const signed = callOf({
+      token,
+      signer: agent,
+      digest,
+      body: { state: 'complete', bytes, lossyText: false },
+    })
+    const answer = await askProxy(proxy.port(shown), {
+      headers: {
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-11-25',
+        ...Object.fromEntries([...signed.headers].map(([name, [value]]) => [name, value])),
+        ...headers,
+      },
+      body: Array.isArray(body) ? parts : bytes,
+    })
+    return {
+      answer,
+      arrivals: tool.record.arrivals.slice(arrived),
+      executions: tool.record.executions.slice(executed),
+      spent: authority.count('/consume') - spent,
+      bytes,
+    }
+  }
+
+  /** Exactly what was approved was executed, once, from exactly the bytes that were sent. */
+  async function executes(shown: Shown, given: Attempt): Promise<void> {
+    const { answer, arrivals, executions, spent, bytes } = await attempt(shown, given)
+    expect({ status: answer.status, body: answer.body }).toMatchObject({ status: 200 })
+    expect(executions.map(({ tool: name }) => name)).toEqual(['place_trade'])
+    expect(s256Json(executions[0]!.arguments as Json)).toBe(s256Json(given.approved))
+    expect(arrivals.map(({ body }) => body)).toEqual([bytes.toString()])
+    expect(spent).toBe(1)
+  }
+
+  /** Nothing reached the tool, and the grant is unspent. */
+  async function refuses(shown: Shown, given: Attempt, status?: number): Promise<void> {
+    const { answer, arrivals, executions, spent } = await attempt(shown, given)
+    expect({ status: answer.status, arrivals, executions, spent }).toEqual({
+      status: status ?? expect.toSatisfy((code: number) => [400, 401, 403, 413, 415].includes(code)),
+      arrivals: [],
+      executions: [],
+      spent: 0,
+    })
+  }
+
+  describe.each(SHOWN)('where Envoy shows %s', shown => {
+    test.each<[string, string]>([
+      ['as they are', PLAIN],
+      ['in another order, with blanks', '{ "qty" : 2.0 ,\n\t"symbol":"VTI" }'],
+      ['with escapes', '{"\\u0073ymbol":"\\u0056TI","qty":2e0}'],
+      ['with a name in another case beside its own', '{"symbol":"VTI","qty":2,"QTY":9}'],
+    ])('parameters %s are executed', async (_title, args) => {
+      await executes(shown, { body: call(args), approved: JSON.parse(args) as Json })
+    })
+
+    test('text beyond ASCII is executed as it is', async () => {
+      const args = { symbol: 'VTI', qty: 2, note: 'na\u00efve \u{1F600} e\u0301 \u2028 \\/' }
+      await executes(shown, { body: call(JSON.stringify(args)), approved: args })
+      await executes(shown, { body: call(JSON.stringify(args)), approved: args, digest: true })
+    })
+
+    test('an exclamation mark is executed where nothing can have been lost', async () => {
+      const args = { symbol: 'VTI', qty: 2, note: 'now!' }
+      const given = { body: call(JSON.stringify(args)), approved: args }
+      await executes(shown, { ...given, digest: true })
+      if (shown.startsWith('bytes')) await executes(shown, given)
+      else await refuses(shown, given, 400)
+    })
+
+    test('a body of exactly the cap is executed where its length is announced', async () => {
+      await executes(shown, { body: padded(CAP), approved: APPROVED })
+      await executes(shown, { body: [padded(CAP - 1)], approved: APPROVED })
+    })
+
+    /** For each reading that a server may have, the owner said yes to that one. */
+    const TWO_READINGS: [string, string, Json[]][] = [
+      ['a member twice', call('{"symbol":"VTI","qty":2,"qty":9}'), [APPROVED, { symbol: 'VTI', qty: 9 }]],
+      [
+        'arguments twice',
+        call(PLAIN).replace('"arguments"', '"arguments":{"symbol":"VTI","qty":9},"arguments"'),
+        [APPROVED, { symbol: 'VTI', qty: 9 }],
+      ],
+      [
+        'arguments in two spellings',
+        call(PLAIN).replace('"arguments"', '"Arguments":{"symbol":"VTI","qty":9},"arguments"'),
+        [APPROVED, { symbol: 'VTI', qty: 9 }],
+      ],
+      [
+        'params in two spellings',
+        call(PLAIN).replace('"params"', '"PARAMS":{"name":"place_trade","arguments":{"qty":9}},"params"'),
+        [APPROVED, { qty: 9 }],
+      ],
+      [
+        'a name twice, once escaped',
+        call('{"symbol":"VTI","qty":9,"q\\u0074y":2}'),
+        [APPROVED, { symbol: 'VTI', qty: 9 }],
+      ],
+      [
+        'a second document',
+        `${call(PLAIN)}${call('{"symbol":"VTI","qty":9}')}`,
+        [APPROVED, { symbol: 'VTI', qty: 9 }],
+      ],
+      [
+        'a second document on a line of its own',
+        `${call(PLAIN)}\n${call('{"qty":9}')}`,
+        [APPROVED, { qty: 9 }],
+      ],
+      [
+        'a batch',
+        `[${call(PLAIN)},${call('{"symbol":"VTI","qty":9}')}]`,
+        [APPROVED, { symbol: 'VTI', qty: 9 }],
+      ],
+      ['a batch of one', `[${call(PLAIN)}]`, [APPROVED]],
+      ['a byte order mark', `\u{FEFF}${call(PLAIN)}`, [APPROVED]],
+      ['a comment', `${call(PLAIN)}//`, [APPROVED]],
+      ['a NUL at its end', `${call(PLAIN)}\0`, [APPROVED]],
+      [
+        'a number that a double changes',
+        call('{"symbol":"VTI","qty":9007199254740993}'),
+        [{ symbol: 'VTI', qty: 9007199254740992 }],
+      ],
+      ['a number beyond a double', call('{"symbol":"VTI","qty":1e400}'), [{ symbol: 'VTI', qty: 0 }]],
+      ['a number below a double', call('{"symbol":"VTI","qty":1e-400}'), [{ symbol: 'VTI', qty: 0 }]],
+      [
+        'too many digits',
+        call('{"symbol":"VTI","qty":0.1000000000000000055511151231257827}'),
+        [{ symbol: 'VTI', qty: 0.1 }],
+      ],
+      ['half a surrogate pair', call('{"symbol":"\\ud800","qty":2}'), [{ symbol: '\u{FFFD}', qty: 2 }]],
+      [
+        '__proto__ as a second parameters object',
+        call('{"symbol":"VTI","qty":2,"__proto__":{"qty":9}}'),
+        [APPROVED],
+      ],
+      ['another tool', call(PLAIN, 'portfolio_read'), [APPROVED]],
+      ['other parameters', call('{"symbol":"VTI","qty":3}'), [APPROVED]],
+      ['no parameters', call(PLAIN).replace(/,"arguments".*$/, '}}'), [APPROVED]],
+      ['arguments of null', call('null'), [{}, APPROVED]],
+      ['arguments as a list', call(`[${PLAIN}]`), [APPROVED]],
+      ['arguments as text', call(JSON.stringify(PLAIN)), [APPROVED]],
+      [
+        'nesting too deep',
+        call(`{"symbol":"VTI","qty":2,"d":${'['.repeat(70)}${']'.repeat(70)}}`),
+        [APPROVED],
+      ],
+    ]
+    test.each(TWO_READINGS)(
+      '%s is refused, whichever reading was approved',
+      async (_title, body, readings) => {
+        for (const approved of readings) {
+          await refuses(shown, { body, approved })
+          await refuses(shown, { body, approved, digest: true })
+        }
+      },
+    )
+
+    const json = Buffer.from(call(PLAIN))
+    const OTHER_ENCODINGS: [string, Buffer, Record<string, string>, Json][] = [
+      ['UTF-16', Buffer.from(call(PLAIN), 'utf16le'), {}, APPROVED],
+      [
+        'UTF-16 that says so',
+        Buffer.from(call(PLAIN), 'utf16le'),
+        { 'content-type': 'application/json; charset=utf-16le' },
+        APPROVED,
+      ],
+      ['UTF-8 that says it is UTF-7', json, { 'content-type': 'application/json; charset=utf-7' }, APPROVED],
+      ['another media type', json, { 'content-type': 'text/plain' }, APPROVED],
+      ['gzip', gzipSync(json), { 'content-encoding': 'gzip' }, APPROVED],
+      ['gzip that does not say so', gzipSync(json), {}, APPROVED],
+      ['JSON that says it is gzip', json, { 'content-encoding': 'gzip' }, APPROVED],
+      ['JSON that says it is deflate', json, { 'content-encoding': 'identity, deflate' }, APPROVED],
+      [
+        'a byte that is no UTF-8, approved as Envoy writes it',
+        Buffer.from(call('{"symbol":"V\u00ff","qty":2}'), 'latin1'),
+        {},
+        { symbol: 'V!', qty: 2 },
+      ],
+      [
+        'a byte that is no UTF-8, approved as others write it',
+        Buffer.from(call('{"symbol":"V\u00ff","qty":2}'), 'latin1'),
+        {},
+        { symbol: 'V\u{FFFD}', qty: 2 },
+      ],
+      [
+        'an overlong quote',
+        Buffer.from(call('{"symbol":"VTI\u00c0\u00a2","qty":2}'), 'latin1'),
+        {},
+        { symbol: 'VTI"', qty: 2 },
+      ],
+    ]
+    test.each(OTHER_ENCODINGS)('%s is refused', async (_title, body, headers, approved) => {
+      await refuses(shown, { body, headers, approved })
+    })
+
+    const more = Buffer.from(call('{"symbol":"VTI","qty":9}'))
+    const TOO_LONG: [string, Buffer | Buffer[]][] = [
+      ['one byte above the cap', padded(CAP + 1)],
+      ['above the cap, of no announced length', [padded(CAP), Buffer.from(' ')]],
+      ['a whole call up to the cap, and another after it', [padded(CAP), more]],
+      ['the same, announced', Buffer.concat([padded(CAP), more])],
+      ['exactly the cap, of no announced length', [padded(CAP)]],
+    ]
+    test.each(TOO_LONG)('a body of %s is refused', async (_title, body) => {
+      await refuses(shown, { body, approved: APPROVED }, 413)
+    })
+  })
+})
+
+async function configOf(directory: string, authority: ScriptedAuthority) {
+  await writeFile(join(directory, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
+  const file = join(directory, 'sidecar.yaml')
+  const tool = (name: string, resource_id: string, scope: string, consequence: string) => ({
+    tool: name,
+    resource_id,
+    scopes: [scope],
+    consequence,
+  })
+  const settings = {
+    public_url: PUBLIC_URL,
+    listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' },
+    keys_file: join(directory, 'keys.json'),
+    realm: 'tools',
+    body_bytes_max: CAP,
+    owners: [
+      {
+        owner: 'alice',
+        authority: authority.issuer,
+        client_id: 'demo',
+        client_secret: 'shh',
+        tools: [
+          tool('place_trade', 'alice/trades', 'trade', 'irreversible'),
+          tool('portfolio_read', 'alice/portfolio', 'read', 'reversible'),
+        ],
+      },
+    ],
+  }
+  await writeFile(file, stringify(settings))
+  return readSidecarConfig(file, { UMA_DEV_LOOPBACK: 'true' })
+}
