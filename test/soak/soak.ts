@@ -2,20 +2,19 @@
  * Owns the soak: a sidecar of its own process under calls, probes and probes that leave, and how its resident memory goes. contract,
  * "Health": whoever probes must not fill it up.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect as connectTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { stringify } from 'yaml'
 import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
 import { accepts, freePorts } from '../../src/dev/ports.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { callOf, newKey, nowSeconds, PUBLIC_URL, type CallParts } from '../enforcement/calls.ts'
 import { checkBytes, connect, type CheckClient } from '../support/check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { sidecarSettings, writeSidecarFiles } from '../support/sidecar.ts'
 
 export interface SoakOptions {
   /** How long in all, and from when on memory must stay as it is. */
@@ -44,6 +43,11 @@ export interface SoakResult {
   answers: Record<string, number>
 }
 
+/**
+ * The heap of a sidecar in a small container. Left to itself on a machine with much memory V8 collects so rarely that garbage of
+ * minutes hides a leak, and looks like one.
+ */
+export const HEAP = '--max-old-space-size=96 --max-semi-space-size=8'
 const CALLS_PER_SECOND = 100
 const PROBES_PER_SECOND = 20
 /** Connections that a prober leaves open, for the sidecar to end by their age. */
@@ -113,42 +117,14 @@ async function startSidecar({
   check,
   documents,
 }: Place & { directory: string }): Promise<Child> {
-  const tool = (name: string, resource: string, scope: string, consequence: string) => ({
-    tool: name,
-    resource_id: `alice/${resource}`,
-    scopes: [scope],
-    consequence,
-  })
-  await writeFile(join(directory, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
-  const file = join(directory, 'sidecar.yaml')
-  await writeFile(
-    file,
-    stringify({
-      public_url: PUBLIC_URL,
-      listen: { check: `127.0.0.1:${check}`, http: `127.0.0.1:${documents}` },
-      keys_file: join(directory, 'keys.json'),
-      realm: 'tools',
-      challenges_per_minute: 1_000_000,
-      drain_ms: 0,
-      owners: [
-        {
-          owner: 'alice',
-          authority: authority.issuer,
-          client_id: 'soak',
-          client_secret: 'shh',
-          tools: [
-            tool('portfolio_read', 'portfolio', 'read', 'reversible'),
-            tool('place_trade', 'trades', 'trade', 'irreversible'),
-          ],
-        },
-      ],
-    }),
-  )
+  const listen = { check: `127.0.0.1:${check}`, http: `127.0.0.1:${documents}` }
+  const settings = { ...sidecarSettings({ directory, authority }, listen), drain_ms: 0 }
+  const file = await writeSidecarFiles(directory, settings)
   const cli = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
   const child = startChild({
     name: 'sidecar',
     command: [process.execPath, cli, 'sidecar', '--config', file],
-    environment: { UMA_DEV_LOOPBACK: 'true', UMA_PEP_LOG_LEVEL: 'warn' },
+    environment: { UMA_DEV_LOOPBACK: 'true', UMA_PEP_LOG_LEVEL: 'warn', NODE_OPTIONS: HEAP },
     logFile: join(directory, 'sidecar.log'),
   })
   await untilReady(child, async () => (await accepts(check)) && (await accepts(documents)))

@@ -1,0 +1,154 @@
+/**
+ * The manifests of envoy/istio and envoy/envoy-gateway, held against the schemas of their kinds and against what every way of asking
+ * usher must say. contract, "Resource server enforcement point". How they behave is tested in test/envoy/callers.test.ts.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+import { SIDECAR_FILE } from '../src/config/sidecar-file.ts'
+import { ISTIO_PROVIDERS } from './support/istio-providers.ts'
+import { describeWith } from './support/requirement.ts'
+import { manifestCheck, type Manifest } from './support/schemas.ts'
+
+const FILES = [
+  'istio/authorization-policy.yaml',
+  'istio/envoy-filter.yaml',
+  'envoy-gateway/gateway.yaml',
+  'envoy-gateway/security-policy.yaml',
+  'envoy-gateway/security-policy-http.yaml',
+]
+const text = (file: string): string => readFileSync(join(import.meta.dirname, '..', 'envoy', file), 'utf8')
+const manifests = (file: string): Manifest[] =>
+  parseAllDocuments(text(file)).map(document => document.toJS() as Manifest)
+const named = (file: string, kind: string): Manifest => manifests(file).find(one => one.kind === kind)!
+
+describeWith(manifestCheck(), 'each manifest is one that its custom resource admits', check => {
+  test.each(FILES)('%s', file => {
+    expect(manifests(file).length).toBeGreaterThan(0)
+    for (const manifest of manifests(file)) expect(check(manifest)).toEqual([])
+  })
+
+  /** A path into a manifest, and what stands there instead; undefined takes it out. */
+  const FAULTS: [string, string, string, unknown][] = [
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.failOpens', false],
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.timeout', '3 seconds'],
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.statusOnError', 299],
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.bodyToExtAuth', { packAsBytes: true }],
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.bodyToExtAuth.maxRequestBytes', '1Mi'],
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.contextExtensions', { owner: 'alice' }],
+    ['security-policy.yaml', 'SecurityPolicy', 'spec.extAuth.grpc.backendSettings.retry.numRetries', -1],
+    ['gateway.yaml', 'Gateway', 'spec.listeners', undefined],
+    ['gateway.yaml', 'HTTPRoute', 'spec.rules.0.timeouts.request', '300'],
+    ['gateway.yaml', 'HTTPRoute', 'spec.rules.0.matches.0.path.type', 'Whole'],
+    ['gateway.yaml', 'ReferenceGrant', 'spec.to', undefined],
+  ]
+  const ISTIO_FAULTS: [string, string, string, unknown][] = [
+    ['authorization-policy.yaml', 'AuthorizationPolicy', 'spec.action', 'ASK'],
+    ['authorization-policy.yaml', 'AuthorizationPolicy', 'spec.provider', 'usher'],
+    [
+      'authorization-policy.yaml',
+      'AuthorizationPolicy',
+      'spec.rules.0.to.0.operation.exceptPaths',
+      ['/jwks'],
+    ],
+    ['envoy-filter.yaml', 'EnvoyFilter', 'spec.configPatches.0.applyTo', 'NETWORK'],
+    ['envoy-filter.yaml', 'EnvoyFilter', 'spec.configPatches.0.patch.operation', 'JOIN'],
+  ]
+  const planted = [
+    ...FAULTS.map(([file, ...rest]) => [`envoy-gateway/${file}`, ...rest] as const),
+    ...ISTIO_FAULTS.map(([file, ...rest]) => [`istio/${file}`, ...rest] as const),
+  ]
+  test.each(planted)('a fault planted in %s, %s, at %s is found', (file, kind, path, value) => {
+    const manifest = structuredClone(named(file, kind))
+    plant(manifest, path.split('.'), value)
+    expect(check(manifest)).not.toEqual([])
+  })
+})
+
+function plant(into: object, [first, ...rest]: string[], value: unknown): void {
+  const at = into as Record<string, unknown>
+  if (rest.length > 0) plant(at[first!] as object, rest, value)
+  else if (value === undefined) delete at[first!]
+  else at[first!] = value
+}
+
+describe('the providers of Istio', () => {
+  const files = ['istio/mesh-config.yaml', 'istio/mesh-config-http.yaml']
+
+  test.each(files)('%s has only members that MeshConfig has', file => {
+    expect(ISTIO_PROVIDERS.safeParse(parse(text(file))).error).toBeUndefined()
+  })
+
+  test.each([
+    ['a provider name that is no DNS label', 'name: usher', 'name: Usher_1'],
+    ['a member of the other kind', 'packAsBytes: true', 'packAsByte: true'],
+    ['a status that is no text', "statusOnError: '503'", 'statusOnError: 503'],
+    ['a timeout without its unit', 'timeout: 3s', 'timeout: 3'],
+    ['failing open said in another way', 'failOpen: false', 'failureModeAllow: false'],
+  ])('%s is found', (_title, right, wrong) => {
+    const planted = text(files[0]!).replace(right, wrong)
+    expect(planted).not.toBe(text(files[0]!))
+    expect(ISTIO_PROVIDERS.safeParse(parse(planted)).success).toBe(false)
+  })
+
+  test('the policy names the provider over gRPC', () => {
+    const { extensionProviders } = ISTIO_PROVIDERS.parse(parse(text(files[0]!)))
+    expect(named('istio/authorization-policy.yaml', 'AuthorizationPolicy').spec).toMatchObject({
+      action: 'CUSTOM',
+      provider: { name: extensionProviders[0]!.name },
+    })
+  })
+})
+
+describe('every way of asking is closed on failures, in time, and for whole bodies', () => {
+  const { body_bytes_max } = SIDECAR_FILE.shape
+  const cap = body_bytes_max.parse(undefined)
+  const istio = (file: string) => {
+    const { envoyExtAuthzGrpc: grpc, envoyExtAuthzHttp: http } = ISTIO_PROVIDERS.parse(parse(text(file)))
+      .extensionProviders[0]!
+    const { timeout, failOpen, statusOnError, includeRequestBodyInCheck: body } = (grpc ?? http)!
+    return [timeout, failOpen, Number(statusOnError), body.maxRequestBytes]
+  }
+  const gateway = (file: string) => {
+    const { timeout, failOpen, statusOnError, bodyToExtAuth } = named(file, 'SecurityPolicy').spec![
+      'extAuth'
+    ] as Record<string, unknown>
+    return [timeout, failOpen, statusOnError, (bodyToExtAuth as Record<string, unknown>)['maxRequestBytes']]
+  }
+  interface RawFilter {
+    name: string
+    typed_config: {
+      grpc_service: { timeout: string; retry_policy?: unknown }
+      failure_mode_allow: boolean
+      status_on_error: { code: string }
+      with_request_body: { max_request_bytes: number }
+    }
+  }
+  const raw = () => {
+    const filters = /http_filters:[\s\S]*?(?=\n {16}route_config:)/.exec(text('envoy.yaml'))![0]
+    const [filter] = (parse(filters.replace(/^ {16}/gm, '')) as { http_filters: RawFilter[] }).http_filters
+    const { grpc_service, failure_mode_allow, status_on_error, with_request_body } = filter!.typed_config
+    expect(grpc_service).not.toHaveProperty('retry_policy')
+    const status = status_on_error.code === 'ServiceUnavailable' ? 503 : undefined
+    return [grpc_service.timeout, failure_mode_allow, status, with_request_body.max_request_bytes]
+  }
+
+  test.each([
+    ['envoy.yaml', raw],
+    ['istio/mesh-config.yaml', () => istio('istio/mesh-config.yaml')],
+    ['istio/mesh-config-http.yaml', () => istio('istio/mesh-config-http.yaml')],
+    ['envoy-gateway/security-policy.yaml', () => gateway('envoy-gateway/security-policy.yaml')],
+    ['envoy-gateway/security-policy-http.yaml', () => gateway('envoy-gateway/security-policy-http.yaml')],
+  ])('%s', (_file, settings) => {
+    expect(settings()).toEqual(['3s', false, 503, cap])
+  })
+
+  test.each(['security-policy.yaml', 'security-policy-http.yaml'])('%s sends no check twice', file => {
+    const { grpc, http } = named(`envoy-gateway/${file}`, 'SecurityPolicy').spec!['extAuth'] as Record<
+      string,
+      { backendSettings: { retry: unknown } }
+    >
+    expect((grpc ?? http)!.backendSettings.retry).toEqual({ numRetries: 0 })
+  })
+})
