@@ -333,6 +333,10 @@ describe('When the database fails over', () => {
       const events = await away.call(away.alice, { target: '/owner/events' })
       expect(events).toMatchObject({ status: 503, body: { error: 'temporarily_unavailable' } })
       await happen(2)
+      // The stream looks into the store once a heartbeat: by the second one it has met the outage.
+      const beats = () => stream.text().split(':\n\n').length
+      const before = beats()
+      await vi.waitFor(() => expect(beats()).toBeGreaterThan(before + 1), WAIT)
       link.mend()
       await arrives(stream, [1, 2])
       await happen(3)
