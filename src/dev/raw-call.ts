@@ -12,6 +12,8 @@ export interface RawCall {
   resource: string
   tool: string
   arguments?: JsonObject | undefined
+  /** Where it is sent, if not to the resource itself: another gateway in front of it. */
+  through?: string | undefined
 }
 
 /** The credential of a call, as whoever sends it makes it. */
@@ -41,7 +43,7 @@ export async function callByHand(call: RawCall, credential?: Credential): Promis
   const { tool, resource } = call
   const params = { name: tool, ...(call.arguments && { arguments: call.arguments }) }
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
-  const response = await fetch(resource, {
+  const response = await fetch(call.through ?? resource, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',

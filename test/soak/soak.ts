@@ -53,6 +53,7 @@ const PROBES_PER_SECOND = 20
 /** Connections that a prober leaves open, for the sidecar to end by their age. */
 const ABANDONED_PER_SECOND = 0.2
 const SAMPLES = 60
+const OPEN_MAX = 100
 /** Long: a machine that is busy with other things is no fault of the sidecar's. */
 const DEADLINE_MS = 120_000
 
@@ -138,20 +139,24 @@ function startLoad(place: Place) {
   const client = connect(`127.0.0.1:${place.check}`)
   const ask = askers(place, client)
   const counts = { calls: 0, probes: 0, abandoned: 0 }
+  let open = 0
   const noting = (work: Promise<string>): void => {
-    work.then(
-      answer => (answers[answer] = (answers[answer] ?? 0) + 1),
-      (error: unknown) => faults.push(error),
-    )
+    open++
+    void work
+      .then(
+        answer => (answers[answer] = (answers[answer] ?? 0) + 1),
+        (error: unknown) => faults.push(error),
+      )
+      .finally(() => open--)
   }
   const started = performance.now()
-  /** As many as are due by now, however late the timer comes. */
+  /** As many as are due by now, however late the timer comes; on a machine that cannot keep up, fewer. */
   const owed = (perSecond: number, done: number): number =>
     Math.max(0, Math.floor(((performance.now() - started) / 1_000) * perSecond) - done)
   const timer = setInterval(() => {
-    for (let n = Math.min(200, owed(CALLS_PER_SECOND, counts.calls)); n > 0; n--)
+    for (let n = Math.min(OPEN_MAX - open, owed(CALLS_PER_SECOND, counts.calls)); n > 0; n--)
       noting(ask.call(counts.calls++))
-    for (let n = Math.min(50, owed(PROBES_PER_SECOND, counts.probes)); n > 0; n--)
+    for (let n = Math.min(OPEN_MAX - open, owed(PROBES_PER_SECOND, counts.probes)); n > 0; n--)
       noting(ask.probe(counts.probes++))
     for (let n = owed(ABANDONED_PER_SECOND, counts.abandoned); n > 0; n--) {
       counts.abandoned++

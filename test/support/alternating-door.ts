@@ -22,12 +22,15 @@ export interface AlternatingDoor {
   busy: number[]
   /** The answer to the first request that fits is lost on the way; the replica has given it. */
   loseAnswer(fits: (passage: Passage) => boolean): void
+  /** Answers that fit are held back, the replica having given them, until the returned function is called. */
+  holdAnswers(fits: (passage: Passage) => boolean): () => void
   close(): Promise<void>
 }
 
 /** Starts on a free port of 127.0.0.1; `replicas` may be filled in later. */
 export async function startAlternatingDoor(): Promise<AlternatingDoor> {
   let losing: ((passage: Passage) => boolean) | undefined
+  let holding: { fits: (passage: Passage) => boolean; over: Promise<void> } | undefined
   let turn = 0
   const door: Omit<AlternatingDoor, 'url' | 'close'> = {
     replicas: [],
@@ -35,6 +38,14 @@ export async function startAlternatingDoor(): Promise<AlternatingDoor> {
     busy: [],
     loseAnswer: fits => {
       losing = fits
+    },
+    holdAnswers: fits => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      holding = { fits, over: promise }
+      return () => {
+        holding = undefined
+        resolve()
+      }
     },
   }
 
@@ -53,6 +64,7 @@ export async function startAlternatingDoor(): Promise<AlternatingDoor> {
         await buffer(answer)
         break
       }
+      if (holding?.fits(passage) === true) await holding.over
       response.writeHead(answer.statusCode!, answer.rawHeaders)
       answer.pipe(response)
       answer.once('error', () => response.destroy())

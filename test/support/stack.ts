@@ -10,7 +10,11 @@ import { freshDatabase } from './postgres.ts'
 
 /** Starts it; `stop` ends its processes, drops its database and deletes its files. */
 export async function startStack(
-  options: Omit<StackOptions, 'directory' | 'databaseUrl'> & { directory?: string },
+  options: Omit<StackOptions, 'directory' | 'databaseUrl'> & {
+    directory?: string
+    /** The way to the database, in place of the straight one. */
+    reachDatabase?: (url: string) => Promise<string>
+  },
 ): Promise<Stack> {
   const database = await freshDatabase({ poolMax: 1 })
   const directory = options.directory ?? (await mkdtemp(join(tmpdir(), 'usher-stack-')))
@@ -19,7 +23,8 @@ export async function startStack(
     await rm(directory, { recursive: true, force: true })
   }
   try {
-    const stack = await startParts({ ...options, directory, databaseUrl: database.url })
+    const databaseUrl = (await options.reachDatabase?.(database.url)) ?? database.url
+    const stack = await startParts({ ...options, directory, databaseUrl })
     return {
       ...stack,
       stop: async () => {
