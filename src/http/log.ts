@@ -14,7 +14,7 @@ export interface LogOptions {
   write?: (line: string) => void
 }
 
-const SECRETS = [
+const SECRETS: ReadonlySet<string> = new Set([
   'authorization',
   'ticket',
   'token',
@@ -25,20 +25,60 @@ const SECRETS = [
   'signature',
   'password',
   'secret',
-]
+])
+const WITHHELD = '[withheld]'
 
 /** A logger of one JSON object per line, secrets blanked by name at the top and one level below. */
 export function createLogger(options: LogOptions): Logger {
-  const write = options.write ?? ((line: string) => void process.stdout.write(line))
+  const write = options.write ?? writeTogether
   const settings: LoggerOptions = {
     level: options.level,
     base: { name: options.name },
     timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: label => ({ level: label }) },
-    redact: { paths: SECRETS.flatMap(name => [name, `*.${name}`]), censor: '[withheld]' },
+    formatters: { level: label => ({ level: label }), log: withhold },
     serializers: { err: error => describeError(error) },
   }
   return pino(settings, { write: line => write(escapeMarks(line)) })
+}
+
+/** The members of a line, and of what stands one level below, without what goes by the name of a secret. */
+function withhold(members: Record<string, unknown>): Record<string, unknown> {
+  const shown: Record<string, unknown> = {}
+  for (const name of Object.keys(members)) {
+    const value = members[name]
+    shown[name] = SECRETS.has(name) ? WITHHELD : isPlainObject(value) ? withoutSecrets(value) : value
+  }
+  return shown
+}
+
+function withoutSecrets(members: Record<string, unknown>): Record<string, unknown> {
+  if (!Object.keys(members).some(name => SECRETS.has(name))) return members
+  return Object.fromEntries(
+    Object.entries(members).map(([name, value]) => [name, SECRETS.has(name) ? WITHHELD : value]),
+  )
+}
+
+/** An error is shown by its own serializer, which names no such member. */
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Error)
+}
+
+let unwritten: string[] = []
+let flushesAtExit = false
+
+/** Lines of one turn of the event loop are one write: each is a system call that the call path waits for. */
+function writeTogether(line: string): void {
+  if (unwritten.push(line) > 1) return
+  setImmediate(flush)
+  if (flushesAtExit) return
+  flushesAtExit = true
+  process.once('exit', flush)
+}
+
+function flush(): void {
+  const lines = unwritten.join('')
+  unwritten = []
+  if (lines !== '') process.stdout.write(lines)
 }
 
 // JSON escapes the C0 controls; these it leaves as they are: DEL, the C1 controls, and the marks that reorder text.
