@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test faults check format docs bench fuzz soak envoy-matrix clean
+.PHONY: help demo test faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -50,6 +50,12 @@ envoy-matrix: $(INSTALLED) ## The story, overwriting and denials through each En
 
 bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON; ARGS=--help)
 	@node bench/main.ts $(if $(JSON),--json $(JSON)) $(ARGS)
+
+bench-gate: $(INSTALLED) ## A short run that fails where a ratio is clearly lost against bench/baseline.json
+	@node bench/gate.ts
+
+bench-docs: $(INSTALLED) ## Write the figures of docs/performance.md from bench/results.json
+	@node bench/docs.ts
 
 clean: ## Remove what was installed and cached
 	rm -rf node_modules .cache dist

@@ -33,6 +33,8 @@ interface Definition {
 export interface FigureFacts {
   rounds: ReadonlyMap<string, Round[]>
   readyMs: number[]
+  /** Ratios turn by turn, where ten million grants were filled. */
+  scale?: Record<'introspect' | 'consume' | 'revoke', number[]> | undefined
 }
 
 const atLeast = (bound: number): Goal => ({ kind: 'least', bound })
@@ -56,6 +58,9 @@ const FIGURES = {
     of: 'median',
     values: each('standing_at_half', round => round.p99_ms / round.p50_ms),
   },
+  introspect_10m_over_10k: { goal: atMost(1.2), of: 'median', values: ({ scale }) => scale?.introspect },
+  consume_10m_over_10k: { goal: atMost(1.2), of: 'median', values: ({ scale }) => scale?.consume },
+  revoke_1m_over_1: { goal: atMost(1.5), of: 'median', values: ({ scale }) => scale?.revoke },
   two_workers_over_one: { goal: null, of: 'median', values: ratio('standing_two_sidecars', 'standing') },
   ready_ms: { goal: atMost(1_000), of: 'median', values: ({ readyMs }) => readyMs },
   rss_mib_at_1000: {

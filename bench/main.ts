@@ -10,9 +10,10 @@ import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
 import { laneName, runRounds, type Lane } from './run.ts'
 import { measureOwnerLists, renderOwnerLists, type OwnerLists } from './scenarios/owner-lists.ts'
+import { measureScale, renderScale, type Scale } from './scenarios/scale.ts'
 import { startSystem, type System } from './system.ts'
 
-type WholeReport = Report & { owner_lists?: OwnerLists }
+type WholeReport = Report & { owner_lists?: OwnerLists; scale?: Scale }
 
 async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<WholeReport> {
   const startedAt = new Date()
@@ -36,10 +37,14 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       lanes.push(...scenarios.map(scenario => ({ scenario, system: other, beside: 'other' })))
     }
     const results = await Promise.race([runRounds(lanes, { ...options, tell }), aborted])
+    const readyMs = await starts(system)
+    const scale = options.scale ? await Promise.race([measureScale(directory, { tell }), aborted]) : undefined
     const report = makeReport({
+      command: options.command,
       lanes: lanes.map(lane => ({ name: laneName(lane), scenario: lane.scenario })),
       rounds: results,
-      readyMs: await starts(system),
+      readyMs,
+      scale: scale?.ratios,
       startedAt,
       droppedReports: await system.droppedReports(),
       settings: {
@@ -54,11 +59,11 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       machine,
       postgres: await readPostgres(system.database.pool),
     })
-    if (options.ledgerRows === undefined) return report
+    if (options.ledgerRows === undefined) return { ...report, ...(scale && { scale }) }
     // Last, for what it fills the database with must not weigh on anything else.
     const { ledgerRows } = options
     const lists = await Promise.race([measureOwnerLists(system, { ledgerRows, tell }), aborted])
-    return { ...report, owner_lists: lists }
+    return { ...report, ...(scale && { scale }), owner_lists: lists }
   } finally {
     for (const stop of stops.reverse()) await stop()
   }
@@ -97,8 +102,13 @@ async function main(): Promise<number> {
       await mkdir(dirname(options.json), { recursive: true })
       await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`)
     }
-    const lists = report.owner_lists === undefined ? '' : `\n${renderOwnerLists(report.owner_lists)}\n`
-    process.stdout.write(`\n${renderReport(report)}\n${lists}`)
+    const { scale, owner_lists: lists } = report
+    const pages = [
+      renderReport(report),
+      ...(scale === undefined ? [] : [renderScale(scale)]),
+      ...(lists === undefined ? [] : [renderOwnerLists(lists)]),
+    ]
+    process.stdout.write(`\n${pages.join('\n\n')}\n`)
     return 0
   } catch (error) {
     process.stderr.write(

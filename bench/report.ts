@@ -2,7 +2,14 @@
  * Owns what a run comes to: medians and spread over the rounds, the ratios with their goals, as JSON and as a page of text.
  * docs/performance.md describes the JSON.
  */
-import { figuresOf, spreadOf, type Figure, type FigureName, type Spread } from './figures.ts'
+import {
+  figuresOf,
+  spreadOf,
+  type Figure,
+  type FigureFacts,
+  type FigureName,
+  type Spread,
+} from './figures.ts'
 import type { Machine, PostgresFacts } from './machine.ts'
 import type { Round } from './run.ts'
 import type { Scenario } from './world.ts'
@@ -31,6 +38,7 @@ interface Generator {
 /** What `--json` writes. The figures of the goals stand at the top as plain numbers, under their own names. */
 export type Report = Partial<Record<FigureName, number>> & {
   schema: 2
+  command: string
   started_at: string
   took_seconds: number
   figures: Partial<Record<FigureName, Figure>>
@@ -43,11 +51,10 @@ export type Report = Partial<Record<FigureName, number>> & {
   postgres: PostgresFacts
 }
 
-export interface RunFacts {
+export interface RunFacts extends FigureFacts {
+  /** What was typed to have this run. */
+  command: string
   lanes: readonly { name: string; scenario: Scenario }[]
-  rounds: Map<string, Round[]>
-  /** Milliseconds from the start of a sidecar until it serves, of several. */
-  readyMs: number[]
   startedAt: Date
   droppedReports: number
   settings: Record<string, number>
@@ -64,6 +71,7 @@ export function makeReport(facts: RunFacts): Report {
   const others = [...facts.rounds.values()].flat().map(round => round.others_cpu_share)
   return {
     schema: 2,
+    command: facts.command,
     started_at: facts.startedAt.toISOString(),
     took_seconds: Math.round((Date.now() - facts.startedAt.getTime()) / 1_000),
     ...Object.fromEntries(Object.entries(figures).map(([name, { value }]) => [name, value])),

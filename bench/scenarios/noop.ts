@@ -11,5 +11,6 @@ export const noop: Scenario = {
   title: 'no-op Check (bare grpc-js)',
   processes: 1,
   reported: false,
+  share: 0.3,
   open: (world, share) => checkLoad([world.ports.noop], share, standingCorpus(world)),
 }

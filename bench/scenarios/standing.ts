@@ -8,7 +8,7 @@ import { checkOf } from '../load/corpus.ts'
 import type { Scenario, World } from '../world.ts'
 
 /** Different calls of all known agents; sent again and again within their minute, which nothing on the path can tell from new ones. */
-const CHECKS = 4_096
+const CHECKS = 2_048
 
 /** Calls of the reading tool under the agents' standing grants. */
 export function standingCorpus(world: World): Corpus {
@@ -37,6 +37,7 @@ export const standingTwoSidecars: Scenario = {
   ...standing,
   name: 'standing_two_sidecars',
   title: 'the same over two sidecars',
+  share: 0.5,
   open: (world, share) =>
     checkLoad([world.ports.sidecar, world.ports.otherSidecar], share, standingCorpus(world)),
 }

@@ -22,7 +22,10 @@ function round(rate: number, more: Partial<Round> = {}): Round {
   }
 }
 
-function facts(rates: Record<string, number[]>, more: Partial<Round> = {}): RunFacts {
+function facts(
+  rates: Record<string, number[]>,
+  more: Partial<Round> = {},
+): RunFacts & { rounds: Map<string, Round[]> } {
   const rounds = new Map(
     SCENARIOS.map(({ name }) => [name, (rates[name] ?? [100, 100, 100]).map(rate => round(rate, more))]),
   )
@@ -30,6 +33,7 @@ function facts(rates: Record<string, number[]>, more: Partial<Round> = {}): RunF
     lanes: SCENARIOS.map(scenario => ({ name: scenario.name, scenario })),
     rounds,
     readyMs: [400, 900, 500],
+    command: 'make bench',
     startedAt: new Date(),
     droppedReports: 0,
     settings: { rounds: 3, seconds: 3, in_flight: 100 },
@@ -61,6 +65,9 @@ const FIGURES: (keyof Report)[] = [
   'p99_over_p50_at_half',
   'two_workers_over_one',
   'ready_ms',
+  'introspect_10m_over_10k',
+  'consume_10m_over_10k',
+  'revoke_1m_over_1',
   'rss_mib_at_1000',
 ]
 
@@ -72,7 +79,8 @@ describe('The report of a bench', () => {
   })
 
   it.each(FIGURES)('names %s at the top, as a number, beside its goal', name => {
-    const report = makeReport(facts({}))
+    const scale = { introspect: [1.1, 1, 1.2], consume: [1], revoke: [1] }
+    const report = makeReport({ ...facts({}), scale })
     expect(report[name]).toEqual(expect.any(Number))
     expect(report.figures).toHaveProperty(name)
   })

@@ -1,0 +1,84 @@
+/**
+ * Owns the figures in docs/performance.md: made from the JSON of a run, between two marks, so that no figure is ever typed.
+ * Run as `make bench-docs` after a run that wrote bench/results.json.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { meets, type Figure } from './figures.ts'
+import type { Report, ScenarioReport } from './report.ts'
+
+const BEGIN = '<!-- figures: written by `make bench-docs` -->'
+const END = '<!-- end of the figures -->'
+const ROOT = join(import.meta.dirname, '..')
+export const RESULTS = join(ROOT, 'bench', 'results.json')
+export const PAGE = join(ROOT, 'docs', 'performance.md')
+
+/** The page with the figures of a report in place of those that it had. Throws for a page without the marks. */
+export function withFigures(page: string, report: Report): string {
+  const from = page.indexOf(BEGIN)
+  const to = page.indexOf(END)
+  if (from < 0 || to < from) throw new Error('the page has no place for figures')
+  return `${page.slice(0, from + BEGIN.length)}\n\n${figuresPage(report)}\n\n${page.slice(to)}`
+}
+
+function figuresPage(report: Report): string {
+  const { machine, postgres, settings, others_cpu_share: others } = report
+  const busy =
+    others === null
+      ? ''
+      : ` Other work took ${percent(others.median)} of the CPU (at most ${percent(others.max)}).`
+  return [
+    `Taken on ${report.started_at.slice(0, 10)} by \`${report.command}\`: ${settings['rounds']} cycles of rounds of ${settings['seconds']} s, ${settings['in_flight']} calls in flight, ${report.took_seconds} s in all.`,
+    `Machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memory_mib} MiB, ${machine.file_system}, Node ${machine.node}; Postgres ${postgres.version} with fsync ${postgres.fsync}, synchronous_commit ${postgres.synchronous_commit}, full_page_writes ${postgres.full_page_writes}.${busy}`,
+    '',
+    table(['Figure', 'Seen', 'Least to most', 'Goal', 'Met'], Object.entries(report.figures).map(figureRow)),
+    '',
+    table(
+      ['Scenario', 'Calls a second', 'p50 ms', 'p99 ms', ...PARTIES.map(party => `${party} µs`)],
+      Object.values(report.scenarios).map(scenarioRow),
+    ),
+  ].join('\n')
+}
+
+const PARTIES = ['load', 'bare', 'sidecar', 'authority', 'postgres']
+
+function figureRow([name, figure]: [string, Figure]): string[] {
+  const { value, spread, goal } = figure
+  const asked = goal === null ? 'reported' : `at ${goal.kind} ${goal.bound}`
+  const met = goal === null ? '' : meets(figure) ? 'yes' : 'no'
+  return [`\`${name}\``, short(value), `${short(spread.min)} to ${short(spread.max)}`, asked, met]
+}
+
+function scenarioRow({ title, calls_per_second, p50_ms, p99_ms, cpu_us_per_call }: ScenarioReport): string[] {
+  const cpu = PARTIES.map(party => {
+    const micros = cpu_us_per_call?.[party]
+    return micros === undefined || micros < 1 ? '-' : String(Math.round(micros))
+  })
+  return [
+    title,
+    String(Math.round(calls_per_second.median)),
+    p50_ms.median.toFixed(1),
+    p99_ms.median.toFixed(1),
+    ...cpu,
+  ]
+}
+
+function table(head: string[], rows: string[][]): string {
+  const all = [head, ...rows]
+  const widths = head.map((_, column) => Math.max(...all.map(row => row[column]!.length)))
+  const line = (row: string[]): string => `| ${row.map((cell, n) => cell.padEnd(widths[n]!)).join(' | ')} |`
+  return [line(head), line(widths.map(width => '-'.repeat(width))), ...rows.map(line)].join('\n')
+}
+
+function short(value: number): string {
+  return Number(value.toPrecision(3)).toString()
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}
+
+if (import.meta.main) {
+  const report = JSON.parse(await readFile(RESULTS, 'utf8')) as Report
+  await writeFile(PAGE, withFigures(await readFile(PAGE, 'utf8'), report))
+}

@@ -1,0 +1,44 @@
+/**
+ * Owns asking the authority as an enforcement point does, without one: introspect and consume over one connection at a time.
+ */
+import { Agent } from 'undici'
+import { isJsonObject, parseJson, type JsonObject } from '../../src/wire/json.ts'
+import type { World } from '../world.ts'
+
+export interface ProtectionDoor {
+  introspect(token: string): Promise<JsonObject>
+  consume(token: string): Promise<JsonObject>
+}
+
+/** Fetches a PAT, and keeps a connection. */
+export async function openProtection({
+  issuer,
+  owner,
+  clientId,
+  clientSecret,
+}: World): Promise<ProtectionDoor> {
+  const http = new Agent({ connections: 1, pipelining: 1, keepAliveTimeout: 60_000 })
+  const post = async (path: string, type: string, body: string, pat?: string): Promise<JsonObject> => {
+    const headers = { 'content-type': type, ...(pat === undefined ? {} : { authorization: `Bearer ${pat}` }) }
+    const answer = await http.request({ origin: issuer, path, method: 'POST', headers, body })
+    const text = await answer.body.text()
+    if (answer.statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode} ${text}`)
+    const value = parseJson(text)
+    if (!isJsonObject(value)) throw new Error(`${path} answered no object`)
+    return value
+  }
+  const credentials = new URLSearchParams({
+    grant_type: 'client_credentials',
+    scope: 'uma_protection',
+    owner,
+    client_id: clientId,
+    client_secret: clientSecret,
+  })
+  const { access_token } = await post('/token', 'application/x-www-form-urlencoded', credentials.toString())
+  const ask = (path: string, token: string): Promise<JsonObject> =>
+    post(path, 'application/json', JSON.stringify({ token }), access_token as string)
+  return {
+    introspect: token => ask('/introspect', token),
+    consume: token => ask('/consume', token),
+  }
+}
