@@ -165,11 +165,13 @@ export interface SidecarPlace extends HouseholdAddresses {
   tls: SidecarTls | undefined
   challengesPerMinute: number
   drainMs: number
+  /** Where the authority is reached, where that is not its issuer alone. */
+  authorityAddresses?: string[] | undefined
 }
 
 /** Writes the file of one sidecar and answers its path. */
 export async function writeSidecarFile(household: Household, place: SidecarPlace): Promise<string> {
-  const { tls } = place
+  const { tls, issuer, authorityAddresses = [] } = place
   const certificate = tls && { cert_file: tls.certFile, key_file: tls.keyFile }
   const settings = {
     public_url: place.publicUrl,
@@ -180,6 +182,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
     realm: 'tools',
     challenges_per_minute: place.challengesPerMinute,
     drain_ms: place.drainMs,
+    ...(authorityAddresses.length > 0 && { authorities: [{ issuer, addresses: authorityAddresses }] }),
     owners: [
       {
         owner: OWNER,

@@ -45,6 +45,8 @@ export interface StackOptions {
   challengesPerMinute?: number | undefined
   /** Further settings of the authority, by variable. */
   authorityEnvironment?: Record<string, string> | undefined
+  /** Changes the YAML of Envoy's configuration before it is used. */
+  changeEnvoy?: ((yaml: string) => string) | undefined
   preferredPorts?: PreferredPorts | undefined
 }
 
@@ -54,8 +56,9 @@ export interface Stack {
   ownerApi: string
   /** Where each replica of the authority itself is reached. */
   authorities: { url: string; ownerApi: string }[]
-  /** `listen.check` of each sidecar. */
+  /** `listen.check` of each sidecar, and `listen.http`. */
   checkPorts: number[]
+  documentPorts: number[]
   /** What agents call; the resource is this and RESOURCE_PATH. */
   publicUrl: string
   resource: string
@@ -64,6 +67,8 @@ export interface Stack {
   /** Whether http on loopback is admitted. */
   devLoopback: boolean
   children: Child[]
+  /** Ends one replica by SIGTERM, in its own time, starts it anew, and waits until it answers. */
+  restart(what: 'authority' | 'sidecar', index: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -92,15 +97,23 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const toolServer = await startTools(plan, started)
     const gateway = plan.envoy === undefined ? [] : await startGateway(plan, plan.envoy)
     const { directory, household, urls } = plan
+    const restart: Stack['restart'] = async (what, index) => {
+      // Of the gateway the sidecars come first.
+      const replicas = what === 'authority' ? authorities : gateway
+      await replicas[index]!.stop()
+      replicas[index] = await (what === 'authority' ? startAuthority : startSidecar)(plan, index)
+    }
     return {
       ...urls,
       directory,
       household,
       toolServer,
       checkPorts: plan.ports.sidecars.map(({ check }) => check),
+      documentPorts: plan.ports.sidecars.map(({ documents }) => documents),
       resource: urls.publicUrl + RESOURCE_PATH,
       devLoopback: plan.tls === undefined,
       children: [...authorities, ...gateway],
+      restart,
       stop,
     }
   } catch (error) {
@@ -214,6 +227,9 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
   const file = await writeSidecarFile(household, {
     name,
     issuer: urls.issuer,
+    // A door in front of them is where they are reached; without one, each by itself.
+    authorityAddresses:
+      plan.door || urls.authorities.length === 1 ? [] : urls.authorities.map(({ url }) => url),
     publicUrl: urls.publicUrl,
     check: `127.0.0.1:${check}`,
     http: `127.0.0.1:${documents}`,
@@ -243,7 +259,7 @@ async function startEnvoy(plan: Plan, envoy: Envoy): Promise<Child> {
     },
     tls && { directory: tls.envoyDirectory, sidecarName: 'localhost' },
   )
-  await writeFile(configFile, config)
+  await writeFile(configFile, plan.changeEnvoy?.(config) ?? config)
   const command = envoy.command(configFile, directory)
   const child = plan.start('envoy', [
     ...command,

@@ -1,0 +1,181 @@
+/**
+ * Two sidecars and two authorities behind a real Envoy, each ended and started anew in turn while calls go on. contract, "Health",
+ * "Authorized call" and "Behaviour that must hold": no call fails that should pass, none passes that should fail.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { callByHand, refusalIn, type Credential } from '../../src/dev/raw-call.ts'
+import { openScene, told, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import type { Grant } from '../../src/agent/index.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import type { JsonObject } from '../../src/wire/json.ts'
+import { envoy } from '../support/envoy.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startStack } from '../support/stack.ts'
+import { until } from '../support/until.ts'
+
+const TRADES = 30
+const REPLICAS = [
+  ['sidecar', 0],
+  ['sidecar', 1],
+  ['authority', 0],
+  ['authority', 1],
+] as const
+
+/** Calls that go on until the end, and what came of each kind of them. */
+interface Load {
+  /** Answers `200`, or a status with the word of refusal, or why there was no answer. */
+  call(kind: string, tool: string, credential?: Credential, args?: JsonObject): Promise<void>
+  /** Does the work again and again, a little after each time: the load itself, not a wait for anything. */
+  keep(work: () => Promise<void>, pauseMs?: number): void
+  /** How often what came of each kind. */
+  end(): Promise<Record<string, Record<string, number>>>
+}
+
+function startLoad({ resource }: Stack): Load {
+  const tally: Record<string, Record<string, number>> = {}
+  const callers: Promise<void>[] = []
+  let going = true
+  return {
+    call: async (kind, tool, credential, args) => {
+      const outcome = await callByHand({ resource, tool, arguments: args }, credential).then(
+        answer => [answer.status, refusalIn(answer).error].filter(Boolean).join(' '),
+        (error: unknown) => `no answer: ${String(error)}`,
+      )
+      const counts = (tally[kind] ??= {})
+      counts[outcome] = (counts[outcome] ?? 0) + 1
+    },
+    keep: (work, pauseMs = 20) => {
+      const caller = async () => {
+        while (going) {
+          await work()
+          await delay(pauseMs)
+        }
+      }
+      callers.push(caller())
+    },
+    end: async () => {
+      going = false
+      await Promise.all(callers)
+      return tally
+    },
+  }
+}
+
+/** How many calls a sidecar has judged since it was started. */
+async function decided({ documentPorts }: Stack, sidecar: number): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${documentPorts[sidecar]}/metrics`)).text()
+  const lines = text.matchAll(/^usher_decisions_total\{.*\} (\d+)/gm)
+  return [...lines].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+describeWith(await envoy(), 'a rolling restart under load', found => {
+  let stack: Stack
+  let scene: Scene
+  let standing: Credential
+  const trades: { credential: Credential; arguments: { symbol: string; qty: number } }[] = []
+  let load: Load
+
+  beforeAll(async () => {
+    stack = await startStack({
+      envoy: found,
+      sidecars: 2,
+      authorities: 2,
+      challengesPerMinute: 1_000_000,
+      authorityEnvironment: { UMA_AS_DRAIN_MS: '5000', UMA_AS_POLL_SECONDS: '0' },
+    })
+    scene = await openScene(stack)
+    load = startLoad(stack)
+    standing = { token: (await grantFor('portfolio_read')).access_token, key: scene.agentKey }
+    for (let qty = 1; qty <= TRADES; qty++) {
+      const args = { symbol: 'VTI', qty }
+      const { access_token: token } = await grantFor('place_trade', args)
+      trades.push({ credential: { token, key: scene.agentKey }, arguments: args })
+    }
+  })
+  afterAll(async () => {
+    await scene?.close()
+    await stack?.stop()
+  })
+
+  /** A grant that the agent has negotiated, the owner approved, and nobody used yet. */
+  async function grantFor(tool: string, args?: object): Promise<Grant> {
+    const stopping = new AbortController()
+    const onEvent = ({ type }: { type: string }) => {
+      if (type === 'granted') stopping.abort()
+    }
+    const call = scene.startCall(tool, args, { signal: stopping.signal, onEvent })
+    const { family } = await told(call, 'waiting')
+    await scene.owner.decide(family, 'approved')
+    const { grant } = await told(call, 'granted')
+    await call.result.catch(() => undefined)
+    return grant
+  }
+
+  test('no call fails that should pass, and none passes that should fail', async () => {
+    const unspent = [...trades]
+    const spent = unspent.shift()!
+    await load.call('spend one', 'place_trade', spent.credential, spent.arguments)
+    load.keep(() => load.call('standing', 'portfolio_read', standing))
+    load.keep(() => load.call('standing', 'portfolio_read', standing))
+    load.keep(() => load.call('challenge', 'portfolio_read'))
+    load.keep(() => load.call('forged', 'portfolio_read', { ...standing, forge: true }))
+    load.keep(() => load.call('spent', 'place_trade', spent.credential, spent.arguments))
+    load.keep(async () => {
+      const next = unspent.shift()
+      if (next !== undefined) await load.call('single use', 'place_trade', next.credential, next.arguments)
+    }, 700)
+    for (const [what, index] of REPLICAS) {
+      await stack.restart(what, index)
+      // Envoy has found the new one; only then the next may go.
+      if (what === 'sidecar') await until(async () => (await decided(stack, index)) > 20)
+    }
+    await until(() => unspent.length === 0)
+    const tally = await load.end()
+    expect(tally).toEqual({
+      'spend one': { '200': 1 },
+      standing: { '200': expect.any(Number) },
+      challenge: { '401 insufficient_authorization': expect.any(Number) },
+      forged: { '401 invalid_token': expect.any(Number) },
+      spent: { '401 insufficient_authorization': expect.any(Number) },
+      'single use': { '200': TRADES - 1 },
+    })
+    expect(tally['standing']!['200']).toBeGreaterThan(200)
+    const bought = stack.toolServer.record.executions.filter(({ tool }) => tool === 'place_trade')
+    expect(bought.length).toBe(TRADES)
+  })
+})
+
+describeWith(await envoy(), 'an Envoy that is set to let calls through where it gets no answer', found => {
+  let stack: Stack
+
+  beforeAll(async () => {
+    stack = await startStack({
+      envoy: found,
+      sidecars: 2,
+      challengesPerMinute: 1_000_000,
+      changeEnvoy: yaml => yaml.replace('failure_mode_allow: false', 'failure_mode_allow: true'),
+    })
+  })
+  afterAll(() => stack?.stop())
+
+  test('lets nothing through while one sidecar drains and the other goes on', async () => {
+    const load = startLoad(stack)
+    const stranger = importPrivateJwk(generatePrivateJwk())
+    load.keep(() => load.call('challenge', 'portfolio_read'))
+    load.keep(() => load.call('trade', 'place_trade', undefined, { symbol: 'VTI', qty: 1 }))
+    load.keep(() => load.call('forged', 'portfolio_read', { token: 'made-up', key: stranger }))
+    await until(async () => (await decided(stack, 0)) > 20 && (await decided(stack, 1)) > 20)
+    await stack.restart('sidecar', 0)
+    await until(async () => (await decided(stack, 0)) > 20)
+    await stack.restart('sidecar', 1)
+    await until(async () => (await decided(stack, 1)) > 20)
+    expect(await load.end()).toEqual({
+      challenge: { '401 insufficient_authorization': expect.any(Number) },
+      trade: { '401 insufficient_authorization': expect.any(Number) },
+      forged: { '401 insufficient_authorization': expect.any(Number) },
+    })
+    expect(stack.toolServer.record.executions).toEqual([])
+  })
+})
