@@ -5,28 +5,42 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { generate } from 'selfsigned'
 import type { StackTls } from '../../src/dev/stack.ts'
 
-interface Pair {
+export interface Pair {
   cert: string
   key: string
 }
 
-/** Makes a CA and one certificate of it for each party, in files below `directory`; all bear the name `localhost`. */
-export async function makeLocalCa(directory: string): Promise<StackTls & { ca: string }> {
-  const ca = await certificate('usher test CA', [
+/** A CA of its own. */
+export function makeCa(): Promise<Pair> {
+  return certificate('usher test CA', [
     { name: 'basicConstraints', cA: true, critical: true },
     { name: 'keyUsage', keyCertSign: true, cRLSign: true, critical: true },
   ])
+}
+
+/** A new certificate of it for the name `localhost`, which serves and may be shown by a client; `commonName` tells it from others. */
+export function issueCertificate(
+  ca: Pair,
+  commonName: string,
+  purpose = { serverAuth: true, clientAuth: true },
+): Promise<Pair> {
+  return certificate(
+    commonName,
+    [
+      { name: 'basicConstraints', cA: false, critical: true },
+      { name: 'keyUsage', digitalSignature: true, critical: true },
+      { name: 'extKeyUsage', ...purpose },
+      { name: 'subjectAltName', altNames: [{ type: 2, value: 'localhost' }] },
+    ],
+    ca,
+  )
+}
+
+/** Makes a CA and one certificate of it for each party, in files below `directory`; all bear the name `localhost`. */
+export async function makeLocalCa(directory: string): Promise<StackTls & { ca: string }> {
+  const ca = await makeCa()
   const write = async (party: string, purpose: { serverAuth: boolean; clientAuth: boolean }) => {
-    const { cert, key } = await certificate(
-      party,
-      [
-        { name: 'basicConstraints', cA: false, critical: true },
-        { name: 'keyUsage', digitalSignature: true, critical: true },
-        { name: 'extKeyUsage', ...purpose },
-        { name: 'subjectAltName', altNames: [{ type: 2, value: 'localhost' }] },
-      ],
-      ca,
-    )
+    const { cert, key } = await issueCertificate(ca, party, purpose)
     const home = join(directory, party)
     await mkdir(home, { recursive: true })
     const [certFile, keyFile, caFile] = [join(home, 'cert.pem'), join(home, 'key.pem'), join(home, 'ca.pem')]
