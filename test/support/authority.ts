@@ -93,6 +93,7 @@ export interface TestAuthority {
   database: Database
   publicUrl: string
   ownerUrl: string
+  metricsUrl: string
   /** By name. */
   owners: Record<string, TestOwner>
   alice: TestOwner
@@ -153,6 +154,7 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
     database,
     publicUrl,
     ownerUrl,
+    metricsUrl: `http://${running.metricsAddress}`,
     owners,
     alice: Object.values(owners)[0]!,
     request: async (method, target, init = {}) =>
