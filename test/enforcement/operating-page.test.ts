@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
+import { createMetrics } from '../../src/enforcement/metrics.ts'
+import { createLogger } from '../../src/http/log.ts'
+import { listen } from '../../src/http/server.ts'
+import { openDatabase } from '../../src/storage/database.ts'
+
+const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8')
+
+/** `name|type|meaning` of each row of the table that follows a line of the page. */
+function documented(after: string): string[] {
+  const text = page.slice(page.indexOf(`\n${after}\n`)).split(/\n(?=Of the|###|## |`step`)/)[1] ?? ''
+  const rows = text.matchAll(/^\| `(usher_\w+)` +\| (\w+) +\|[^|]*\| (.*?) +\|$/gm)
+  return [...rows].map(([, ...cells]) => cells.join('|')).sort()
+}
+
+/** The same of what a process says of itself. */
+function told(text: string): string[] {
+  const types = new Map([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => [name, type]))
+  const helps = [...text.matchAll(/^# HELP (usher_\w+) (.*)$/gm)]
+  return helps.map(([, name, help]) => [name, types.get(name), help].join('|')).sort()
+}
+
+describe('docs/operating.md tells of each metric what the process itself tells of it', () => {
+  test('at the sidecar', async () => {
+    const metrics = createMetrics()
+    const idle = { connections: 0, inFlight: 0, waiting: 0 }
+    metrics.observe({ reportsWaiting: () => 0, pools: { challenges: () => idle, grants: () => idle } })
+    const { text } = await metrics.render()
+    expect(documented('Of the sidecar:')).toEqual(told(text))
+    expect(text).toMatch(/^process_resident_memory_bytes /m)
+  })
+
+  test('at the authority', async () => {
+    const database = openDatabase({ url: 'postgres://nowhere', poolMax: 2 })
+    const logger = createLogger({ name: 'test', level: 'silent' })
+    const server = createAuthorityMetrics(database, () => true).createServer(logger)
+    const address = await listen(server, { host: '127.0.0.1', port: 0 })
+    const text = await (await fetch(`http://${address}/metrics`)).text()
+    expect(documented('Of the authority:')).toEqual(told(text))
+    await server.close()
+    await database.close()
+  })
+})
+
+test('a word that an authority makes up is counted as other', async () => {
+  const metrics = createMetrics()
+  metrics.decided({ outcome: 'deny', reason: 'made_up_by_an_authority', step: 'introspect', ms: 1 })
+  metrics.decided({ outcome: 'deny', reason: 'connection_revoked', step: 'introspect', ms: 1 })
+  const { text } = await metrics.render()
+  expect(text).toContain('usher_decisions_total{outcome="deny",reason="other",step="introspect"} 1')
+  expect(text).toContain('reason="connection_revoked"')
+  expect(text).not.toContain('made_up')
+})
