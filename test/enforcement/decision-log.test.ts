@@ -66,7 +66,7 @@ function bytesOf(parts: CallParts = {}): Buffer {
   return checkBytes({
     path: call.path,
     method: call.method,
-    headers: { ...Object.fromEntries([...call.headers].map(([name, values]) => [name, values[0]!])) },
+    headers: Object.fromEntries([...call.headers].map(([name, values]) => [name, values[0]!])),
     raw_body: call.body.state === 'complete' ? call.body.bytes : Buffer.alloc(0),
   })
 }

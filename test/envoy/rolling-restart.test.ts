@@ -36,7 +36,7 @@ interface Load {
 function startLoad({ resource }: Stack): Load {
   const tally: Record<string, Record<string, number>> = {}
   const callers: Promise<void>[] = []
-  let going = true
+  const ending = new AbortController()
   return {
     call: async (kind, tool, credential, args) => {
       const outcome = await callByHand({ resource, tool, arguments: args }, credential).then(
@@ -48,7 +48,7 @@ function startLoad({ resource }: Stack): Load {
     },
     keep: (work, pauseMs = 20) => {
       const caller = async () => {
-        while (going) {
+        while (!ending.signal.aborted) {
           await work()
           await delay(pauseMs)
         }
@@ -56,7 +56,7 @@ function startLoad({ resource }: Stack): Load {
       callers.push(caller())
     },
     end: async () => {
-      going = false
+      ending.abort()
       await Promise.all(callers)
       return tally
     },

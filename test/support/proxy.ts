@@ -33,15 +33,18 @@ export interface ProxyOptions {
   /** The port of the tool. */
   tool: number
   listeners: Record<string, ProxyListener>
+  /** `common_http_protocol_options` of the connections to check servers; Envoy's own defaults when left out. */
+  checkConnections?: Record<string, unknown> | undefined
 }
 
 /** Starts it, and waits until every listener accepts. */
-export async function startProxy({ envoy, directory, tool, listeners }: ProxyOptions): Promise<Proxy> {
+export async function startProxy(options: ProxyOptions): Promise<Proxy> {
+  const { envoy, directory, listeners } = options
   const names = Object.keys(listeners)
   const free = await freePorts(names.length)
   const ports = new Map(names.map((name, at) => [name, free[at]!]))
   const configFile = join(directory, `envoy-${free[0]}.json`)
-  await writeFile(configFile, JSON.stringify(bootstrap(listeners, ports, tool)))
+  await writeFile(configFile, JSON.stringify(bootstrap(options, ports)))
   const child = startChild({
     name: 'Envoy',
     command: [...envoy.command(configFile, directory), '--disable-hot-restart', '--concurrency', '1'],
@@ -73,19 +76,19 @@ const clusterOf = (name: string, port: number, more: object = {}) => ({
 /** The name of the cluster becomes the :authority of the check, so it must be fit for that. */
 export const checkCluster = (port: number): string => `check-${port}`
 
-const HTTP2 = {
+const http2 = (connections: ProxyOptions['checkConnections']) => ({
   typed_extension_protocol_options: {
     'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
       ...type('envoy.extensions.upstreams.http.v3.HttpProtocolOptions'),
       explicit_http_config: { http2_protocol_options: {} },
+      ...(connections && { common_http_protocol_options: connections }),
     },
   },
-}
+})
 
 function bootstrap(
-  listeners: Record<string, ProxyListener>,
+  { listeners, tool, checkConnections }: ProxyOptions,
   ports: ReadonlyMap<string, number>,
-  tool: number,
 ): object {
   const entries = Object.entries(listeners)
   return {
@@ -93,7 +96,7 @@ function bootstrap(
       listeners: entries.map(([name, listener]) => listenerOf(name, ports.get(name)!, listener)),
       clusters: [
         ...[...new Set(entries.map(([, { check }]) => check))].map(check =>
-          clusterOf(checkCluster(check), check, HTTP2),
+          clusterOf(checkCluster(check), check, http2(checkConnections)),
         ),
         clusterOf('tool', tool),
       ],
