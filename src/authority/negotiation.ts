@@ -4,7 +4,7 @@
  * Contract: "Permission ticket" (states), "need_info answer", "Token endpoint".
  */
 import { nextTicketState } from '../rules/ticket.ts'
-import { ownerOf, readOwner } from '../storage/owners.ts'
+import { ownerOfTag, readOwner } from '../storage/owners.ts'
 import {
   endFamily,
   openFamily,
@@ -138,7 +138,7 @@ function offered(
 async function spend(authority: Authority, ticket: string): Promise<{ family: FamilyRow; next: string }> {
   const tag = ticketTag(ticket)
   const { db } = authority.database
-  const owner = tag === undefined ? undefined : await ownerOf(db, 'tag', tag)
+  const owner = tag === undefined ? undefined : await ownerOfTag(authority.database, tag)
   if (tag === undefined || owner === undefined) return invalidGrant()
   const next = newTicket(tag)
   const family = await presentTicket(db, {

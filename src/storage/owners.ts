@@ -3,7 +3,7 @@
  * Contract: "Authentication" (owner at the owner API).
  */
 import { sql } from 'kysely'
-import { prepared, type Db, type Tx } from './database.ts'
+import { prepared, type Database, type Db, type Tx } from './database.ts'
 
 export interface OwnerRow {
   owner: string
@@ -61,6 +61,25 @@ export async function ownerOf(
 ): Promise<string | undefined> {
   const { rows } = await OWNER_OF(db, [kind, key])
   return rows[0]?.owner
+}
+
+const TAGS_KEPT_MAX = 10_000
+const ownersByTag = new WeakMap<Database, Map<string, string>>()
+
+/**
+ * Whose a ticket tag is; undefined where nobody's. A tag is made with its owner and never changes hands, so what was once found is kept;
+ * that there is none is asked anew each time. It says where to look, and nothing of what stands there.
+ */
+export async function ownerOfTag(database: Database, tag: string): Promise<string | undefined> {
+  const kept = ownersByTag.get(database) ?? new Map<string, string>()
+  ownersByTag.set(database, kept)
+  const known = kept.get(tag)
+  if (known !== undefined) return known
+  const owner = await ownerOf(database.db, 'tag', tag)
+  if (owner === undefined) return undefined
+  if (kept.size >= TAGS_KEPT_MAX) kept.delete(kept.keys().next().value!)
+  kept.set(tag, owner)
+  return owner
 }
 
 /**

@@ -14,6 +14,8 @@ import { appendLedger, countRefusal, readLedger } from '../../src/storage/ledger
 import {
   claimProvisioned,
   insertDeviceKey,
+  insertOwner,
+  ownerOfTag,
   readDeviceKey,
   revokeDeviceKey,
 } from '../../src/storage/owners.ts'
@@ -42,6 +44,16 @@ async function connected(options: { ask_me?: boolean } = {}) {
   const rpt = await seed.seedGrant(database.db, owner, handle, generation)
   return { owner, handle, generation, rpt }
 }
+
+describe('A ticket tag', () => {
+  it("leads to its owner alone, and one that was nobody's to whoever is made with it", async () => {
+    const [owner, tag, other] = [seed.name('o'), seed.name('t'), seed.name('t')]
+    expect(await ownerOfTag(database, tag)).toBeUndefined()
+    await inTx(tx => insertOwner(tx, { owner, tag }))
+    expect([await ownerOfTag(database, tag), await ownerOfTag(database, tag)]).toEqual([owner, owner])
+    expect(await ownerOfTag(database, other)).toBeUndefined()
+  })
+})
 
 describe('Connection', () => {
   it('revoked, then admitted again: earlier grants stay ended', async () => {
