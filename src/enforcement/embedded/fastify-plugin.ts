@@ -8,6 +8,7 @@ import { Readable } from 'node:stream'
 import { changeFields } from '../../http/node-request.ts'
 import type { Json } from '../../wire/json.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
+import { outage } from '../deadline.ts'
 import { denialMessage } from '../denial.ts'
 import type { Admit, Caller } from './admission.ts'
 import type { FindDocument } from './documents.ts'
@@ -20,26 +21,25 @@ const SKIP_OVERRIDE = Symbol.for('skip-override')
  * the bytes that were judged.
  */
 export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Caller>): FastifyPluginCallback {
-  const values = new WeakMap<IncomingMessage, Json>()
+  const admitted = new WeakMap<IncomingMessage, Json | undefined>()
   const plugin: FastifyPluginCallback = (scope, _options, done) => {
-    scope.addHook('preParsing', async (request, reply, payload) => {
-      const admission = await admit(request.raw, reply.raw, payload)
-      if (admission.kind === 'gone') {
-        reply.hijack()
-        return payload
-      }
-      if (admission.kind === 'deny') return sendDenial(admission, request, reply)
-      changeFields(request.raw, admission.changes)
-      if (admission.caller !== undefined) callers.set(request.raw, admission.caller)
-      if (admission.value !== undefined) values.set(request.raw, admission.value)
-      const { body } = admission
-      return Object.assign(Readable.from(body.length === 0 ? [] : [body]), {
-        receivedEncodedLength: body.length,
+    // With a callback, which is called for what is let through and for nothing else: what an async hook returns, or a reply that it
+    // waits for, also ends when the sender goes away, and Fastify would then run the handler.
+    scope.addHook('preParsing', (request, reply, payload, next) => {
+      void admit(request.raw, reply.raw, payload).then(admission => {
+        if (admission.kind === 'gone') return void reply.hijack()
+        if (admission.kind === 'deny') return sendDenial(admission, request, reply)
+        changeFields(request.raw, admission.changes)
+        if (admission.caller !== undefined) callers.set(request.raw, admission.caller)
+        admitted.set(request.raw, admission.value)
+        // Out of this promise: what the next hooks throw is theirs to handle.
+        process.nextTick(next, null, streamOf(admission.body))
       })
     })
     scope.addHook('preValidation', async request => {
+      if (!admitted.has(request.raw)) throw outage('The call was not judged: try again.')
       // Whatever parser the scope has: the value is the one that was judged. Raw bytes and raw text are as they were judged anyway.
-      const value = values.get(request.raw)
+      const value = admitted.get(request.raw)
       if (value !== undefined && typeof request.body === 'object' && !Buffer.isBuffer(request.body)) {
         request.body = value
       }
@@ -47,6 +47,10 @@ export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Cal
     done()
   }
   return Object.assign(plugin, { [SKIP_OVERRIDE]: true })
+}
+
+function streamOf(body: Buffer): Readable & { receivedEncodedLength: number } {
+  return Object.assign(Readable.from(body.length === 0 ? [] : [body]), { receivedEncodedLength: body.length })
 }
 
 /** A plugin that serves the public documents; to be registered at the root, and not where `protectScope` is. */
@@ -74,8 +78,8 @@ function sendDenial(
   denied: Parameters<typeof denialMessage>[0],
   request: FastifyRequest,
   reply: FastifyReply,
-): FastifyReply {
+): void {
   const { status, headers, body } = denialMessage(denied)
   if (!request.raw.complete) reply.header('connection', 'close')
-  return reply.code(status).headers(Object.fromEntries(headers)).send(body)
+  reply.code(status).headers(Object.fromEntries(headers)).send(body)
 }
