@@ -315,7 +315,8 @@ const NEVER_CONNECTED = new Set([
 function faultOf(cause: Error, origin: string, sent: boolean): OutboundFault {
   if (cause instanceof OutboundFault) return cause
   const code = 'code' in cause ? String(cause.code) : ''
-  if (NEVER_CONNECTED.has(code)) {
+  // A connection that stood can end with some of these too, when the network behind it fails.
+  if (!sent && NEVER_CONNECTED.has(code)) {
     return new OutboundFault('unreachable', `${origin} cannot be reached (${code})`, { sent: false, cause })
   }
   return new OutboundFault('broken', `the connection to ${origin} broke (${code || 'no answer'})`, {

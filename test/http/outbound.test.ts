@@ -1,5 +1,6 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, OutboundFault, type Outbound } from '../../src/http/outbound.ts'
@@ -40,6 +41,16 @@ async function faultOf(promise: Promise<unknown>): Promise<OutboundFault> {
   expect(error).toBeInstanceOf(OutboundFault)
   return error as OutboundFault
 }
+
+test('A request that was sent counts as sent, also when its connection ends as one that never stood', async () => {
+  const sockets: Socket[] = []
+  const seen = (message: unknown) => sockets.push((message as { socket: Socket }).socket)
+  subscribe('undici:client:connected', seen)
+  answer = () => sockets[0]!.destroy(Object.assign(new Error('no route any more'), { code: 'EHOSTUNREACH' }))
+  const fault = await faultOf(client().request({ url: origin, method: 'POST', body: '{}' }))
+  unsubscribe('undici:client:connected', seen)
+  expect(fault).toMatchObject({ reason: 'broken', sent: true })
+})
 
 describe('Outbound requests are https only, without redirects, bounded in time and size', () => {
   test.each([
