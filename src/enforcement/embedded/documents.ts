@@ -45,6 +45,11 @@ export function documentAnswers(find: FindDocument): AnswerDocument {
   return async (request, response) => {
     const found = await find(request)
     if (found === undefined) return false
+    // Somebody else may have answered meanwhile, a time limit of the application's for one.
+    if (response.headersSent || response.destroyed) {
+      response.destroy()
+      return true
+    }
     response.statusCode = found.status
     for (const [name, value] of found.headers) response.setHeader(name, value)
     response.end(found.body)

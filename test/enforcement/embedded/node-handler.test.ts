@@ -255,6 +255,19 @@ describe('A body', () => {
   })
 })
 
+describe('The public documents', () => {
+  test('are left out where somebody else has answered meanwhile, and nothing fails by that', async () => {
+    const documents = stand.point.documents()
+    const early = await serve((request, response) => {
+      documents(request, response, () => undefined)
+      response.writeHead(503).end('too slow')
+    })
+    const answers = await Promise.allSettled([sendCall(early.port, { method: 'GET', path: '/jwks' })])
+    expect(answers[0]).not.toMatchObject({ value: { status: 200 } })
+    await early.close()
+  })
+})
+
 describe('An enforcement point that is closed', () => {
   test('denies everything with 503, also what needs no grant', async () => {
     await stand.point.close()
