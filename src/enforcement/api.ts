@@ -12,6 +12,12 @@ import { SEND_THE_BODY } from './call-body.ts'
 import type { CallRequest, RequestReader } from './call-request.ts'
 import { singleLine } from './header-lines.ts'
 import { refuseBadOrigin } from './origin.ts'
+import {
+  refuseOverridingForm,
+  refuseOverridingHeaders,
+  refuseOverridingMembers,
+  refuseOverridingNames,
+} from './overrides.ts'
 
 /** What the route's configuration says about a plain API. */
 export interface ApiSettings {
@@ -21,16 +27,6 @@ export interface ApiSettings {
   /** Origins whose browsers may call, as serialized in the Origin header. */
   allowedOrigins: ReadonlySet<string>
 }
-
-/** Servers and frameworks that heed these execute another method or path than the one that was signed and judged. */
-const OVERRIDING_HEADERS = [
-  'x-http-method-override',
-  'x-http-method',
-  'x-method-override',
-  'x-original-url',
-  'x-original-uri',
-  'x-rewrite-url',
-]
 
 /** Methods whose request has a body unless it says that it has none (RFC 9110 §9.3). */
 const BODY_EXPECTED: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
@@ -44,10 +40,10 @@ export function apiReader({ base, operations, allowedOrigins }: ApiSettings): Re
   const table = apiTable(operations)
   return call => {
     refuseBadOrigin(call, allowedOrigins)
-    refuseOverrides(call)
+    refuseOverridingHeaders(call.headers)
     const { tool, path } = table.find(call.method, call.path.slice(base.length))
     const { values: query, ambiguity: inQuery } = decodeQuery(call.query ?? '')
-    if (Object.hasOwn(query, '_method')) refuse('invalid_request', 'Send the method itself, not as _method.')
+    refuseOverridingNames(Object.keys(query))
     const body = readBody(call)
     const params = { path, query, ...(body === undefined ? {} : { body: body.value }) }
     const ambiguity = inQuery ?? body?.ambiguity
@@ -60,12 +56,6 @@ export function apiReader({ base, operations, allowedOrigins }: ApiSettings): Re
       ...(ambiguity === undefined ? {} : { ambiguity }),
     } satisfies CallRequest
   }
-}
-
-function refuseOverrides({ headers }: Call): void {
-  const found = OVERRIDING_HEADERS.find(name => headers.has(name) || headers.has(name.replaceAll('-', '_')))
-  if (found !== undefined)
-    refuse('invalid_request', `Send the method and the path themselves, not in ${found}.`)
 }
 
 /** `value`: a JSON body as parsed, any other as its type and the hash of its bytes; undefined where the call has no body. */
@@ -84,9 +74,11 @@ function readBody(call: Call): ApiBody | undefined {
   }
   const type = singleLine(headers, 'content-type')?.trim() ?? ''
   if (!/^application\/(?:[\w.-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i.test(type)) {
+    refuseOverridingForm(type, body.bytes)
     return { value: { content_type: type, s256: s256(body.bytes) } }
   }
   const { value, inexactNumber } = parseJsonExact(body.bytes)
+  refuseOverridingMembers(value)
   return { value, inexactNumber, ...(looksLikeDigest(value) ? { ambiguity: LOOKS_LIKE_DIGEST } : {}) }
 }
 

@@ -6,7 +6,7 @@ import { UPSTREAM_HEADER, UPSTREAM_HEADER_PREFIX } from '../wire/names.ts'
 import type { Allowed } from './call.ts'
 import type { HeaderLines } from './header-lines.ts'
 
-// Servers that hand header fields on as variables read `_` and `-` alike.
+// Servers that hand header fields on as variables read `_` and `-` alike, some of them any other sign.
 const OURS = Object.values(UPSTREAM_HEADER)
 const OURS_UNSEEN = [...OURS, ...OURS.map(name => name.replaceAll('-', '_'))]
 
@@ -33,5 +33,10 @@ export function upstreamHeaders(
 }
 
 function isClientCopy(name: string): boolean {
-  return name.replaceAll('_', '-').startsWith(UPSTREAM_HEADER_PREFIX)
+  return foldedName(name).startsWith(UPSTREAM_HEADER_PREFIX)
+}
+
+/** A lower-case field name as servers see it that hand fields on as variables: whatever a variable cannot be called is one sign. */
+export function foldedName(name: string): string {
+  return name.replaceAll(/[^a-z0-9]/g, '-')
 }

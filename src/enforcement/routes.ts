@@ -3,6 +3,7 @@
  * path that nobody configured is nobody's, and no owner stands in for another.
  */
 import type { SignatureBase } from '../http/signed-request.ts'
+import { decodeOnce } from '../wire/http-operation.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { ApiOperation } from './api-table.ts'
 import type { AuthorityClient } from './authority-client.ts'
@@ -38,7 +39,10 @@ export interface Route {
 
 export interface RouteTable {
   readonly routes: readonly Route[]
-  /** The route of a call. Refuses `not_found` where its path, or the owner that the proxy was configured with, has none. */
+  /**
+   * The route of a call. Refuses `not_found` where its path, or the owner that the proxy was configured with, has none, and
+   * `invalid_request` where the path could be taken for one below another resource.
+   */
   find(call: Pick<Call, 'path' | 'context'>): Route
 }
 
@@ -47,20 +51,45 @@ export interface RouteTable {
  * several that a path begins with, segment by segment, the longest counts.
  */
 export function routeTable(routes: readonly Route[]): RouteTable {
-  const byPath = new Map(routes.map(route => [route.path, route]))
-  const byBase = new Map(routes.filter(({ api }) => api !== undefined).map(route => [route.path, route]))
-  const basesDepth = Math.max(0, ...[...byBase.keys()].map(base => base.split('/').length - 1))
+  const asWritten = finder(routes, path => path)
+  const asFolded = finder(routes, folded)
+  const isShared = new Set(
+    routes.filter(({ path }) => routes.some(other => folded(other.path).startsWith(`${folded(path)}/`))),
+  )
   return {
     routes,
     find: ({ path, context }) => {
-      const route = byPath.get(path) ?? longestBase(path, byBase, basesDepth)
+      const route = asWritten(path)
       // The owner that the proxy's operator set for the route may not contradict the path that the agent signed.
       if (route === undefined || (context.owner !== undefined && context.owner !== route.owner)) {
         refuse('not_found', 'No resource is served at this path.')
       }
+      if (isShared.has(route)) refuseOtherReading(path, route, asFolded)
       return route
     },
   }
+}
+
+/** A path below one resource that is another's to a server which decodes, folds case or drops a last slash before it looks. */
+function refuseOtherReading(path: string, route: Route, asFolded: FindRoute): void {
+  const text = folded(decodeOnce(path))
+  if ([text, text.replace(/\/$/, '')].some(one => folded(asFolded(one)?.path ?? '') !== folded(route.path))) {
+    refuse('invalid_request', 'Spell the path as the resource does, without escapes and in its case.')
+  }
+}
+
+function folded(path: string): string {
+  return path.toLowerCase()
+}
+
+type FindRoute = (path: string) => Route | undefined
+
+function finder(routes: readonly Route[], spell: (path: string) => string): FindRoute {
+  const byPath = new Map(routes.map(route => [spell(route.path), route]))
+  const bases = routes.filter(({ api }) => api !== undefined)
+  const byBase = new Map(bases.map(route => [spell(route.path), route]))
+  const depth = Math.max(0, ...[...byBase.keys()].map(base => base.split('/').length - 1))
+  return path => byPath.get(path) ?? longestBase(path, byBase, depth)
 }
 
 /** Looks no deeper than the deepest base goes, however many segments a path has. */

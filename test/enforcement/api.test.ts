@@ -177,11 +177,46 @@ describe('What could make the server execute another call', () => {
     'X-Original-URL',
     'X-Rewrite-URL',
     'X_HTTP_Method_Override',
+    'X-HTTP_Method.Override',
   ])('the header %s is refused', name => {
     expect(refused('GET /accounts/7', ABSENT, { [name]: 'DELETE' }).code).toBe('invalid_request')
   })
-  test('a method in the query is refused', () => {
-    expect(refused('GET /accounts/7?_method=DELETE').code).toBe('invalid_request')
+  test.each([
+    '_method=DELETE',
+    '_METHOD=x',
+    '%5fmethod=x',
+    '.method=x',
+    '%20[method=x',
+    '_method[]=x',
+    '_method%00x=1',
+  ])('a method in the query %s is refused', query => {
+    expect(refused(`GET /accounts/7?${query}`).code).toBe('invalid_request')
+  })
+  const form = 'application/x-www-form-urlencoded'
+  const parts = 'multipart/form-data; boundary=x'
+  const part = (line: string) => `--x\r\nContent-Disposition: form-data; ${line}\r\n\r\nDELETE\r\n--x--`
+  test.each([
+    [form, '_method=DELETE'],
+    [form, 'a=1&%5Fme%74hod=DELETE&b=2'],
+    [`${form}; charset=utf-8`, 'a=1;_method=DELETE'],
+    ['', '_method=DELETE'],
+    ['application/json', '{"_method":"DELETE"}'],
+    ['application/vnd.api+json', '{"a":1,"_method":"DELETE"}'],
+    [parts, part('name="_method"')],
+    [parts, part('name=_method')],
+    [parts, part('\r\n name = "\\_method"')],
+    [parts, part("name*=utf-8''%5fmethod")],
+  ])('a method in a body of type %j, %j, is refused', (type, body) => {
+    const headers = type === '' ? {} : { 'content-type': type }
+    expect(refused('POST /orders', whole(body), headers).code).toBe('invalid_request')
+  })
+  test.each([
+    [form, 'method=DELETE&a=_method'],
+    ['application/json', '{"a":{"_method":1}}'],
+    ['text/plain', '_method=DELETE'],
+    [parts, part('name="method"; filename="_method"')],
+  ])('a body of type %j, %j, names none', (type, body) => {
+    expect(found('POST /orders', whole(body), { 'content-type': type }).kind).toBe('tool')
   })
   test('a foreign Origin is 403 invalid_origin', () => {
     expect(refused('GET /accounts/7', ABSENT, { origin: 'https://evil.example' }).code).toBe('invalid_origin')
@@ -236,6 +271,19 @@ describe('The route of a call', () => {
     'is none for %s',
     path => {
       expect(refusalOf(() => ownerAt(path))).toMatchObject({ code: 'not_found', status: 404 })
+    },
+  )
+  test.each([
+    '/api/alice/%762/x',
+    '/api/alice/V2',
+    '/api/alice/V2/x',
+    '/api/alice/%6dcp',
+    '/api/alice/Mcp/',
+    '/api/alice/mcp/',
+  ])(
+    'is none for %s, which is below another to a server that decodes, folds case or drops a last slash',
+    path => {
+      expect(refusalOf(() => ownerAt(path))).toMatchObject({ code: 'invalid_request', status: 400 })
     },
   )
   test('is never another owner than the proxy was configured with', () => {
