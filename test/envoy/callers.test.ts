@@ -1,6 +1,6 @@
 /**
  * The manifests of Istio and Envoy Gateway, run: what these two make of them, as far as the filter is concerned, in a real Envoy in front
- * of a real sidecar. contract, "Resource server enforcement point" and "Authorized call".
+ * of a real sidecar; and the sidecar on a Unix socket. contract, "Resource server enforcement point" and "Authorized call".
  */
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -70,6 +70,7 @@ describeWith(await envoy(), 'the manifests, run', found => {
   let authority: ScriptedAuthority
   let tool: ToolServer
   let sidecar: Sidecar
+  let onSocket: Sidecar
   let proxy: Proxy
 
   beforeAll(async () => {
@@ -77,6 +78,9 @@ describeWith(await envoy(), 'the manifests, run', found => {
     authority = await startScriptedAuthority()
     tool = await startToolServer(0)
     sidecar = await startTestSidecar({ directory, authority })
+    const socket = join(directory, 'check.sock')
+    const listen = { check: `unix:${socket}`, http: '127.0.0.1:0' }
+    onSocket = await startTestSidecar({ directory, authority, settings: { listen } })
     const check = Number(sidecar.checkAddress.split(':').at(-1))
     const context = Object.fromEntries(extAuth().contextExtensions.map(({ name, value }) => [name, value]))
     proxy = await startProxy({
@@ -86,12 +90,14 @@ describeWith(await envoy(), 'the manifests, run', found => {
       listeners: {
         istio: { authorization: istioFilter(checkCluster(check)), check },
         'envoy-gateway': { authorization: gatewayFilter(checkCluster(check)), context, check },
+        'a Unix socket': { authorization: istioFilter(checkCluster(socket)), check: socket },
       },
     })
   })
   afterAll(async () => {
     await proxy?.stop()
     await sidecar?.close()
+    await onSocket?.close()
     await tool?.stop()
     await authority?.close()
     await rm(directory, { recursive: true })
@@ -107,7 +113,7 @@ describeWith(await envoy(), 'the manifests, run', found => {
       ...(params && { operation: { tool: 'place_trade', params_s256: s256Json(params as never) } }),
     })
 
-  describe.each(['istio', 'envoy-gateway'])('%s', caller => {
+  describe.each(['istio', 'envoy-gateway', 'a Unix socket'])('%s', caller => {
     const send = (parts: CallParts, body?: string) => {
       const signed = callOf(parts)
       const bytes = signed.body.state === 'complete' ? signed.body.bytes : Buffer.alloc(0)

@@ -2,7 +2,9 @@
  * What Envoy, as we configure it, and the sidecar make of requests together: who may be told what, what is refused before anybody is
  * asked, and that no answer is no permission. contract, "Resource server enforcement point" and "Errors".
  */
+import { readFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { callByHand } from '../../src/dev/raw-call.ts'
@@ -12,12 +14,20 @@ import { createOwnerClient } from '../../src/owner/index.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
+import { until } from '../support/until.ts'
 
 interface Sent {
   method?: string
   path: string
   headers?: Record<string, string>
   body?: string
+}
+
+/** Whether a line of a log is JSON with these members. */
+function says(line: string, members: Record<string, unknown>): boolean {
+  if (!line.startsWith('{')) return false
+  const entry = JSON.parse(line) as Record<string, unknown>
+  return Object.entries(members).every(([name, value]) => entry[name] === value)
 }
 
 describeWith(await envoy(), 'Envoy and the sidecar', found => {
@@ -83,6 +93,18 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
         'x-uma-tool': 'portfolio_read',
       })
       expect(headers).not.toHaveProperty('authorization')
+    })
+
+    test('the access log is told of the decision, and never of the credential', async () => {
+      const { access_token: token } = scene.memory.standing!
+      const read = { resource: stack!.resource, tool: 'portfolio_read' }
+      expect((await callByHand(read, { token, key: scene.agentKey })).status).toBe(200)
+      const family = arrivals().at(-1)!.headers['x-uma-family']
+      const log = async () => readFile(join(stack!.directory, 'envoy.log'), 'utf8')
+      const told = { decision: 'allow', reason: 'granted', family, handle: scene.handle }
+      // Envoy gathers what it writes for some seconds.
+      await until(async () => (await log()).split('\n').some(line => says(line, told)), 20_000)
+      expect(await log()).not.toContain(token.slice(0, 40))
     })
 
     test('the body arrives byte for byte', async () => {

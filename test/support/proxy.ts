@@ -15,8 +15,8 @@ export interface ProxyListener {
   authorization: Record<string, unknown>
   /** `context_extensions` of the route; none where undefined. */
   context?: Record<string, string> | undefined
-  /** The port of the check server. */
-  check: number
+  /** The port of the check server, or the path of its socket. */
+  check: number | string
 }
 
 export interface Proxy {
@@ -57,7 +57,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
 const type = (name: string) => ({ '@type': `type.googleapis.com/${name}` })
 const FILTER = 'envoy.extensions.filters.http'
 
-const clusterOf = (name: string, port: number, more: object = {}) => ({
+const clusterOf = (name: string, at: number | string, more: object = {}) => ({
   name,
   connect_timeout: '2s',
   load_assignment: {
@@ -65,7 +65,14 @@ const clusterOf = (name: string, port: number, more: object = {}) => ({
     endpoints: [
       {
         lb_endpoints: [
-          { endpoint: { address: { socket_address: { address: '127.0.0.1', port_value: port } } } },
+          {
+            endpoint: {
+              address:
+                typeof at === 'string'
+                  ? { pipe: { path: at } }
+                  : { socket_address: { address: '127.0.0.1', port_value: at } },
+            },
+          },
         ],
       },
     ],
@@ -74,7 +81,8 @@ const clusterOf = (name: string, port: number, more: object = {}) => ({
 })
 
 /** The name of the cluster becomes the :authority of the check, so it must be fit for that. */
-export const checkCluster = (port: number): string => `check-${port}`
+export const checkCluster = (check: number | string): string =>
+  `check-${typeof check === 'string' ? 'socket' : check}`
 
 const http2 = (connections: ProxyOptions['checkConnections']) => ({
   typed_extension_protocol_options: {
