@@ -139,25 +139,25 @@ function startLoad(place: Place) {
   const client = connect(`127.0.0.1:${place.check}`)
   const ask = askers(place, client)
   const counts = { calls: 0, probes: 0, abandoned: 0 }
-  let open = 0
-  const noting = (work: Promise<string>): void => {
-    open++
+  const open = { calls: 0, probes: 0 }
+  const noting = (kind: keyof typeof open, work: Promise<string>): void => {
+    open[kind]++
     void work
       .then(
         answer => (answers[answer] = (answers[answer] ?? 0) + 1),
         (error: unknown) => faults.push(error),
       )
-      .finally(() => open--)
+      .finally(() => open[kind]--)
   }
   const started = performance.now()
   /** As many as are due by now, however late the timer comes; on a machine that cannot keep up, fewer. */
   const owed = (perSecond: number, done: number): number =>
     Math.max(0, Math.floor(((performance.now() - started) / 1_000) * perSecond) - done)
   const timer = setInterval(() => {
-    for (let n = Math.min(OPEN_MAX - open, owed(CALLS_PER_SECOND, counts.calls)); n > 0; n--)
-      noting(ask.call(counts.calls++))
-    for (let n = Math.min(OPEN_MAX - open, owed(PROBES_PER_SECOND, counts.probes)); n > 0; n--)
-      noting(ask.probe(counts.probes++))
+    for (let n = Math.min(OPEN_MAX - open.calls, owed(CALLS_PER_SECOND, counts.calls)); n > 0; n--)
+      noting('calls', ask.call(counts.calls++))
+    for (let n = Math.min(OPEN_MAX - open.probes, owed(PROBES_PER_SECOND, counts.probes)); n > 0; n--)
+      noting('probes', ask.probe(counts.probes++))
     for (let n = owed(ABANDONED_PER_SECOND, counts.abandoned); n > 0; n--) {
       counts.abandoned++
       abandoned.push(abandon(place.check))
