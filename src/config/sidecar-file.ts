@@ -118,7 +118,47 @@ const authority = z.strictObject({
 
 const listen = z.strictObject({
   check: address.describe('Where Envoy asks (gRPC).'),
+  check_http: address
+    .optional()
+    .describe(
+      'Where gateways ask that speak HTTP (`/check`): Envoy http_service, nginx, Traefik, Caddy; left out, none can.',
+    ),
   http: address.describe('Where the public documents and `/owner-resources` are served.'),
+})
+
+const gatewayHeader = z
+  .string()
+  .regex(/^x-[a-z0-9-]{1,60}$/i, 'give the name of a header that begins with x-')
+  .transform(text => text.toLowerCase())
+
+const checkHttp = z.strictObject({
+  method_header: gatewayHeader
+    .optional()
+    .describe('Forward-auth only: header into which the gateway writes the method of the call.'),
+  uri_header: gatewayHeader
+    .optional()
+    .describe(
+      'Forward-auth only, with `method_header`: header with path and query as they were sent. The request itself then says neither.',
+    ),
+  length_header: gatewayHeader
+    .optional()
+    .describe(
+      "Header into which the gateway writes the call's own content-length; left out, it is not known.",
+    ),
+  peer_header: gatewayHeader
+    .optional()
+    .describe(
+      'Header with the address that called the gateway, the last of several; left out, the gateway is the one source of all challenges.',
+    ),
+  body_header: gatewayHeader
+    .optional()
+    .describe('Header that repeats the body of a denial, for gateways that drop the body (nginx).'),
+  outage_status: z
+    .union([z.literal(503), z.literal(424)])
+    .default(503)
+    .describe(
+      'Answer to an outage: 503, or 424 where an Envoy turns 424 into 503 and would take a 503 for a failure of the check itself.',
+    ),
 })
 
 const checkTls = z.strictObject({
@@ -140,11 +180,20 @@ export const SIDECAR_FILE = z.strictObject({
   listen: listen.describe('Addresses to listen on.'),
   check_tls: checkTls
     .optional()
-    .describe('Mutual TLS for `listen.check`; needed for any address that is not local.'),
+    .describe(
+      'Mutual TLS for `listen.check` and `listen.check_http`; needed for any address that is not local.',
+    ),
+  check_http: checkHttp
+    .optional()
+    .describe(
+      'How gateways that speak HTTP write down what they ask about; each must write the headers named here itself.',
+    ),
   network_trusted: z
     .boolean()
     .default(false)
-    .describe('Says that nobody but Envoy can reach `listen.check`: whoever does can spend grants.'),
+    .describe(
+      'Says that nobody but the gateway can reach `listen.check` and `listen.check_http`: whoever does can spend grants.',
+    ),
   http_tls: httpTls.optional().describe('TLS for `listen.http`.'),
   keys_file: file.describe(
     'The resource server\'s private keys as `{"keys": [JWK, …]}`; the first signs, all are published.',

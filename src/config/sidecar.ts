@@ -250,11 +250,30 @@ function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
   ]
 }
 
-function gatewayFaults({ listen: { check }, check_tls, network_trusted }: SidecarFile): string[] {
-  if (isLocalAddress(check) || check_tls !== undefined || network_trusted) return []
+function gatewayFaults({ listen, check_tls, check_http, network_trusted }: SidecarFile): string[] {
+  const exposed = (['check', 'check_http'] as const).flatMap(name => {
+    const address = listen[name]
+    if (address === undefined || isLocalAddress(address) || check_tls !== undefined || network_trusted)
+      return []
+    return [
+      `listen.${name}: ${formatListenAddress(address)} can be reached from outside this machine, and whoever reaches it can spend ` +
+        'grants. Listen on loopback or a Unix socket, set check_tls, or set network_trusted: true.',
+    ]
+  })
+  if (check_http === undefined) return exposed
+  const { method_header, uri_header, length_header, peer_header, body_header } = check_http
+  const names = [method_header, uri_header, length_header, peer_header, body_header]
   return [
-    `listen.check: ${formatListenAddress(check)} can be reached from outside this machine, and whoever reaches it can spend ` +
-      'grants. Listen on loopback or a Unix socket, set check_tls, or set network_trusted: true.',
+    ...exposed,
+    ...(listen.check_http === undefined
+      ? ['check_http: give listen.check_http, too, or leave this out.']
+      : []),
+    ...((method_header === undefined) === (uri_header === undefined)
+      ? []
+      : ['check_http: give both method_header and uri_header, or neither.']),
+    ...duplicates(names.filter(name => name !== undefined)).map(
+      name => `check_http: ${name} stands twice; each header says one thing.`,
+    ),
   ]
 }
 

@@ -2,12 +2,11 @@
  * Owns the reading of a CheckRequest into a Call. contract, "Resource server enforcement point" (the payload of `/check` is not
  * shown: it is Envoy's). Host and scheme are not even defined in our messages. What can be said in two ways must be said alike.
  */
-import { isUtf8 } from 'node:buffer'
 import { refuse } from '../wire/refusal.ts'
 import type { Call, CallBody } from './call.ts'
 import { readCallBody } from './call-body.ts'
 import { decodeCheckRequest, type CheckRequest, type HttpRequest } from './check-messages.ts'
-import { readHeaderLines, type HeaderLines } from './header-lines.ts'
+import { fieldText, readHeaderLines, type HeaderLines } from './header-lines.ts'
 import { splitTarget } from './request-target.ts'
 
 /** What the transport, not the message, knows of a check. `deadlineAt` in milliseconds since the epoch; left out: none. */
@@ -72,11 +71,6 @@ function headerMapLines(headerMap: HeaderMap | undefined): [string, string][] {
     }
     return [key, text === '' ? value : text]
   })
-}
-
-/** As `headers` would show it where it is UTF-8; else one character per byte, so that nothing is lost. */
-function fieldText(bytes: Buffer): string {
-  return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }
 
 function sayTheSame(joined: HeaderLines, apart: HeaderLines): boolean {

@@ -16,11 +16,12 @@ import {
   type ServerUnaryCall,
   type ServiceDefinition,
 } from '@grpc/grpc-js'
-import { lstat, unlink } from 'node:fs/promises'
 import { requireUsable, type Certificates } from '../http/certificates.ts'
+import { removeStaleSocket } from '../http/unix-socket.ts'
 import { Refusal } from '../wire/refusal.ts'
+import type { CheckDoor } from './check-door.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
-import { answerCheck, denyUnjudged, type CheckDoor } from './ext-authz.ts'
+import { answerCheck, denyUnjudged } from './ext-authz.ts'
 import { healthHandlers } from './grpc-health.ts'
 import type { Health } from './health.ts'
 
@@ -197,12 +198,6 @@ function mutualCredentials(certificates: Certificates<MutualTls>): ServerCredent
     removeIdentityCertificateListener: listener => void identities.delete(listener),
   }
   return experimental.createCertificateProviderServerCredentials(provider, provider, true)
-}
-
-/** A process that was killed leaves its socket file behind, and the next one could not bind. */
-async function removeStaleSocket(path: string): Promise<void> {
-  const found = await lstat(path).catch(() => undefined)
-  if (found?.isSocket()) await unlink(path)
 }
 
 /**

@@ -2,6 +2,7 @@
  * Owns how received header fields are read before anything trusts them. contract, "Authorized call": the credential and its
  * signature travel in header fields, so a field that two readers could take differently is refused.
  */
+import { isUtf8 } from 'node:buffer'
 import { refuse } from '../wire/refusal.ts'
 
 export type HeaderLines = ReadonlyMap<string, readonly string[]>
@@ -42,6 +43,11 @@ export function singleLine(headers: HeaderLines, name: string): string | undefin
   const lines = headers.get(name)
   if (lines && lines.length > 1) refuse('invalid_request', `Send the header ${name} once.`)
   return lines?.[0]
+}
+
+/** The text of a value's bytes: UTF-8 where they are that, else one character per byte, so that nothing is lost. */
+export function fieldText(bytes: Buffer): string {
+  return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }
 
 /** Proxies join lines of one name with a comma, so a second credential may hide in one line. */

@@ -9,12 +9,20 @@ import { createLogger, type Logger } from '../http/log.ts'
 import { openTracing } from '../http/otlp.ts'
 import { listen } from '../http/server.ts'
 import { assembleCore } from './assembly.ts'
+import type { CheckDoor } from './check-door.ts'
 import { startCheckServer } from './check-server.ts'
 import { createDocumentServer } from './http.ts'
+import {
+  startHttpCheckServer,
+  type HttpCheckServer,
+  type HttpCheckServerOptions,
+} from './http-check-server.ts'
 
 export interface Sidecar {
   /** Where checks are answered, with the port that was really given. */
   checkAddress: string
+  /** Where checks over HTTP are answered, likewise; undefined where they are not. */
+  httpCheckAddress: string | undefined
   /** Where documents are served, likewise. */
   httpAddress: string
   /** Health says NOT_SERVING from now on; checks are still answered. */
@@ -40,8 +48,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     named && watchCertificates({ ...named, use, logger, observer: metrics.certificates })
   const checkTls = watch(config.checkTls, 'check')
   const httpTls = watch(config.httpTls, 'documents')
-  const checkServer = await startCheckServer({
-    address: formatListenAddress(config.listen.check),
+  const door = {
     tls: checkTls,
     health,
     bodyBytesMax: config.body_bytes_max,
@@ -50,7 +57,9 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     onAnswered: ownMs => metrics.answered(ownMs),
     report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
     onUnjudged: core.unjudged,
-  })
+  } satisfies CheckDoor & { tls: unknown; health: unknown }
+  const checkServer = await startCheckServer({ ...door, address: formatListenAddress(config.listen.check) })
+  const httpCheckServer = await startHttpChecks(config, door)
   const documents = createDocumentServer({
     logger,
     routes: core.routes.routes,
@@ -65,13 +74,22 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
   const httpAddress = await listen(documents, config.listen.http)
   core.register()
   health.set(true)
-  logger.info({ check: checkServer.address, http: httpAddress, owners: config.owners.length }, 'serving')
+  logger.info(
+    {
+      check: checkServer.address,
+      check_http: httpCheckServer?.address ?? null,
+      http: httpAddress,
+      owners: config.owners.length,
+    },
+    'serving',
+  )
   return {
     checkAddress: checkServer.address,
+    httpCheckAddress: httpCheckServer?.address,
     httpAddress,
     drain: () => checkServer.drain(),
     close: async () => {
-      await checkServer.stop()
+      await Promise.all([checkServer.stop(), httpCheckServer?.stop()])
       await documents.close()
       await core.close()
       checkTls?.stop()
@@ -79,6 +97,28 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       await tracing?.close()
     },
   }
+}
+
+/** The HTTP door, where it is configured. */
+async function startHttpChecks(
+  { listen: { check_http: address }, check_http, deadline_ms: deadlineMs }: SidecarConfig,
+  door: Omit<HttpCheckServerOptions, 'address' | 'gateway' | 'deadlineMs' | 'outageStatus'>,
+): Promise<HttpCheckServer | undefined> {
+  if (address === undefined) return undefined
+  const asks: NonNullable<SidecarConfig['check_http']> = check_http ?? { outage_status: 503 }
+  const { method_header: method, uri_header: uri } = asks
+  return startHttpCheckServer({
+    ...door,
+    address,
+    deadlineMs,
+    gateway: {
+      original: method === undefined || uri === undefined ? undefined : { method, uri },
+      length: asks.length_header,
+      peer: asks.peer_header,
+    },
+    bodyHeader: asks.body_header,
+    outageStatus: asks.outage_status,
+  })
 }
 
 /** Runs until SIGTERM or SIGINT: says NOT_SERVING, goes on answering for `drain_ms`, then stops. */

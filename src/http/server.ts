@@ -245,7 +245,7 @@ function asRefusal(error: FastifyError): Refusal | undefined {
 }
 
 /** What Node's parser refuses never becomes a request: the answer is written by hand. */
-function answerUnparsable(this: unknown, error: Error & { code?: string }, socket: Socket): void {
+export function answerUnparsable(this: unknown, error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return
   const overflow = error.code === 'HPE_HEADER_OVERFLOW'
   const body = overflow

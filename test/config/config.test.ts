@@ -215,6 +215,37 @@ describe('The file of the sidecar', () => {
     expect(() => read({ ...good(), owners: [{ ...alice, api }] })).toThrow(fault)
   })
 
+  test('the HTTP door is shut unless it is configured, and answers an outage with 503', () => {
+    expect(read(good())).not.toHaveProperty('listen.check_http')
+    const listen = { check: '127.0.0.1:9191', check_http: 'unix:/run/check.sock', http: '127.0.0.1:9192' }
+    const check_http = { method_header: 'X-Original-Method', uri_header: 'X-Original-URI' }
+    expect(read({ ...good(), listen, check_http })).toMatchObject({
+      listen: { check_http: { path: '/run/check.sock' } },
+      check_http: {
+        method_header: 'x-original-method',
+        uri_header: 'x-original-uri',
+        outage_status: 503,
+      },
+    })
+  })
+
+  test.each<[string, object, string]>([
+    ['a method header without a URI header', { method_header: 'x-m' }, 'both method_header and uri_header'],
+    ['a URI header without a method header', { uri_header: 'x-u' }, 'both method_header and uri_header'],
+    ['one header for two things', { length_header: 'x-a', peer_header: 'X-A' }, 'x-a stands twice'],
+    ['a header of the call itself', { length_header: 'content-length' }, 'begins with x-'],
+    ['another outage status', { outage_status: 403 }, 'check_http.outage_status'],
+  ])('refuses an HTTP door with %s', (_what, check_http, fault) => {
+    const listen = { check: '127.0.0.1:9191', check_http: '127.0.0.1:9193', http: '127.0.0.1:9192' }
+    expect(() => read({ ...good(), listen, check_http })).toThrow(fault)
+  })
+
+  test('refuses an HTTP door that others can reach, and settings of one that is shut', () => {
+    const listen = { check: '127.0.0.1:9191', check_http: '0.0.0.0:9193', http: '127.0.0.1:9192' }
+    expect(() => read({ ...good(), listen })).toThrow('listen.check_http: 0.0.0.0:9193 can be reached')
+    expect(() => read({ ...good(), check_http: {} })).toThrow('give listen.check_http')
+  })
+
   test('a secret may stand in a file of its own', () => {
     const client_secret_file = join(folder, 'secret')
     writeFileSync(client_secret_file, 'from the file\n')

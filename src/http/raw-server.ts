@@ -1,0 +1,167 @@
+/**
+ * Owns an HTTP/1.1 server that hands requests on as they came: target, method and every header line untouched, the body as bytes. For a
+ * gateway that asks about somebody else's request, where nothing may be normalized away. contract, "Authentication" (inputs never come
+ * from the transport) and "Limits". Knows no party.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Certificates } from './certificates.ts'
+import { formatListenAddress, type ListenAddress } from './listen-address.ts'
+import { readWholeBody } from './node-request.ts'
+import { answerUnparsable } from './server.ts'
+import { removeStaleSocket } from './unix-socket.ts'
+
+/** One request as it came. */
+export interface RawRequest {
+  method: string
+  /** The request target, untouched. */
+  target: string
+  /** Header lines in order, one character per byte. */
+  lines: [name: string, value: string][]
+  /** The whole body, or that it is longer than the bound. */
+  body: Buffer | 'too_large'
+  /** The address of who connected, or `unix`. */
+  peer: string
+  /** When its head was there, in milliseconds since the epoch. */
+  receivedAt: number
+  /** Whether whoever asked has gone away. */
+  isGone: () => boolean
+}
+
+/** What is answered. Header names and values must be fit for the wire; content-length is added. */
+export interface RawAnswer {
+  status: number
+  headers: [name: string, value: string][]
+  body: string
+}
+
+export interface RawServerOptions {
+  address: ListenAddress
+  /** When given, a client must show a certificate that `ca` signed. What is renewed serves connections made from then on. */
+  tls?: Certificates<{ cert: Buffer; key: Buffer; ca: Buffer }> | undefined
+  bodyBytesMax: number
+  /** Must not reject: the connection is cut where it does, which every gateway takes for an outage. */
+  handle: (request: RawRequest) => Promise<RawAnswer>
+  /** Whether to go on with a connection after an answer; false while the process drains. */
+  keepConnections: () => boolean
+  /** How long one connection may be kept, so that replicas share the load; 300 s by default. */
+  connectionAgeSeconds?: number | undefined
+}
+
+export interface RawServer {
+  /** The address listened on, with the port that was given. */
+  address: string
+  /** Takes no new connection, and ends once the open requests are answered, or after `graceMs` without them. */
+  stop: (graceMs: number) => Promise<void>
+}
+
+/** The gateway's own limit is 60 KiB; what it adds must fit, too. */
+const HEADER_BYTES_MAX = 98_304
+const CONNECTION_AGE_SECONDS = 300
+/** Longer than gateways keep an idle connection, so that it is they who end it, and no request meets a closing one. */
+const KEEP_ALIVE_MS = 75_000
+const HEADERS_TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 30_000
+const CONNECTIONS_MAX = 4_096
+
+/** Starts listening. Rejects when the address cannot be bound or the certificates cannot be used. */
+export async function startRawServer(options: RawServerOptions): Promise<RawServer> {
+  const ageMs = (options.connectionAgeSeconds ?? CONNECTION_AGE_SECONDS) * 1_000
+  const openedAt = new WeakMap<Socket, number>()
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    void serve(request, response, options, () => {
+      const age = Date.now() - (openedAt.get(request.socket) ?? 0)
+      return options.keepConnections() && age < ageMs
+    })
+  }
+  const server = createListener(options, listener)
+  server.keepAliveTimeout = KEEP_ALIVE_MS
+  server.maxConnections = CONNECTIONS_MAX
+  // Beyond a count Node drops lines without a word; their bytes are bounded anyway.
+  server.maxHeadersCount = 0
+  server.on(options.tls ? 'secureConnection' : 'connection', (socket: Socket) =>
+    openedAt.set(socket, Date.now()),
+  )
+  server.on('clientError', answerUnparsable)
+  const address = await bind(server, options.address)
+  return { address, stop: graceMs => stop(server, graceMs) }
+}
+
+function createListener(
+  { tls }: RawServerOptions,
+  listener: (request: IncomingMessage, response: ServerResponse) => void,
+): Server {
+  const limits = {
+    maxHeaderSize: HEADER_BYTES_MAX,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionsCheckingInterval: 5_000,
+    noDelay: true,
+  }
+  if (tls === undefined) return createServer(limits, listener)
+  const mutual = { ...tls.current(), requestCert: true, rejectUnauthorized: true }
+  const server = createTlsServer({ ...limits, ...mutual, minVersion: 'TLSv1.2' }, listener)
+  tls.onReload(renewed => server.setSecureContext({ ...renewed, minVersion: 'TLSv1.2' }))
+  return server
+}
+
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { bodyBytesMax, handle }: RawServerOptions,
+  mayStay: () => boolean,
+): Promise<void> {
+  const receivedAt = Date.now()
+  try {
+    const body = await readWholeBody(request, bodyBytesMax)
+    if (body === 'gone' || body === 'taken') return void request.socket.destroy()
+    const answer = await handle({
+      method: request.method ?? '',
+      target: request.url ?? '',
+      lines: pairs(request.rawHeaders),
+      body,
+      peer: request.socket.remoteAddress ?? 'unix',
+      receivedAt,
+      isGone: () => response.destroyed || request.socket.destroyed,
+    })
+    // A body that was not read to its end would be taken for the next request.
+    const stays = request.complete && mayStay()
+    response.writeHead(answer.status, [
+      ...answer.headers.flat(),
+      'content-length',
+      String(Buffer.byteLength(answer.body)),
+      ...(stays ? [] : ['connection', 'close']),
+    ])
+    response.end(answer.body)
+  } catch {
+    request.socket.destroy()
+  }
+}
+
+function pairs(flat: readonly string[]): [string, string][] {
+  const lines: [string, string][] = []
+  for (let i = 0; i < flat.length; i += 2) lines.push([flat[i]!, flat[i + 1]!])
+  return lines
+}
+
+async function bind(server: Server, address: ListenAddress): Promise<string> {
+  if ('path' in address) await removeStaleSocket(address.path)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(address, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  if ('path' in address) return formatListenAddress(address)
+  return formatListenAddress({ host: address.host, port: (server.address() as AddressInfo).port })
+}
+
+async function stop(server: Server, graceMs: number): Promise<void> {
+  const closed = new Promise<void>(resolve => server.close(() => resolve()))
+  server.closeIdleConnections()
+  const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+  await closed
+  clearTimeout(cut)
+}
