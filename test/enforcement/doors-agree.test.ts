@@ -116,7 +116,11 @@ function linesOf(sent: Sent): [string, string][] {
   const query = sent.query === undefined ? [] : ['@query']
   const signature = signRequest(
     {
-      ...{ method: sent.method, scheme: 'https', authority: 'tools.example.com', query: sent.query, body },
+      method: sent.method,
+      scheme: 'https',
+      authority: 'tools.example.com',
+      query: sent.query,
+      body,
       path: sent.signed === 'elsewhere' ? '/mcp/bea' : sent.path,
       headers: new Map([['authorization', [`PoP ${token}`]]]),
     },
