@@ -1,5 +1,5 @@
 /**
- * Owns turning envoy/envoy.yaml into the configuration of one Envoy: the ports put in, and TLS where it is wanted. contract,
+ * Owns turning envoy/envoy.yaml, or envoy/envoy-http.yaml, into the configuration of one Envoy: the ports put in, and TLS where it is wanted. contract,
  * "Resource server enforcement point".
  */
 import { readFile } from 'node:fs/promises'
@@ -34,9 +34,13 @@ interface Bootstrap {
   }
 }
 
-/** The YAML text of the configuration. */
-export async function envoyConfig(ports: EnvoyPorts, tls?: EnvoyTls): Promise<string> {
-  const config = (await template('envoy.yaml', {
+/** The YAML text of the configuration; `byHttp`: asks by http_service, at `listen.check_http`, without TLS. */
+export async function envoyConfig(
+  ports: EnvoyPorts,
+  tls?: EnvoyTls,
+  { byHttp = false }: { byHttp?: boolean | undefined } = {},
+): Promise<string> {
+  const config = (await template(byHttp ? 'envoy-http.yaml' : 'envoy.yaml', {
     ENVOY_PORT: ports.envoy,
     CHECK_PORT: ports.checks[0]!,
     DOCUMENTS_PORT: ports.documents[0]!,

@@ -161,6 +161,8 @@ export interface SidecarTls {
 export interface SidecarPlace extends HouseholdAddresses {
   name: string
   check: string
+  /** Where it also answers checks by HTTP, as envoy/envoy-http.yaml asks them; left out, it does not. */
+  checkHttp?: string | undefined
   http: string
   tls: SidecarTls | undefined
   challengesPerMinute: number
@@ -175,7 +177,14 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
   const certificate = tls && { cert_file: tls.certFile, key_file: tls.keyFile }
   const settings = {
     public_url: place.publicUrl,
-    listen: { check: place.check, http: place.http },
+    listen: {
+      check: place.check,
+      http: place.http,
+      ...(place.checkHttp !== undefined && { check_http: place.checkHttp }),
+    },
+    ...(place.checkHttp !== undefined && {
+      check_http: { length_header: 'x-usher-length', peer_header: 'x-usher-peer', outage_status: 424 },
+    }),
     ...(tls && { check_tls: { ...certificate, client_ca_file: tls.caFile }, http_tls: certificate }),
     ...(tls && { authority_ca_file: tls.caFile }),
     keys_file: household.resourceKeysFile,

@@ -36,6 +36,8 @@ export interface StackOptions {
   envoy?: Envoy | undefined
   /** TLS throughout, under a DNS name; left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
   tls?: StackTls | undefined
+  /** Envoy asks by HTTP, not by gRPC; without TLS only. */
+  checksByHttp?: boolean | undefined
   /** How many sidecars share the checks; 1 when left out. */
   sidecars?: number | undefined
   /** How many replicas of the authority share the database. 1 when left out. */
@@ -231,7 +233,9 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
     authorityAddresses:
       plan.door || urls.authorities.length === 1 ? [] : urls.authorities.map(({ url }) => url),
     publicUrl: urls.publicUrl,
-    check: `127.0.0.1:${check}`,
+    ...(plan.checksByHttp === true
+      ? { check: `unix:${join(plan.directory, `${name}.sock`)}`, checkHttp: `127.0.0.1:${check}` }
+      : { check: `127.0.0.1:${check}` }),
     http: `127.0.0.1:${documents}`,
     tls: tls && { ...tls.sidecar, caFile: tls.caFile },
     challengesPerMinute: plan.challengesPerMinute ?? 600,
@@ -258,6 +262,7 @@ async function startEnvoy(plan: Plan, envoy: Envoy): Promise<Child> {
       tool: ports.tool,
     },
     tls && { directory: tls.envoyDirectory, sidecarName: 'localhost' },
+    { byHttp: plan.checksByHttp },
   )
   await writeFile(configFile, plan.changeEnvoy?.(config) ?? config)
   const command = envoy.command(configFile, directory)

@@ -1,0 +1,122 @@
+/** The story of the demo through a real Envoy that asks by HTTP (envoy/envoy-http.yaml), and what it makes of outages. contract, "Errors". */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
+import { envoyConfig } from '../../src/dev/envoy-config.ts'
+import { accepts, freePorts } from '../../src/dev/ports.ts'
+import { callByHand } from '../../src/dev/raw-call.ts'
+import { openScene, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import { STORY } from '../../src/dev/story.ts'
+import { envoy } from '../support/envoy.ts'
+import { describeWith } from '../support/requirement.ts'
+import { startStack } from '../support/stack.ts'
+
+describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found => {
+  let stack: Stack | undefined
+  let scene: Scene
+  let lenient: Child | undefined
+  let lenientUrl: string
+
+  beforeAll(async () => {
+    stack = await startStack({ envoy: found, checksByHttp: true })
+    scene = await openScene(stack)
+  })
+  afterAll(async () => {
+    await scene?.close()
+    await lenient?.stop()
+    await stack?.stop()
+  })
+
+  // One after the other: each step goes on from the one before.
+  for (const step of STORY) test(step.title, () => step.walk(scene))
+
+  describe('and then', () => {
+    /** A second Envoy in front of the same sidecar and tools, set to let failures of the check pass. */
+    beforeAll(async () => {
+      const { checkPorts, toolServer, directory } = stack!
+      const [port, documents] = (await freePorts(2)) as [number, number]
+      const tool = toolServer.port
+      const text = await envoyConfig(
+        { envoy: port, checks: checkPorts, documents: [documents], tool },
+        undefined,
+        {
+          byHttp: true,
+        },
+      )
+      const file = join(directory, 'lenient.yaml')
+      await writeFile(file, text.replace('failure_mode_allow: false', 'failure_mode_allow: true'))
+      expect(text).toContain('failure_mode_allow: false')
+      lenient = startChild({
+        name: 'lenient',
+        command: [
+          ...found.command(file, directory),
+          '--concurrency',
+          '1',
+          '--disable-hot-restart',
+          '--log-level',
+          'warning',
+        ],
+        logFile: join(directory, 'lenient.log'),
+      })
+      await untilReady(lenient, () => accepts(port))
+      lenientUrl = `http://127.0.0.1:${port}/mcp/alice`
+    })
+
+    const arrivals = () => stack!.toolServer.record.arrivals.length
+    const read = (resource: string) => callByHand({ resource, tool: 'portfolio_read' })
+
+    test('what a client writes into the fields of the gateway counts for nothing', async () => {
+      const before = arrivals()
+      const body = JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'portfolio_read' },
+      })
+      const answer = await fetch(stack!.resource, {
+        method: 'POST',
+        body,
+        headers: {
+          'content-type': 'application/json',
+          'x-usher-length': '0',
+          'x-usher-peer': '6.6.6.6',
+          'x-forwarded-method': 'GET',
+          'x-forwarded-uri': '/jwks',
+          'x-envoy-auth-partial-body': 'false',
+        },
+      })
+      expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([
+        401,
+        'insufficient_authorization',
+      ])
+      expect(arrivals()).toBe(before)
+    })
+
+    test.each(['/mcp/alice/x', '/mcp/bea', '/checks', '/check/mcp/alice'])('%s is 404', async path => {
+      expect((await read(stack!.publicUrl + path)).status).toBe(404)
+    })
+
+    test('with the authority down it is 503 with our body, also from an Envoy that lets failures pass', async () => {
+      const before = arrivals()
+      expect((await read(lenientUrl)).status).toBe(401)
+      for (const child of stack!.children.filter(({ name }) => name === 'authority')) await child.stop()
+      for (const resource of [stack!.resource, lenientUrl]) {
+        expect(await read(resource)).toMatchObject({
+          status: 503,
+          json: { error: 'temporarily_unavailable' },
+        })
+      }
+      expect(arrivals()).toBe(before)
+    })
+
+    test('with the sidecar down it is 503', async () => {
+      const before = arrivals()
+      for (const child of stack!.children.filter(({ name }) => name === 'sidecar')) await child.stop()
+      const answer = await read(stack!.resource)
+      expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([503, null])
+      expect(arrivals()).toBe(before)
+    })
+  })
+})
