@@ -1,6 +1,6 @@
 /** A plain HTTP API behind a real nginx on the configuration that we ship. contract, "What the service does" and "Errors". */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, request, type Server } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,6 @@ import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { readAll } from '../../src/owner/index.ts'
 import { parseChallenge } from '../../src/wire/challenge.ts'
-import { signRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import {
   CLIENT_ID,
@@ -23,6 +22,7 @@ import {
   type ProvisionDocument,
   type TestAuthority,
 } from '../support/authority.ts'
+import { callApiByHand, type HandCall } from '../support/hand-call.ts'
 import { nginx, startNginx, type NginxPorts } from '../support/nginx.ts'
 import { describeWith } from '../support/requirement.ts'
 
@@ -39,15 +39,6 @@ interface Arrival {
   target: string
   headers: Record<string, string | string[] | undefined>
   body: string
-}
-
-interface HandCall {
-  method?: string
-  path: string
-  query?: string
-  headers?: Record<string, string>
-  body?: string
-  token?: string
 }
 
 describeWith(await nginx(), 'a plain HTTP API behind nginx', path => {
@@ -154,61 +145,7 @@ describeWith(await nginx(), 'a plain HTTP API behind nginx', path => {
     return file
   }
 
-  /** One request as it is written here, with a grant and its signature where a token is given. */
-  async function byHand({ method = 'GET', path: target, query, headers = {}, body, token }: HandCall) {
-    const authorization = token === undefined ? undefined : `PoP ${token}`
-    const signed =
-      authorization === undefined
-        ? {}
-        : signRequest(
-            {
-              method,
-              scheme: 'http',
-              authority: new URL(origin).host,
-              path: target,
-              query,
-              headers: new Map([['authorization', [authorization]]]),
-            },
-            agentKey,
-            {
-              components: [
-                '@method',
-                '@authority',
-                '@path',
-                ...(query === undefined ? [] : ['@query']),
-                'authorization',
-              ],
-              created: Math.floor(Date.now() / 1000),
-            },
-          )
-    const answer = await new Promise<{
-      status: number
-      challenges: string[]
-      allow: string | undefined
-      text: string
-    }>((resolve, reject) => {
-      const sent = request({
-        host: '127.0.0.1',
-        port: ports.nginx,
-        method,
-        path: query === undefined ? target : `${target}?${query}`,
-        headers: { ...headers, ...signed, ...(authorization === undefined ? {} : { authorization }) },
-      })
-      sent.on('error', reject).on('response', response => {
-        const chunks: Buffer[] = []
-        response.on('data', (chunk: Buffer) => chunks.push(chunk))
-        response.on('end', () => {
-          const challenges = response.headersDistinct['www-authenticate'] ?? []
-          const text = Buffer.concat(chunks).toString()
-          resolve({ status: response.statusCode!, challenges, allow: response.headers.allow, text })
-        })
-      })
-      sent.end(body)
-    })
-    const json = answer.text.startsWith('{') ? (JSON.parse(answer.text) as { error?: string }) : {}
-    return { ...answer, error: json.error, json }
-  }
-
+  const byHand = (call: HandCall) => callApiByHand(origin, agentKey, call)
   const approveNext = async (): Promise<void> => {
     const { client } = authority.alice
     const item = await until('something waits for her', async () => (await readAll(client.pending())).at(0))
