@@ -27,6 +27,11 @@ export interface McpSettings {
 
 const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
 
+/** Beside the arguments, what a client answers to a tool that asks back (MCP 2026-07-28): no owner has seen it. */
+const FURTHER_INPUT = ['inputResponses', 'requestState']
+const NO_FURTHER_INPUT =
+  'Call without inputResponses and requestState: this grant is for the approved parameters alone.'
+
 /**
  * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`; 400
  * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON
@@ -85,6 +90,7 @@ function readToolCall(params: JsonObject | undefined, inexactNumber: string | un
     params: args,
     params_s256: s256Json(args),
     ...(inexactNumber === undefined ? {} : { inexactNumber }),
+    ...(FURTHER_INPUT.some(name => params?.[name] !== undefined) ? { ambiguity: NO_FURTHER_INPUT } : {}),
   }
 }
 

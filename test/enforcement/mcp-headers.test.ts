@@ -97,7 +97,7 @@ describe('the mirrors Mcp-Method and Mcp-Name', () => {
     ['the method in base64', toolCall(TRADE), mirrored('place_trade', sentinel('tools/call'))],
     ['white space around', toolCall(TRADE), mirrored(' place_trade\t')],
     ['only one of them', toolCall(TRADE), { 'mcp-method': 'tools/call' }],
-    ['Mcp-Param-* are left to the tool', toolCall(TRADE), { 'mcp-param-qty': '3' }],
+    ['Mcp-Param-* say what an argument says', toolCall(TRADE), { 'mcp-param-qty': '2' }],
     [
       'a resource by its uri',
       message({ method: 'resources/read', params: { uri: 'file:///a' } }),

@@ -41,7 +41,7 @@ describe('a tools/call is read as its tool and its parameters', () => {
   })
 
   test('other members of its params change nothing', () => {
-    const params = { ...TRADE, _meta: { progressToken: 1 }, inputResponses: {}, requestState: 'x' }
+    const params = { ...TRADE, _meta: { progressToken: 1 }, task: { ttl: 60 } }
     expect(read(toolCall(params))).toEqual(read(toolCall(TRADE)))
   })
 

@@ -15,7 +15,7 @@ export interface EmbeddedStand {
   point: EnforcementPoint
   /** Log lines, one object each. */
   lines: Record<string, unknown>[]
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 
 /** The configuration as it would stand in the file; without `listen`. */
@@ -54,7 +54,7 @@ export async function standEmbedded(issuer: string, changes: object = {}): Promi
 }
 
 /** A server on loopback, and where it is. */
-export async function serve(handler: RequestListener): Promise<{ port: number; close(): Promise<void> }> {
+export async function serve(handler: RequestListener): Promise<{ port: number; close: () => Promise<void> }> {
   const server = createServer(handler)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return {

@@ -32,7 +32,7 @@ interface Arrival {
 interface App {
   port: number
   arrivals: Arrival[]
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 
 let authority: ScriptedAuthority
