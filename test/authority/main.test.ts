@@ -1,6 +1,7 @@
 /** The process: how it starts, refuses to, and ends. contract, "Parties", "Health"; docs/configuration.md. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -73,6 +74,28 @@ const serving = (run: Run) =>
   )
 
 describe('usher authority', () => {
+  it('on SIGTERM goes on answering, also on connections that stood idle, and closes each with its answer', async () => {
+    const run = usher(['authority'], { UMA_AS_DRAIN_MS: '3000' })
+    const addresses = await serving(run)
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const ask = (path: string) =>
+      new Promise<{ status: number | undefined; connection: string | undefined; reused: boolean }>(
+        (resolve, reject) => {
+          const request = get(`http://${addresses.public}${path}`, { agent }, response => {
+            const { statusCode: status, headers } = response
+            const { connection } = headers
+            response.resume().once('end', () => resolve({ status, connection, reused: request.reusedSocket }))
+          }).once('error', reject)
+        },
+      )
+    expect(await ask('/health')).toMatchObject({ status: 200, connection: 'keep-alive' })
+    run.child.kill('SIGTERM')
+    await vi.waitFor(async () => expect((await fetch(`http://${addresses.public}/health`)).status).toBe(503))
+    expect(await ask('/jwks')).toEqual({ status: 200, connection: 'close', reused: true })
+    expect(await run.exit).toBe(0)
+    agent.destroy()
+  })
+
   it('serves on two addresses, and on SIGTERM ends in order with exit status 0', async () => {
     const run = usher(['authority'])
     const addresses = await serving(run)
