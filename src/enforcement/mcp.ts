@@ -13,6 +13,7 @@ import { singleLine } from './header-lines.ts'
 import { readMessage } from './mcp-message.ts'
 import { checkMirrors } from './mcp-mirrors.ts'
 import { refuseBadOrigin } from './origin.ts'
+import { refuseOverridingHeaders } from './overrides.ts'
 
 /** What the route's configuration says about MCP. */
 export interface McpSettings {
@@ -34,12 +35,13 @@ const NO_FURTHER_INPUT =
 
 /**
  * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`; 400
- * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON
- * and calls without a name; 413 `request_body_too_large`; 415 `unsupported_media_type`. A tool's parameters are its arguments
- * (absent: `{}`). Never decides about a grant.
+ * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON,
+ * header fields that name another path or method, and calls without a name; 413 `request_body_too_large`; 415
+ * `unsupported_media_type`. A tool's parameters are its arguments (absent: `{}`). Never decides about a grant.
  */
 export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuseBadOrigin(call, settings.allowedOrigins)
+  refuseOverridingHeaders(call.headers)
   if (call.method !== 'POST') return readBodylessMethod(call, settings.openMethods)
   refuseOtherMediaTypes(call)
   const { value, inexactNumber } = parseJsonExact(wholeBody(call))

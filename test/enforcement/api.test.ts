@@ -5,6 +5,7 @@ import { apiReader } from '../../src/enforcement/api.ts'
 import type { ApiOperation } from '../../src/enforcement/api-table.ts'
 import type { Call, CallBody } from '../../src/enforcement/call.ts'
 import { readHeaderLines } from '../../src/enforcement/header-lines.ts'
+import { readMcp } from '../../src/enforcement/mcp.ts'
 import { splitTarget } from '../../src/enforcement/request-target.ts'
 import { routeTable, type Route } from '../../src/enforcement/routes.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
@@ -178,8 +179,11 @@ describe('What could make the server execute another call', () => {
     'X-Rewrite-URL',
     'X_HTTP_Method_Override',
     'X-HTTP_Method.Override',
-  ])('the header %s is refused', name => {
+  ])('the header %s is refused, in a call of MCP too', name => {
     expect(refused('GET /accounts/7', ABSENT, { [name]: 'DELETE' }).code).toBe('invalid_request')
+    const mcpCall = callOf({ headers: { [name.toLowerCase()]: ['/mcp/bea'] } })
+    const settings = { openMethods: new Set<string>(), allowedOrigins: new Set<string>() }
+    expect(refusalOf(() => readMcp(mcpCall, settings)).code).toBe('invalid_request')
   })
   test.each([
     '_method=DELETE',
