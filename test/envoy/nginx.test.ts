@@ -294,6 +294,9 @@ describeWith(await nginx(), 'a plain HTTP API behind nginx', path => {
       'X-Original-Peer': '6.6.6.6',
     }
     const token = standing.access_token
+    // An API may heed them as it heeds X-Original-URL, and usher sees what the gateway writes in their place.
+    expect((await byHand({ path: '/api/alice/accounts/8', headers, token })).status).toBe(200)
+    expect(Object.keys(arrivals.pop()!.headers).filter(name => name.startsWith('x-original'))).toEqual([])
     const elsewhere = await byHand({ method: 'DELETE', path: '/api/alice/orders/7', headers, token })
     expect([elsewhere.status, elsewhere.error]).toEqual([401, 'insufficient_authorization'])
     const body = await byHand({
