@@ -34,6 +34,7 @@ export interface PatSource {
 
 interface Pat {
   value: string
+  fetchedAt: number
   renewAt: number
   expiresAt: number
 }
@@ -41,6 +42,8 @@ interface Pat {
 const RENEW_EARLY_MS = 60_000
 const REFUSED_WAIT_MS = { first: 1_000, most: 60_000 }
 const FAILED_WAIT_MS = { first: 200, most: 5_000 }
+/** PATs refused so soon: a few may fall into a change of keys, more in a row are an authority that refuses its own. */
+const REFUSED_YOUNG = { withinMs: 30_000, most: 2 }
 
 const answerSchema = z.object({
   access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
@@ -54,6 +57,7 @@ export function createPatSource(options: PatOptions): PatSource {
   let current: Pat | undefined
   let pending: Promise<Pat> | undefined
   let failures = 0
+  let refusedYoung = 0
   let waitUntil = 0
   let lastFailure: Error | undefined
 
@@ -69,8 +73,7 @@ export function createPatSource(options: PatOptions): PatSource {
         (error: unknown) => {
           const refused = error instanceof PatRefused
           options.onPat?.(refused ? 'refused' : 'failed')
-          const wait = refused ? REFUSED_WAIT_MS : FAILED_WAIT_MS
-          waitUntil = clock() + Math.min(wait.most, wait.first * 2 ** Math.min(failures++, 16))
+          waitUntil = clock() + waitAfter(failures++, refused ? REFUSED_WAIT_MS : FAILED_WAIT_MS)
           lastFailure = error as Error
           throw error
         },
@@ -96,9 +99,19 @@ export function createPatSource(options: PatOptions): PatSource {
       return pat.value
     },
     reject: pat => {
-      if (current?.value === pat) current = undefined
+      if (current?.value !== pat) return
+      refusedYoung = clock() - current.fetchedAt < REFUSED_YOUNG.withinMs ? refusedYoung + 1 : 0
+      current = undefined
+      if (refusedYoung <= REFUSED_YOUNG.most) return
+      waitUntil = clock() + waitAfter(refusedYoung - REFUSED_YOUNG.most - 1, REFUSED_WAIT_MS)
+      lastFailure = new PatRefused('it refuses those that it gave')
     },
   }
+}
+
+/** Milliseconds to wait after so many failures before this one. */
+function waitAfter(failures: number, wait: { first: number; most: number }): number {
+  return Math.min(wait.most, wait.first * 2 ** Math.min(failures, 16))
 }
 
 /** The authority said no: asking again at once would not help. */
@@ -123,9 +136,11 @@ async function requestPat(options: PatOptions): Promise<Pat> {
   const result = answerSchema.safeParse(body)
   if (!result.success) throw new OutboundFault('broken', 'its token answer is malformed', { sent: true })
   const { access_token, expires_in } = result.data
-  const expiresAt = options.clock() + expires_in * 1000
+  const fetchedAt = options.clock()
+  const expiresAt = fetchedAt + expires_in * 1000
   // A life of less than two minutes is renewed half-way, as renewing 60 s early would mean at once.
-  return { value: access_token, expiresAt, renewAt: expiresAt - Math.min(RENEW_EARLY_MS, expires_in * 500) }
+  const renewAt = expiresAt - Math.min(RENEW_EARLY_MS, expires_in * 500)
+  return { value: access_token, fetchedAt, expiresAt, renewAt }
 }
 
 function patRequest({ authority, owner, client_id, credential, clock }: PatOptions): OutboundRequest {

@@ -164,6 +164,19 @@ describe('A refused PAT is not asked for again at once', () => {
   })
 })
 
+test('an authority that refuses the PATs it gives is not asked for one at every call', async () => {
+  authority.script('/introspect', { status: 401, body: { error: 'invalid_token' } })
+  const one = client()
+  for (let i = 0; i < 20; i++) {
+    expect(await refused(one.introspect('t', soon()))).toMatch(/^temporarily_unavailable/)
+  }
+  expect(authority.count('/token')).toBe(3) // the first, and two in its place, as around a change of keys
+  jumped += 1_100
+  authority.script('/introspect', undefined)
+  expect(await one.introspect('t', soon())).toEqual({ active: false, reason: 'unknown_token' })
+  expect(authority.count('/token')).toBe(4)
+})
+
 describe('Waits are bounded by the deadline of the caller', () => {
   test('a slow token endpoint holds a caller no longer than his own deadline, and serves the next', async () => {
     authority.script('/token', { ...(pat('P1') as object), delayMs: 150 } as Script)
