@@ -167,6 +167,8 @@ export interface SidecarPlace extends HouseholdAddresses {
   tls: SidecarTls | undefined
   challengesPerMinute: number
   drainMs: number
+  /** The sidecar's default when left out. */
+  deadlineMarginMs?: number | undefined
   /** Where the authority is reached, where that is not its issuer alone. */
   authorityAddresses?: string[] | undefined
 }
@@ -191,6 +193,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
     realm: 'tools',
     challenges_per_minute: place.challengesPerMinute,
     drain_ms: place.drainMs,
+    ...(place.deadlineMarginMs !== undefined && { deadline_margin_ms: place.deadlineMarginMs }),
     ...(authorityAddresses.length > 0 && { authorities: [{ issuer, addresses: authorityAddresses }] }),
     owners: [
       {

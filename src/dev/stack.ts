@@ -45,6 +45,8 @@ export interface StackOptions {
   /** Where everybody reaches them, a balancer of the caller's; at the first of them when left out. */
   door?: { issuer: string; ownerApi: string } | undefined
   challengesPerMinute?: number | undefined
+  /** How long before Envoy's deadline a sidecar ends its waits; its default when left out. */
+  deadlineMarginMs?: number | undefined
   /** Further settings of the authority, by variable. */
   authorityEnvironment?: Record<string, string> | undefined
   /** Changes the YAML of Envoy's configuration before it is used. */
@@ -241,6 +243,7 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
     challengesPerMinute: plan.challengesPerMinute ?? 600,
     // Where others go on, long enough for Envoy to hear of it; else nobody waits for it but whoever ends the stack.
     drainMs: ports.sidecars.length > 1 ? 2_500 : 100,
+    deadlineMarginMs: plan.deadlineMarginMs,
   })
   const child = plan.start(
     name,

@@ -32,6 +32,8 @@ interface SignatureInput {
 
 const BODY = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"portfolio_read"}}'
 const REQUIRED = ['@method', '@authority', '@path', 'authorization']
+/** The scheme's default port counts as left out (RFC 9421 §2.2.3). */
+const SAME_AUTHORITY = new Set(['tools.example.com', 'tools.example.com:443'])
 
 const fragments = fc.oneof(
   fc.constantFrom(
@@ -202,7 +204,7 @@ function covers(facts: SigningFacts, { method, query, digest }: SignatureInput):
     (facts.method ?? method) === method &&
     method === 'POST' &&
     (facts.path ?? '/mcp/alice') === '/mcp/alice' &&
-    (facts.authority ?? 'tools.example.com') === 'tools.example.com' &&
+    SAME_AUTHORITY.has(facts.authority ?? 'tools.example.com') &&
     (facts.query ?? query) === query &&
     (components === undefined || needed.every(name => components.includes(name))) &&
     inTime &&
