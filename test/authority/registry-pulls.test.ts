@@ -91,14 +91,23 @@ describe('/perm', () => {
   })
 
   it('a resource server that she withdraws while it waits is 401, not told anything', async () => {
-    const name = await published('held')
-    await agePulls(authority, tools.resource(name))
-    const asked = Promise.withResolvers<void>()
-    tools.server.script(`/owner-resources/${name}`, { write: () => asked.resolve() })
-    const waiting = perm(name, 'unknown', authority, await tools.pat(authority, name))
-    await asked.promise
-    await decideServer(authority, tools.resource(name), 'revoked')
-    expect((await waiting).status).toBe(401)
+    // It waits a second; where this machine stood still for most of it, another one is withdrawn.
+    for (let nth = 0; ; nth++) {
+      const name = await published(`held-${nth}`)
+      await agePulls(authority, tools.resource(name))
+      const pat = await tools.pat(authority, name)
+      const asked = Promise.withResolvers<void>()
+      tools.server.script(`/owner-resources/${name}`, { write: () => asked.resolve() })
+      const began = performance.now()
+      const waiting = perm(name, 'unknown', authority, pat)
+      await asked.promise
+      await decideServer(authority, tools.resource(name), 'revoked')
+      const inTime = performance.now() - began < 800
+      const { status } = await waiting
+      if (!inTime && nth < 5) continue
+      expect(status).toBe(401)
+      return
+    }
   })
 })
 
