@@ -144,6 +144,26 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
     expect(settings()).toEqual(['3s', false, 503, cap])
   })
 
+  /** The header fields that the raw Envoy shows, as its file lists them: whole names, and beginnings. */
+  const shownByEnvoy = () => {
+    const [list] = /(?<=allowed_headers:\n)[\s\S]*?(?=failure_mode_allow)/.exec(text('envoy-http.yaml'))!
+    const found = [...list.matchAll(/- (exact|prefix): (\S+)/g)]
+    expect(found.length).toBeGreaterThan(15)
+    const of = (kind: string) => found.filter(one => one[1] === kind).map(one => one[2]!)
+    return { names: of('exact'), beginnings: of('prefix') }
+  }
+
+  test('whoever asks over HTTP shows the header fields that are judged', () => {
+    const { names, beginnings } = shownByEnvoy()
+    const { extensionProviders } = ISTIO_PROVIDERS.parse(parse(text('istio/mesh-config-http.yaml')))
+    const shownByIstio = extensionProviders[0]!.envoyExtAuthzHttp!.includeRequestHeadersInCheck
+    expect(shownByIstio).toEqual(expect.arrayContaining([...names, ...beginnings.map(one => `${one}*`)]))
+    const { headersToExtAuth } = named('envoy-gateway/security-policy-http.yaml', 'SecurityPolicy').spec![
+      'extAuth'
+    ] as Record<string, string[]>
+    expect(headersToExtAuth).toEqual(expect.arrayContaining(names))
+  })
+
   test.each(['security-policy.yaml', 'security-policy-http.yaml'])('%s sends no check twice', file => {
     const { grpc, http } = named(`envoy-gateway/${file}`, 'SecurityPolicy').spec!['extAuth'] as Record<
       string,

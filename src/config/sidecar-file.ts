@@ -131,7 +131,7 @@ const gatewayHeader = z
   .regex(/^x-[a-z0-9-]{1,60}$/i, 'give the name of a header that begins with x-')
   .transform(text => text.toLowerCase())
 
-const checkHttp = z.strictObject({
+const checkHttpMembers = z.strictObject({
   method_header: gatewayHeader
     .optional()
     .describe('Forward-auth only: header into which the gateway writes the method of the call.'),
@@ -155,11 +155,17 @@ const checkHttp = z.strictObject({
     .describe('Header that repeats the body of a denial, for gateways that drop the body (nginx).'),
   outage_status: z
     .union([z.literal(503), z.literal(424)])
-    .default(503)
+    .optional()
     .describe(
-      'Answer to an outage: 503, or 424 where an Envoy turns 424 into 503 and would take a 503 for a failure of the check itself.',
+      'Answer to an outage. Left out: 424 to who asks as Envoy does, which takes 503 for a failure of the check and may be set to let that pass; 503 to forward-auth (`method_header`).',
     ),
 })
+
+/** A 5xx is no denial to Envoy, so it gets one only where the file says so. */
+const checkHttp = checkHttpMembers.transform(({ outage_status, ...asks }) => ({
+  ...asks,
+  outage_status: outage_status ?? (asks.method_header === undefined ? 424 : 503),
+}))
 
 const checkTls = z.strictObject({
   cert_file: file.describe('Certificate chain, PEM.'),

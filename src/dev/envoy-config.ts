@@ -34,7 +34,7 @@ interface Bootstrap {
   }
 }
 
-/** The YAML text of the configuration; `byHttp`: asks by http_service, at `listen.check_http`, without TLS. */
+/** The YAML text of the configuration; `byHttp`: asks by http_service, at `listen.check_http`. */
 export async function envoyConfig(
   ports: EnvoyPorts,
   tls?: EnvoyTls,
@@ -54,9 +54,9 @@ export async function envoyConfig(
     const blocks = (await template('tls.yaml', {
       TLS_DIRECTORY: tls.directory,
       SIDECAR_NAME: tls.sidecarName,
-    })) as { listener: unknown; check: unknown; documents: unknown }
+    })) as Record<'listener' | 'check' | 'check_http' | 'documents', unknown>
     listeners[0].filter_chains[0].transport_socket = blocks.listener
-    cluster('usher_check').transport_socket = blocks.check
+    cluster('usher_check').transport_socket = byHttp ? blocks.check_http : blocks.check
     cluster('usher_documents').transport_socket = blocks.documents
   }
   return stringify(config, { aliasDuplicateObjects: false })

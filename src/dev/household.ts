@@ -185,7 +185,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
       ...(place.checkHttp !== undefined && { check_http: place.checkHttp }),
     },
     ...(place.checkHttp !== undefined && {
-      check_http: { length_header: 'x-usher-length', peer_header: 'x-usher-peer', outage_status: 424 },
+      check_http: { length_header: 'x-usher-length', peer_header: 'x-usher-peer' },
     }),
     ...(tls && { check_tls: { ...certificate, client_ca_file: tls.caFile }, http_tls: certificate }),
     ...(tls && { authority_ca_file: tls.caFile }),

@@ -36,7 +36,7 @@ export interface StackOptions {
   envoy?: Envoy | undefined
   /** TLS throughout, under a DNS name; left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
   tls?: StackTls | undefined
-  /** Envoy asks by HTTP, not by gRPC; without TLS only. */
+  /** Envoy asks by HTTP, not by gRPC. */
   checksByHttp?: boolean | undefined
   /** How many sidecars share the checks; 1 when left out. */
   sidecars?: number | undefined

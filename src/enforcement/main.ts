@@ -105,7 +105,7 @@ async function startHttpChecks(
   door: Omit<HttpCheckServerOptions, 'address' | 'gateway' | 'deadlineMs' | 'outageStatus'>,
 ): Promise<HttpCheckServer | undefined> {
   if (address === undefined) return undefined
-  const asks: NonNullable<SidecarConfig['check_http']> = check_http ?? { outage_status: 503 }
+  const asks: NonNullable<SidecarConfig['check_http']> = check_http ?? { outage_status: 424 }
   const { method_header: method, uri_header: uri } = asks
   return startHttpCheckServer({
     ...door,

@@ -215,18 +215,24 @@ describe('The file of the sidecar', () => {
     expect(() => read({ ...good(), owners: [{ ...alice, api }] })).toThrow(fault)
   })
 
-  test('the HTTP door is shut unless it is configured, and answers an outage with 503', () => {
+  const byHttp = { check: '127.0.0.1:9191', check_http: 'unix:/run/check.sock', http: '127.0.0.1:9192' }
+  const throughHttp = (check_http: object) => read({ ...good(), listen: byHttp, check_http })
+  const forwardAuth = { method_header: 'X-Original-Method', uri_header: 'X-Original-URI' }
+
+  test('the HTTP door is shut unless it is configured', () => {
     expect(read(good())).not.toHaveProperty('listen.check_http')
-    const listen = { check: '127.0.0.1:9191', check_http: 'unix:/run/check.sock', http: '127.0.0.1:9192' }
-    const check_http = { method_header: 'X-Original-Method', uri_header: 'X-Original-URI' }
-    expect(read({ ...good(), listen, check_http })).toMatchObject({
+    expect(throughHttp(forwardAuth)).toMatchObject({
       listen: { check_http: { path: '/run/check.sock' } },
-      check_http: {
-        method_header: 'x-original-method',
-        uri_header: 'x-original-uri',
-        outage_status: 503,
-      },
+      check_http: { method_header: 'x-original-method', uri_header: 'x-original-uri' },
     })
+  })
+
+  test.each<[string, object, number]>([
+    ['to who asks as Envoy does, so that no setting of it lets the call pass,', {}, 424],
+    ['to forward-auth', forwardAuth, 503],
+    ['where the file says so', { outage_status: 503 }, 503],
+  ])('an outage is answered %s with the status for it', (_to, asks, status) => {
+    expect(throughHttp(asks).check_http?.outage_status).toBe(status)
   })
 
   test.each<[string, object, string]>([
@@ -235,9 +241,8 @@ describe('The file of the sidecar', () => {
     ['one header for two things', { length_header: 'x-a', peer_header: 'X-A' }, 'x-a stands twice'],
     ['a header of the call itself', { length_header: 'content-length' }, 'begins with x-'],
     ['another outage status', { outage_status: 403 }, 'check_http.outage_status'],
-  ])('refuses an HTTP door with %s', (_what, check_http, fault) => {
-    const listen = { check: '127.0.0.1:9191', check_http: '127.0.0.1:9193', http: '127.0.0.1:9192' }
-    expect(() => read({ ...good(), listen, check_http })).toThrow(fault)
+  ])('refuses an HTTP door with %s', (_what, asks, fault) => {
+    expect(() => throughHttp(asks)).toThrow(fault)
   })
 
   test('refuses an HTTP door that others can reach, and settings of one that is shut', () => {
