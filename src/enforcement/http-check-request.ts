@@ -8,6 +8,7 @@ import { refuse } from '../wire/refusal.ts'
 import type { Call, CallBody } from './call.ts'
 import { readCallBody } from './call-body.ts'
 import { fieldText, readHeaderLines, type HeaderLines } from './header-lines.ts'
+import { foldedName } from './identity-headers.ts'
 import { splitTarget } from './request-target.ts'
 
 /**
@@ -37,15 +38,16 @@ export interface HttpCheckOptions {
 
 /**
  * The call that a `/check` request asks about. Refuses 404 `not_found` for a request at another path; 400 `invalid_request` where what
- * the gateway is to write is missing, stands twice or makes no sense, for client-sent `x-uma-*` that a forward-auth gateway could not take
- * off, and what is refused at every door.
+ * the gateway is to write is missing, stands twice, also under a like name, or makes no sense, for client-sent `x-uma-*` that a forward-auth
+ * gateway could not take off, and what is refused at every door.
  */
 export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): Call {
   const { gateway, bodyBytesMax, deadlineMs } = options
   const { written, sent } = separate(request, gateway)
   const { method, target } = originalOf(request, gateway, written)
   const received = readHeaderLines(sent)
-  const length = gateway.length === undefined ? undefined : written.only(gateway.length)
+  // Empty where the call announced none: not every gateway can leave a field out.
+  const length = gateway.length === undefined ? undefined : written.only(gateway.length) || undefined
   const headers: HeaderLines =
     length === undefined ? received : new Map([...received, ['content-length', [length]]])
   if (gateway.original !== undefined) refuseIdentityFields(headers)
@@ -82,6 +84,8 @@ function separate(
     const name = rawName.toLowerCase()
     const value = fieldText(Buffer.from(bytes, 'latin1'))
     const ofGateway = byName.get(name)
+    if (ofGateway === undefined && names.has(foldedName(name)))
+      refuse('invalid_request', `Send no header ${name}: some take it for one that the gateway writes.`)
     if (ofGateway !== undefined) ofGateway.push(value)
     else if (!HOP_FIELDS.includes(name)) sent.push([name, value])
   }
@@ -120,9 +124,7 @@ function refuseElsewhere(): never {
 
 /** Such a gateway forwards what the client sent; it can overwrite the fields it knows, and no others. */
 function refuseIdentityFields(headers: HeaderLines): void {
-  const found = [...headers.keys()].find(name =>
-    name.replaceAll(/[^a-z0-9]/g, '-').startsWith(UPSTREAM_HEADER_PREFIX),
-  )
+  const found = [...headers.keys()].find(name => foldedName(name).startsWith(UPSTREAM_HEADER_PREFIX))
   if (found !== undefined)
     refuse('invalid_request', `Send no header ${found}: the enforcement point writes it.`)
 }

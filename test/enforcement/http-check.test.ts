@@ -197,6 +197,12 @@ describe('A check as Envoy asks it', () => {
     expect(errorIn(await post('x', 'abc'))).toEqual([400, 'invalid_request'])
   })
 
+  test('takes an empty length for none, as a gateway writes it that cannot leave a field out', async () => {
+    const { client, calls } = await stand({ gateway: { length: 'x-length' } })
+    await client.check({ target: '/check/a', lines: [['X-Length', '']] })
+    expect(calls[0]!.headers.has('content-length')).toBe(false)
+  })
+
   test('counts as from whom the gateway says, where it is configured to', async () => {
     const { client, calls } = await stand({ gateway: { peer: 'x-peer' } })
     const from = (value: string) => client.check({ target: '/check/a', lines: [['X-Peer', value]] })
@@ -234,6 +240,7 @@ describe('A check by forward-auth', () => {
     ['a whole URL', about('GET', 'https://tools.example.com/a')],
     ['a target with dot segments', about('GET', '/a/../b')],
     ['a target with a parameter', about('GET', '/a;b')],
+    ['a field that some take for the one with the target', about('GET', '/a', [['X_Original_URI', '/b']])],
     ['identity fields of a client', about('GET', '/a', [['X-UMA-Owner', 'mallory']])],
     ['identity fields spelt otherwise', about('GET', '/a', [['x_uma.agent', 'mallory']])],
   ])('with %s is 400 unjudged', async (_what, check) => {
