@@ -249,6 +249,13 @@ describe('A check by forward-auth', () => {
     expect(calls).toEqual([])
   })
 
+  test('is asked with an empty query, too, which is not that of the call', async () => {
+    const { client, calls } = await stand({ gateway })
+    await client.check({ ...about('GET', '/a'), target: '/check?' })
+    expect(calls).toMatchObject([{ path: '/a' }])
+    expect(calls[0]).not.toHaveProperty('query')
+  })
+
   test.each(['/check/a', '/check?x', '/a'])('is not asked at %s', async target => {
     const { client, calls } = await stand({ gateway })
     expect(errorIn(await client.check({ ...about('GET', '/a'), target }))).toEqual([404, 'not_found'])

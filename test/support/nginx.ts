@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { startChild, untilReady } from '../../src/dev/child-process.ts'
 import { accepts } from '../../src/dev/ports.ts'
+import type { ForwardAuthGateway, GatewayPorts } from './plain-api-stand.ts'
 import type { Requirement } from './requirement.ts'
 
 const run = promisify(execFile)
@@ -23,24 +24,23 @@ export async function nginx(): Promise<Requirement<string>> {
   return { missing: 'nginx with auth_request (Debian: apt-get install nginx-light).' }
 }
 
-export interface NginxPorts {
-  nginx: number
-  check: number
-  documents: number
-  api: number
-}
+const CONFIGURATION = new URL('../../envoy/nginx.conf', import.meta.url)
 
 /** Runs envoy/nginx.conf as it is, with the ports put in. */
-export async function startNginx(path: string, ports: NginxPorts): Promise<{ stop(): Promise<void> }> {
+export function nginxOf(path: string): ForwardAuthGateway {
+  return { configuration: CONFIGURATION, start: ports => startNginx(path, ports) }
+}
+
+async function startNginx(path: string, ports: GatewayPorts): Promise<{ stop: () => Promise<void> }> {
   const directory = await mkdtemp(join(tmpdir(), 'usher-nginx-'))
   const values: Record<string, string | number> = {
-    NGINX_PORT: ports.nginx,
+    NGINX_PORT: ports.gateway,
     CHECK_PORT: ports.check,
     DOCUMENTS_PORT: ports.documents,
     API_PORT: ports.api,
     DIRECTORY: directory,
   }
-  const text = await readFile(new URL('../../envoy/nginx.conf', import.meta.url), 'utf8')
+  const text = await readFile(CONFIGURATION, 'utf8')
   const file = join(directory, 'nginx.conf')
   await writeFile(
     file,
@@ -51,7 +51,7 @@ export async function startNginx(path: string, ports: NginxPorts): Promise<{ sto
     command: [path, '-p', directory, '-c', file, '-g', 'daemon off; master_process off;'],
     logFile: join(directory, 'nginx.log'),
   })
-  await untilReady(child, () => accepts(ports.nginx))
+  await untilReady(child, () => accepts(ports.gateway))
   return {
     stop: async () => {
       await child.stop()
