@@ -3,6 +3,7 @@
  * owner's world in it. Started as a deployment starts them, with the settings that they have by default.
  */
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -15,6 +16,7 @@ import { inTransaction, openDatabase, type Database } from '../src/storage/datab
 import { lockQueue } from '../src/storage/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, thumbprintHandle } from '../src/wire/keys.ts'
 import type { Histogram } from './histogram.ts'
+import { bundledCommand } from '../test/support/deployed.ts'
 import { openAuthority } from './scenarios/negotiation.ts'
 import { startSidecar, timeToReady, type SidecarPlace } from './sidecars.ts'
 import type { KnownAgent, World } from './world.ts'
@@ -78,7 +80,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
 
 async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<System, 'stop'>> {
   const { directory, tree = THIS_TREE } = options
-  const cli = join(tree, 'src', 'cli.ts')
+  const usher = await commandOf(tree, options.profileDirectory)
   const postgres = await obtainDatabase(options.databaseUrl, stops)
   const ports = await choosePorts({ sidecars: 0, authorities: 1, preferred: {} })
   const [noop, verify] = (await freePorts(2)) as [number, number]
@@ -90,9 +92,8 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     stops.push(() => child.stop())
     return child
   }
-  const node = (...args: string[]): string[] => [process.execPath, ...profiling(options), ...args]
 
-  const authority = run('authority', node(cli, 'authority'), {
+  const authority = run('authority', [...usher, 'authority'], {
     UMA_DEV_LOOPBACK: 'true',
     DATABASE_URL: postgres.url,
     UMA_AS_ISSUER: issuer,
@@ -109,7 +110,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     household,
     issuer,
     publicUrl,
-    command: node(cli),
+    command: usher,
     logFile: join(directory, 'sidecar.log'),
   }
   const sidecar = await startSidecar('sidecar', place)
@@ -146,7 +147,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     untilRecorded: calls => untilRecorded(database, calls),
     droppedReports: async () => (await sidecar.droppedReports()) + (await otherSidecar.droppedReports()),
     ownTimes: () => sidecar.ownTimes(),
-    timeToReady: () => timeToReady('sidecar-ready', { ...place, command: [process.execPath, cli] }),
+    timeToReady: () => timeToReady('sidecar-ready', place),
   }
 }
 
@@ -177,8 +178,12 @@ async function obtainDatabase(
   return { url: url.href }
 }
 
-function profiling({ profileDirectory }: SystemOptions): string[] {
-  return profileDirectory === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', profileDirectory]
+/** As it is deployed; from its sources where it is profiled, so that a profile tells their names, and where it is too old for a bundle. */
+async function commandOf(tree: string, profileDirectory: string | undefined): Promise<string[]> {
+  const cli = join(tree, 'src', 'cli.ts')
+  if (profileDirectory !== undefined)
+    return [process.execPath, '--cpu-prof', '--cpu-prof-dir', profileDirectory, cli]
+  return existsSync(join(tree, 'rolldown.config.js')) ? bundledCommand(tree) : [process.execPath, cli]
 }
 
 /** The owner knows them, as if she had approved each; their standing grants they negotiate themselves. */

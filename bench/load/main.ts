@@ -59,7 +59,7 @@ async function closedLoop(load: Load, durationMs: number): Promise<RoundPart> {
 }
 
 /** More unanswered calls than this and the rate is past what can be sustained: further ones are skipped, and counted. */
-const UNANSWERED_MAX = 2_000
+const UNANSWERED_MAX = 500
 
 async function openLoop(load: Load, durationMs: number, callsPerSecond: number): Promise<RoundPart> {
   const latencies: number[] = []

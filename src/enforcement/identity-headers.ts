@@ -36,7 +36,18 @@ function isClientCopy(name: string): boolean {
   return foldedName(name).startsWith(UPSTREAM_HEADER_PREFIX)
 }
 
+/** The same few names come with every call; those that do not must not fill memory. */
+const KEPT = { names: 1_000, characters: 64 }
+const folded = new Map<string, string>()
+
 /** A lower-case field name as servers see it that hand fields on as variables: whatever a variable cannot be called is one sign. */
 export function foldedName(name: string): string {
-  return name.replaceAll(/[^a-z0-9]/g, '-')
+  const known = folded.get(name)
+  if (known !== undefined) return known
+  const result = name.replaceAll(/[^a-z0-9]/g, '-')
+  if (name.length <= KEPT.characters) {
+    if (folded.size >= KEPT.names) folded.clear()
+    folded.set(name, result)
+  }
+  return result
 }

@@ -45,15 +45,18 @@ function grantHeaders(grant: LiveGrant, tool: string | undefined): Record<string
 
 const TOKEN_CHARACTERS_MAX = 8192
 const TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/ // RFC 9110 §11.2, token68
+const SCHEME = /^PoP[ \t]+/i
 
 /**
  * The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or another scheme. Refuses
  * `invalid_request` for one that no authority could have issued.
  */
 export function presentedGrant(call: Pick<Call, 'headers'>): string | undefined {
-  const value = call.headers.get('authorization')?.[0] ?? ''
-  const token = /^\s*PoP[ \t]+(\S.*?)\s*$/i.exec(value)?.[1]
-  if (token !== undefined && (token.length > TOKEN_CHARACTERS_MAX || !TOKEN.test(token))) {
+  const value = call.headers.get('authorization')?.[0]?.trim() ?? ''
+  const scheme = SCHEME.exec(value)?.[0]
+  if (scheme === undefined) return undefined
+  const token = value.slice(scheme.length)
+  if (token.length > TOKEN_CHARACTERS_MAX || !TOKEN.test(token)) {
     refuse('invalid_request', 'Send the grant after PoP as it was given.')
   }
   return token

@@ -106,13 +106,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
     headersTimeout: 0,
     connect: connector(options),
   })
+  const targetOf = keepingTargets(options)
   const request = async (wanted: OutboundRequest): Promise<OutboundAnswer> => {
-    const { origin, pathname, search } = checkUrl(wanted.url, options)
     return exchange(
       agent,
       {
-        origin,
-        path: pathname + search,
+        ...targetOf(wanted.url),
         method: wanted.method ?? 'GET',
         headers: wanted.headers ?? {},
         body: wanted.body ?? null,
@@ -228,6 +227,27 @@ function exchange(
       giveUp(faultOf(error as Error, request.origin, sent()))
     }
   })
+}
+
+interface Target {
+  origin: string
+  path: string
+}
+
+const TARGETS_MAX = 256
+
+/** `checkUrl`, made once for the few URLs that are asked again and again. */
+function keepingTargets(options: OutboundOptions): (url: string) => Target {
+  const kept = new Map<string, Target>()
+  return text => {
+    const known = kept.get(text)
+    if (known !== undefined) return known
+    const { origin, pathname, search } = checkUrl(text, options)
+    const target = { origin, path: pathname + search }
+    if (kept.size >= TARGETS_MAX) kept.clear()
+    kept.set(text, target)
+    return target
+  }
 }
 
 /** The URL, if we may send to it: https, without userinfo or fragment; http to a literal loopback host in development. */

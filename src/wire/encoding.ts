@@ -4,7 +4,7 @@
  * contract, "Challenge (beat 1)" and "RPT claims" (`s256:<hash>`); RFC 4648 §5; RFC 9530 (Content-Digest).
  * One value has one spelling here: every decoder re-encodes and compares, because Node's own decoders skip junk silently.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { canonicalize, type Json } from './json.ts'
 import { refuse } from './refusal.ts'
 import { parseDictionaryField } from './structured-fields.ts'
@@ -29,12 +29,12 @@ export function decodeBase64url(text: string): Buffer {
 
 /** SHA-256 digest, 32 bytes. A string is hashed as its UTF-8 bytes. */
 export function sha256(content: Uint8Array | string): Buffer {
-  return createHash('sha256').update(content).digest()
+  return hash('sha256', content, 'buffer')
 }
 
 /** `s256:` + unpadded base64url of SHA-256 over the bytes (contract, "RPT claims": `contract`, `params_s256`). */
 export function s256(content: Uint8Array | string): string {
-  return `s256:${createHash('sha256').update(content).digest('base64url')}`
+  return `s256:${hash('sha256', content, 'base64url')}`
 }
 
 /** `s256` over the RFC 8785 canonical form of a JSON value (`params_s256`, `authorization_reference`). */
@@ -44,7 +44,7 @@ export function s256Json(json: Json): string {
 
 /** The `Content-Digest` field value for a body, `sha-256=:…:` (RFC 9530 §2). */
 export function contentDigest(body: Uint8Array | string): string {
-  return `sha-256=:${createHash('sha256').update(body).digest('base64')}:`
+  return `sha-256=:${hash('sha256', body, 'base64')}:`
 }
 
 /**
@@ -60,7 +60,7 @@ export function checkContentDigest(fieldValue: string, body: Uint8Array): void {
   for (const algorithm of ['sha-256', 'sha-512']) {
     const member = members.get(algorithm)
     if (!member) continue
-    const expected = `:${createHash(algorithm.replace('-', '')).update(body).digest('base64')}:`
+    const expected = `:${hash(algorithm.replace('-', ''), body, 'base64')}:`
     if (member.raw !== expected)
       refuse('invalid_request', `The ${algorithm} digest in Content-Digest is not this body's.`)
     matched = true

@@ -13,6 +13,7 @@ import { accepts, freePorts } from '../../src/dev/ports.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import { callOf, newKey, nowSeconds, PUBLIC_URL, type CallParts } from '../enforcement/calls.ts'
 import { checkBytes, connect, type CheckClient } from '../support/check-client.ts'
+import { bundledCommand } from '../support/deployed.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { sidecarSettings, writeSidecarFiles } from '../support/sidecar.ts'
 
@@ -44,10 +45,10 @@ export interface SoakResult {
 }
 
 /**
- * The heap of a sidecar in a small container. Left to itself on a machine with much memory V8 collects so rarely that garbage of
- * minutes hides a leak, and looks like one.
+ * Beside the image's own flags, the heap of a small container. Left to itself on a machine with much memory V8 collects so rarely that
+ * garbage of minutes hides a leak, and looks like one.
  */
-export const HEAP = '--max-old-space-size=96 --max-semi-space-size=8'
+export const HEAP = '--max-old-space-size=96'
 const CALLS_PER_SECOND = 100
 const PROBES_PER_SECOND = 20
 /** Connections that a prober leaves open, for the sidecar to end by their age. */
@@ -121,10 +122,10 @@ async function startSidecar({
   const listen = { check: `127.0.0.1:${check}`, http: `127.0.0.1:${documents}` }
   const settings = { ...sidecarSettings({ directory, authority }, listen), drain_ms: 0 }
   const file = await writeSidecarFiles(directory, settings)
-  const cli = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+  const command = await bundledCommand(join(import.meta.dirname, '..', '..'))
   const child = startChild({
     name: 'sidecar',
-    command: [process.execPath, cli, 'sidecar', '--config', file],
+    command: [...command, 'sidecar', '--config', file],
     environment: { UMA_DEV_LOOPBACK: 'true', UMA_PEP_LOG_LEVEL: 'warn', NODE_OPTIONS: HEAP },
     logFile: join(directory, 'sidecar.log'),
   })
