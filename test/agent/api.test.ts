@@ -1,26 +1,13 @@
 /** contract, "Authorized call", seen from an agent that calls a plain HTTP API. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  createAgent,
-  memoryStore,
-  type Agent,
-  type AgentOptions,
-  type CallOptions,
-} from '../../src/agent/index.ts'
+import { describe, expect, it } from 'vitest'
+import { memoryStore, type Agent, type CallOptions } from '../../src/agent/index.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
-import { newKey } from '../support/wire-samples.ts'
+import { startScriptedPeers } from '../support/scripted-resource.ts'
+import { startedForEach } from '../support/started.ts'
+import { agentWith } from './agents.ts'
 
-let peers: ScriptedPeers
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-})
-afterEach(() => peers.close())
-
-function agentWith(options: Partial<AgentOptions> = {}): Agent {
-  return createAgent({ key: newKey(), allowLoopback: true, ...options })
-}
+const peers = startedForEach(startScriptedPeers)
 
 const GET = { method: 'GET', path: '/accounts/{account}' }
 const call = (agent: Agent, options: Partial<CallOptions> = {}) =>

@@ -1,26 +1,14 @@
 /** contract, "What the service does", beats 1 to 4, and "Authorized call", seen from the agent. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  createAgent,
-  memoryStore,
-  type Agent,
-  type AgentEvent,
-  type AgentOptions,
-} from '../../src/agent/index.ts'
+import { describe, expect, it } from 'vitest'
+import { memoryStore, type Agent, type AgentEvent } from '../../src/agent/index.ts'
 import { challengeData } from '../../src/wire/negotiation.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import { challengeOf, startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
+import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'
+import { agentWith } from './agents.ts'
 
-let peers: ScriptedPeers
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-})
-afterEach(() => peers.close())
-
-function agentWith(options: Partial<AgentOptions> = {}): Agent {
-  return createAgent({ key: newKey(), allowLoopback: true, ...options })
-}
+const peers = startedForEach(startScriptedPeers)
 
 const READ = { tool: 'portfolio_read', arguments: { account: 'savings' } }
 const call = (agent: Agent, options: object = READ) =>

@@ -1,19 +1,16 @@
 /** contract, "Agreement (claim_token, beat 3)" (JWS protected header) and "Owner API" (introduction of a sibling agent). */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
 import { openClaimToken } from '../../src/wire/agreement.ts'
 import { verifyIntroduction } from '../../src/wire/introduction.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
-import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
+import { startScriptedPeers } from '../support/scripted-resource.ts'
+import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'
 
-let peers: ScriptedPeers
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-})
-afterEach(() => peers.close())
+const peers = startedForEach(startScriptedPeers)
 
 const key = newKey()
 const call = (options: Partial<AgentOptions> = {}) =>

@@ -1,26 +1,14 @@
 /** contract, "Permission ticket", "Grant (RPT) liveness" and "Errors", as far as they bind the agent. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  createAgent,
-  memoryStore,
-  type AgentError,
-  type AgentEvent,
-  type AgentOptions,
-} from '../../src/agent/index.ts'
+import { describe, expect, it } from 'vitest'
+import { memoryStore, type AgentError, type AgentEvent, type AgentOptions } from '../../src/agent/index.ts'
 import { challengeData } from '../../src/wire/negotiation.ts'
-import { challengeOf, startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
+import { challengeOf, startScriptedPeers } from '../support/scripted-resource.ts'
 import type { Reply } from '../support/scripted-http.ts'
-import { newKey } from '../support/wire-samples.ts'
+import { startedForEach } from '../support/started.ts'
+import { agentWith } from './agents.ts'
 
-let peers: ScriptedPeers
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-})
-afterEach(() => peers.close())
+const peers = startedForEach(startScriptedPeers)
 
-function agentWith(options: Partial<AgentOptions> = {}) {
-  return createAgent({ key: newKey(), allowLoopback: true, ...options })
-}
 const target = () => ({ resource: peers.resource, tool: 'portfolio_read' })
 const call = (options: Partial<AgentOptions> = {}) => agentWith(options).call(target())
 const calls = () => peers.tools.to('/mcp/alice')

@@ -1,31 +1,21 @@
-/**
- * contract, "Challenge (beat 1)", client rule, and "Grant answer (beat 4)": what does not agree is neither signed nor kept.
- */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createAgent, memoryStore, type AgentOptions } from '../../src/agent/index.ts'
-import { signAgreement, openClaimToken } from '../../src/wire/agreement.ts'
+/** contract, "Challenge (beat 1)", client rule, and "need_info answer (beat 2)": what does not agree is not signed. */
+import { describe, expect, it } from 'vitest'
+import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
+import { openClaimToken } from '../../src/wire/agreement.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { publicJwk } from '../../src/wire/keys.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
-import { startScriptedPeers, type ScriptedPeers, type Twists } from '../support/scripted-resource.ts'
+import { startScriptedPeers, type Twists } from '../support/scripted-resource.ts'
 import { startScriptedServer } from '../support/scripted-http.ts'
+import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'
+import { agentWith } from './agents.ts'
 
-let peers: ScriptedPeers
-beforeEach(async () => {
-  peers = await startScriptedPeers()
-})
-afterEach(() => peers.close())
-
-const store = memoryStore()
-function call(options: Partial<AgentOptions> = {}, resource = peers.resource) {
-  return createAgent({ key: newKey(), allowLoopback: true, ...options }).call({
-    resource,
-    tool: 'portfolio_read',
-  })
-}
+const peers = startedForEach(startScriptedPeers)
+const call = (options: Partial<AgentOptions> = {}) =>
+  agentWith(options).call({ resource: peers.resource, tool: 'portfolio_read' })
 
 type Hostile = [what: string, twist: () => Twists]
 
@@ -190,216 +180,6 @@ describe('terms are not signed', () => {
     })
     await expect(call()).rejects.toMatchObject({ code: 'terms_untrusted' })
     expect(peers.tokenForms().filter(form => form['claim_token'])).toHaveLength(3)
-  })
-})
-
-describe('a grant is not kept, and no call made with it,', () => {
-  const other = newKey()
-  const hostile: Hostile[] = [
-    ['when another key signed it', () => ({ signWith: other })],
-    [
-      'when it is for another resource',
-      () => ({ rpt: plain => ({ ...plain, aud: 'https://other.example/mcp' }) }),
-    ],
-    ['when it has ended', () => ({ rpt: plain => ({ ...plain, exp: plain.iat - 1 }) })],
-    [
-      'when it is by another issuer',
-      () => ({ rpt: plain => ({ ...plain, iss: 'https://as.elsewhere.example' }) }),
-    ],
-    [
-      'when it is bound to another key',
-      () => ({ rpt: plain => ({ ...plain, cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: other.x } } }) }),
-    ],
-    [
-      'when its contract is not the agreement in the receipt',
-      () => ({ rpt: plain => ({ ...plain, contract: s256('x') }) }),
-    ],
-    [
-      'when it belongs to another negotiation than its receipt',
-      () => ({ rpt: plain => ({ ...plain, family: 'fam_other' }) }),
-    ],
-    ['when its receipt is for another grant', () => ({ receipt: plain => ({ ...plain, rpt: 'rpt_other' }) })],
-    ['when its receipt names another owner', () => ({ receipt: plain => ({ ...plain, owner: 'mallory' }) })],
-    [
-      'when its receipt states another hash',
-      () => ({ receipt: plain => ({ ...plain, agreement: s256('x') }) }),
-    ],
-    [
-      'when its receipt states another key',
-      () => ({ receipt: plain => ({ ...plain, cnf: { jkt: other.thumbprint } }) }),
-    ],
-    [
-      'when its receipt states another family',
-      () => ({ receipt: plain => ({ ...plain, family: 'fam_other' }) }),
-    ],
-    [
-      'when its receipt states other terms',
-      () => ({ receipt: plain => ({ ...plain, template_id: 'alice/reading/v2' }) }),
-    ],
-    [
-      'when it permits nothing on the resource agreed to',
-      () => ({
-        rpt: plain => ({
-          ...plain,
-          permissions: [{ resource_id: 'alice/other', resource_scopes: ['read'], exp: plain.exp }],
-        }),
-      }),
-    ],
-    [
-      'when it is for another operation',
-      () => ({
-        perOperation: true,
-        rpt: plain => ({
-          ...plain,
-          operation: { tool: 'portfolio_read', params_s256: s256Json({ qty: 2000 }) },
-        }),
-      }),
-    ],
-    [
-      'when its receipt embeds an agreement that another key signed',
-      () => embedding(template => ({ template, key: other })),
-    ],
-    [
-      'when its receipt embeds an agreement to more than was signed',
-      () => embedding(template => ({ template: { ...template, resource_id: 'alice/everything' } })),
-    ],
-    [
-      'when its receipt embeds an agreement about another operation',
-      () => ({
-        ...embedding(template => ({
-          template,
-          operation: { tool: 'portfolio_read', params: { qty: 2000 } },
-        })),
-        perOperation: true,
-      }),
-    ],
-  ]
-  it.each(hostile)('%s', async (_what, twist) => {
-    Object.assign(peers.twists, twist())
-    await expect(call({ store, key: agentKey })).rejects.toMatchObject({
-      code: 'grant_untrusted',
-      terminal: true,
-    })
-    expect([await store.receipts(), await store.grants(peers.resource)]).toEqual([[], []])
-    expect(peers.tools.to('/mcp/alice')).toHaveLength(1)
-  })
-})
-
-describe('a receipt of a request that waited already', () => {
-  it('may embed an earlier agreement of our own to the same terms, resource and operation', async () => {
-    const earlier = embedding(template => ({
-      template: { ...template, nonce: 'earlier', family: 'fam_earlier' },
-      reason: 'first time',
-    }))
-    Object.assign(peers.twists, earlier)
-    const { receipt, grant } = await call({ key: agentKey })
-    expect(receipt!.family).toBe('fam_earlier')
-    expect(grant!.contract).not.toBe(peers.agreements[0]!.hash)
-  })
-})
-
-const agentKey = newKey()
-
-/** A grant and receipt, consistent between them, around another agreement than the one presented. */
-function embedding(
-  change: (template: TermsTemplate) => {
-    template: TermsTemplate
-    key?: typeof agentKey
-    operation?: { tool: string; params: JsonObject }
-    reason?: string
-  },
-): Twists {
-  const embedded = (): { compact: string; template: TermsTemplate; jkt: string } => {
-    const { jwk: _jwk, iss: _iss, aud, iat, ...claims } = peers.agreements.at(-1)!.claims
-    const { key = agentKey, ...content } = change(claims as unknown as TermsTemplate)
-    const signed = signAgreement({ aud: aud as string, iat: iat as number, ...content }, key)
-    return { compact: openClaimToken(signed).compact, template: content.template, jkt: key.thumbprint }
-  }
-  return {
-    rpt: plain => {
-      const { compact, template } = embedded()
-      return { ...plain, contract: s256(compact), family: template.family }
-    },
-    receipt: plain => {
-      const { compact, template, jkt } = embedded()
-      return {
-        ...plain,
-        agreement: s256(compact),
-        agreement_jws: compact,
-        family: template.family,
-        cnf: { jkt },
-      }
-    },
-  }
-}
-
-describe('an address', () => {
-  it.each([
-    ['http://tools.example.com/mcp', 'is not https'],
-    ['http://192.168.1.7/mcp', 'is in a private network, without TLS'],
-    ['http://127.0.0.1.nip.io/mcp', 'only looks like loopback'],
-    ['https://user:pw@tools.example.com/mcp', 'carries user information'],
-    ['https://tools.example.com/mcp#a', 'carries a fragment'],
-    ['file:///etc/passwd', 'is no web address'],
-    ['tools', 'is no address'],
-  ])('%s is not called, since it %s', async resource => {
-    await expect(call({}, resource)).rejects.toMatchObject({ code: 'address_refused', local: true })
-  })
-
-  it('that is http and loopback is not called unless that was switched on', async () => {
-    await expect(call({ allowLoopback: false })).rejects.toMatchObject({ code: 'address_refused' })
-    expect(peers.tools.received).toEqual([])
-  })
-
-  it.each(['token_endpoint', 'jwks_uri'])('of the authority is held to the same rule: %s', async name => {
-    peers.twists.authorityMetadata = plain => ({ ...plain, [name]: 'http://as.example.com/x' })
-    await expect(call()).rejects.toMatchObject({ code: 'challenge_untrusted' })
-    expect(peers.tokenForms()).toEqual([])
-  })
-
-  const redirect = { status: 307, headers: { location: 'http://127.0.0.1:9/elsewhere' } }
-  it.each([
-    ['the resource', () => peers.tools.script('/mcp/alice', redirect)],
-    ['its metadata', () => peers.tools.script('/.well-known/oauth-protected-resource/mcp/alice', redirect)],
-    ["the authority's metadata", () => peers.authority.script('/.well-known/agents-configuration', redirect)],
-    ['the token endpoint', () => peers.authority.script('/token', redirect)],
-    ["the authority's keys", () => peers.authority.script('/jwks', redirect)],
-  ])('that %s redirects to is not followed', async (_where, script) => {
-    script()
-    await expect(call()).rejects.toMatchObject({ code: 'redirect_refused', status: 307, terminal: true })
-  })
-})
-
-describe('an answer is read no further than its bound', () => {
-  const big = {
-    status: 200,
-    headers: { 'content-type': 'application/json' },
-    body: `{"a":"${'x'.repeat(200_000)}"}`,
-  }
-  it.each([
-    ['the metadata', () => peers.tools.script('/.well-known/oauth-protected-resource/mcp/alice', big)],
-    ["the authority's metadata", () => peers.authority.script('/.well-known/agents-configuration', big)],
-    ["the authority's keys", () => peers.authority.script('/jwks', big)],
-    ['the token endpoint', () => peers.authority.script('/token', big)],
-  ])('by %s', async (_where, script) => {
-    script()
-    await expect(call()).rejects.toMatchObject({ code: 'answer_too_large', local: true })
-  })
-
-  it('by a tool that never stops', async () => {
-    let stopped = false
-    peers.tools.script('/mcp/alice', () => ({
-      write: response => {
-        response.writeHead(200, { 'content-type': 'application/json' })
-        const more = (): void => {
-          if (!response.destroyed && response.write(Buffer.alloc(1 << 20, 0x20))) setImmediate(more)
-        }
-        response.on('drain', more).on('close', () => (stopped = true))
-        more()
-      },
-    }))
-    await expect(call()).rejects.toMatchObject({ code: 'answer_too_large' })
-    await expect.poll(() => stopped).toBe(true)
   })
 })
 

@@ -1,76 +1,30 @@
 /** Contract, "Connection" (introduced by an active connection) and "Owner API" (introduction of a sibling agent). */
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { signIntroduction } from '../../src/wire/introduction.ts'
-import type { PrivateKey, PublicKey } from '../../src/wire/keys.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import {
-  newKey,
-  startIssuer,
-  startOperator,
-  type TestIssuer,
-  type TestOperator,
-} from '../support/operators.ts'
-import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { startTestAuthority } from '../support/authority.ts'
+import { introductionStand, nowSeconds } from '../support/introductions.ts'
+import { newKey, startIssuer, startOperator } from '../support/operators.ts'
+import { decide, pendingAt, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 
-let issuer: TestIssuer
-let authority: TestAuthority
-let operator: TestOperator
-
-beforeAll(async () => {
-  issuer = await startIssuer()
-  operator = await startOperator({ keys: [...keys] })
-  authority = await startTestAuthority({
-    environment: { UMA_AS_AGENT_ISSUERS: issuer.iss, UMA_DEV_LOOPBACK: 'true' },
-  })
-})
-afterAll(async () => {
-  await authority.close()
-  await Promise.all([issuer.close(), operator.close()])
-})
-beforeEach(async () => {
-  for (const item of await pending()) await decide(authority, item['handle'] as string, 'denied')
-})
-
-const now = () => Math.floor(Date.now() / 1000)
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
-const get = async (target: string) =>
-  (await authority.call(authority.alice, { target })).body as Record<string, unknown>[]
-const pending = () => get('/owner/pending?limit=1000')
-const post = (target: string, json: unknown) =>
-  authority.call(authority.alice, { method: 'POST', target, json })
-const revoke = (handle: string) => post('/owner/connections/revoke', { handle })
-const connectionOf = async (handle: string) =>
-  (await get('/owner/connections?limit=1000')).find(connection => connection['handle'] === handle)
-
-/** The operator publishes them all beforehand: a directory just read is read again only after ten seconds. */
-const keys = Array.from({ length: 80 }, newKey)
-const nextKey = () => keys.pop()!
-
-const agentOf = (key: PrivateKey, client_id = operator.client_id) => testAgent(authority, { key, client_id })
-let subjects = 0
-const identifiedOf = (key: PrivateKey, claims: Record<string, unknown> = {}) =>
-  testAgent(authority, {
-    key,
-    client_id: operator.client_id,
-    identified: issuer.identify(key, `agent-${subjects++}`, claims),
-  })
-/** An agent of the operator that the owner approved in person. */
-async function introducerAgent(): Promise<TestAgent> {
-  const agent = agentOf(nextKey())
-  await agent.granted()
-  return agent
-}
-const introduction = (by: PrivateKey, newcomer: PublicKey, more: object = {}, agent_token?: string) =>
-  signIntroduction(
-    { newcomer, aud: authority.issuer, iat: now(), exp: now() + 60, jti: 'int_1', agent_token, ...more },
-    by,
-  )
+const {
+  agentOf,
+  authority,
+  connectionOf,
+  identifiedOf,
+  introducerAgent,
+  introduction,
+  issuer,
+  nextKey,
+  revoke,
+} = introductionStand()
 
 describe('An agent introduced by an active connection', () => {
   it('skips first contact: granted at once under its own key and terms, its connection naming the introducer', async () => {
     const parent = await introducerAgent()
     const child = agentOf(nextKey())
-    const reply = await child.ask('portfolio_read', { introduction: introduction(parent.key, child.key) })
+    const reply = await child.ask('portfolio_read', {
+      introduction: introduction(parent.key, child.key),
+    })
     expect(reply.status).toBe(200)
     expect(await connectionOf(child.handle)).toMatchObject({
       status: 'active',
@@ -104,14 +58,17 @@ describe('An agent introduced by an active connection', () => {
       introduction: introduction(parent.key, child.key),
     })
     expect(held.body).toMatchObject({ error: 'request_submitted', kind: 'operation' })
-    const [item] = await pending()
+    const [item] = await pendingAt(authority)
     expect(item).toMatchObject({
       handle: child.handle,
       kind: 'operation',
       identity: { introduced_by: parent.handle },
       assurance_notes: expect.arrayContaining(['introduction: accepted']),
     })
-    expect(await connectionOf(child.handle)).toMatchObject({ status: 'active', introduced_by: parent.handle })
+    expect(await connectionOf(child.handle)).toMatchObject({
+      status: 'active',
+      introduced_by: parent.handle,
+    })
     await decide(authority, child.handle, 'approved')
     expect((await child.present(held.body.ticket)).status).toBe(200)
   })
@@ -140,8 +97,8 @@ describe('The whole request is denied for an introduction that is', () => {
   it.each<[string, (parent: TestAgent, child: TestAgent) => unknown]>([
     ['malformed', () => 'x'],
     ['for another authority', (p, c) => introduction(p.key, c.key, { aud: 'https://other.example' })],
-    ['expired', (p, c) => introduction(p.key, c.key, { exp: now() - 1 })],
-    ['good for more than 300 seconds', (p, c) => introduction(p.key, c.key, { exp: now() + 400 })],
+    ['expired', (p, c) => introduction(p.key, c.key, { exp: nowSeconds() - 1 })],
+    ['good for more than 300 seconds', (p, c) => introduction(p.key, c.key, { exp: nowSeconds() + 400 })],
     ['of another key', p => introduction(p.key, newKey())],
     ['over 4096 bytes', (p, c) => introduction(p.key, c.key, { jti: 'x'.repeat(4200) })],
     [
@@ -157,7 +114,7 @@ describe('The whole request is denied for an introduction that is', () => {
     const reply = await child.ask('portfolio_read', { introduction: make(parent, child) })
     expect([reply.status, reply.body.error]).toEqual([403, 'request_denied'])
     expect(reply.body.error_description).toMatch(/introduction|agent_token|document/i)
-    expect(await pending()).toEqual([])
+    expect(await pendingAt(authority)).toEqual([])
   })
 })
 
@@ -165,7 +122,7 @@ describe('An introduction that the record does not bear out falls back silently 
   async function fallsBack(child: TestAgent, claims: Record<string, unknown>, note: string) {
     const reply = await child.ask('portfolio_read', claims)
     expect(reply.body).toMatchObject({ error: 'request_submitted', kind: 'connection' })
-    const item = (await pending()).find(entry => entry['handle'] === child.handle)!
+    const item = (await pendingAt(authority)).find(entry => entry['handle'] === child.handle)!
     expect(item['assurance_notes']).toContain(note)
     expect(await connectionOf(child.handle)).not.toMatchObject({ status: 'active' })
   }
@@ -288,119 +245,14 @@ describe('An introduction that the record does not bear out falls back silently 
     const token = gone.token(key)
     await gone.close()
     const child = testAgent(other)
-    const reply = await child.ask('portfolio_read', { introduction: introduction(key, child.key, {}, token) })
+    const reply = await child.ask('portfolio_read', {
+      introduction: introduction(key, child.key, {}, token),
+    })
     expect(reply.body).toMatchObject({ error: 'request_submitted', kind: 'connection' })
     const { body } = await other.call(other.alice, { target: '/owner/pending' })
     expect(body[0].assurance_notes.join()).toMatch(
       /introduction: the keys of the introducer's issuer could not be read/,
     )
     await other.close()
-  })
-})
-
-describe('Lineage', () => {
-  async function family() {
-    const parent = await introducerAgent()
-    const child = agentOf(nextKey())
-    const reply = await child.ask('portfolio_read', { introduction: introduction(parent.key, child.key) })
-    expect(reply.status).toBe(200)
-    return { parent, child, rpt: reply.body.access_token as string }
-  }
-
-  it('revoking the introducer ends the introduced, and their grants with them', async () => {
-    const { parent, child, rpt } = await family()
-    expect((await revoke(parent.handle)).body).toMatchObject({ connections_revoked: 2 })
-    expect((await protectionCall(authority, '/introspect', { token: rpt })).body).toMatchObject({
-      active: false,
-      reason: 'connection_revoked',
-    })
-    expect((await child.ask()).body).toMatchObject({ kind: 'connection' })
-  })
-
-  it('blocking the operator ends introducer and introduced, and refuses what they ask', async () => {
-    const { parent, child, rpt } = await family()
-    await post('/owner/operators/block', { origin: operator.origin })
-    expect((await protectionCall(authority, '/introspect', { token: rpt })).body.active).toBe(false)
-    for (const agent of [parent, child])
-      expect((await agent.ask()).body.error_description).toMatch(/blocked the operator/)
-    await post('/owner/operators/unblock', { origin: operator.origin })
-  })
-
-  it('the introduced do not end the introducer', async () => {
-    const { parent, child } = await family()
-    await revoke(child.handle)
-    expect((await parent.ask('statement_read')).status).toBe(200)
-  })
-
-  it("the owner's approval counts across the lineage, both ways, and no longer once it is revoked", async () => {
-    const asking = await startTestAuthority({
-      environment: { UMA_DEV_LOOPBACK: 'true' },
-      provision: document => ({
-        owners: document.owners.map(owner => ({
-          ...owner,
-          tiers: owner.tiers.map(tier =>
-            tier.id === 'trading'
-              ? { ...tier, rules: [{ when: ['standing.approved_at_tier'], then: 'auto' }] }
-              : tier,
-          ),
-        })),
-      }),
-    })
-    const [parent, first, second] = [nextKey(), nextKey(), nextKey()].map(key =>
-      testAgent(asking, { key, client_id: operator.client_id }),
-    ) as [TestAgent, TestAgent, TestAgent]
-    const by = (child: TestAgent) => ({
-      ...TRADE,
-      introduction: signIntroduction(
-        { newcomer: child.key, aud: asking.issuer, iat: now(), exp: now() + 60, jti: 'i' },
-        parent.key,
-      ),
-    })
-    await parent.granted()
-    // The parent was approved at another tier, so the child is asked about; once it is, its whole lineage is not.
-    expect((await first.ask('place_trade', by(first))).body).toMatchObject({ kind: 'operation' })
-    await decide(asking, first.handle, 'approved')
-    expect((await parent.ask('place_trade', TRADE)).status).toBe(200)
-    expect((await second.ask('place_trade', by(second))).status).toBe(200)
-    const target = '/owner/connections/revoke'
-    await asking.call(asking.alice, { method: 'POST', target, json: { handle: first.handle } })
-    for (const agent of [parent, second])
-      expect((await agent.ask('place_trade', TRADE)).body).toMatchObject({ kind: 'operation' })
-    await asking.close()
-  })
-
-  it('an introduced agent written against the revocation of its parent: 40 rounds, none outlives it', async () => {
-    const racing = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
-    const pairs = Array.from({ length: 40 }, () => [newKey(), newKey()] as const)
-    const theirs = await startOperator({ keys: pairs.flat() })
-    let admitted = 0
-    for (const [parentKey, childKey] of pairs) {
-      const of = (key: PrivateKey) => testAgent(racing, { key, client_id: theirs.client_id })
-      const [parent, child] = [of(parentKey), of(childKey)]
-      await parent.granted()
-      const offer = await child.offer()
-      const signed = signIntroduction(
-        { newcomer: childKey, aud: racing.issuer, iat: now(), exp: now() + 60, jti: 'i' },
-        parentKey,
-      )
-      const [reply] = await Promise.all([
-        child.agree(offer, { introduction: signed }),
-        racing.call(racing.alice, {
-          method: 'POST',
-          target: '/owner/connections/revoke',
-          json: { handle: parent.handle },
-        }),
-      ])
-      if (reply.status === 200) admitted += 1
-      else await decide(racing, child.handle, 'denied')
-      const { rows } = await racing.database.pool.query(
-        "SELECT 1 FROM connections WHERE handle = $1 AND status = 'active'",
-        [child.handle],
-      )
-      expect(rows).toEqual([])
-    }
-    expect(admitted).toBeLessThanOrEqual(40)
-    await racing.close()
-    await theirs.close()
   })
 })

@@ -1,13 +1,12 @@
-/** Contract, "Permission ticket" and "Agreement": beats 2 to 4 against the started authority. */
+/** Contract, "Permission ticket", "Connection" and "Limits" (pending queue): beats 2 to 4 against the started authority. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sql } from 'kysely'
 import { decodeBase64url, s256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk, parseJwks } from '../../src/wire/keys.ts'
-import { signIntroduction } from '../../src/wire/introduction.ts'
+import { parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { verifyRpt } from '../../src/wire/tokens.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { AGREEMENT_FORMAT, decide, testAgent, type Claims } from '../support/test-agent.ts'
+import { AGREEMENT_FORMAT, decide, denyAll, pendingAt, testAgent } from '../support/test-agent.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -19,17 +18,11 @@ const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 
 const ledger = async (query = '') =>
   (await authority.call(authority.alice, { target: `/owner/ledger?limit=1000${query}` })).body
     .entries as Record<string, unknown>[]
-const pending = async () =>
-  (await authority.call(authority.alice, { target: '/owner/pending?limit=1000' })).body as Record<
-    string,
-    unknown
-  >[]
+const pending = () => pendingAt(authority)
 const revoke = (handle: string) =>
   authority.call(authority.alice, { method: 'POST', target: '/owner/connections/revoke', json: { handle } })
 const keys = async () => parseJwks((await authority.request('GET', '/jwks')).body)
-const emptyQueue = async () => {
-  for (const item of await pending()) await decide(authority, item['handle'] as string, 'denied')
-}
+const emptyQueue = () => denyAll(authority)
 
 describe('Permission ticket', () => {
   it('issued, first presentation: need_info (403) with a rotated ticket and the terms of the owner', async () => {
@@ -287,83 +280,6 @@ describe('What the service does', () => {
     const { terms_template: template } = reply.body.required_claims[0]
     expect(template).toMatchObject({ template_id: 'alice/statements/v2', purpose: 'Edited' })
     expect((await agent.agree({ ticket: reply.body.ticket, template })).body.error).toBe('request_submitted')
-    await decide(authority, agent.handle, 'denied')
-  })
-})
-
-describe('Agreement verification failures produce request_denied', () => {
-  const other = importPrivateJwk(generatePrivateJwk())
-  const now = () => Math.floor(Date.now() / 1000)
-  it.each<[string, Claims | (() => Claims), 'portfolio_read' | 'place_trade']>([
-    ['nonce differs', { nonce: 'other' }, 'portfolio_read'],
-    ['family differs', { family: 'fam_other' }, 'portfolio_read'],
-    ['template id differs', { template_id: 'alice/reading/v9' }, 'portfolio_read'],
-    ['terms URI differs', { terms_uri: 'https://as.example/terms/other' }, 'portfolio_read'],
-    ['purpose differs', { purpose: 'anything' }, 'portfolio_read'],
-    ['proffered_by differs', { proffered_by: 'https://other.example' }, 'portfolio_read'],
-    ['resource_id differs', { resource_id: 'alice/trades' }, 'portfolio_read'],
-    ['prohibited list weakened', { prohibited: [] }, 'portfolio_read'],
-    ['expires_in extended', { expires_in: 3601 }, 'portfolio_read'],
-    ['expires_in not positive', { expires_in: 0 }, 'portfolio_read'],
-    ['expires_in of the wrong type', { expires_in: '60' }, 'portfolio_read'],
-    ['scope added', { scope: ['read', 'write'] }, 'portfolio_read'],
-    ['scope empty', { scope: [] }, 'portfolio_read'],
-    ['missing operation on a per-operation tier', {}, 'place_trade'],
-    ['operation of the wrong type', { operation: 7 }, 'place_trade'],
-    ['oversized reason', { reason: 'é'.repeat(257) }, 'portfolio_read'],
-    ['reason of the wrong type', { reason: {} }, 'portfolio_read'],
-    [
-      'malformed mission',
-      { mission: { approver: 'http://a.example', s256: 'x'.repeat(43) } },
-      'portfolio_read',
-    ],
-    ['another audience', { aud: 'https://other.example' }, 'portfolio_read'],
-    ['iss that is no agent', { iss: 'someone' }, 'portfolio_read'],
-    ['signed too long ago', () => ({ iat: now() - 62 }), 'portfolio_read'],
-    ['signed in the future', () => ({ iat: now() + 62 }), 'portfolio_read'],
-    ['signed by another key than the header names', { header: { jwk: other.jwk } }, 'portfolio_read'],
-    ['typ of another kind', { header: { typ: 'at+jwt' } }, 'portfolio_read'],
-    ['unknown critical header', { header: { crit: ['x'] } }, 'portfolio_read'],
-    ['algorithm of another key', { header: { alg: 'HS256' } }, 'portfolio_read'],
-    [
-      'an agent token of an issuer that is not listed',
-      { header: { jwk: undefined, agent_token: 'a.b.c' } },
-      'portfolio_read',
-    ],
-    ['an introduction that is none', { introduction: 'x' }, 'portfolio_read'],
-  ])('%s', async (_, claims, tool) => {
-    const agent = testAgent(authority)
-    const offer = await agent.offer(tool)
-    const reply = await agent.agree(offer, typeof claims === 'function' ? claims() : claims)
-    expect([reply.status, reply.body.error]).toEqual([403, 'request_denied'])
-    expect(reply.body.error_description).toMatch(/\w+ \w+/)
-    // A failed beat 3 ends the negotiation.
-    expect((await agent.present(offer.ticket)).body.error).toBe('invalid_grant')
-    expect((await pending()).some(entry => entry['handle'] === agent.handle)).toBe(false)
-  })
-
-  it.each([
-    ['not base64url', 'not base64url!'],
-    ['not a JWS', 'eHl6'],
-    ['oversized', 'A'.repeat(33 * 1024)],
-  ])('a claim_token that is %s', async (_, claim_token) => {
-    const agent = testAgent(authority)
-    const { ticket } = await agent.offer()
-    const reply = await agent.present(ticket, { claim_token, claim_token_format: AGREEMENT_FORMAT })
-    expect([reply.status, reply.body.error]).toEqual([403, 'request_denied'])
-  })
-
-  it('an introduction that the record does not bear out falls back to first contact, and the reason is kept', async () => {
-    const introducer = importPrivateJwk(generatePrivateJwk())
-    const agent = testAgent(authority)
-    const introduction = signIntroduction(
-      { newcomer: agent.key, aud: authority.issuer, iat: now(), exp: now() + 60, jti: 'one' },
-      introducer,
-    )
-    const reply = await agent.ask('portfolio_read', { introduction })
-    expect(reply.body).toMatchObject({ error: 'request_submitted', kind: 'connection' })
-    const item = (await pending()).find(entry => entry['handle'] === agent.handle)!
-    expect((item['assurance_notes'] as string[]).join()).toMatch(/introduction: introducer_not_active/)
     await decide(authority, agent.handle, 'denied')
   })
 })

@@ -1,19 +1,19 @@
-/** Her device keys and logins: contract, "Authentication" (each sufficient, each revocable on its own), "Events". */
+/** Her logins, beside her device keys: contract, "Authentication" (each sufficient, each revocable on its own), "Events". */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { changeAs, type OwnerCredential } from '../../src/authority/owner-guard.ts'
 import { inTransaction, type Tx } from '../../src/storage/database.ts'
 import { appendEvent } from '../../src/storage/events.ts'
 import { deleteLogin, loginId } from '../../src/storage/logins.ts'
-import { insertDeviceKey, lockQueue, revokeDeviceKey } from '../../src/storage/owners.ts'
+import { lockQueue, revokeDeviceKey } from '../../src/storage/owners.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { startTestAuthority, type OwnerCall, type Reply, type TestOwner } from '../support/authority.ts'
+import { addKey, addLogin, newcomer, PENDING, removeKey, removeLogin } from '../support/owner-credentials.ts'
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
 
 const WAIT = { timeout: 15_000, interval: 10 }
-const PENDING = { target: '/owner/pending' }
 
 let both: RealmAuthority
 /** Alice, as each test finds her: with the device key of the provisioning file and no other credential. */
@@ -23,119 +23,13 @@ beforeAll(async () => {
 })
 afterAll(() => both.close())
 beforeEach(async () => {
-  alice = await newcomer()
+  alice = await newcomer(both)
 })
 
 const newKey = () => importPrivateJwk(generatePrivateJwk())
 const as = (key: PrivateKey): TestOwner => ({ ...alice, key })
 const call = (owner: TestOwner, request: OwnerCall) => both.authority.call(owner, request)
-const addKey = (key: PrivateKey, name = 'phone'): OwnerCall => ({
-  method: 'POST',
-  target: '/owner/device-keys',
-  json: { name, jwk: publicJwk(key) },
-})
-const removeKey = (key: PrivateKey): OwnerCall => ({
-  method: 'DELETE',
-  target: `/owner/device-keys/${key.thumbprint}`,
-})
-const addLogin = (access_token: string, name = 'realm'): OwnerCall => ({
-  method: 'POST',
-  target: '/owner/logins',
-  json: { name, access_token },
-})
-const removeLogin = (id: string): OwnerCall => ({ method: 'DELETE', target: `/owner/logins/${id}` })
 const accessToken = async (subject: string) => (await both.realm.login(subject)).access_token
-
-/** An owner of her own with one device key. */
-async function newcomer(): Promise<TestOwner> {
-  const owner = await seed.seedOwner(both.authority.database.db)
-  const key = newKey()
-  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
-  await inTransaction(both.authority.database.db, tx => insertDeviceKey(tx, row))
-  return { ...both.authority.alice, owner, key }
-}
-
-describe('Device keys', () => {
-  it('are many, each named; a key added by another one suffices at once', async () => {
-    const phone = newKey()
-    const added = await call(alice, addKey(phone))
-    expect(added).toMatchObject({ status: 201, body: { kid: phone.thumbprint, name: 'phone' } })
-    expect((await call(as(phone), PENDING)).status).toBe(200)
-    const { body } = await call(alice, { target: '/owner/device-keys' })
-    const expected = [
-      { kid: alice.key.thumbprint, name: 'laptop', revoked_at: null },
-      { kid: phone.thumbprint, name: 'phone', revoked_at: null },
-    ]
-    expect(body).toEqual(
-      expected
-        .sort((a, b) => (a.kid < b.kid ? -1 : 1))
-        .map(key => ({ ...key, enrolled_at: expect.any(String) })),
-    )
-  })
-
-  it('are each revocable: the key is refused at once, stays listed, and the others go on', async () => {
-    const phone = newKey()
-    await call(alice, addKey(phone))
-    const removed = await call(as(phone), removeKey(alice.key))
-    expect(removed).toMatchObject({ status: 200, body: { deleted: alice.key.thumbprint } })
-    expect((await call(alice, PENDING)).status).toBe(401)
-    const { body } = await call(as(phone), { target: '/owner/device-keys' })
-    const listed = body as { kid: string; revoked_at: string | null }[]
-    expect(listed.find(({ kid }) => kid === alice.key.thumbprint)?.revoked_at).toEqual(expect.any(String))
-  })
-
-  it('may revoke themselves where another credential stands', async () => {
-    const phone = newKey()
-    await call(alice, addKey(phone))
-    expect((await call(as(phone), removeKey(phone))).status).toBe(200)
-    expect((await call(as(phone), PENDING)).status).toBe(401)
-  })
-
-  it('are enrolled once, ever: hers, revoked or another’s is the same 409', async () => {
-    const phone = newKey()
-    await call(alice, addKey(phone))
-    await call(alice, removeKey(phone))
-    const revoked = await call(alice, addKey(phone))
-    const hers = await call(alice, addKey(alice.key))
-    const another = await call(alice, addKey((await newcomer()).key))
-    expect(revoked).toMatchObject({ status: 409, body: { error: 'conflict' } })
-    expect([hers.text, another.text]).toEqual([revoked.text, revoked.text])
-  })
-
-  const BAD: [string, unknown][] = [
-    ['without a name', { jwk: publicJwk(newKey()) }],
-    ['with a name that shows nothing', { name: ' ', jwk: publicJwk(newKey()) }],
-    ['with a control character in its name', { name: 'a\u001b', jwk: publicJwk(newKey()) }],
-    ['with a private key', { name: 'phone', jwk: generatePrivateJwk() }],
-    ['with a key of another kind', { name: 'phone', jwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }],
-    ['with a small-order point', { name: 'phone', jwk: { kty: 'OKP', crv: 'Ed25519', x: 'A'.repeat(43) } }],
-    ['with an unknown member', { name: 'phone', jwk: publicJwk(newKey()), owner: 'bea' }],
-  ]
-  it.each(BAD)('are not enrolled %s: 400', async (_case, json) => {
-    const reply = await call(alice, { method: 'POST', target: '/owner/device-keys', json })
-    expect(reply).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
-  })
-
-  it('page by kid', async () => {
-    for (const name of ['a', 'b', 'c']) await call(alice, addKey(newKey(), name))
-    const first = await call(alice, { target: '/owner/device-keys?limit=3' })
-    expect(first.body).toHaveLength(3)
-    const next = /<([^>]+)>; rel="next"/.exec(first.headers.get('link')!)![1]!
-    const second = await call(alice, { target: next })
-    expect(second.body).toHaveLength(1)
-    expect(second.headers.get('link')).toBeNull()
-  })
-
-  it('that are not hers cannot be revoked: foreign and unknown are the same 404', async () => {
-    const bea = await newcomer()
-    const foreign = await call(alice, removeKey(bea.key))
-    const unknown = await call(alice, removeKey(newKey()))
-    expect(foreign.status).toBe(404)
-    expect(foreign.text).toBe(unknown.text)
-    expect((await call(bea, PENDING)).status).toBe(200)
-    expect((await call(alice, { method: 'DELETE', target: '/owner/device-keys/%00' })).status).toBe(404)
-  })
-})
 
 describe('Logins', () => {
   it('are bound by a device key to whom the access token proves, and then suffice by themselves', async () => {
@@ -173,7 +67,7 @@ describe('Logins', () => {
   it('may be bound anew once removed, here or at another owner', async () => {
     const token = await accessToken(`of-${alice.owner}`)
     const { body } = await call(alice, addLogin(token))
-    const bea = await newcomer()
+    const bea = await newcomer(both)
     expect((await call(bea, addLogin(token))).status).toBe(409)
     await call(alice, removeLogin(body.id as string))
     expect((await call(bea, addLogin(token))).status).toBe(201)
@@ -183,7 +77,7 @@ describe('Logins', () => {
     const token = await accessToken(`of-${alice.owner}`)
     await call(alice, addLogin(token))
     const hers = await call(alice, addLogin(token))
-    const another = await call(await newcomer(), addLogin(token))
+    const another = await call(await newcomer(both), addLogin(token))
     expect(hers).toMatchObject({ status: 409, body: { error: 'conflict' } })
     expect(another.text).toBe(hers.text)
   })
@@ -201,7 +95,7 @@ describe('Logins', () => {
   })
 
   it('that are not hers cannot be removed: foreign and unknown are the same 404', async () => {
-    const bea = await newcomer()
+    const bea = await newcomer(both)
     const token = await accessToken(`of-${bea.owner}`)
     const { body } = await call(bea, addLogin(token))
     const foreign = await call(alice, removeLogin(body.id as string))
@@ -244,7 +138,7 @@ describe('The last credential', () => {
 
   it('is one of two that remove each other at once: one stays', async () => {
     for (let round = 0; round < 5; round++) {
-      alice = await newcomer()
+      alice = await newcomer(both)
       const phone = newKey()
       await call(alice, addKey(phone))
       const replies = await Promise.all([

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
-import { ConfigFault } from '../../src/config.ts'
 import { loadProvisionFile } from '../../src/config/provision.ts'
 import { inTransaction, type Database, type Tx } from '../../src/storage/database.ts'
 import { deleteLogin, insertLogin, listLogins, loginId, ownerOfLogin } from '../../src/storage/logins.ts'
 import { insertDeviceKey } from '../../src/storage/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { faultsOf } from '../support/config-files.ts'
 import { freshDatabase } from '../support/postgres.ts'
 
 const ISSUER = 'https://realm.example/tenant/'
@@ -35,15 +35,7 @@ function load(owners: object[], realmIssuer?: string) {
   writeFileSync(path, stringify({ owners }))
   return loadProvisionFile(path, false, realmIssuer)
 }
-function faultsOf(owners: object[], realmIssuer?: string): string[] {
-  try {
-    load(owners, realmIssuer)
-  } catch (error) {
-    if (error instanceof ConfigFault) return error.faults
-    throw error
-  }
-  return []
-}
+const faultsIn = (owners: object[], realmIssuer?: string) => faultsOf(() => load(owners, realmIssuer))
 const apply = (...owners: object[]) => provision(database.db, load(owners))
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 
@@ -107,8 +99,8 @@ describe('A device key of the provisioning file', () => {
 
 describe('The provisioning file', () => {
   it('takes a login at the realm that is trusted, written as the realm writes it', () => {
-    expect(faultsOf([withLogins('alice', login('sub-a'))], ISSUER)).toEqual([])
-    expect(faultsOf([withLogins('alice', login('sub-a'))])).toEqual([])
+    expect(faultsIn([withLogins('alice', login('sub-a'))], ISSUER)).toEqual([])
+    expect(faultsIn([withLogins('alice', login('sub-a'))])).toEqual([])
   })
 
   it.each([
@@ -124,15 +116,15 @@ describe('The provisioning file', () => {
     ['with an address to go by', login('a', { email: 'a@example.com' }), /email/],
     ['without a name', { issuer: ISSUER, subject: 'a' }, /name/],
   ])('refuses a login %s', (_case, given, fault) => {
-    const faults = faultsOf([withLogins('alice', given)], ISSUER)
+    const faults = faultsIn([withLogins('alice', given)], ISSUER)
     expect(faults).toHaveLength(1)
     expect(faults[0]).toMatch(fault)
   })
 
   it('refuses a login that stands twice, at one owner or at two', () => {
     const twice = /^logins: "a" at .* stands twice; a login belongs to one owner\.$/
-    expect(faultsOf([withLogins('alice', login('a'), login('a'))])).toEqual([expect.stringMatching(twice)])
-    expect(faultsOf([withLogins('alice', login('a')), withLogins('bea', login('a'))])).toEqual([
+    expect(faultsIn([withLogins('alice', login('a'), login('a'))])).toEqual([expect.stringMatching(twice)])
+    expect(faultsIn([withLogins('alice', login('a')), withLogins('bea', login('a'))])).toEqual([
       expect.stringMatching(twice),
     ])
   })

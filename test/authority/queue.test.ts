@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { newKey, startDocuments, startOperator, type TestOperator } from '../support/operators.ts'
 import type { ScriptedServer } from '../support/scripted-http.ts'
-import { decide, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { decide, denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
 let authority: TestAuthority
@@ -19,13 +19,7 @@ afterAll(async () => {
   await Promise.all(operators.map(operator => operator.close()))
 })
 
-const get = async (target: string) =>
-  (await authority.call(authority.alice, { target })).body as Record<string, unknown>[]
-const pending = () => get('/owner/pending?limit=1000')
-const emptyQueue = async () => {
-  for (const item of await pending()) await decide(authority, item['handle'] as string, 'denied')
-}
-afterEach(emptyQueue)
+afterEach(() => denyAll(authority))
 
 const stranger = () => testAgent(authority)
 /** An agent of the nth operator, whose key that operator publishes. */
@@ -103,7 +97,7 @@ describe('The pending queue has two lanes, split on whether the named operator h
     await agent.ask()
     await outcomes(Array.from({ length: 6 }, stranger))
     expect((await agent.ask()).body.error).toBe('request_submitted')
-    expect(await pending()).toHaveLength(5)
+    expect(await pendingAt(authority)).toHaveLength(5)
   })
 
   it('a request past the cap writes no operator, no connection and no item', async () => {

@@ -1,19 +1,9 @@
 /** The settings of the owners' realm: contract, "Authentication" (owner at the owner API; `UMA_AS_OWNER_AUTH`). */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ConfigFault, readAuthorityConfig, readClientConfig, readEnrolmentConfig } from '../../src/config.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { describe, expect, it } from 'vitest'
+import { readAuthorityConfig, readClientConfig, readEnrolmentConfig } from '../../src/config.ts'
+import { configFolder, faultsOf } from '../support/config-files.ts'
 
-let folder: string
-let keysFile: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-oidc-'))
-  keysFile = join(folder, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
-})
-afterAll(() => rmSync(folder, { recursive: true }))
+const { keysFile } = configFolder()
 
 const read = (changes: Record<string, string | undefined>) =>
   readAuthorityConfig({
@@ -25,15 +15,7 @@ const read = (changes: Record<string, string | undefined>) =>
     UMA_AS_OIDC_AUDIENCE: 'owner-api',
     ...changes,
   })
-function faults(changes: Record<string, string | undefined>): string[] {
-  try {
-    read(changes)
-  } catch (error) {
-    if (error instanceof ConfigFault) return error.faults
-    throw error
-  }
-  return []
-}
+const faults = (changes: Record<string, string | undefined>) => faultsOf(() => read(changes))
 
 describe('The realm of the owners', () => {
   it('is taken as the deployment writes it, slash and all, with the algorithms of the decisions', () => {

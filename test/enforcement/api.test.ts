@@ -1,27 +1,16 @@
 /** contract, "Authorized call", for a plain HTTP API: a table from method and path to tool, with exact parameters. */
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { apiReader } from '../../src/enforcement/api.ts'
 import type { ApiOperation } from '../../src/enforcement/api-table.ts'
 import type { Call, CallBody } from '../../src/enforcement/call.ts'
 import { readHeaderLines } from '../../src/enforcement/header-lines.ts'
 import { readMcp } from '../../src/enforcement/mcp.ts'
 import { splitTarget } from '../../src/enforcement/request-target.ts'
-import { routeTable, type Route } from '../../src/enforcement/routes.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { encodeQuery, expandPath } from '../../src/wire/http-operation.ts'
 import { refusalOf } from '../support/refusals.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
-import {
-  callOf,
-  newKey,
-  nowSeconds,
-  PUBLIC_URL,
-  startCore,
-  verdict,
-  type CallParts,
-  type Core,
-} from './calls.ts'
+import { callOf, PUBLIC_URL } from './calls.ts'
 
 const API: ApiOperation[] = [
   { method: 'GET', path: '', tool: 'index' },
@@ -249,153 +238,4 @@ describe('A body that was not shown is not an empty one', () => {
     const body: CallBody = { state: 'truncated', setting: 'Raise it.' }
     expect(refused('POST /orders', body)).toMatchObject({ code: 'request_body_too_large', status: 413 })
   })
-})
-
-describe('The route of a call', () => {
-  const route = (path: string, owner: string, api?: ApiOperation[]) =>
-    ({ path, owner, api }) as unknown as Route
-  const table = routeTable([
-    route('/api/alice', 'alice', API),
-    route('/api/alice/v2', 'bea', API),
-    route('/mcp/carl', 'carl'),
-    route('/api/alice/mcp', 'dave'),
-  ])
-  const ownerAt = (path: string, context: Record<string, string> = {}) => table.find({ path, context }).owner
-
-  test('is the API whose base it lies below, the longest of several, by whole segments', () => {
-    expect(ownerAt('/api/alice')).toBe('alice')
-    expect(ownerAt('/api/alice/')).toBe('alice')
-    expect(ownerAt('/api/alice/x/y/z')).toBe('alice')
-    expect(ownerAt('/api/alice/v2/x')).toBe('bea')
-    expect(ownerAt('/api/alice/v20')).toBe('alice')
-    expect(ownerAt('/api/alice/mcp')).toBe('dave')
-    expect(ownerAt('/api/alice/mcp/x')).toBe('alice')
-  })
-  test.each(['/api/alicex', '/api', '/api/bob/x', '/mcp/carl/x', '/API/alice/x', '/'])(
-    'is none for %s',
-    path => {
-      expect(refusalOf(() => ownerAt(path))).toMatchObject({ code: 'not_found', status: 404 })
-    },
-  )
-  test.each([
-    '/api/alice/%762/x',
-    '/api/alice/V2',
-    '/api/alice/V2/x',
-    '/api/alice/%6dcp',
-    '/api/alice/Mcp/',
-    '/api/alice/mcp/',
-  ])(
-    'is none for %s, which is below another to a server that decodes, folds case or drops a last slash',
-    path => {
-      expect(refusalOf(() => ownerAt(path))).toMatchObject({ code: 'invalid_request', status: 400 })
-    },
-  )
-  test('is never another owner than the proxy was configured with', () => {
-    expect(ownerAt('/api/alice/x', { owner: 'alice' })).toBe('alice')
-    expect(refusalOf(() => ownerAt('/api/alice/x', { owner: 'bea' })).code).toBe('not_found')
-  })
-  test('is looked for in bounded time, however many segments a path has', () => {
-    const path = `/api/bob${'/x'.repeat(30_000)}`
-    const before = performance.now()
-    for (let n = 0; n < 100; n++) refusalOf(() => ownerAt(path))
-    expect(performance.now() - before).toBeLessThan(1_000)
-  })
-})
-
-describe('The decision about a call of a plain API', () => {
-  let authority: ScriptedAuthority
-  let core: Core
-  const agent = newKey()
-  beforeAll(async () => {
-    authority = await startScriptedAuthority()
-  })
-  afterAll(() => authority.close())
-  beforeEach(() => {
-    authority.reset()
-    core = startCore(authority.issuer, { api: API })
-  })
-  afterEach(() => core.close())
-
-  const resource = `${PUBLIC_URL}/api/alice`
-  const permission = (resource_id: string, scope: string) => [
-    { resource_id, resource_scopes: [scope], exp: nowSeconds() + 600 },
-  ]
-  const standing = () =>
-    authority.issue({
-      owner: 'alice',
-      resource,
-      key: agent,
-      permissions: permission('alice/portfolio', 'read'),
-    })
-  const once = (params: object) =>
-    authority.issue({
-      owner: 'alice',
-      resource,
-      key: agent,
-      permissions: permission('alice/trades', 'trade'),
-      operation: { tool: 'place_trade', params_s256: s256Json(params as never) },
-    })
-  const decide = (parts: CallParts) =>
-    core.decide(callOf({ method: 'GET', path: '/api/alice/accounts/7', body: ABSENT, ...parts }))
-
-  test('without a grant: a challenge for the resource at the base', async () => {
-    const outcome = await decide({})
-    expect(verdict(outcome)).toBe('401 insufficient_authorization')
-    expect(outcome).toHaveProperty(
-      'body.resource_metadata',
-      `${PUBLIC_URL}/.well-known/oauth-protected-resource/api/alice`,
-    )
-    expect(outcome).toHaveProperty('body.authorization_remediation.authorization_details.0.locations', [
-      resource,
-    ])
-  })
-
-  test('with one: let through, and only for the path that was signed', async () => {
-    expect(await decide({ token: standing(), signer: agent })).toMatchObject({
-      kind: 'allow',
-      headers: { 'x-uma-tool': 'portfolio_read' },
-    })
-    const moved = { token: standing(), signer: agent, signedPath: '/api/alice/accounts/8' }
-    expect(verdict(await decide(moved))).toBe('401 invalid_token')
-  })
-
-  const order = { method: 'POST', path: '/api/alice/orders', query: 'dry=0' }
-  const body = '{"qty":2,"symbol":"VTI"}'
-  const params = { path: {}, query: { dry: ['0'] }, body: { symbol: 'VTI', qty: 2 } }
-
-  test('a single-use grant is for exactly these parameters, and spent by them alone', async () => {
-    const token = once(params)
-    const call = { ...order, body, token, signer: agent }
-    for (const other of [
-      { ...call, body: '{"qty":3,"symbol":"VTI"}' },
-      { ...call, query: 'dry=1' },
-      { ...call, query: 'dry=0&dry=0' },
-      { ...call, method: 'DELETE', path: '/api/alice/orders/7', body: ABSENT },
-      { ...call, headers: { 'content-type': ['text/plain'] } },
-    ]) {
-      expect(verdict(await decide(other))).toBe('403 operation_mismatch')
-    }
-    expect(authority.count('/consume')).toBe(0)
-    expect(verdict(await decide(call))).toBe('allow')
-    expect(verdict(await decide(call))).toBe('401 insufficient_authorization')
-  })
-
-  test.each<[string, object, CallParts]>([
-    ['a plus in the query', { ...params, query: { q: ['a b'] } }, { query: 'q=a+b' }],
-    ['a semicolon in the query', { ...params, query: { q: ['a;b'] } }, { query: 'q=a;b' }],
-    ['a name without a value', { ...params, query: { q: [''] } }, { query: 'q' }],
-    [
-      'a body like the digest of another',
-      { ...params, body: { content_type: 'a/b', s256: 's256:x' } },
-      { body: '{"content_type":"a/b","s256":"s256:x"}' },
-    ],
-    ['a number no double carries', { ...params, body: 9007199254740992 }, { body: '9007199254740993' }],
-  ])(
-    'of which two readers could make two, with %s, it is 400 and the grant unspent',
-    async (_what, approved, call) => {
-      const outcome = await decide({ ...order, body, token: once(approved), signer: agent, ...call })
-      expect(verdict(outcome)).toBe('400 invalid_request')
-      expect(authority.count('/consume')).toBe(0)
-    },
-  )
 })

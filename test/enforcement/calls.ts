@@ -124,19 +124,19 @@ export interface Core {
   close(): Promise<void>
 }
 
-/** A core for the owner alice whose authority is at `authority`; `overrides` of its settings. */
-export function startCore(
-  authority: string,
-  overrides: Partial<CheckOptions> & {
-    openMethods?: string[]
-    perMinute?: number
-    secret?: string
-    /** Makes the resource a plain API at /api/alice. */
-    api?: ApiOperation[]
-    /** In place of the one that asks `authority` over the network. */
-    client?: AuthorityClient
-  } = {},
-): Core {
+/** Settings of a core that differ from those of `startCore`. */
+export type CoreOverrides = Partial<CheckOptions> & {
+  openMethods?: string[]
+  perMinute?: number
+  secret?: string
+  /** Makes the resource a plain API at /api/alice. */
+  api?: ApiOperation[]
+  /** In place of the one that asks `authority` over the network. */
+  client?: AuthorityClient
+}
+
+/** A core for the owner alice whose authority is at `authority`. */
+export function startCore(authority: string, overrides: CoreOverrides = {}): Core {
   const lines: Record<string, unknown>[] = []
   const dropped: number[] = []
   const clock = Date.now

@@ -1,57 +1,17 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+/** contract, "Authorized call": who is challenged, who is let through, and what the authority's words about a grant come to. */
+import { describe, expect, test } from 'vitest'
 import type { Allowed, Denied } from '../../src/enforcement/call.ts'
 import { parseChallenge } from '../../src/wire/challenge.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import {
-  startScriptedAuthority,
-  type IssuedGrant,
-  type ScriptedAuthority,
-} from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
-import {
-  callOf,
-  newKey,
-  nowSeconds,
-  PUBLIC_URL,
-  startCore,
-  verdict,
-  type CallParts,
-  type Core,
-} from './calls.ts'
+import { PUBLIC_URL, verdict, type CallParts } from './calls.ts'
+import { coreStand, TRADE_PARAMS } from './core.ts'
 
-let authority: ScriptedAuthority
-let core: Core
-const agent = newKey()
-const params = { symbol: 'VTI', qty: 2 }
+const { agent, authority, core, decide, restart, singleUse, standing } = coreStand()
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
-beforeEach(() => {
-  authority.reset()
-  core = startCore(authority.issuer)
-})
-afterEach(() => core.close())
-
-function standing(changes: Partial<IssuedGrant> = {}, lie: Record<string, unknown> = {}): string {
-  const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }]
-  return authority.issue(
-    { owner: 'alice', resource: `${PUBLIC_URL}/mcp/alice`, key: agent, permissions, ...changes },
-    lie,
-  )
-}
-
-function singleUse(changes: Partial<IssuedGrant> = {}, lie: Record<string, unknown> = {}): string {
-  const permissions = [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }]
-  const operation = { tool: 'place_trade', params_s256: s256Json(params) }
-  return standing({ permissions, operation, consequence: 'irreversible', ...changes }, lie)
-}
-
-const decide = async (parts: CallParts, on: Core = core) => on.decide(callOf(parts))
 const trade = (token: string, parts: CallParts = {}): CallParts => ({
   tool: 'place_trade',
-  args: params,
+  args: TRADE_PARAMS,
   token,
   signer: agent,
   ...parts,
@@ -101,8 +61,7 @@ describe('A call without a sufficient grant is refused with a challenge', () => 
   )
 
   test('challenges are bounded per source, with Retry-After; other sources are not touched', async () => {
-    await core.close()
-    core = startCore(authority.issuer, { perMinute: 2 })
+    await restart({ perMinute: 2 })
     await decide({})
     await decide({ token: 'invented' })
     const third = (await decide({})) as Denied
@@ -113,8 +72,7 @@ describe('A call without a sufficient grant is refused with a challenge', () => 
   })
 
   test('a call that carries a grant is never limited, also when it must be challenged', async () => {
-    await core.close()
-    core = startCore(authority.issuer, { perMinute: 1 })
+    await restart({ perMinute: 1 })
     await decide({})
     const [live, ended] = [standing(), standing()]
     authority.end(ended, 'expired')
@@ -179,33 +137,35 @@ describe('An authorized call is let through', () => {
   test('an allowed call is reported to the ledger, after the fact, with the hash of its parameters', async () => {
     await decide(trade(singleUse()))
     await until(() => authority.count('/audit/access') === 1)
-    const { entries } = JSON.parse(authority.received.at(-1)!.body) as { entries: Record<string, unknown>[] }
+    const { entries } = JSON.parse(authority.received.at(-1)!.body) as {
+      entries: Record<string, unknown>[]
+    }
     expect(entries).toEqual([
       {
         id: expect.any(String),
         family: 'fam_test',
         jti: expect.stringMatching(/^rpt_/),
         tool: 'place_trade',
-        summary: s256Json(params),
+        summary: s256Json(TRADE_PARAMS),
         at: expect.any(Number),
       },
     ])
   })
 
   test('where configuration says so, with the parameters themselves, cut to what the authority takes', async () => {
-    await core.close()
-    core = startCore(authority.issuer, { reportArguments: true })
+    await restart({ reportArguments: true })
     await decide({ token: standing(), signer: agent, args: { a: '😀'.repeat(300) } })
     await until(() => authority.count('/audit/access') === 1)
-    const { entries } = JSON.parse(authority.received.at(-1)!.body) as { entries: { summary: string }[] }
+    const { entries } = JSON.parse(authority.received.at(-1)!.body) as {
+      entries: { summary: string }[]
+    }
     expect(entries[0]!.summary).toMatch(/^\{"a":"😀/)
     expect(entries[0]!.summary.isWellFormed()).toBe(true)
     expect(Buffer.byteLength(entries[0]!.summary)).toBeLessThanOrEqual(1024)
   })
 
   test('credentials are kept where configuration says so', async () => {
-    await core.close()
-    core = startCore(authority.issuer, { keepCredentials: true })
+    await restart({ keepCredentials: true })
     expect(((await decide({ token: standing(), signer: agent })) as Allowed).remove).toEqual([])
   })
 })
@@ -247,8 +207,7 @@ describe('Methods that are no tool', () => {
   })
 
   test('an opened method needs a live grant and a signature', async () => {
-    await core.close()
-    core = startCore(authority.issuer, { openMethods: ['resources/read'] })
+    await restart({ openMethods: ['resources/read'] })
     const body = message('resources/read')
     expect(verdict(await decide({ body }))).toBe('401 invalid_token')
     expect(verdict(await decide({ body, token: standing() }))).toBe('401 invalid_token')

@@ -1,52 +1,12 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+/** contract, "Authorized call": the checks have one order, and nothing is spent before the last of them. */
+import { describe, expect, test } from 'vitest'
 import type { Denied } from '../../src/enforcement/call.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import {
-  startScriptedAuthority,
-  type IssuedGrant,
-  type ScriptedAuthority,
-} from '../support/scripted-authority.ts'
-import {
-  callOf,
-  newKey,
-  nowSeconds,
-  PUBLIC_URL,
-  startCore,
-  verdict,
-  type CallParts,
-  type Core,
-} from './calls.ts'
+import { newKey, nowSeconds, verdict, type CallParts } from './calls.ts'
+import type { IssuedGrant } from '../support/scripted-authority.ts'
+import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
 
-let authority: ScriptedAuthority
-let core: Core
-const agent = newKey()
-const params = { symbol: 'VTI', qty: 2 }
-
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
-beforeEach(() => {
-  authority.reset()
-  core = startCore(authority.issuer)
-})
-afterEach(() => core.close())
-
-function standing(changes: Partial<IssuedGrant> = {}, lie: Record<string, unknown> = {}): string {
-  const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }]
-  return authority.issue(
-    { owner: 'alice', resource: `${PUBLIC_URL}/mcp/alice`, key: agent, permissions, ...changes },
-    lie,
-  )
-}
-
-function singleUse(changes: Partial<IssuedGrant> = {}, lie: Record<string, unknown> = {}): string {
-  const permissions = [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }]
-  const operation = { tool: 'place_trade', params_s256: s256Json(params) }
-  return standing({ permissions, operation, consequence: 'irreversible', ...changes }, lie)
-}
-
-const decide = async (parts: CallParts, on: Core = core) => on.decide(callOf(parts))
+const { agent, authority, decide, restart, singleUse, standing } = coreStand()
 
 describe('The enforcement order', () => {
   const stranger = newKey()
@@ -61,10 +21,8 @@ describe('The enforcement order', () => {
     what: string
     wanted: string
   }
-  const argsText = JSON.stringify(params)
-  const permission = (changes: object) => [
-    { resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600, ...changes },
-  ]
+  const argsText = JSON.stringify(TRADE_PARAMS)
+  const permission = (changes: object) => permissionOf('trades', 'trade', changes)
 
   /** In the order in which they are found; of several in one row, any one. */
   const order: Fault[][] = [
@@ -129,7 +87,7 @@ describe('The enforcement order', () => {
       },
       {
         what: 'another tool',
-        grant: { operation: { tool: 'portfolio_read', params_s256: s256Json(params) } },
+        grant: { operation: { tool: 'portfolio_read', params_s256: s256Json(TRADE_PARAMS) } },
         wanted: '403 operation_mismatch',
       },
       { what: 'no operation', lie: { operation: undefined }, wanted: '403 operation_required' },
@@ -240,8 +198,7 @@ describe('The enforcement order', () => {
     expect(verdict(await decide({ token: standing(), signer: agent, headers, components }))).toBe(
       '401 invalid_token',
     )
-    await core.close()
-    core = startCore(authority.issuer, { requireContentDigest: true })
+    await restart({ requireContentDigest: true })
     expect(verdict(await decide({ token: standing(), signer: agent }))).toBe('401 invalid_token')
     expect(verdict(await decide({ token: standing(), signer: agent, digest: true }))).toBe('allow')
   })

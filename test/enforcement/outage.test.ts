@@ -1,47 +1,18 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
-import {
-  startScriptedAuthority,
-  type Scripted,
-  type ScriptedAuthority,
-} from '../support/scripted-authority.ts'
-import {
-  callOf,
-  newKey,
-  nowSeconds,
-  PUBLIC_URL,
-  startCore,
-  verdict,
-  type CallParts,
-  type Core,
-} from './calls.ts'
+import type { Scripted } from '../support/scripted-authority.ts'
+import { callOf, nowSeconds, PUBLIC_URL, startCore, verdict, type CallParts } from './calls.ts'
+import { coreStand } from './core.ts'
 
-let authority: ScriptedAuthority
-let core: Core
-const agent = newKey()
-
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
-beforeEach(() => {
-  authority.reset()
-  core = startCore(authority.issuer)
-})
-afterEach(() => core.close())
+const { agent, authority, core, restart, singleUse } = coreStand()
 
 /** A signed call of a trade with a single-use grant; `lie` changes what introspection tells of it. */
 function trade(lie: Record<string, unknown> = {}, parts: CallParts = {}) {
-  const grant = {
-    owner: 'alice',
-    resource: `${PUBLIC_URL}/mcp/alice`,
-    key: agent,
-    permissions: [{ resource_id: 'alice/trades', resource_scopes: ['trade'], exp: nowSeconds() + 600 }],
-    operation: { tool: 'place_trade', params_s256: s256Json({}) },
-  }
-  return callOf({ tool: 'place_trade', token: authority.issue(grant, lie), signer: agent, ...parts })
+  const operation = { tool: 'place_trade', params_s256: s256Json({}) }
+  const token = singleUse({ operation }, lie)
+  return callOf({ tool: 'place_trade', token, signer: agent, ...parts })
 }
 
 const faults: [string, Scripted][] = [
@@ -199,8 +170,7 @@ describe("Every wait ends at the caller's deadline minus a margin", () => {
   test('time that runs out just before consume leaves the grant unspent', async () => {
     // Ten seconds pass while the authority answers: a clock that jumps stands for a process that was held up.
     let jumped = 0
-    await core.close()
-    core = startCore(authority.issuer, { clock: () => Date.now() + jumped })
+    await restart({ clock: () => Date.now() + jumped })
     const told = { iss: authority.issuer, aud: `${PUBLIC_URL}/mcp/alice`, owner: 'alice' }
     const call = trade()
     authority.script('/introspect', () => {

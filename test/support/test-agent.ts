@@ -110,14 +110,27 @@ export function testAgent(authority: TestAuthority, options: TestAgentOptions = 
   return agent
 }
 
+/** An item that waits for the owner, as the owner API tells it. */
+export type PendingItem = Record<string, unknown> & { family: string; handle: string }
+
+/** All that waits for her. */
+export async function pendingAt(authority: TestAuthority): Promise<PendingItem[]> {
+  const { body } = await authority.call(authority.alice, { target: '/owner/pending?limit=1000' })
+  return body as PendingItem[]
+}
+
+/** She denies whatever waits. */
+export async function denyAll(authority: TestAuthority): Promise<void> {
+  for (const { handle } of await pendingAt(authority)) await decide(authority, handle, 'denied')
+}
+
 /** The owner decides the one item of this agent that waits. */
 export async function decide(
   authority: TestAuthority,
   handle: string,
   decision: 'approved' | 'denied',
 ): Promise<Reply> {
-  const pending = await authority.call(authority.alice, { target: '/owner/pending?limit=1000' })
-  const item = (pending.body as { family: string; handle: string }[]).find(entry => entry.handle === handle)
+  const item = (await pendingAt(authority)).find(entry => entry.handle === handle)
   if (item === undefined) throw new Error(`nothing of ${handle} waits`)
   return authority.call(authority.alice, {
     method: 'POST',

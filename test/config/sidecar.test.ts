@@ -1,141 +1,13 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/** The file of the sidecar: contract, "Resource server enforcement point" and "Authorized call". */
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { ConfigFault, configurationDocs, readAuthorityConfig, readSidecarConfig } from '../../src/config.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { readSidecarConfig } from '../../src/config.ts'
+import { configFolder, faultsOf } from '../support/config-files.ts'
 
-let folder: string
-let keysFile: string
-
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'usher-config-'))
-  keysFile = join(folder, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
-  mkdirSync(join(folder, 'directory'))
-})
-afterAll(() => rmSync(folder, { recursive: true }))
-
-function faultsOf(read: () => unknown): string[] {
-  try {
-    read()
-  } catch (error) {
-    if (error instanceof ConfigFault) return error.faults
-    throw error
-  }
-  return []
-}
-
-describe('The settings of the authority', () => {
-  const good = () => ({
-    UMA_AS_ISSUER: 'https://as.example.com',
-    DATABASE_URL: 'postgres://x',
-    UMA_AS_KEYS_FILE: keysFile,
-  })
-  const faults = (changes: Record<string, string | undefined>) =>
-    faultsOf(() => readAuthorityConfig({ ...good(), ...changes }))
-
-  test('defaults are those of the reference page', () => {
-    expect(readAuthorityConfig(good())).toMatchObject({
-      listen: { host: '127.0.0.1', port: 9100 },
-      ownerListen: { host: '127.0.0.1', port: 9101 },
-      reasonBytesMax: 512,
-      ticketSeconds: 300,
-      awaitingSeconds: 3600,
-      negotiationSeconds: 604_800,
-      pollSeconds: 3,
-      patSeconds: 3600,
-      trajectoryWindowSeconds: 604_800,
-      devLoopback: false,
-      specNs: 'https://u4a.ai/spec',
-    })
-  })
-
-  test('an unknown UMA_ variable stops the start: a misspelt limit must not be the default', () => {
-    expect(faults({ UMA_AS_TICKET_SECOND: '10' })).toEqual([
-      expect.stringContaining('UMA_AS_TICKET_SECOND is no setting'),
-    ])
-  })
-
-  test('an empty variable counts as unset', () => {
-    expect(faults({ UMA_AS_TICKET_SECONDS: '' })).toEqual([])
-    expect(faults({ UMA_AS_ISSUER: '' })).toEqual([expect.stringMatching(/^Set UMA_AS_ISSUER: /)])
-  })
-
-  test('issuers of agent tokens are listed by their exact URLs, separated by commas', () => {
-    const listed = 'https://agents.example, https://other.example/tenant'
-    expect(readAuthorityConfig({ ...good(), UMA_AS_AGENT_ISSUERS: listed }).agentIssuers).toEqual([
-      'https://agents.example',
-      'https://other.example/tenant',
-    ])
-    expect(readAuthorityConfig(good()).agentIssuers).toBeUndefined()
-    const loopback = { UMA_AS_AGENT_ISSUERS: 'http://127.0.0.1:9300' }
-    expect(faults(loopback)).toEqual([expect.stringMatching(/^UMA_AS_AGENT_ISSUERS: .* is not https/)])
-    expect(faults({ ...loopback, UMA_DEV_LOOPBACK: 'true' })).toEqual([])
-  })
-
-  test.each([
-    'http://agents.example',
-    'agents.example',
-    'https://agents.example?x',
-    'https://agents.example#x',
-    'https://a@agents.example',
-    'https://agents.example/@tenant',
-    'https://Agents.example',
-    'https://agents.example:443',
-    'https://agents.example/a/../b',
-    'https://agents.example,',
-    'https://agents.example,https://agents.example',
-    'https://agents.example,https://agents.example/',
-  ])('an issuer of agent tokens that could be read in two ways stops the start: %s', value => {
-    expect(faults({ UMA_AS_AGENT_ISSUERS: value })).toEqual([
-      expect.stringMatching(/^UMA_AS_AGENT_ISSUERS: \w+/),
-    ])
-  })
-
-  test('every fault is listed, not only the first', () => {
-    const all = faults({
-      UMA_AS_ISSUER: undefined,
-      UMA_AS_LISTEN: 'here',
-      UMA_AS_POLL_SECONDS: '3.5',
-      UMA_X: '1',
-    })
-    expect(all).toHaveLength(4)
-  })
-
-  test.each([
-    ['UMA_AS_ISSUER', 'as.example.com'],
-    ['UMA_AS_ISSUER', 'https://as.example.com/'],
-    ['UMA_AS_ISSUER', 'https://AS.example.com'],
-    ['UMA_AS_ISSUER', 'https://as.example.com:443'],
-    ['UMA_AS_ISSUER', 'https://as.example.com/?a=b'],
-    ['UMA_AS_ISSUER', 'http://as.example.com'],
-    ['UMA_AS_ISSUER', 'http://127.0.0.1:9100'],
-    ['UMA_AS_LISTEN', '127.0.0.1'],
-    ['UMA_AS_LISTEN', '127.0.0.1:70000'],
-    ['UMA_AS_LISTEN', 'unix:relative'],
-    ['UMA_AS_TICKET_SECONDS', '0'],
-    ['UMA_AS_TICKET_SECONDS', '1e3'],
-    ['UMA_AS_TICKET_SECONDS', '-300'],
-    ['UMA_AS_TRAJECTORY_WINDOW', '7'],
-    ['UMA_AS_OWNER_AUTH', 'password'],
-    ['UMA_DEV_LOOPBACK', 'yes'],
-    ['UMA_AS_LOG_LEVEL', 'loud'],
-    ['UMA_AS_TLS_CERT_FILE', '/nowhere/cert.pem'],
-    ['UMA_AS_KEYS_FILE', '/nowhere/keys.json'],
-  ])('%s=%s is refused with a sentence', (name, value) => {
-    const [fault, ...more] = faults({ [name]: value })
-    expect(fault).toContain(name)
-    expect(fault).toMatch(/[.)]$/)
-    expect(more).toEqual([])
-  })
-
-  test('UMA_DEV_LOOPBACK admits http to a literal loopback host, not to a name', () => {
-    expect(faults({ UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://127.0.0.1:9100' })).toEqual([])
-    expect(faults({ UMA_DEV_LOOPBACK: 'true', UMA_AS_ISSUER: 'http://localhost:9100' })).toHaveLength(1)
-  })
-})
+const { folder, keysFile } = configFolder()
+mkdirSync(join(folder, 'directory'))
 
 interface Given {
   [member: string]: unknown
@@ -421,9 +293,4 @@ describe('The file of the sidecar', () => {
       faultsOf(() => read({ ...good(), listen: { check: 'unix:/run/usher.sock', http: '127.0.0.1:0' } })),
     ).toEqual([])
   })
-})
-
-test('docs/configuration.md is what the schemas say', () => {
-  const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8')
-  expect(page, 'run `usher print-docs > docs/configuration.md`').toBe(configurationDocs())
 })

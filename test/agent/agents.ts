@@ -1,0 +1,6 @@
+/** Owns an agent with a key of its own that may call the scripted peers of its tests. */
+import { createAgent, type Agent, type AgentOptions } from '../../src/agent/index.ts'
+import { newKey } from '../support/wire-samples.ts'
+
+export const agentWith = (options: Partial<AgentOptions> = {}): Agent =>
+  createAgent({ key: newKey(), allowLoopback: true, ...options })

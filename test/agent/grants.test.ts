@@ -1,0 +1,158 @@
+/** contract, "Grant answer (beat 4)", seen from the agent: a grant or a receipt that does not agree with what was signed is not kept. */
+import { describe, expect, it } from 'vitest'
+import { memoryStore, type AgentOptions } from '../../src/agent/index.ts'
+import { openClaimToken, signAgreement } from '../../src/wire/agreement.ts'
+import { s256, s256Json } from '../../src/wire/encoding.ts'
+import type { JsonObject } from '../../src/wire/json.ts'
+import type { TermsTemplate } from '../../src/wire/terms.ts'
+import { startScriptedPeers, type Twists } from '../support/scripted-resource.ts'
+import { startedForEach } from '../support/started.ts'
+import { newKey } from '../support/wire-samples.ts'
+import { agentWith } from './agents.ts'
+
+const peers = startedForEach(startScriptedPeers)
+const store = memoryStore()
+const call = (options: Partial<AgentOptions>) =>
+  agentWith(options).call({ resource: peers.resource, tool: 'portfolio_read' })
+
+type Hostile = [what: string, twist: () => Twists]
+
+describe('a grant is not kept, and no call made with it,', () => {
+  const other = newKey()
+  const hostile: Hostile[] = [
+    ['when another key signed it', () => ({ signWith: other })],
+    [
+      'when it is for another resource',
+      () => ({ rpt: plain => ({ ...plain, aud: 'https://other.example/mcp' }) }),
+    ],
+    ['when it has ended', () => ({ rpt: plain => ({ ...plain, exp: plain.iat - 1 }) })],
+    [
+      'when it is by another issuer',
+      () => ({ rpt: plain => ({ ...plain, iss: 'https://as.elsewhere.example' }) }),
+    ],
+    [
+      'when it is bound to another key',
+      () => ({ rpt: plain => ({ ...plain, cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: other.x } } }) }),
+    ],
+    [
+      'when its contract is not the agreement in the receipt',
+      () => ({ rpt: plain => ({ ...plain, contract: s256('x') }) }),
+    ],
+    [
+      'when it belongs to another negotiation than its receipt',
+      () => ({ rpt: plain => ({ ...plain, family: 'fam_other' }) }),
+    ],
+    ['when its receipt is for another grant', () => ({ receipt: plain => ({ ...plain, rpt: 'rpt_other' }) })],
+    ['when its receipt names another owner', () => ({ receipt: plain => ({ ...plain, owner: 'mallory' }) })],
+    [
+      'when its receipt states another hash',
+      () => ({ receipt: plain => ({ ...plain, agreement: s256('x') }) }),
+    ],
+    [
+      'when its receipt states another key',
+      () => ({ receipt: plain => ({ ...plain, cnf: { jkt: other.thumbprint } }) }),
+    ],
+    [
+      'when its receipt states another family',
+      () => ({ receipt: plain => ({ ...plain, family: 'fam_other' }) }),
+    ],
+    [
+      'when its receipt states other terms',
+      () => ({ receipt: plain => ({ ...plain, template_id: 'alice/reading/v2' }) }),
+    ],
+    [
+      'when it permits nothing on the resource agreed to',
+      () => ({
+        rpt: plain => ({
+          ...plain,
+          permissions: [{ resource_id: 'alice/other', resource_scopes: ['read'], exp: plain.exp }],
+        }),
+      }),
+    ],
+    [
+      'when it is for another operation',
+      () => ({
+        perOperation: true,
+        rpt: plain => ({
+          ...plain,
+          operation: { tool: 'portfolio_read', params_s256: s256Json({ qty: 2000 }) },
+        }),
+      }),
+    ],
+    [
+      'when its receipt embeds an agreement that another key signed',
+      () => embedding(template => ({ template, key: other })),
+    ],
+    [
+      'when its receipt embeds an agreement to more than was signed',
+      () => embedding(template => ({ template: { ...template, resource_id: 'alice/everything' } })),
+    ],
+    [
+      'when its receipt embeds an agreement about another operation',
+      () => ({
+        ...embedding(template => ({
+          template,
+          operation: { tool: 'portfolio_read', params: { qty: 2000 } },
+        })),
+        perOperation: true,
+      }),
+    ],
+  ]
+  it.each(hostile)('%s', async (_what, twist) => {
+    Object.assign(peers.twists, twist())
+    await expect(call({ store, key: agentKey })).rejects.toMatchObject({
+      code: 'grant_untrusted',
+      terminal: true,
+    })
+    expect([await store.receipts(), await store.grants(peers.resource)]).toEqual([[], []])
+    expect(peers.tools.to('/mcp/alice')).toHaveLength(1)
+  })
+})
+
+describe('a receipt of a request that waited already', () => {
+  it('may embed an earlier agreement of our own to the same terms, resource and operation', async () => {
+    const earlier = embedding(template => ({
+      template: { ...template, nonce: 'earlier', family: 'fam_earlier' },
+      reason: 'first time',
+    }))
+    Object.assign(peers.twists, earlier)
+    const { receipt, grant } = await call({ key: agentKey })
+    expect(receipt!.family).toBe('fam_earlier')
+    expect(grant!.contract).not.toBe(peers.agreements[0]!.hash)
+  })
+})
+
+const agentKey = newKey()
+
+/** A grant and receipt, consistent between them, around another agreement than the one presented. */
+function embedding(
+  change: (template: TermsTemplate) => {
+    template: TermsTemplate
+    key?: typeof agentKey
+    operation?: { tool: string; params: JsonObject }
+    reason?: string
+  },
+): Twists {
+  const embedded = (): { compact: string; template: TermsTemplate; jkt: string } => {
+    const { jwk: _jwk, iss: _iss, aud, iat, ...claims } = peers.agreements.at(-1)!.claims
+    const { key = agentKey, ...content } = change(claims as unknown as TermsTemplate)
+    const signed = signAgreement({ aud: aud as string, iat: iat as number, ...content }, key)
+    return { compact: openClaimToken(signed).compact, template: content.template, jkt: key.thumbprint }
+  }
+  return {
+    rpt: plain => {
+      const { compact, template } = embedded()
+      return { ...plain, contract: s256(compact), family: template.family }
+    },
+    receipt: plain => {
+      const { compact, template, jkt } = embedded()
+      return {
+        ...plain,
+        agreement: s256(compact),
+        agreement_jws: compact,
+        family: template.family,
+        cnf: { jkt },
+      }
+    },
+  }
+}

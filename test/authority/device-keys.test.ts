@@ -1,0 +1,103 @@
+/** An owner's device keys: contract, "Authentication" (each sufficient, each revocable on its own). */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import type { OwnerCall, TestOwner } from '../support/authority.ts'
+import { addKey, newcomer, PENDING, removeKey } from '../support/owner-credentials.ts'
+import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+
+let both: RealmAuthority
+/** Alice, as each test finds her: with the device key of the provisioning file and no other credential. */
+let alice: TestOwner
+beforeAll(async () => {
+  both = await startRealmAuthority({ owners: ['alice', 'bea'] })
+})
+afterAll(() => both.close())
+beforeEach(async () => {
+  alice = await newcomer(both)
+})
+
+const newKey = () => importPrivateJwk(generatePrivateJwk())
+const as = (key: PrivateKey): TestOwner => ({ ...alice, key })
+const call = (owner: TestOwner, request: OwnerCall) => both.authority.call(owner, request)
+
+describe('Device keys', () => {
+  it('are many, each named; a key added by another one suffices at once', async () => {
+    const phone = newKey()
+    const added = await call(alice, addKey(phone))
+    expect(added).toMatchObject({ status: 201, body: { kid: phone.thumbprint, name: 'phone' } })
+    expect((await call(as(phone), PENDING)).status).toBe(200)
+    const { body } = await call(alice, { target: '/owner/device-keys' })
+    const expected = [
+      { kid: alice.key.thumbprint, name: 'laptop', revoked_at: null },
+      { kid: phone.thumbprint, name: 'phone', revoked_at: null },
+    ]
+    expect(body).toEqual(
+      expected
+        .sort((a, b) => (a.kid < b.kid ? -1 : 1))
+        .map(key => ({ ...key, enrolled_at: expect.any(String) })),
+    )
+  })
+
+  it('are each revocable: the key is refused at once, stays listed, and the others go on', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    const removed = await call(as(phone), removeKey(alice.key))
+    expect(removed).toMatchObject({ status: 200, body: { deleted: alice.key.thumbprint } })
+    expect((await call(alice, PENDING)).status).toBe(401)
+    const { body } = await call(as(phone), { target: '/owner/device-keys' })
+    const listed = body as { kid: string; revoked_at: string | null }[]
+    expect(listed.find(({ kid }) => kid === alice.key.thumbprint)?.revoked_at).toEqual(expect.any(String))
+  })
+
+  it('may revoke themselves where another credential stands', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    expect((await call(as(phone), removeKey(phone))).status).toBe(200)
+    expect((await call(as(phone), PENDING)).status).toBe(401)
+  })
+
+  it('are enrolled once, ever: hers, revoked or another’s is the same 409', async () => {
+    const phone = newKey()
+    await call(alice, addKey(phone))
+    await call(alice, removeKey(phone))
+    const revoked = await call(alice, addKey(phone))
+    const hers = await call(alice, addKey(alice.key))
+    const another = await call(alice, addKey((await newcomer(both)).key))
+    expect(revoked).toMatchObject({ status: 409, body: { error: 'conflict' } })
+    expect([hers.text, another.text]).toEqual([revoked.text, revoked.text])
+  })
+
+  const BAD: [string, unknown][] = [
+    ['without a name', { jwk: publicJwk(newKey()) }],
+    ['with a name that shows nothing', { name: ' ', jwk: publicJwk(newKey()) }],
+    ['with a control character in its name', { name: 'a\u001b', jwk: publicJwk(newKey()) }],
+    ['with a private key', { name: 'phone', jwk: generatePrivateJwk() }],
+    ['with a key of another kind', { name: 'phone', jwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }],
+    ['with a small-order point', { name: 'phone', jwk: { kty: 'OKP', crv: 'Ed25519', x: 'A'.repeat(43) } }],
+    ['with an unknown member', { name: 'phone', jwk: publicJwk(newKey()), owner: 'bea' }],
+  ]
+  it.each(BAD)('are not enrolled %s: 400', async (_case, json) => {
+    const reply = await call(alice, { method: 'POST', target: '/owner/device-keys', json })
+    expect(reply).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+  })
+
+  it('page by kid', async () => {
+    for (const name of ['a', 'b', 'c']) await call(alice, addKey(newKey(), name))
+    const first = await call(alice, { target: '/owner/device-keys?limit=3' })
+    expect(first.body).toHaveLength(3)
+    const next = /<([^>]+)>; rel="next"/.exec(first.headers.get('link')!)![1]!
+    const second = await call(alice, { target: next })
+    expect(second.body).toHaveLength(1)
+    expect(second.headers.get('link')).toBeNull()
+  })
+
+  it('that are not hers cannot be revoked: foreign and unknown are the same 404', async () => {
+    const bea = await newcomer(both)
+    const foreign = await call(alice, removeKey(bea.key))
+    const unknown = await call(alice, removeKey(newKey()))
+    expect(foreign.status).toBe(404)
+    expect(foreign.text).toBe(unknown.text)
+    expect((await call(bea, PENDING)).status).toBe(200)
+    expect((await call(alice, { method: 'DELETE', target: '/owner/device-keys/%00' })).status).toBe(404)
+  })
+})

@@ -1,0 +1,35 @@
+/** Owns what tests of an owner's device keys and logins ask: the requests that add and remove them, and an owner with one key. */
+import { inTransaction } from '../../src/storage/database.ts'
+import { insertDeviceKey } from '../../src/storage/owners.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import type { OwnerCall, TestOwner } from './authority.ts'
+import type { RealmAuthority } from './realm-authority.ts'
+import { seedOwner } from './seed.ts'
+
+/** A request that any credential of the owner suffices for. */
+export const PENDING: OwnerCall = { target: '/owner/pending' }
+
+export const addKey = (key: PrivateKey, name = 'phone'): OwnerCall => ({
+  method: 'POST',
+  target: '/owner/device-keys',
+  json: { name, jwk: publicJwk(key) },
+})
+export const removeKey = (key: PrivateKey): OwnerCall => ({
+  method: 'DELETE',
+  target: `/owner/device-keys/${key.thumbprint}`,
+})
+export const addLogin = (access_token: string, name = 'realm'): OwnerCall => ({
+  method: 'POST',
+  target: '/owner/logins',
+  json: { name, access_token },
+})
+export const removeLogin = (id: string): OwnerCall => ({ method: 'DELETE', target: `/owner/logins/${id}` })
+
+/** An owner of her own with one device key, called laptop. */
+export async function newcomer({ authority }: RealmAuthority): Promise<TestOwner> {
+  const owner = await seedOwner(authority.database.db)
+  const key = importPrivateJwk(generatePrivateJwk())
+  const row = { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'laptop' }
+  await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
+  return { ...authority.alice, owner, key }
+}
