@@ -229,7 +229,7 @@ describe('What the service does', () => {
     expect((await pending()).some(entry => entry['handle'] === agent.handle)).toBe(false)
     const late = await authority.call(authority.alice, {
       method: 'POST',
-      target: `/owner/pending/${String(item['family'])}/decision`,
+      target: `/owner/pending/${item.family}/decision`,
       json: { decision: 'approved' },
     })
     expect(late.status).toBe(409)
@@ -323,7 +323,7 @@ describe('Limits: pending queue for agents with no standing', () => {
     await emptyQueue()
   })
 
-  it('a cap against 32 strangers at once, 100 rounds: five wait, no more', async () => {
+  it('a cap against 32 strangers at once, 100 rounds: five wait, no more', { timeout: 400_000 }, async () => {
     for (let round = 0; round < 100; round++) {
       await sql`UPDATE families SET decision = 'denied' WHERE state = 'awaiting_owner'`.execute(
         authority.database.db,
