@@ -1,12 +1,13 @@
 /**
- * Look-ups that come at the same time go to Postgres together. Contract: "Grant (RPT) liveness": nothing is remembered, and no look-up
+ * What is asked of Postgres at the same time goes there together. Contract: "Grant (RPT) liveness": nothing is remembered, and nothing
  * joins a statement that was sent before it was asked for, so each sees whatever was committed before.
  */
+import { isOutage, sqlState } from './database.ts'
 
 export interface GatheringOptions<Key> {
-  /** Look-ups of one group alone share a statement: the owner, since no statement crosses owners. */
+  /** Those of one group alone share a statement: the owner, since no statement crosses owners. */
   group: (key: Key) => string
-  /** Most look-ups in one statement. */
+  /** Most of them in one statement. */
   together: number
   /** Most statements at once; what comes meanwhile waits for one to end and goes with the next. */
   atOnce: number
@@ -18,9 +19,14 @@ interface Asked<Key, Answer> {
   reject: (error: unknown) => void
 }
 
+/** What fails for one of several that share a statement must not fail for the others. */
+function isRefusedByPostgres(error: unknown): boolean {
+  return sqlState(error) !== undefined && !isOutage(error)
+}
+
 /**
- * A look-up of one, made of a look-up of many that answers in the order of its keys. Where that fails, it fails for all who were
- * in it, and for nobody else.
+ * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. Where Postgres refuses those of a statement,
+ * so that nothing of it was done, each goes again by itself; where the statement is lost, it is lost for all who were in it, and for nobody else.
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
@@ -56,11 +62,16 @@ export function gathering<Key, Answer>(
       const answers = await lookUp(asked.map(({ key }) => key))
       asked.forEach(({ resolve }, place) => resolve(answers[place]!))
     } catch (error) {
-      for (const { reject } of asked) reject(error)
+      if (asked.length > 1 && isRefusedByPostgres(error)) await sendOneByOne(asked)
+      else for (const { reject } of asked) reject(error)
     } finally {
       underWay--
       if (waiting.length > 0) schedule()
     }
+  }
+  const sendOneByOne = async (asked: Asked<Key, Answer>[]): Promise<void> => {
+    for (const { key, resolve, reject } of asked)
+      await lookUp([key]).then(([answer]) => resolve(answer!), reject)
   }
   return key =>
     new Promise((resolve, reject) => {
@@ -68,3 +79,45 @@ export function gathering<Key, Answer>(
       schedule()
     })
 }
+
+/** As `gathering`, for whichever database or transaction it is asked of: those of one alone go together. */
+export function gatheringOf<Source extends object, Key, Answer>(
+  lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
+  options: GatheringOptions<Key>,
+): (source: Source, key: Key) => Promise<Answer> {
+  const gatherings = new WeakMap<Source, (key: Key) => Promise<Answer>>()
+  return (source, key) => {
+    let ask = gatherings.get(source)
+    if (ask === undefined) {
+      ask = gathering(keys => lookUp(source, keys), options)
+      gatherings.set(source, ask)
+    }
+    return ask(key)
+  }
+}
+
+/** As `lookUp`, where what several ask alike is asked once. They share the answer, so it is read and never changed. */
+export function onceEach<Source, Key, Answer>(
+  lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
+  nameOf: (key: Key) => string,
+): (source: Source, keys: Key[]) => Promise<Answer[]> {
+  return async (source, keys) => {
+    const names = keys.map(nameOf)
+    const different = new Map(keys.map((key, n) => [names[n]!, key]))
+    const answers = await lookUp(source, [...different.values()])
+    const byName = new Map([...different.keys()].map((name, n) => [name, answers[n]!]))
+    return names.map(name => byName.get(name)!)
+  }
+}
+
+/** Most questions, or rows, of one statement. */
+export const TOGETHER_MAX = 100
+/** Most statements of one kind that one process has under way. */
+export const READS_AT_ONCE = 4
+export const WRITES_AT_ONCE = 4
+
+/**
+ * For the WHERE of a statement over `unnest(…) WITH ORDINALITY AS asked(…, place)`: true of every row. Postgres cannot tell how many there will
+ * be and takes it for one, so that it plans to find each by its key, however small a table is when the plan is made, which outlives that.
+ */
+export const ASKED_FEW = `asked.place BETWEEN 1 AND ${TOGETHER_MAX}`

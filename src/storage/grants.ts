@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { prepared, type Database, type Db, type Tx } from './database.ts'
-import { gathering } from './gathering.ts'
+import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from './gathering.ts'
 import type { LedgerKind } from './ledger.ts'
 
 export interface NewGrant {
@@ -28,26 +28,26 @@ export interface NewGrant {
   expiresAt: number
 }
 
-/** From the connection row that is active at the generation the decision was made under. Takes no lock. */
-const INSERT_GRANT = `
-  INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+const INSERT = prepared(
+  'insert-grant',
+  `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
     tier_id, tier_epoch, single_use, claims, receipt, expires_at)
   SELECT c.owner, $2::bytea, $3, $4, c.handle, c.generation, $7, $8, $9, $10, $11::int, $12::boolean, $13::json, $14,
     to_timestamp($15::float8)
   FROM connections c
-  WHERE c.owner = $1 AND c.handle = $5 AND c.status = 'active' AND c.generation = $6`
+  WHERE c.owner = $1 AND c.handle = $5 AND c.status = 'active' AND c.generation = $6`,
+)
 
 /** An agent that had this tier before leaves its row alone, and so waits for no other of its negotiations. */
-const insertTier = (parameters: { handle: string; tier: string }, from: string): string => `
-  INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
-  SELECT $1, ${parameters.handle}, ${parameters.tier}, now() ${from}
-  WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = $1 AND handle = ${parameters.handle}
-    AND tier_id = ${parameters.tier} AND granted_at IS NOT NULL)
+const TIER = prepared(
+  'insert-granted-tier',
+  `INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+  SELECT $1, $2, $3, now()
+  WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = $1 AND handle = $2
+    AND tier_id = $3 AND granted_at IS NOT NULL)
   ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
-  WHERE connection_tiers.granted_at IS NULL`
-
-const INSERT = prepared('insert-grant', INSERT_GRANT)
-const TIER = prepared('insert-granted-tier', insertTier({ handle: '$2', tier: '$3' }, ''))
+  WHERE connection_tiers.granted_at IS NULL`,
+)
 
 /**
  * Records a grant from the connection row that is active at the generation the decision was made under.
@@ -55,61 +55,118 @@ const TIER = prepared('insert-granted-tier', insertTier({ handle: '$2', tier: '$
  * @returns false where the connection is no longer that one (revoked meanwhile).
  */
 export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
-  const { affected } = await INSERT(tx, valuesOf(grant))
-  if (affected !== 1n) return false
-  await TIER(tx, [grant.owner, grant.handle, grant.tier_id])
-  return true
-}
-
-const RECORD = prepared<{ made: number }>(
-  'record-grant',
-  `WITH made AS (${INSERT_GRANT} RETURNING handle),
-    tier AS (${insertTier({ handle: '$5', tier: '$10' }, 'FROM made')}),
-    ended AS (
-      UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
-      WHERE f.owner = $1 AND f.family = $4 AND f.state IN ('need_info', 'awaiting_owner')),
-    told AS (
-      INSERT INTO ledger (owner, kind, family, handle, data)
-      SELECT $1, entry.kind, $4, $5, entry.data::json
-      FROM made, unnest($16::text[], $17::text[]) WITH ORDINALITY AS entry(kind, data, place) ORDER BY place)
-  SELECT count(*)::int AS made FROM made`,
-)
-
-/**
- * Records a grant as `insertGrant` does, ends its negotiation, and tells the ledger of both: one statement, which is one
- * transaction, for the negotiation of an agent that the owner knows.
- * @returns false where the connection is no longer that one; then nothing was written.
- */
-export async function recordGrant(
-  db: Db,
-  grant: NewGrant,
-  entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[],
-): Promise<boolean> {
-  const kinds = entries.map(({ kind }) => kind)
-  const data = entries.map(entry => JSON.stringify(entry.data))
-  const { rows } = await RECORD(db, [...valuesOf(grant), kinds, data])
-  return rows[0]!.made === 1
-}
-
-function valuesOf(grant: NewGrant): unknown[] {
-  const { owner, rptSha256, jti, family, handle, generation, client_id, aud, resource_id } = grant
-  return [
-    owner,
-    rptSha256,
-    jti,
-    family,
-    handle,
-    generation,
-    client_id,
-    aud,
-    resource_id,
+  const { affected } = await INSERT(tx, [
+    grant.owner,
+    grant.rptSha256,
+    grant.jti,
+    grant.family,
+    grant.handle,
+    grant.generation,
+    grant.client_id,
+    grant.aud,
+    grant.resource_id,
     grant.tier_id,
     grant.tierEpoch,
     grant.single_use,
     JSON.stringify(grant.claims),
     grant.receipt,
     grant.expiresAt,
-  ]
+  ])
+  if (affected !== 1n) return false
+  await TIER(tx, [grant.owner, grant.handle, grant.tier_id])
+  return true
+}
+
+/** What `recordGrant` writes, of grants of one owner. */
+interface Recorded {
+  grant: NewGrant
+  entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[]
+}
+
+const RECORD = prepared<{ jti: string }>(
+  'record-grants',
+  `WITH asked AS (
+      SELECT * FROM ROWS FROM (
+        unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
+          $11::int[], $12::boolean[], $13::text[], $14::float8[]),
+        json_array_elements($15::json))
+        WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
+          tier_epoch, single_use, receipt, expires_at, claims, place)
+      WHERE ${ASKED_FEW}),
+    made AS (
+      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+        tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+      SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
+        a.tier_id, a.tier_epoch, a.single_use, a.claims, a.receipt, to_timestamp(a.expires_at)
+      FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
+        AND c.status = 'active' AND c.generation = a.generation
+      RETURNING jti, handle, family, tier_id),
+    tier AS (
+      INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+      SELECT DISTINCT $1, m.handle, m.tier_id, now() FROM made m
+      WHERE NOT EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = $1 AND ct.handle = m.handle
+        AND ct.tier_id = m.tier_id AND ct.granted_at IS NOT NULL)
+      ORDER BY m.handle, m.tier_id
+      ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
+      WHERE connection_tiers.granted_at IS NULL),
+    ended AS (
+      UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
+      WHERE f.owner = $1 AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),
+    told AS (
+      INSERT INTO ledger (owner, kind, family, handle, data)
+      SELECT $1, entry.kind, made.family, made.handle, entry.data
+      FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
+        WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
+      ORDER BY entry.place)
+  SELECT jti FROM made`,
+)
+
+/**
+ * Records a grant as `insertGrant` does, ends its negotiation, and tells the ledger of both: one statement, which is one
+ * transaction, for the negotiation of an agent that the owner knows. Those recorded at the same time are one statement.
+ * @returns false where the connection is no longer that one; then nothing was written.
+ */
+export function recordGrant(db: Db, grant: NewGrant, entries: Recorded['entries']): Promise<boolean> {
+  return RECORD_GRANT(db, { grant, entries })
+}
+
+async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
+  // Whoever writes several does so in one order, so that no two wait for each other.
+  const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
+  const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
+  const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
+  const { rows } = await RECORD(db, [
+    sorted[0]!.grant.owner,
+    of(grant => grant.rptSha256),
+    of(grant => grant.jti),
+    of(grant => grant.family),
+    of(grant => grant.handle),
+    of(grant => grant.generation),
+    of(grant => grant.client_id),
+    of(grant => grant.aud),
+    of(grant => grant.resource_id),
+    of(grant => grant.tier_id),
+    of(grant => grant.tierEpoch),
+    of(grant => grant.single_use),
+    of(grant => grant.receipt),
+    of(grant => grant.expiresAt),
+    JSON.stringify(of(grant => grant.claims)),
+    told.map(({ jti }) => jti),
+    told.map(({ kind }) => kind),
+    JSON.stringify(told.map(({ data }) => data)),
+  ])
+  const made = new Set(rows.map(({ jti }) => jti))
+  return asked.map(({ grant }) => made.has(grant.jti))
+}
+
+const RECORD_GRANT = gatheringOf(recordGrants, {
+  group: ({ grant }: Recorded) => grant.owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
 }
 
 /** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */
@@ -176,10 +233,6 @@ interface GrantQuestion {
   rptSha256: Buffer
 }
 
-type GrantReader = (question: GrantQuestion) => Promise<GrantReading | undefined>
-
-const readers = new WeakMap<Database, GrantReader>()
-
 /**
  * Reads a grant for a resource server, never consuming it. Always from the primary, never from a cache; those asked for at the same
  * time are read by one statement.
@@ -192,16 +245,7 @@ export async function readGrant(
   clientId: string,
   rptSha256: Buffer,
 ): Promise<GrantReading | undefined> {
-  let read = readers.get(database)
-  if (read === undefined) {
-    read = gathering(questions => readGrants(database, questions), {
-      group: ({ owner }) => owner,
-      together: 100,
-      atOnce: 4,
-    })
-    readers.set(database, read)
-  }
-  return read({ owner, clientId, rptSha256 })
+  return READ_GRANT(database, { owner, clientId, rptSha256 })
 }
 
 /** Questions of one owner, answered in their order. */
@@ -221,6 +265,12 @@ async function readGrants(
   for (const row of rows) answers[row.place - 1] = readingOf(row)
   return answers
 }
+
+const READ_GRANT = gatheringOf(readGrants, {
+  group: ({ owner }: GrantQuestion) => owner,
+  together: TOGETHER_MAX,
+  atOnce: READS_AT_ONCE,
+})
 
 function readingOf(row: ReadRow): GrantReading {
   const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }

@@ -3,6 +3,7 @@
  * Contract: "Policy vocabulary and tiers".
  */
 import { prepared, type Db, type Prepared } from './database.ts'
+import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from './gathering.ts'
 
 export interface StandingFacts {
   status: 'none' | 'active' | 'revoked'
@@ -32,67 +33,98 @@ export interface StandingFacts {
  * only with `trajectory`. With `introducedBy`, an agent without a connection is read as if that one had just
  * brought it in; it has no generation then.
  */
-export async function readStanding(
+export function readStanding(
   db: Db,
   owner: string,
-  of: {
-    handle: string
-    tier_id: string
-    windowSeconds: number
-    trajectory: boolean
-    introducedBy?: string | undefined
-  },
+  of: Omit<StandingQuestion, 'owner'>,
 ): Promise<StandingFacts> {
-  const { handle, tier_id, windowSeconds, introducedBy } = of
-  const values = [owner, handle, tier_id, introducedBy ?? null]
-  const { rows } = of.trajectory
+  return READ_STANDING(db, { owner, ...of })
+}
+
+interface StandingQuestion {
+  owner: string
+  handle: string
+  tier_id: string
+  windowSeconds: number
+  trajectory: boolean
+  introducedBy?: string | undefined
+}
+
+async function readStandings(db: Db, asked: StandingQuestion[]): Promise<StandingFacts[]> {
+  const { owner, trajectory, windowSeconds } = asked[0]!
+  const values = [
+    owner,
+    asked.map(({ handle }) => handle),
+    asked.map(({ tier_id }) => tier_id),
+    asked.map(({ introducedBy }) => introducedBy ?? null),
+  ]
+  const { rows } = trajectory
     ? await STANDING.withTrajectory(db, [...values, windowSeconds])
     : await STANDING.withoutTrajectory(db, values)
-  return rows[0]!
+  const facts: StandingFacts[] = []
+  for (const { place, ...found } of rows) facts[place - 1] = found
+  return facts
 }
+
+const READ_STANDING = gatheringOf(readStandings, {
+  group: ({ owner, trajectory, windowSeconds }: StandingQuestion) =>
+    JSON.stringify([owner, trajectory, windowSeconds]),
+  together: TOGETHER_MAX,
+  atOnce: READS_AT_ONCE,
+})
 
 /** Counting the window costs a range scan: only where a rule of the tier asks for it. */
 const STANDING = {
-  withTrajectory: standingStatement('read-standing-and-trajectory', count => count),
-  withoutTrajectory: standingStatement('read-standing', () => 'NULL::int'),
+  withTrajectory: standingStatement('read-standings-and-trajectories', count => count),
+  withoutTrajectory: standingStatement('read-standings', () => 'NULL::int'),
 }
 
-function standingStatement(name: string, counted: (count: string) => string): Prepared<StandingFacts> {
+/**
+ * `me` is the agent as it is to be read. Its live lineage is itself, who brought it in, and whom either of them brought in: each looked up by its
+ * key, as an owner may have any number of agents.
+ */
+function standingStatement(
+  name: string,
+  counted: (count: string) => string,
+): Prepared<StandingFacts & { place: number }> {
   const since = `now() - $5::float8 * interval '1 second'`
   return prepared(
     name,
-    `WITH own AS (
-      SELECT handle, status, generation, first_party, revocations, introduced_by, operator, jkt, admitted_at
-      FROM connections WHERE owner = $1 AND handle = $2),
-    me AS (
-      SELECT * FROM own UNION ALL
-      SELECT $2, 'active', NULL, false, 0, $4::text, NULL, NULL, now()
-      WHERE $4::text IS NOT NULL AND NOT EXISTS (SELECT FROM own)),
-    lineage AS (
-      SELECT c.handle, c.generation FROM connections c, me
-      WHERE c.owner = $1 AND c.status = 'active'
-        AND (c.handle = me.introduced_by OR c.introduced_by IN (me.handle, me.introduced_by))
-      UNION SELECT handle, generation FROM me WHERE status = 'active')
-    SELECT coalesce((SELECT status FROM me), 'none') AS status,
-      (SELECT generation FROM me) AS generation,
-      coalesce((SELECT first_party FROM me), false) AS first_party,
-      coalesce((SELECT revocations FROM me), 0) AS revocations,
-      (SELECT introduced_by FROM me) AS introduced_by,
-      (SELECT operator FROM me) AS operator, (SELECT jkt FROM me) AS jkt,
-      (SELECT extract(epoch FROM now() - admitted_at)::float8 FROM me WHERE status = 'active') AS "ageSeconds",
-      EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
-        AND l.generation = ct.approved_generation
-        WHERE ct.owner = $1 AND ct.tier_id = $3) AS "approvedAtTier",
-      EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = $1 AND ct.handle = $2
-        AND ct.tier_id = $3 AND ct.granted_at IS NOT NULL) AS "grantedAtTier",
-      EXISTS (SELECT 1 FROM connection_tiers ct JOIN lineage l ON l.handle = ct.handle
-        WHERE ct.owner = $1 AND ct.tier_id = $3 AND ct.granted_at IS NOT NULL)
-        AS "lineageGrantedAtTier",
-      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = $2
+    `SELECT asked.place::int, me.status, own.generation,
+      coalesce(own.first_party, false) AS first_party, coalesce(own.revocations, 0) AS revocations,
+      me.introduced_by, own.operator, own.jkt,
+      CASE WHEN me.status = 'active' THEN extract(epoch FROM now() - coalesce(own.admitted_at, now()))::float8 END
+        AS "ageSeconds",
+      coalesce(me.status = 'active' AND mine.approved_generation = own.generation, false) OR kin.approved
+        AS "approvedAtTier",
+      mine.granted_at IS NOT NULL AS "grantedAtTier",
+      (me.status = 'active' AND mine.granted_at IS NOT NULL) OR kin.granted AS "lineageGrantedAtTier",
+      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
         AND kind IN ('denied', 'refused') AND ts > ${since})`)} AS denials,
       ${counted(`(SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = $1
-        AND handle = $2 AND granted_at > ${since})`)} AS tiers,
-      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = $2
-        AND kind = 'touched' AND ts > ${since})`)} AS calls`,
+        AND handle = asked.handle AND granted_at > ${since})`)} AS tiers,
+      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
+        AND kind = 'touched' AND ts > ${since})`)} AS calls
+    FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS asked(handle, tier_id, introduced_by, place)
+    LEFT JOIN connections own ON own.owner = $1 AND own.handle = asked.handle
+    LEFT JOIN connection_tiers mine ON mine.owner = $1 AND mine.handle = asked.handle
+      AND mine.tier_id = asked.tier_id
+    CROSS JOIN LATERAL (SELECT
+      CASE WHEN own.handle IS NOT NULL THEN own.status WHEN asked.introduced_by IS NOT NULL THEN 'active'
+        ELSE 'none' END AS status,
+      CASE WHEN own.handle IS NOT NULL THEN own.introduced_by ELSE asked.introduced_by END AS introduced_by) me
+    CROSS JOIN LATERAL (
+      SELECT coalesce(bool_or(ct.approved_generation = c.generation), false) AS approved,
+        coalesce(bool_or(ct.granted_at IS NOT NULL), false) AS granted
+      FROM (
+        SELECT handle, generation, status FROM connections WHERE owner = $1 AND handle = me.introduced_by
+        UNION ALL
+        SELECT handle, generation, status FROM connections WHERE owner = $1 AND introduced_by = asked.handle
+        UNION ALL
+        SELECT handle, generation, status FROM connections WHERE owner = $1 AND introduced_by = me.introduced_by
+      ) c
+      JOIN connection_tiers ct ON ct.owner = $1 AND ct.handle = c.handle AND ct.tier_id = asked.tier_id
+      WHERE c.status = 'active' AND me.status <> 'none') kin
+    WHERE ${ASKED_FEW}`,
   )
 }

@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import { prepared, type Db, type Tx } from './database.ts'
+import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from './gathering.ts'
 import type { FamilyState, PendingKind } from './tables.ts'
 
 export interface FamilyRow {
@@ -58,33 +59,54 @@ export interface NewFamily {
  * First presentation of a sealed ticket: the family's key decides the race.
  * @returns false where the ticket was presented before (the answer is `invalid_grant`).
  */
-export async function openFamily(db: Db, row: NewFamily): Promise<boolean> {
-  const { owner, family, state, client_id, resource_id, resource_scopes, tier_id, template } = row
-  const { affected } = await OPEN(db, [
-    owner,
-    family,
-    state,
-    client_id,
-    resource_id,
-    resource_scopes,
-    tier_id,
-    json(template),
-    row.sealedExpiresAt,
-    row.ticketHash,
-    row.ticketSeconds,
-    row.negotiationSeconds,
-  ])
-  return affected === 1n
+export function openFamily(db: Db, row: NewFamily): Promise<boolean> {
+  return OPEN_FAMILY(db, row)
 }
 
-const OPEN = prepared(
-  'open-family',
+async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
+  // Of those who present one sealed ticket together, the first; and all in one order, so that no two writers wait for each other.
+  const first = new Map(asked.toReversed().map(row => [row.family, row]))
+  const rows = [...first.values()].sort((a, b) => (a.family < b.family ? -1 : 1))
+  const of = <Value>(read: (row: NewFamily) => Value): Value[] => rows.map(read)
+  const opened = await OPEN(db, [
+    rows[0]!.owner,
+    of(row => row.family),
+    of(row => row.state),
+    of(row => row.client_id),
+    of(row => row.resource_id),
+    of(row => row.tier_id),
+    of(row => row.sealedExpiresAt),
+    of(row => row.ticketHash),
+    of(row => row.ticketSeconds),
+    of(row => row.negotiationSeconds),
+    JSON.stringify(of(row => row.resource_scopes)),
+    JSON.stringify(of(row => row.template ?? null)),
+  ])
+  const made = new Set(opened.rows.map(({ family }) => family))
+  return asked.map(row => first.get(row.family) === row && made.has(row.family))
+}
+
+const OPEN = prepared<{ family: string }>(
+  'open-families',
   `INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
     sealed_expires_at, ticket_hash, ticket_expires_at, negotiation_expires_at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, to_timestamp($9::float8), $10,
-    now() + $11::float8 * interval '1 second', now() + $12::float8 * interval '1 second')
-  ON CONFLICT (owner, family) DO NOTHING`,
+  SELECT $1, family, state, client_id, resource_id, ARRAY(SELECT json_array_elements_text(resource_scopes)), tier_id,
+    CASE WHEN json_typeof(template) <> 'null' THEN template END, to_timestamp(sealed_expires_at), ticket_hash,
+    now() + ticket_seconds * interval '1 second', now() + negotiation_seconds * interval '1 second'
+  FROM ROWS FROM (
+    unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::bytea[], $9::float8[], $10::float8[]),
+    json_array_elements($11::json), json_array_elements($12::json))
+    AS asked(family, state, client_id, resource_id, tier_id, sealed_expires_at, ticket_hash, ticket_seconds,
+      negotiation_seconds, resource_scopes, template)
+  ON CONFLICT (owner, family) DO NOTHING
+  RETURNING family`,
 )
+
+const OPEN_FAMILY = gatheringOf(openFamilies, {
+  group: (row: NewFamily) => row.owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
 
 const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
   opened_at, negotiation_expires_at, ticket_issued_at, ticket_previous_at, ticket_expires_at, kind, handle,
@@ -95,28 +117,52 @@ const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_s
  * decision, so no poll can erase one; elsewhere nothing is left valid until the answer issues the next.
  * @returns the family as it now stands, or undefined: unknown, spent and expired are one.
  */
-export async function presentTicket(
-  db: Db,
-  ticket: { owner: string; hash: Buffer; nextHash: Buffer; awaitingSeconds: number },
-): Promise<FamilyRow | undefined> {
-  const { rows } = await PRESENT(db, [ticket.owner, ticket.hash, ticket.nextHash, ticket.awaitingSeconds])
-  return rows[0]
+export function presentTicket(db: Db, ticket: PresentedTicket): Promise<FamilyRow | undefined> {
+  return PRESENT_TICKET(db, ticket)
 }
 
-const PRESENT = prepared<FamilyRow>(
-  'present-ticket',
+interface PresentedTicket {
+  owner: string
+  hash: Buffer
+  nextHash: Buffer
+  awaitingSeconds: number
+}
+
+/** Of those who present one ticket together, Postgres takes one, and says which. */
+async function presentTickets(db: Db, asked: PresentedTicket[]): Promise<(FamilyRow | undefined)[]> {
+  // Whoever spends several does so in one order, so that no two wait for each other.
+  const sorted = asked.toSorted((a, b) => a.hash.compare(b.hash))
+  const { rows } = await PRESENT(db, [
+    sorted[0]!.owner,
+    sorted.map(({ hash }) => hash),
+    sorted.map(({ nextHash }) => nextHash),
+    sorted.map(({ awaitingSeconds }) => awaitingSeconds),
+  ])
+  const spent = new Map(rows.map(({ place, ...family }) => [sorted[place - 1]!, family]))
+  return asked.map(ticket => spent.get(ticket))
+}
+
+const PRESENT = prepared<FamilyRow & { place: number }>(
+  'present-tickets',
   `UPDATE families SET
-    ticket_hash = CASE WHEN state = 'awaiting_owner' THEN $3::bytea END,
+    ticket_hash = CASE WHEN state = 'awaiting_owner' THEN asked.next END,
     ticket_previous_at = ticket_issued_at,
     ticket_issued_at = now(),
     ticket_expires_at = CASE WHEN state = 'awaiting_owner'
-      THEN least(now() + $4::float8 * interval '1 second', negotiation_expires_at)
+      THEN least(now() + asked.awaiting_seconds * interval '1 second', negotiation_expires_at)
       ELSE ticket_expires_at END
-  WHERE owner = $1 AND ticket_hash = $2
+  FROM unnest($2::bytea[], $3::bytea[], $4::float8[]) WITH ORDINALITY AS asked(hash, next, awaiting_seconds, place)
+  WHERE owner = $1 AND ticket_hash = asked.hash AND ${ASKED_FEW}
     AND ticket_expires_at > now() AND negotiation_expires_at > now()
     AND state IN ('need_info', 'awaiting_owner')
-  RETURNING ${FAMILY_COLUMNS}`,
+  RETURNING asked.place::int, ${FAMILY_COLUMNS}`,
 )
+
+const PRESENT_TICKET = gatheringOf(presentTickets, {
+  group: ({ owner }: PresentedTicket) => owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
 
 /**
  * Issues the next ticket of a negotiation whose last one was just spent, with a new offer where the terms

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { gathering } from '../../src/storage/gathering.ts'
+import { gathering, gatheringOf, onceEach } from '../../src/storage/gathering.ts'
 
 /** A look-up whose statements are answered when the test says so. */
 function scene(
@@ -91,6 +91,34 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(await other).toBe('answer 3')
   })
 
+  it('of several that Postgres refuses each goes again by itself, and fails by itself', async () => {
+    const { sent, look, turn } = scene()
+    const settled = Promise.allSettled([look(1), look(2), look(3)])
+    await turn()
+    sent[0]!.fail(sqlError('23505'))
+    await turn()
+    sent[1]!.answer()
+    await turn()
+    sent[2]!.fail(sqlError('23505'))
+    await turn()
+    sent[3]!.answer()
+    expect((await settled).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3], [1], [2], [3]])
+  })
+
+  it.each(['08006', '57014', '57P01', 'ECONNRESET'])(
+    'what was lost on its way (%s) is not sent again: it may have been done',
+    async code => {
+      const { sent, look, turn } = scene()
+      const looks = [look(1), look(2)]
+      await turn()
+      sent[0]!.fail(sqlError(code))
+      expect((await Promise.allSettled(looks)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+      await turn()
+      expect(sent).toHaveLength(1)
+    },
+  )
+
   it('the same key asked for twice is looked up twice: nothing is remembered', async () => {
     const { sent, look, turn } = scene()
     const looks = [look(1), look(1)]
@@ -100,3 +128,40 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(await Promise.all(looks)).toEqual(['answer 1', 'answer 1'])
   })
 })
+
+describe('Whoever asks of several databases or transactions', () => {
+  it('asks each in a statement of its own', async () => {
+    const sent: [object, number[]][] = []
+    const look = gatheringOf<object, number, number>(
+      async (source, keys) => {
+        sent.push([source, keys])
+        return keys
+      },
+      { group: () => 'one', together: 100, atOnce: 1 },
+    )
+    const [one, other] = [{}, {}]
+    expect(await Promise.all([look(one, 1), look(other, 2), look(one, 3)])).toEqual([1, 2, 3])
+    expect(sent).toEqual([
+      [one, [1, 3]],
+      [other, [2]],
+    ])
+    expect(sent[0]![0]).toBe(one)
+  })
+
+  it('asks once what is asked alike in one statement', async () => {
+    const sent: string[][] = []
+    const look = onceEach<object, string, string>(
+      async (_source, keys) => {
+        sent.push(keys)
+        return keys.map(key => `answer ${key}`)
+      },
+      key => key.toLowerCase(),
+    )
+    expect(await look({}, ['a', 'b', 'A'])).toEqual(['answer A', 'answer b', 'answer A'])
+    expect(sent).toEqual([['A', 'b']])
+  })
+})
+
+function sqlError(code: string): Error {
+  return Object.assign(new Error('refused'), { code })
+}
