@@ -11,6 +11,7 @@ import { inTransaction, type Database } from '../../src/storage/database.ts'
 import { insertOwner, spendSignature } from '../../src/storage/owners.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { freshDatabase } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
 
 const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
 let directory: string
@@ -90,7 +91,7 @@ describe('usher authority', () => {
       )
     expect(await ask('/health')).toMatchObject({ status: 200, connection: 'keep-alive' })
     run.child.kill('SIGTERM')
-    await vi.waitFor(async () => expect((await fetch(`http://${addresses.public}/health`)).status).toBe(503))
+    await until(async () => (await fetch(`http://${addresses.public}/health`)).status === 503)
     expect(await ask('/jwks')).toEqual({ status: 200, connection: 'close', reused: true })
     expect(await run.exit).toBe(0)
     agent.destroy()

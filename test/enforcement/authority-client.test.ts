@@ -39,7 +39,7 @@ function client(credential: PatCredential = { kind: 'secret', secret: 'shh & mor
   })
 }
 
-const soon = (ms = 1_000): Deadline => deadlineOf({ at: clock() + ms, marginMs: 0, clock })
+const soon = (ms = 10_000): Deadline => deadlineOf({ at: clock() + ms, marginMs: 0, clock })
 const pat = (value: string, expires_in = 3600): Script => ({
   status: 200,
   body: { access_token: value, token_type: 'Bearer', expires_in },
@@ -182,7 +182,7 @@ describe('Waits are bounded by the deadline of the caller', () => {
     authority.script('/token', { ...(pat('P1') as object), delayMs: 150 } as Script)
     const one = client()
     expect(await refused(one.requestTicket(wanted, soon(50)))).toContain('no time left')
-    expect(await one.requestTicket(wanted, soon(2_000))).toBeTruthy()
+    expect(await one.requestTicket(wanted, soon())).toBeTruthy()
     expect(authority.count('/token')).toBe(1)
   })
 
@@ -200,8 +200,9 @@ describe('Waits are bounded by the deadline of the caller', () => {
 test('a flood of challenges leaves introspection its connections', async () => {
   authority.script('/perm', 'hang')
   const one = client()
-  const flood = Array.from({ length: 200 }, () => refused(one.requestTicket(wanted, soon(700))))
+  const flood = Array.from({ length: 200 }, () => refused(one.requestTicket(wanted, soon(3_000))))
   await until(() => authority.count('/perm') > 5)
-  expect(await one.introspect('t', soon(500))).toEqual({ active: false, reason: 'unknown_token' })
+  // Sooner than the flood ends.
+  expect(await one.introspect('t', soon(2_000))).toEqual({ active: false, reason: 'unknown_token' })
   await Promise.all(flood)
 })

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import type { Call, Outcome } from '../../src/enforcement/call.ts'
 import { createHealth, type Health } from '../../src/enforcement/health.ts'
 import { startHttpCheckServer, type HttpCheckServerOptions } from '../../src/enforcement/http-check-server.ts'
@@ -19,6 +19,7 @@ import {
   type HttpCheckClient,
 } from '../support/http-check-client.ts'
 import { makeLocalCa } from '../support/local-ca.ts'
+import { until } from '../support/until.ts'
 
 const BODY_BYTES_MAX = 1_000
 const ends: (() => unknown)[] = []
@@ -64,8 +65,6 @@ async function stand(options: Partial<HttpCheckServerOptions> = {}): Promise<Sta
   return { client, calls, unjudged, faults, health, address: server.address }
 }
 
-const until = (condition: () => boolean): Promise<unknown> =>
-  vi.waitFor(() => expect(condition()).toBe(true), { timeout: 5_000, interval: 5 })
 const errorIn = ({ status, body }: HttpAnswer): unknown => [
   status,
   (JSON.parse(body) as { error: string }).error,

@@ -50,8 +50,10 @@ describe('The route of a call', () => {
   })
   test('is looked for in bounded time, however many segments a path has', () => {
     const path = `/api/bob${'/x'.repeat(30_000)}`
-    const before = performance.now()
+    // Of the processor, not of the wall: others may have it meanwhile.
+    const before = process.cpuUsage()
     for (let n = 0; n < 100; n++) refusalOf(() => ownerAt(path))
-    expect(performance.now() - before).toBeLessThan(1_000)
+    const { user, system } = process.cpuUsage(before)
+    expect((user + system) / 1_000).toBeLessThan(1_000)
   })
 })

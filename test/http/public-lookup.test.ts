@@ -137,12 +137,12 @@ describe('A name that a stranger gives', () => {
   })
 
   test('whose name server never answers is given up, and meanwhile no other name waits for it', async () => {
-    const slow = Array.from({ length: 8 }, () => reasonOf('slow.example'))
-    const from = performance.now()
+    let givenUp = 0
+    const slow = Array.from({ length: 8 }, () => reasonOf('slow.example').finally(() => givenUp++))
     await systemLookup('127.0.0.1')
     await systemLookup('localhost').catch(() => undefined)
     expect(await addresses('public.example')).toHaveLength(3)
-    expect(performance.now() - from).toBeLessThan(2_000)
+    expect(givenUp).toBe(0)
     for (const reason of await Promise.all(slow))
       expect(reason).toEqual([expect.stringMatching(/^(?:timeout|unreachable)$/), expect.any(Boolean)])
   })

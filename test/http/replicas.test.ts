@@ -122,7 +122,7 @@ describe('What may have been sent goes to the next address only where sending it
     ['never answered', hang, 'timeout'],
   ])('introspect that is %s', async (_what, script, reason) => {
     first.script('/introspect', script)
-    expect((await introspect({ timeoutMs: 600 })).status).toBe(200)
+    expect((await introspect({ timeoutMs: 1_600 })).status).toBe(200)
     expect([first.to('/introspect').length, second.to('/introspect').length]).toEqual([1, 1])
     expect(failovers).toEqual([reason])
   })
@@ -132,7 +132,7 @@ describe('What may have been sent goes to the next address only where sending it
     ['never answered', hang, 'timeout'],
   ])('consume that is %s is sent once, and nowhere else', async (_what, script, reason) => {
     first.script('/consume', script)
-    const thrown = await fault(consume({ timeoutMs: 300 }))
+    const thrown = await fault(consume({ timeoutMs: 1_000 }))
     expect([thrown.reason, thrown.sent]).toEqual([reason, true])
     expect([first.to('/consume').length, second.to('/consume').length]).toEqual([1, 0])
   })
@@ -157,12 +157,13 @@ describe('What may have been sent goes to the next address only where sending it
     await outbound.close()
     open([silent.origin, second.origin])
     const started = performance.now()
-    expect((await introspect({ timeoutMs: 400 })).status).toBe(200)
-    expect(performance.now() - started).toBeLessThan(400)
+    expect((await introspect({ timeoutMs: 1_600 })).status).toBe(200)
+    expect(performance.now() - started).toBeLessThan(1_600)
     second.script('/introspect', hang)
     const again = performance.now()
-    expect((await fault(introspect({ timeoutMs: 400 }))).reason).toBe('timeout')
-    expect(performance.now() - again).toBeLessThan(600)
+    expect((await fault(introspect({ timeoutMs: 1_000 }))).reason).toBe('timeout')
+    // Not twice the time: once for each address.
+    expect(performance.now() - again).toBeLessThan(1_900)
     await new Promise(resolve => silent.close(resolve))
   })
 })
@@ -210,7 +211,7 @@ describe('Connections', () => {
       },
     })
     await outbound.close()
-    outbound = createOutbound({ devLoopback: true, connectionAgeMs: 300 })
+    outbound = createOutbound({ devLoopback: true, connectionAgeMs: 1_000 })
     const ask = () => outbound.request({ url: `${first.origin}/introspect` })
     for (let i = 0; i < 10; i++) await ask()
     const young = ports.size

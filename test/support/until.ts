@@ -1,7 +1,7 @@
 /** Owns waiting in tests: for a condition, with a deadline, never for a time. */
 
 /** Resolves once `condition` holds; rejects after `withinMs`. */
-export async function until(condition: () => boolean | Promise<boolean>, withinMs = 5_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, withinMs = 15_000): Promise<void> {
   const deadline = Date.now() + withinMs
   while (!(await condition())) {
     if (Date.now() > deadline)
