@@ -21,7 +21,7 @@ import { Refusal, refuse } from '../wire/refusal.ts'
 import type { Authority } from './context.ts'
 import { REMOTE_MS_MAX } from './identity.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './owner-guard.ts'
-import { bodyOf, linkNext, NUMBERED_PAGE, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
+import { bodyOf, listPage, NUMBERED_PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
 
 export const DECISION = z.strictObject({ decision: z.enum(['approved', 'denied']) })
 const FAMILY_PATH = z.strictObject({ family: plainText(200) })
@@ -52,16 +52,20 @@ async function getPending(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const { owner } = ownerOf(request)
-  const { db } = authority.database
-  const rows = await listPending(db, owner, { after, limit: limit + 1 })
-  // Nothing after an item that never was would read as nothing that waits.
-  if (rows.length === 0 && after !== undefined && !(await wasHeld(db, owner, after)))
-    refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.')
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.family, limit })
+  const items = await listPage(authority, { request, reply }, listKnownPending, 'family')
   return items.map(pendingAnswer)
+}
+
+/** As `listPending`; nothing after an item that never was would read as nothing that waits. */
+async function listKnownPending(
+  db: Db,
+  owner: string,
+  page: { after: string | undefined; limit: number },
+): Promise<PendingRow[]> {
+  const rows = await listPending(db, owner, page)
+  if (rows.length === 0 && page.after !== undefined && !(await wasHeld(db, owner, page.after)))
+    refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.')
+  return rows
 }
 
 async function wasHeld(db: Db, owner: string, family: string): Promise<boolean> {

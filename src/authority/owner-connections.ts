@@ -20,7 +20,7 @@ import { appendLedgerAll, type NewLedgerEntry } from '../storage/ledger.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Authority } from './context.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './owner-guard.ts'
-import { bodyOf, linkNext, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
+import { bodyOf, listPage, plainText } from './owner-requests.ts'
 
 export const REVOKE_CONNECTION = z.strictObject({ handle: plainText(2_048) })
 /** A bare https origin: two spellings of one operator would be two operators. */
@@ -68,11 +68,7 @@ async function getConnections(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const { owner } = ownerOf(request)
-  const rows = await listConnections(authority.database.db, owner, { after, limit: limit + 1 })
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.handle, limit })
+  const items = await listPage(authority, { request, reply }, listConnections, 'handle')
   return items.map(connectionAnswer)
 }
 
@@ -109,12 +105,7 @@ async function getOperators(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const { owner } = ownerOf(request)
-  const rows = await listOperators(authority.database.db, owner, { after, limit: limit + 1 })
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.origin, limit })
-  return items
+  return listPage(authority, { request, reply }, listOperators, 'origin')
 }
 
 /** Blocks an operator, known or not yet: its agents are refused from now on, and what they had is ended. */

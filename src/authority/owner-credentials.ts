@@ -15,7 +15,7 @@ import type { Authority } from './context.ts'
 import type { ProvenLogin, Realm } from './oidc.ts'
 import type { OwnerAuthentication } from './owner-credential.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './owner-guard.ts'
-import { bodyOf, linkNext, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
+import { bodyOf, listPage, plainText } from './owner-requests.ts'
 
 /** What she calls a credential: it is shown to her, so it must show something and nothing else. */
 export const CREDENTIAL_NAME = plainText(100)
@@ -169,11 +169,7 @@ async function getDeviceKeys(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const { owner } = ownerOf(request)
-  const rows = await listDeviceKeys(authority.database.db, owner, { after, limit: limit + 1 })
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.kid, limit })
+  const items = await listPage(authority, { request, reply }, listDeviceKeys, 'kid')
   return items.map(({ kid, name, enrolled_at, revoked_at }) => ({ kid, name, enrolled_at, revoked_at }))
 }
 
@@ -182,11 +178,7 @@ async function getLogins(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const { owner } = ownerOf(request)
-  const rows = await listLogins(authority.database.db, owner, { after, limit: limit + 1 })
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.id, limit })
+  const items = await listPage(authority, { request, reply }, listLogins, 'id')
   return items.map(({ id, name, issuer, subject, bound_at }) => ({ id, name, issuer, subject, bound_at }))
 }
 

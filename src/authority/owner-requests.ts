@@ -5,7 +5,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { parseBody, parseQuery } from '../http/bodies.ts'
+import type { Db } from '../storage/database.ts'
 import { refuse } from '../wire/refusal.ts'
+import type { Authority } from './context.ts'
+import { ownerOf } from './owner-guard.ts'
 
 const LIMIT_DEFAULT = 100
 const LIMIT_MAX = 1_000
@@ -71,4 +74,25 @@ export function linkNext(
   const path = request.raw.url!.split('?', 1)[0]!
   const query = new URLSearchParams({ ...filter, after: next.after, limit: String(next.limit) })
   reply.header('link', `<${path}?${query.toString()}>; rel="next"`)
+}
+
+/**
+ * One page of a list of the owner's that `list` reads in the order of `key`: what stands beyond the request's `after`, as many as its
+ * `limit`, and a link to the next page where there is one.
+ */
+export async function listPage<Key extends string, Item extends Record<Key, string>>(
+  { database }: Authority,
+  { request, reply }: { request: FastifyRequest; reply: FastifyReply },
+  list: (
+    db: Db,
+    owner: string,
+    page: { after: string | undefined; limit: number },
+  ) => Promise<readonly Item[]>,
+  key: Key,
+): Promise<Item[]> {
+  const { after, limit: wanted } = queryOf(PAGE, request)
+  const rows = await list(database.db, ownerOf(request).owner, { after, limit: wanted + 1 })
+  const { items, last } = pageOf(rows, wanted)
+  linkNext(reply, request, last && { after: last[key], limit: wanted })
+  return items
 }

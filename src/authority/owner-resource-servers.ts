@@ -17,7 +17,7 @@ import { readResourceServer, type ResourceServerRow } from '../storage/resources
 import { refuse } from '../wire/refusal.ts'
 import type { Authority } from './context.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './owner-guard.ts'
-import { bodyOf, linkNext, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
+import { bodyOf, listPage, plainText } from './owner-requests.ts'
 
 type Decision = 'approved' | 'revoked'
 
@@ -46,11 +46,7 @@ async function getServers(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const { owner } = ownerOf(request)
-  const rows = await listResourceServers(authority.database.db, owner, { after, limit: limit + 1 })
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.client_id, limit })
+  const items = await listPage(authority, { request, reply }, listResourceServers, 'client_id')
   return items.map(serverAnswer)
 }
 

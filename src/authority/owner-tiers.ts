@@ -9,8 +9,7 @@ import { listGovernedResources, type GovernedResourceRow } from '../storage/reso
 import { listTiers, type TierRow } from '../storage/tiers.ts'
 import { templateId } from '../wire/terms.ts'
 import type { Authority } from './context.ts'
-import { ownerOf } from './owner-guard.ts'
-import { linkNext, PAGE, pageOf, queryOf } from './owner-requests.ts'
+import { listPage, queryOf } from './owner-requests.ts'
 
 const NO_QUERY = z.strictObject({})
 
@@ -29,10 +28,7 @@ async function getPolicies(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object> {
-  const { after, limit } = queryOf(PAGE, request)
-  const rows = await listTiers(authority.database.db, ownerOf(request).owner, { after, limit: limit + 1 })
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.tier_id, limit })
+  const items = await listPage(authority, { request, reply }, listTiers, 'tier_id')
   return { tiers: items.map(tierAnswer) }
 }
 
@@ -62,11 +58,7 @@ async function getResources(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object[]> {
-  const { after, limit } = queryOf(PAGE, request)
-  const page = { after, limit: limit + 1 }
-  const rows = await listGovernedResources(authority.database.db, ownerOf(request).owner, page)
-  const { items, last } = pageOf(rows, limit)
-  linkNext(reply, request, last && { after: last.resource_id, limit })
+  const items = await listPage(authority, { request, reply }, listGovernedResources, 'resource_id')
   return items.map(resourceAnswer)
 }
 
