@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config'
 
 const POSTGRES = ['test/storage/**/*.test.ts', 'test/authority/**/*.test.ts', 'test/contract/**/*.test.ts']
 const PRODUCT = ['test/envoy/**/*.test.ts']
+/** How long `expect.poll` waits, which by default is a second. */
+const WAITING = { poll: { timeout: 15_000 } }
 const SERVER = './test/support/postgres-server.ts'
 
 export default defineConfig({
@@ -20,7 +22,10 @@ export default defineConfig({
           name: 'pure',
           include: ['test/**/*.test.ts'],
           exclude: [...POSTGRES, ...PRODUCT],
-          testTimeout: 20_000,
+          // The default leaves one processor out, which on a machine of two is half of it. In the other projects Postgres takes it.
+          maxWorkers: '100%',
+          testTimeout: 60_000,
+          expect: WAITING,
           sequence: { groupOrder: 0 },
         },
       },
@@ -31,6 +36,7 @@ export default defineConfig({
           globalSetup: SERVER,
           testTimeout: 120_000,
           hookTimeout: 60_000,
+          expect: WAITING,
           sequence: { groupOrder: 1 },
         },
       },
@@ -43,6 +49,7 @@ export default defineConfig({
           testTimeout: 120_000,
           // The first run may have to fetch Envoy.
           hookTimeout: 240_000,
+          expect: WAITING,
           sequence: { groupOrder: 2 },
         },
       },

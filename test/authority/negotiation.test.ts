@@ -324,11 +324,14 @@ describe('Limits: pending queue for agents with no standing', () => {
   })
 
   it('a cap against 32 strangers at once, 100 rounds: five wait, no more', { timeout: 400_000 }, async () => {
+    // One PAT serves all of them, as it would serve one enforcement point.
+    const pat = await authority.pat()
+    const strangers = { ...authority, pat: async () => pat }
     for (let round = 0; round < 100; round++) {
       await sql`UPDATE families SET decision = 'denied' WHERE state = 'awaiting_owner'`.execute(
         authority.database.db,
       )
-      const replies = await Promise.all(Array.from({ length: 32 }, () => testAgent(authority).ask()))
+      const replies = await Promise.all(Array.from({ length: 32 }, () => testAgent(strangers).ask()))
       expect(replies.filter(reply => reply.body.error === 'request_submitted')).toHaveLength(5)
       expect(replies.filter(reply => reply.status === 429)).toHaveLength(27)
       expect(await pending()).toHaveLength(5)
