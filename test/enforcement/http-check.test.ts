@@ -346,11 +346,19 @@ describe('What is answered', () => {
 describe('The listener', () => {
   test('tells its health, and ends connections once it drains', async () => {
     const { client, health } = await stand()
-    expect((await client.check({ target: '/health' })).status).toBe(200)
+    expect((await client.check({ target: '/health' })).status).toBe(304)
     health.drain()
     const answer = await client.check({ target: '/health' })
     expect([answer.status, JSON.parse(answer.body)]).toEqual([503, { status: 'draining' }])
     expect((await client.check({ target: '/check/a' })).status).toBe(200)
+  })
+
+  test("lets no client's own /health through where a gateway leaves out the prefix", async () => {
+    const { client, calls } = await stand()
+    for (const method of ['GET', 'POST', 'OPTIONS'])
+      for (const target of ['/health', '/health?x', '/health/'])
+        expect((await client.check({ method, target })).status).toBeGreaterThanOrEqual(300)
+    expect(calls).toEqual([])
   })
 
   test('listens on a Unix socket', async () => {
