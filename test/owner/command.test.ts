@@ -1,39 +1,12 @@
 /** `usher owner`: tables for a person, JSON for a script, exit codes (contract, "Owner API"). */
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { runOwner } from '../../src/owner/main.ts'
+import { describe, expect, it, vi } from 'vitest'
 import { importPublicJwk } from '../../src/wire/keys.ts'
-import { writeNewKey } from '../../src/terminal/key-file.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
+import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
 import type { Reply } from '../support/scripted-http.ts'
-import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
 
-const issuer = 'https://as.example.com'
-let directory: string
-let answers: Record<string, Reply>
-let api: ScriptedOwnerApi
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'usher-owner-'))
-  answers = {}
-  const key = await writeNewKey(join(directory, 'key.json'))
-  api = await startScriptedOwnerApi({ issuer, key }, received => answers[received.path])
-  vi.stubEnv('UMA_OWNER_API', api.origin)
-  vi.stubEnv('UMA_OWNER_ISSUER', issuer)
-  vi.stubEnv('UMA_OWNER_KEY', join(directory, 'key.json'))
-})
-afterEach(async () => {
-  vi.unstubAllEnvs()
-  await api.close()
-  await rm(directory, { recursive: true })
-})
-
-async function owner(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
-  const terminal = capturedTerminal()
-  const code = await runOwner(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const { answers, api, directory, owner } = ownerCommand()
 
 const trade = {
   family: 'fam_7',
@@ -251,7 +224,7 @@ describe('watch', () => {
 
 describe('key', () => {
   it('makes the device key where there is none, and shows its public half ever after', async () => {
-    const path = join(directory, 'deep', 'new.json')
+    const path = join(directory(), 'deep', 'new.json')
     const first = await owner('key', '--key', path)
     expect(first.said).toContain('Made a device key')
     expect(importPublicJwk(JSON.parse(first.printed)).thumbprint).toBe(
@@ -277,8 +250,8 @@ describe('exit codes', () => {
       code: 2,
       said: 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER.\n',
     })
-    const issuerOption = ['--issuer', issuer]
-    expect(await owner('pending', ...issuerOption, '--key', join(directory, 'none.json'))).toMatchObject({
+    const issuerOption = ['--issuer', OWNER_ISSUER]
+    expect(await owner('pending', ...issuerOption, '--key', join(directory(), 'none.json'))).toMatchObject({
       code: 2,
     })
     expect(await owner('pending', ...issuerOption, '--api', 'http://as.example.com')).toMatchObject({

@@ -1,39 +1,9 @@
 /** `usher owner servers`, `approve-server`, `revoke-server`: contract, "Owner API" (`/owner/resource-servers`). */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { runOwner } from '../../src/owner/main.ts'
+import { describe, expect, it } from 'vitest'
 import { eventLine } from '../../src/owner/show.ts'
-import { writeNewKey } from '../../src/terminal/key-file.ts'
-import { capturedTerminal } from '../support/captured-terminal.ts'
-import type { Reply } from '../support/scripted-http.ts'
-import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
+import { ownerCommand } from '../support/owner-command.ts'
 
-const issuer = 'https://as.example.com'
-let directory: string
-let answers: Record<string, Reply>
-let api: ScriptedOwnerApi
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'usher-owner-'))
-  answers = {}
-  const key = await writeNewKey(join(directory, 'key.json'))
-  api = await startScriptedOwnerApi({ issuer, key }, received => answers[received.path])
-  vi.stubEnv('UMA_OWNER_API', api.origin)
-  vi.stubEnv('UMA_OWNER_ISSUER', issuer)
-  vi.stubEnv('UMA_OWNER_KEY', join(directory, 'key.json'))
-})
-afterEach(async () => {
-  vi.unstubAllEnvs()
-  await api.close()
-  await rm(directory, { recursive: true })
-})
-
-async function owner(...args: string[]): Promise<{ code: number; printed: string; said: string }> {
-  const terminal = capturedTerminal()
-  const code = await runOwner(args, terminal)
-  return { code, printed: terminal.printed, said: terminal.said }
-}
+const { answers, api, owner } = ownerCommand()
 
 const broker = {
   client_id: 'https://broker.example/mcp/alice',

@@ -1,6 +1,6 @@
 import express, { type RequestHandler } from 'express'
 import { fastify } from 'fastify'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import { parseResourceMetadata } from '../../../src/wire/metadata.ts'
 import {
@@ -12,7 +12,8 @@ import {
   verdictOf,
   type EmbeddedStand,
 } from '../../support/embedded.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
 import { newKey, PUBLIC_URL, toolCallBody, type CallParts } from '../calls.ts'
 
 const agent = newKey()
@@ -35,14 +36,10 @@ interface App {
   close: () => Promise<void>
 }
 
-let authority: ScriptedAuthority
 let stand: EmbeddedStand
 let app: App | undefined
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(async () => {
   authority.reset()
   stand = await standEmbedded(authority.issuer)

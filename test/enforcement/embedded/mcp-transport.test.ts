@@ -5,27 +5,24 @@ import { McpServer as Server1 } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { McpServer as Server2 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { PassThrough } from 'node:stream'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { proveMessage } from '../../../src/agent/index.ts'
 import { isChallengeData, parseChallengeData } from '../../../src/wire/challenge.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import type { JsonObject } from '../../../src/wire/json.ts'
 import { singleUseGrant, standEmbedded, standingGrant, type EmbeddedStand } from '../../support/embedded.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
 import { until } from '../../support/until.ts'
 import { newKey, PUBLIC_URL } from '../calls.ts'
 
 const agent = newKey()
 const TRADE = { symbol: 'VTI', qty: 2 }
-let authority: ScriptedAuthority
 let stand: EmbeddedStand
 let executed: { tool: string; args: unknown; meta: unknown }[]
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(async () => {
   authority.reset()
   executed = []

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parseChallenge } from '../../../src/wire/challenge.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import type { Json } from '../../../src/wire/json.ts'
@@ -14,7 +14,8 @@ import {
   verdictOf,
   type EmbeddedStand,
 } from '../../support/embedded.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startScriptedAuthority } from '../../support/scripted-authority.ts'
+import { startedOnce } from '../../support/started.ts'
 import { until } from '../../support/until.ts'
 import { newKey, PUBLIC_URL, toolCallBody } from '../calls.ts'
 
@@ -31,16 +32,12 @@ interface Arrival {
 const agent = newKey()
 const TRADE = { symbol: 'VTI', qty: 2 }
 const OPERATION = { tool: 'place_trade', params_s256: s256Json(TRADE) }
-let authority: ScriptedAuthority
 let stand: EmbeddedStand
 let server: Awaited<ReturnType<typeof serve>>
 let arrivals: Arrival[]
 let handle: (response: ServerResponse) => unknown
 
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-})
-afterAll(() => authority.close())
+const authority = startedOnce(startScriptedAuthority)
 beforeEach(async () => {
   authority.reset()
   arrivals = []

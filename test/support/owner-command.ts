@@ -1,0 +1,57 @@
+/** Owns `usher owner` as its tests run it: in this process, with a device key and settings of its own, against a scripted owner API. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, vi } from 'vitest'
+import { runOwner } from '../../src/owner/main.ts'
+import { writeNewKey } from '../../src/terminal/key-file.ts'
+import { capturedTerminal } from './captured-terminal.ts'
+import type { Reply } from './scripted-http.ts'
+import { startScriptedOwnerApi, type ScriptedOwnerApi } from './scripted-owner-api.ts'
+import { nowIn } from './started.ts'
+
+export const OWNER_ISSUER = 'https://as.example.com'
+
+export interface OwnerCommand {
+  api: ScriptedOwnerApi
+  /** What the API answers, by path; empty before each test. */
+  answers: Record<string, Reply>
+  /** Where its files are. */
+  directory: () => string
+  /** Runs `usher owner` with these arguments. */
+  owner: (...args: string[]) => Promise<{ code: number; printed: string; said: string }>
+}
+
+/** Registers the hooks that give each test an API, a key and the settings that lead to both. */
+export function ownerCommand(): OwnerCommand {
+  const answers: Record<string, Reply> = {}
+  const holder: { current?: ScriptedOwnerApi } = {}
+  let directory = ''
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'usher-owner-'))
+    for (const path of Object.keys(answers)) delete answers[path]
+    const key = await writeNewKey(join(directory, 'key.json'))
+    holder.current = await startScriptedOwnerApi(
+      { issuer: OWNER_ISSUER, key },
+      received => answers[received.path],
+    )
+    vi.stubEnv('UMA_OWNER_API', holder.current.origin)
+    vi.stubEnv('UMA_OWNER_ISSUER', OWNER_ISSUER)
+    vi.stubEnv('UMA_OWNER_KEY', join(directory, 'key.json'))
+  })
+  afterEach(async () => {
+    vi.unstubAllEnvs()
+    await holder.current?.close()
+    await rm(directory, { recursive: true })
+  })
+  return {
+    api: nowIn(holder),
+    answers,
+    directory: () => directory,
+    owner: async (...args) => {
+      const terminal = capturedTerminal()
+      const code = await runOwner(args, terminal)
+      return { code, printed: terminal.printed, said: terminal.said }
+    },
+  }
+}
