@@ -6,7 +6,14 @@
  * stranger's refused call writes nothing. Later ones are 32 random bytes, kept as their SHA-256. The tag routes to the
  * owner's rows and says nothing of her.
  */
-import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import {
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+  type KeyObject,
+} from 'node:crypto'
 import { decodeBase64url, encodeBase64url, sha256 } from './encoding.ts'
 import { parseJson, type Json } from './json.ts'
 import type { PrivateKey } from './keys.ts'
@@ -26,7 +33,8 @@ export interface SealedTicket {
 /** A MAC key; `kid` names it inside the ticket. */
 export interface TicketKey {
   readonly kid: string
-  readonly secret: Uint8Array
+  /** Imported once: importing its bytes costs more than a MAC. */
+  readonly secret: KeyObject
 }
 
 const FORMAT_VERSION = 1
@@ -103,7 +111,7 @@ export function newJti(prefix: string): string {
 function deriveTicketKey(key: PrivateKey): TicketKey {
   const { d } = key.privateKeyObject.export({ format: 'jwk' })
   const secret = hkdfSync('sha256', Buffer.from(d!, 'base64url'), KEY_SALT, key.thumbprint, 32)
-  return { kid: key.thumbprint.slice(0, 11), secret: new Uint8Array(secret) }
+  return { kid: key.thumbprint.slice(0, 11), secret: createSecretKey(new Uint8Array(secret)) }
 }
 
 function macOf(body: string, key: TicketKey): Buffer {
