@@ -78,7 +78,8 @@ export function readEmbeddedConfig(
   source?: string | object,
   environment: Environment = process.env,
 ): EmbeddedConfig {
-  const given = { ENFORCEMENT_MODE: 'embedded', ...environment }
+  // Empty is unset, as for every setting.
+  const given = { ...environment, ENFORCEMENT_MODE: environment.ENFORCEMENT_MODE || 'embedded' }
   const { configFile, ...values } = readSettings(EMBEDDED_SETTINGS, given, KNOWN)
   if (source === undefined && configFile === undefined) {
     throw new ConfigFault(['Give the configuration, or name its file in UMA_PEP_CONFIG.'])

@@ -13,7 +13,9 @@ import type { Profile } from './profile.ts'
 import { retryAfterSeconds } from './transport.ts'
 
 /** What a tool's resource answered: a result, or beat 1. Refusals are thrown. */
-export type CallAnswer = { kind: 'result'; result: Json } | { kind: 'challenge'; challenge: Challenge }
+export type CallAnswer<T = Json> = { kind: 'result'; result: T } | { kind: 'challenge'; challenge: Challenge }
+
+type RpcError = Extract<RpcAnswer, { kind: 'error' }>['error']
 
 /**
  * What an answer means: beat 1 by its shape, a result, or a refusal, which is thrown with its own word (terminal but for
@@ -26,14 +28,8 @@ export function interpret(
 ): CallAnswer {
   const { status, headers } = response
   const { rpc, body } = answer
-  // By shape, never by code: others use -32001 for a timeout.
-  if (rpc?.kind === 'error' && isChallengeData(rpc.error.data)) {
-    const { data } = rpc.error
-    return {
-      kind: 'challenge',
-      challenge: readChallenge(() => parseChallengeData(data, { specNs: profile.specNs })),
-    }
-  }
+  const carried = rpc?.kind === 'error' ? challengeInError(profile, rpc.error) : undefined
+  if (carried !== undefined) return { kind: 'challenge', challenge: carried }
   const challenge = challengeIn(profile, response)
   if (challenge !== undefined) return { kind: 'challenge', challenge }
   if (rpc?.kind === 'result' && response.ok) return { kind: 'result', result: rpc.result }
@@ -63,8 +59,30 @@ export function interpretApi(
   return { kind: 'result', result: answer }
 }
 
+/**
+ * What a JSON-RPC error means where there is no status line: beat 1, else a refusal or the tool's own error, which are thrown as `interpret`
+ * throws them.
+ */
+export function interpretRpc(
+  profile: Pick<Profile, 'specNs'>,
+  error: RpcError,
+): { kind: 'challenge'; challenge: Challenge } {
+  const challenge = challengeInError(profile, error)
+  if (challenge === undefined) throw rpcError(error)
+  return { kind: 'challenge', challenge }
+}
+
+/** By shape, never by code: others use -32001 for a timeout. */
+function challengeInError(profile: Pick<Profile, 'specNs'>, { data }: RpcError): Challenge | undefined {
+  if (!isChallengeData(data)) return undefined
+  return readChallenge(() => parseChallengeData(data, { specNs: profile.specNs }))
+}
+
 /** Beat 1 in its HTTP form; undefined where the answer is something else. */
-function challengeIn(profile: Pick<Profile, 'specNs'>, { status, headers }: Response): Challenge | undefined {
+export function challengeIn(
+  profile: Pick<Profile, 'specNs'>,
+  { status, headers }: Response,
+): Challenge | undefined {
   const challenged = status === 401 ? headers.get('www-authenticate') : null
   if (challenged === null || !asksForUma(challenged)) return undefined
   return readChallenge(() => parseChallenge([challenged], { specNs: profile.specNs }))
@@ -92,11 +110,7 @@ function readChallenge(parse: () => Challenge): Challenge {
 }
 
 /** A refusal in JSON-RPC clothes carries its word in `data.error`; any other error is the tool's own. */
-function rpcError(
-  error: Extract<RpcAnswer, { kind: 'error' }>['error'],
-  status: number,
-  retry: number | undefined,
-): AgentError {
+function rpcError(error: RpcError, status?: number, retry?: number): AgentError {
   const { data } = error
   if (isJsonObject(data) && typeof data['error'] === 'string') {
     const said = data['error_description'] ?? error.message

@@ -6,21 +6,23 @@ import type { Json } from '../wire/json.ts'
 import type { PublicJwk } from '../wire/keys.ts'
 import type { Challenge } from '../wire/negotiation.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
-import { AgentError, fail } from './agent-error.ts'
-import type { CallAnswer } from './answer.ts'
+import { fail } from './agent-error.ts'
+import { authorizeFetch } from './authorized-fetch.ts'
+import { attempt, performCall, type Asked } from './authorized-call.ts'
+import { authorizeTransport, type MessageTransport } from './authorized-transport.ts'
 import { apiParameters, publishedCall, type HttpCall } from './api.ts'
 import { sendCall } from './call.ts'
-import { plainArguments, type ToolCall } from './mcp.ts'
+import { plainArguments } from './mcp.ts'
 import { createSessions, type Sessions } from './mcp-session.ts'
 import { createDirectory, type Directory } from './metadata.ts'
-import { declineTerms, negotiate } from './negotiate.ts'
+import { declineTerms } from './negotiate.ts'
 import { introduce, readProfile, type AgentOptions, type Profile } from './profile.ts'
 import type { Grant, KeptReceipt } from './store.ts'
-import { pauseBeforeRetry } from './token.ts'
 import { checkAddress } from './transport.ts'
 
 export { AgentError, type LocalErrorCode } from './agent-error.ts'
 export type { ApiAnswer, HttpCall } from './api.ts'
+export type { MessageTransport } from './authorized-transport.ts'
 export type { AgentEvent } from './events.ts'
 export { proveMessage, type ProvenMessage } from './message.ts'
 export type { McpVersion, ToolCall } from './mcp.ts'
@@ -33,6 +35,12 @@ export interface CallOptions {
   tool: string
   /** A JSON object; left out for a tool without arguments. For a plain API `{path, query, body}`, each of which may be left out. */
   arguments?: object | undefined
+  /**
+   * Where the tool asked back (MCP 2026-07-28: a result whose `resultType` is `input_required`), the answers, and its `requestState` as it
+   * came. It is a new call: where the owner is asked, she is asked about these, too.
+   */
+  inputResponses?: object | undefined
+  requestState?: string | undefined
   /**
    * Makes it the call of a plain HTTP API below `resource`: by this method and path template, or as the resource itself publishes.
    * A body that is no JSON stands in `content`. Left out, the resource is called by MCP.
@@ -58,6 +66,17 @@ export interface Agent {
   readonly thumbprint: string
   /** Calls a tool, and negotiates for it where that is asked: at most once per call. */
   call(options: CallOptions): Promise<CallResult>
+  /**
+   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect a client to: its calls of tools negotiate where they
+   * are challenged by a JSON-RPC error, and carry their proof. `resource` is the URL that the server's metadata names. What comes to
+   * nothing is answered by the server's own error, or by one with the code -32002 whose `data.error` is the `AgentError`'s.
+   */
+  authorize<T extends MessageTransport>(transport: T, resource: string): T
+  /**
+   * A `fetch` for the HTTP transports of the official MCP SDK: calls of tools at `resource` negotiate and are signed, and so are, under
+   * a standing grant that is kept, the streams and ends of sessions. Anything else is sent as it is. Rejects with `AgentError`.
+   */
+  fetchFor(resource: string): typeof fetch
   /** Asks for the terms of a call and declines them, which the owner is told. Answers the terms. */
   decline(options: CallOptions): Promise<TermsTemplate>
   /** Signs an introduction of another agent's key, for one authority, good for five minutes. */
@@ -69,11 +88,26 @@ export interface Agent {
 /** An agent with a key of its own. Fails with `request_invalid` for a key that cannot be used. */
 export function createAgent(options: AgentOptions): Agent {
   const profile = readProfile(options)
-  const parts = { profile, directory: createDirectory(profile), sessions: createSessions(profile) }
+  const directory = createDirectory(profile)
+  const parts = { profile, directory, sessions: createSessions(profile) }
   const read = (call: CallOptions): Read => readCall(profile, call)
   return {
     thumbprint: profile.key.thumbprint,
-    call: async call => performCall(parts, await resolveHttp(parts, read(call))),
+    call: async call => {
+      const asked = await resolveHttp(parts, read(call))
+      const { outcome, grant, receipt } = await performCall(profile, directory, asked)
+      const { access_token: _withheld, ...told } = grant ?? { access_token: '' }
+      return { result: outcome, grant: grant && (told as Omit<Grant, 'access_token'>), receipt }
+    },
+    authorize: (transport, resource) => {
+      checkAddress(resource, profile.allowLoopback, 'resource')
+      return authorizeTransport(transport, resource, { profile, directory })
+    },
+    fetchFor: resource =>
+      authorizeFetch(checkAddress(resource, profile.allowLoopback, 'resource'), resource, {
+        profile,
+        directory,
+      }),
     decline: async call => decline(parts, await resolveHttp(parts, read(call))),
     introduce: async ({ newcomer, authority }) =>
       introduce({
@@ -95,20 +129,10 @@ interface Parts {
 }
 
 /** A call whose options were found usable; of an API perhaps not yet how it is called. */
-type Read = Omit<Asked, 'http'> & { http: HttpCall | 'published' | undefined }
-
-/** A call whose options were found usable. */
-interface Asked {
-  resource: string
+interface Read extends Omit<Asked<Json>, 'send'> {
   url: URL
-  call: ToolCall
-  http: HttpCall | undefined
-  signal: AbortSignal | undefined
+  http: HttpCall | 'published' | undefined
 }
-
-const RETRIES_MAX = 3
-/** A grant that ends while the call is on its way is no use. */
-const SECONDS_LEFT_MIN = 2
 
 function readCall(profile: Profile, options: CallOptions): Read {
   const url = checkAddress(options.resource, profile.allowLoopback, 'resource')
@@ -121,106 +145,29 @@ function readCall(profile: Profile, options: CallOptions): Read {
   return {
     resource: options.resource,
     url,
-    call: { tool: options.tool, arguments: args },
+    call: {
+      tool: options.tool,
+      arguments: args,
+      inputResponses: plainArguments(options.inputResponses),
+      requestState: options.requestState,
+    },
     http,
     signal: options.signal,
   }
 }
 
-/** How an API publishes that a tool is called; a call that says so itself, or is none of an API, stays as it is. */
-async function resolveHttp({ directory }: Parts, asked: Read): Promise<Asked> {
-  const { http, resource, call, signal } = asked
-  if (http !== 'published') return { ...asked, http }
-  return { ...asked, http: publishedCall(await directory.surfacesOf(resource, signal), call) }
+/** The call as it is sent; how an API publishes that a tool is called is looked up where the call does not say so itself. */
+async function resolveHttp({ profile, directory, sessions }: Parts, read: Read): Promise<Asked<Json>> {
+  const { http: said, resource, call, url, signal } = read
+  const http = said === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : said
+  const send = (accessToken: string | undefined) =>
+    sendCall(profile, sessions, { url, call, http, accessToken, signal })
+  return { resource, call, signal, send }
 }
 
-/** With a kept grant where one fits, else bare; a challenge is negotiated about, once; then with the fresh grant. */
-async function performCall(parts: Parts, asked: Asked): Promise<CallResult> {
-  const { profile, directory } = parts
-  const kept = await keptGrant(profile, asked)
-  const first = await attempt(parts, asked, { grant: kept, name: kept ? 'kept' : 'none' })
-  if (first.kind === 'result') return answered(profile, asked, { result: first.result, grant: kept })
-  if (kept) await profile.store.dropGrant(kept)
+async function decline(parts: Parts, asked: Asked<Json>): Promise<TermsTemplate> {
   const { resource, call, signal } = asked
-  const { grant, receipt } = await negotiate(profile, directory, {
-    resource,
-    call,
-    challenge: first.challenge,
-    signal,
-  })
-  const second = await attempt(parts, asked, { grant, name: 'fresh' })
-  if (second.kind === 'result') return answered(profile, asked, { result: second.result, grant, receipt })
-  await profile.store.dropGrant(grant)
-  return fail('challenged_again', 'The resource challenges the very grant that was negotiated for this call.')
-}
-
-/** Sends the call, again only while the answer is `temporarily_unavailable`; any other refusal ends a kept grant. */
-async function attempt(
-  { profile, sessions }: Parts,
-  asked: Asked,
-  using: { grant: Grant | undefined; name: 'none' | 'kept' | 'fresh' },
-): Promise<CallAnswer> {
-  const { resource, url, call, http, signal } = asked
-  const accessToken = using.grant?.access_token
-  profile.tell({ type: 'calling', resource, call, grant: using.name })
-  for (let sent = 1; ; sent++) {
-    try {
-      return await sendCall(profile, sessions, { url, call, http, accessToken, signal })
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error
-      if (error.code !== 'temporarily_unavailable' || sent > RETRIES_MAX) {
-        if (using.grant && endsGrant(error)) await profile.store.dropGrant(using.grant)
-        throw error
-      }
-      await pauseBeforeRetry(error, sent, {
-        signal,
-        onRetry: (code, afterSeconds) => profile.tell({ type: 'retrying', code, afterSeconds }),
-      })
-    }
-  }
-}
-
-/** A refusal is terminal for the token presented; what the agent itself found, or the tool says, leaves it as it was. */
-function endsGrant(error: AgentError): boolean {
-  return error.terminal && !error.local && error.code !== 'rpc_error'
-}
-
-/** A live standing grant for what this tool was found to need before; undefined where it has not been called yet. */
-async function keptGrant(profile: Profile, asked: Asked): Promise<Grant | undefined> {
-  const { store } = profile
-  const need = await store.need(asked.resource, asked.call.tool)
-  if (!need) return undefined
-  const until = profile.now() + SECONDS_LEFT_MIN
-  const grants = await store.grants(asked.resource)
-  for (const grant of grants) if (grant.exp <= until) await store.dropGrant(grant)
-  return grants.find(grant => grant.exp > until && !grant.single_use && covers(grant, need))
-}
-
-function covers(grant: Grant, need: { resource_id: string; scopes: string[] }): boolean {
-  return grant.permissions.some(
-    permission =>
-      permission.resource_id === need.resource_id &&
-      need.scopes.every(scope => permission.resource_scopes.includes(scope)),
-  )
-}
-
-function answered(
-  profile: Profile,
-  asked: Asked,
-  outcome: { result: Json; grant: Grant | undefined; receipt?: KeptReceipt },
-): CallResult {
-  profile.tell({ type: 'answered', resource: asked.resource, call: asked.call })
-  const { access_token: _withheld, ...grant } = outcome.grant ?? { access_token: '' }
-  return {
-    result: outcome.result,
-    grant: outcome.grant && (grant as Omit<Grant, 'access_token'>),
-    receipt: outcome.receipt,
-  }
-}
-
-async function decline(parts: Parts, asked: Asked): Promise<TermsTemplate> {
-  const { resource, call, signal } = asked
-  const answer = await attempt(parts, asked, { grant: undefined, name: 'none' })
+  const answer = await attempt(parts.profile, asked, { grant: undefined, name: 'none' })
   if (answer.kind === 'result')
     fail('not_challenged', 'The call needs no agreement: it was made, and answered.')
   const challenge: Challenge = answer.challenge

@@ -13,6 +13,9 @@ export type McpVersion = '2026-07-28' | '2025-11-25'
 export interface ToolCall {
   tool: string
   arguments?: JsonObject | undefined
+  /** Answers to a tool that asked back (`resultType: input_required`), and its state as it came: a new call, approved with them. */
+  inputResponses?: Json | undefined
+  requestState?: Json | undefined
 }
 
 /** What a JSON-RPC peer answered to one request. */
@@ -40,8 +43,17 @@ export function rpcRequest(id: string, method: string, params: JsonObject, versi
 }
 
 /** The `params` of a tools/call. */
-export function toolCallParams(call: ToolCall): JsonObject {
-  return { name: call.tool, ...(call.arguments === undefined ? {} : { arguments: call.arguments }) }
+export function toolCallParams({ tool, ...call }: ToolCall): JsonObject {
+  const given = Object.entries(call).filter((one): one is [string, Json] => one[1] !== undefined)
+  return { name: tool, ...Object.fromEntries(given) }
+}
+
+/** The call in the `params` of a tools/call; undefined where they are none that a server could take. */
+export function toolCallOf(params: Json | undefined): ToolCall | undefined {
+  if (!isJsonObject(params)) return undefined
+  const { name, arguments: args, inputResponses, requestState } = params
+  if (typeof name !== 'string' || name === '' || (args !== undefined && !isJsonObject(args))) return undefined
+  return { tool: name, arguments: args, inputResponses, requestState }
 }
 
 /** The header fields that go with a JSON-RPC request; `name` is the tool's, where the method has one. */
@@ -106,8 +118,11 @@ function parseLoosely(text: string): Json | undefined {
   }
 }
 
-/** An error may come with the id `null`, when its sender could not or would not read the request. */
-function rpcAnswer(message: Json | undefined, id: string): RpcAnswer | undefined {
+/**
+ * What a message answers to the request `id`; undefined where it is no answer to it. An error may come with the id `null`, when its sender
+ * could not or would not read the request.
+ */
+export function rpcAnswer(message: Json | undefined, id: string | number): RpcAnswer | undefined {
   if (!isJsonObject(message) || message['jsonrpc'] !== '2.0') return undefined
   const { error, result } = message
   if (

@@ -4,9 +4,11 @@
  */
 import { agreementHash, openClaimToken, signAgreement } from '../wire/agreement.ts'
 import { offeredTerms, type Challenge, type NeedInfo, type RequestSubmitted } from '../wire/negotiation.ts'
+import type { JsonObject } from '../wire/json.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
+import { toolParameters } from '../wire/tool-parameters.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
-import type { ToolCall } from './mcp.ts'
+import { toolCallParams, type ToolCall } from './mcp.ts'
 import type { Authority, Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 import { acceptGrant, type Accepted, type SignedAgreement } from './receipt.ts'
@@ -168,9 +170,7 @@ function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
 
 async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<SignedAgreement> {
   const { profile, authority, request } = negotiation
-  const operation = template.per_operation
-    ? { tool: request.call.tool, params: request.call.arguments ?? {} }
-    : undefined
+  const operation = template.per_operation ? operationOf(request.call) : undefined
   const agent_token = await profile.agentToken()
   const claimToken = reading('request_invalid', 'The agreement cannot be signed', () =>
     signAgreement(
@@ -192,6 +192,13 @@ async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<
   const contract = agreementHash(claimToken)
   profile.tell({ type: 'agreement_signed', contract, operation })
   return { claimToken, compact: openClaimToken(claimToken).compact, contract, template, operation }
+}
+
+function operationOf(call: ToolCall): { tool: string; params: JsonObject } {
+  const params = reading('request_invalid', 'The call cannot be approved', () =>
+    toolParameters(toolCallParams(call)),
+  )
+  return { tool: call.tool, params }
 }
 
 /** A declined negotiation ends with `request_denied`: that refusal is the answer that was asked for. */

@@ -3,10 +3,14 @@
  * reader that folds the case of keys must find what was checked.
  */
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { FURTHER_INPUT } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
 
 /** The keys that decide what is executed: a reader that folds case must not find a second one. */
-const DECIDING_KEYS: ReadonlySet<string> = new Set(['method', 'params', 'name', 'arguments'])
+const DECIDING_KEYS = ['method', 'params', 'name', 'arguments', ...Object.keys(FURTHER_INPUT)]
+/** Upper case first: it takes ſ to S, as readers that fold case by Unicode do. */
+const folded = (key: string): string => key.toUpperCase().toLowerCase()
+const SPELLINGS: ReadonlyMap<string, string> = new Map(DECIDING_KEYS.map(key => [folded(key), key]))
 
 /** One JSON-RPC message. `method` is undefined for a response. */
 export interface McpMessage {
@@ -42,9 +46,9 @@ export function readMessage(value: Json): McpMessage {
 
 function refuseCaseVariants(object: JsonObject): void {
   for (const key of Object.keys(object)) {
-    // Upper case first: it takes ſ to S, as readers that fold case by Unicode do.
-    if (!DECIDING_KEYS.has(key) && DECIDING_KEYS.has(key.toUpperCase().toLowerCase())) {
-      refuse('invalid_request', 'Spell method, params, name and arguments in lower case, each once.')
+    const spelling = SPELLINGS.get(folded(key))
+    if (spelling !== undefined && spelling !== key) {
+      refuse('invalid_request', `Spell ${DECIDING_KEYS.join(', ')} as they stand here, each once.`)
     }
   }
 }

@@ -4,8 +4,9 @@
  * readers could take differently is refused.
  */
 import { s256Json } from '../wire/encoding.ts'
-import { isJsonObject, parseJsonExact, type JsonObject } from '../wire/json.ts'
+import { parseJsonExact, type JsonObject } from '../wire/json.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
+import { toolParameters } from '../wire/tool-parameters.ts'
 import type { Call } from './call.ts'
 import { SEND_THE_BODY } from './call-body.ts'
 import type { CallRequest } from './call-request.ts'
@@ -28,16 +29,11 @@ export interface McpSettings {
 
 const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
 
-/** Beside the arguments, what a client answers to a tool that asks back (MCP 2026-07-28): no owner has seen it. */
-const FURTHER_INPUT = ['inputResponses', 'requestState']
-const NO_FURTHER_INPUT =
-  'Call without inputResponses and requestState: this grant is for the approved parameters alone.'
-
 /**
  * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`; 400
  * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON,
  * header fields that name another path or method, and calls without a name; 413 `request_body_too_large`; 415
- * `unsupported_media_type`. A tool's parameters are its arguments (absent: `{}`). Never decides about a grant.
+ * `unsupported_media_type`. Never decides about a grant.
  */
 export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuseBadOrigin(call, settings.allowedOrigins)
@@ -84,15 +80,13 @@ function wholeBody({ body }: Call): Buffer {
 function readToolCall(params: JsonObject | undefined, inexactNumber: string | undefined): CallRequest {
   const tool = params?.name
   if (typeof tool !== 'string' || tool === '') refuse('invalid_request', 'Name the tool in params.name.')
-  const args = params?.arguments === undefined ? {} : params.arguments // null is not absent
-  if (!isJsonObject(args)) refuse('invalid_request', 'Send arguments as a JSON object, or leave them out.')
+  const parameters = toolParameters(params!)
   return {
     kind: 'tool',
     tool,
-    params: args,
-    params_s256: s256Json(args),
+    params: parameters,
+    params_s256: s256Json(parameters),
     ...(inexactNumber === undefined ? {} : { inexactNumber }),
-    ...(FURTHER_INPUT.some(name => params?.[name] !== undefined) ? { ambiguity: NO_FURTHER_INPUT } : {}),
   }
 }
 

@@ -102,3 +102,15 @@ export const MESSAGE_META = {
   authorization: 'usher/authorization',
   caller: 'usher/caller',
 } as const
+
+/** Codes of JSON-RPC errors: beat 1 where there is no status line, and any other denial. Others use -32001 too: never tell by it alone. */
+export const RPC_ERROR = { challenge: -32001, refusal: -32002 } as const
+
+/**
+ * What a call of MCP 2026-07-28 carries beside its arguments where a tool asked back, by the member of `params`; and the name under which it
+ * stands among the parameters that are approved.
+ */
+export const FURTHER_INPUT = {
+  inputResponses: 'usher/inputResponses',
+  requestState: 'usher/requestState',
+} as const

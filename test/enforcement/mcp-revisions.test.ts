@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { DocumentRefusal } from '../../src/enforcement/denial.ts'
 import { checkOperation } from '../../src/enforcement/operation.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
+import type { Json } from '../../src/wire/json.ts'
 import { message, read, toolCall, TRADE } from '../support/mcp-calls.ts'
 import { refusalOf } from '../support/refusals.ts'
 
@@ -61,21 +62,48 @@ test('a caller of an earlier revision needs no mirrors', () => {
 })
 
 describe('Input that a tool asked back for', () => {
-  const grant = { operation: { tool: 'place_trade', params_s256: s256Json(TRADE.arguments) } }
-  const judge = (params: object): void => {
+  const RESPONSES = { a: { action: 'accept', content: { account: 'savings' } } }
+  const judge = (params: object, approved: Json): void => {
     const request = read(toolCall(params))
     if (request.kind !== 'tool') throw new Error('no tool')
+    const grant = { operation: { tool: 'place_trade', params_s256: s256Json(approved) } }
     checkOperation(grant, request, { body: { state: 'absent' }, digestCovered: true })
   }
 
-  test.each([{ inputResponses: { a: { action: 'accept' } } }, { requestState: 'opaque' }])(
-    'is not covered by the approval of exact parameters: %j',
+  test.each([{ inputResponses: RESPONSES }, { requestState: 'opaque' }, { inputResponses: null }])(
+    'is not covered by the approval of the arguments alone: %j',
     further => {
-      expect(() => judge(TRADE)).not.toThrow()
-      expect(refusalOf(() => judge({ ...TRADE, ...further }))).toMatchObject({
-        code: 'invalid_request',
-        status: 400,
+      expect(() => judge(TRADE, TRADE.arguments)).not.toThrow()
+      expect(refusalOf(() => judge({ ...TRADE, ...further }, TRADE.arguments))).toMatchObject({
+        code: 'operation_mismatch',
+        status: 403,
       })
+    },
+  )
+
+  test('is approved with the arguments, and then none may be changed, left out or put elsewhere', () => {
+    const approved = {
+      ...TRADE.arguments,
+      'usher/inputResponses': RESPONSES,
+      'usher/requestState': 'opaque',
+    }
+    const whole = { ...TRADE, inputResponses: RESPONSES, requestState: 'opaque' }
+    expect(() => judge(whole, approved)).not.toThrow()
+    const others = [
+      { ...whole, requestState: 'another' },
+      { ...whole, inputResponses: { a: { action: 'accept', content: { account: 'checking' } } } },
+      { ...TRADE, inputResponses: RESPONSES },
+      TRADE,
+    ]
+    for (const other of others)
+      expect(refusalOf(() => judge(other, approved)).code).toBe('operation_mismatch')
+    expect(refusalOf(() => judge({ ...TRADE, arguments: approved }, approved)).code).toBe('invalid_request')
+  })
+
+  test.each(['InputResponses', 'requeststate', 'REQUESTSTATE'])(
+    'spelt %s is refused: a reader that folds case would take it for what was not approved',
+    spelling => {
+      expect(refusalOf(() => read(toolCall({ ...TRADE, [spelling]: 'x' }))).code).toBe('invalid_request')
     },
   )
 

@@ -56,7 +56,7 @@ export async function connect1(
   fetch: typeof globalThis.fetch,
 ): Promise<{ client: Client1; transport: Http1 }> {
   const [client, transport] = [new Client1(NAME), new Http1(url, { fetch })]
-  await client.connect(transport as Parameters<Client1['connect']>[0])
+  await client.connect(transport)
   return { client, transport }
 }
 

@@ -44,8 +44,8 @@ export function createSessionTools(): SessionTools {
       { inputSchema: INPUT },
       async (args, { _meta, sendNotification }) => {
         const { parts = 0, characters = 1, hold = false } = args
-        const progressToken = _meta?.progressToken
-        for (let progress = 1; progress <= parts && progressToken !== undefined; progress++) {
+        const progressToken = _meta?.progressToken ?? 'nobody listens'
+        for (let progress = 1; progress <= parts; progress++) {
           const message = 'x'.repeat(characters)
           await sendNotification({
             method: 'notifications/progress',
@@ -86,7 +86,7 @@ export function createSessionTools(): SessionTools {
       onsessioninitialized: id => void sessions.set(id, { server, transport }),
       onsessionclosed: id => void sessions.delete(id),
     })
-    await server.connect(transport as Parameters<McpServer['connect']>[0])
+    await server.connect(transport)
     return transport
   }
 

@@ -3,11 +3,8 @@
  * code -32001; docs/choices.md has the code of the others.
  */
 import type { JsonObject } from '../../wire/json.ts'
-import { CHALLENGE_ERROR } from '../../wire/names.ts'
+import { CHALLENGE_ERROR, RPC_ERROR } from '../../wire/names.ts'
 import type { Denied } from '../call.ts'
-
-const CHALLENGE = -32001
-const REFUSAL = -32002
 
 /** The error member: `data` is the challenge whole, or `{error, status}`; the sentence is the message. */
 export function rpcDenial({ status, body }: Denied): { code: number; message: string; data: JsonObject } {
@@ -15,6 +12,6 @@ export function rpcDenial({ status, body }: Denied): { code: number; message: st
   const error = typeof members.error === 'string' ? members.error : 'temporarily_unavailable'
   const message = typeof sentence === 'string' ? sentence : error
   return error === CHALLENGE_ERROR
-    ? { code: CHALLENGE, message, data: members }
-    : { code: REFUSAL, message, data: { error, status } }
+    ? { code: RPC_ERROR.challenge, message, data: members }
+    : { code: RPC_ERROR.refusal, message, data: { error, status } }
 }

@@ -1,0 +1,67 @@
+/**
+ * Owns calls over HTTP that somebody else's MCP client makes: a `fetch` for the transports of the official SDK. contract, "Authorized call": the
+ * original call is retried with the grant and a signature over it.
+ */
+import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
+import { challengeIn, type CallAnswer } from './answer.ts'
+import { performCall, standingGrants } from './authorized-call.ts'
+import { toolCallOf, type ToolCall } from './mcp.ts'
+import type { Directory } from './metadata.ts'
+import type { Profile } from './profile.ts'
+import { signedHeaders } from './proof.ts'
+
+/** The revisions with sessions open their streams and end their sessions with these; a server may want a grant for it. */
+const OF_SESSIONS: readonly string[] = ['GET', 'DELETE']
+
+/**
+ * A `fetch` that performs each `tools/call` POSTed to `url`, and signs what belongs to a session under a standing grant that is kept. Refusals
+ * are answers, as `fetch` has it; a negotiation that comes to nothing rejects with `AgentError`. Redirects are not followed.
+ */
+export function authorizeFetch(
+  url: URL,
+  resource: string,
+  { profile, directory }: { profile: Profile; directory: Directory },
+): typeof fetch {
+  return async (input, init = {}) => {
+    const { method = 'GET', body } = init
+    const at = new URL(input instanceof Request ? input.url : input)
+    // No credential of ours goes anywhere else.
+    if (at.href !== url.href || input instanceof Request) return fetch(input, init)
+    const send = (accessToken: string | undefined): Promise<Response> => {
+      const headers = new Headers(init.headers)
+      const text = typeof body === 'string' ? body : undefined
+      const proof =
+        accessToken === undefined ? {} : signedHeaders({ method, url, body: text, accessToken }, profile)
+      for (const [name, value] of Object.entries(proof)) headers.set(name, value)
+      return fetch(url, { ...init, headers, redirect: 'manual' })
+    }
+    const call = method === 'POST' && typeof body === 'string' ? toolCallIn(body) : undefined
+    if (call !== undefined) {
+      const judged = async (accessToken: string | undefined): Promise<CallAnswer<Response>> => {
+        const response = await send(accessToken)
+        const challenge = challengeIn(profile, response)
+        if (challenge === undefined) return { kind: 'result', result: response }
+        await response.body?.cancel()
+        return { kind: 'challenge', challenge }
+      }
+      const signal = init.signal ?? undefined
+      return (await performCall(profile, directory, { resource, call, signal, send: judged })).outcome
+    }
+    const [standing] = OF_SESSIONS.includes(method) ? await standingGrants(profile, resource) : []
+    return send(standing?.access_token)
+  }
+}
+
+/** The call that a body asks for; undefined for any other message. */
+function toolCallIn(body: string): ToolCall | undefined {
+  const message = readMessage(body)
+  return isJsonObject(message) && message.method === 'tools/call' ? toolCallOf(message.params) : undefined
+}
+
+function readMessage(body: string): Json | undefined {
+  try {
+    return parseJson(body)
+  } catch {
+    return undefined
+  }
+}
