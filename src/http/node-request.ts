@@ -64,15 +64,17 @@ export function replayRequest(
 
 /** Changes the fields of the request itself, in every view that Node has of them. Trailers are taken off whole. */
 export function changeFields(request: IncomingMessage, { set, remove }: FieldChanges): void {
-  const { headers, headersDistinct } = request
+  const { headers } = request
+  // A request that never was on a wire (Fastify's `inject`) has no such view.
+  const distinct = request.headersDistinct as IncomingMessage['headersDistinct'] | undefined
   const off = new Set([...remove, ...set.map(([name]) => name)])
   for (const name of off) {
     delete headers[name]
-    delete headersDistinct[name]
+    if (distinct) delete distinct[name]
   }
   for (const [name, value] of set) {
     headers[name] = value
-    headersDistinct[name] = [value]
+    if (distinct) distinct[name] = [value]
   }
   request.rawHeaders = [...keptLines(request.rawHeaders, off), ...set.flat()]
   request.rawTrailers = []

@@ -26,15 +26,18 @@ export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Cal
     // With a callback, which is called for what is let through and for nothing else: what an async hook returns, or a reply that it
     // waits for, also ends when the sender goes away, and Fastify would then run the handler.
     scope.addHook('preParsing', (request, reply, payload, next) => {
-      void admit(request.raw, reply.raw, payload).then(admission => {
-        if (admission.kind === 'gone') return void reply.hijack()
-        if (admission.kind === 'deny') return sendDenial(admission, request, reply)
-        changeFields(request.raw, admission.changes)
-        if (admission.caller !== undefined) callers.set(request.raw, admission.caller)
-        admitted.set(request.raw, admission.value)
-        // Out of this promise: what the next hooks throw is theirs to handle.
-        process.nextTick(next, null, streamOf(admission.body))
-      })
+      admit(request.raw, reply.raw, payload)
+        .then(admission => {
+          if (admission.kind === 'gone') return void reply.hijack()
+          if (admission.kind === 'deny') return sendDenial(admission, request, reply)
+          changeFields(request.raw, admission.changes)
+          if (admission.caller !== undefined) callers.set(request.raw, admission.caller)
+          admitted.set(request.raw, admission.value)
+          // Out of this promise: what the next hooks throw is theirs to handle.
+          process.nextTick(next, null, streamOf(admission.body))
+        })
+        // A request that cannot be handed on ends here, not the process.
+        .catch((error: unknown) => process.nextTick(next, error))
     })
     scope.addHook('preValidation', async request => {
       if (!admitted.has(request.raw)) throw outage('The call was not judged: try again.')

@@ -53,15 +53,19 @@ export function protectMiddleware(options: NodeDoorOptions): Middleware {
   return (request, response, next) => {
     // Mounted twice, it judges once: the credential is gone after the first time.
     if (judged.has(request)) return next()
-    void options.admit(request, response).then(admission => {
-      if (admission.kind !== 'admitted') return answerDenied(admission, request, response)
-      changeFields(request, admission.changes)
-      Object.assign(request, { rawBody: admission.body, body: admission.value })
-      if (admission.caller !== undefined) options.callers.set(request, admission.caller)
-      judged.add(request)
-      // Out of this promise: what the next handlers throw is theirs to handle.
-      process.nextTick(next)
-    })
+    options
+      .admit(request, response)
+      .then(admission => {
+        if (admission.kind !== 'admitted') return answerDenied(admission, request, response)
+        changeFields(request, admission.changes)
+        Object.assign(request, { rawBody: admission.body, body: admission.value })
+        if (admission.caller !== undefined) options.callers.set(request, admission.caller)
+        judged.add(request)
+        // Out of this promise: what the next handlers throw is theirs to handle.
+        process.nextTick(next)
+      })
+      // A request that cannot be handed on ends here, not the process.
+      .catch((error: unknown) => process.nextTick(next, error))
   }
 }
 

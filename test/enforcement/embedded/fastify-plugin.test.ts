@@ -47,3 +47,27 @@ test('a denied call reaches no handler when its sender goes away before the deni
   await stand.close()
   await authority.close()
 })
+
+test('a request that was injected, without a wire, is judged like any other', async () => {
+  const authority = await startScriptedAuthority()
+  const stand = await standEmbedded(authority.issuer)
+  const app = Fastify()
+  const seen: unknown[] = []
+  await app.register(async scope => {
+    await scope.register(stand.point.fastify)
+    scope.post('/mcp/alice', async ({ body, headers }) => seen.push([body, headers['x-uma-owner']]))
+  })
+  const post = (method: string) =>
+    app.inject({
+      method: 'POST',
+      url: '/mcp/alice',
+      headers: { 'x-uma-owner': 'forged' },
+      payload: { jsonrpc: '2.0', id: 1, method, params: { name: 'portfolio_read' } },
+    })
+  expect([(await post('tools/call')).statusCode, seen]).toEqual([401, []])
+  expect((await post('tools/list')).statusCode).toBe(200)
+  expect(seen).toMatchObject([[{ method: 'tools/list' }, undefined]])
+  await app.close()
+  await stand.close()
+  await authority.close()
+})
