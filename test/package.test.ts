@@ -98,8 +98,13 @@ describe('The packed package', () => {
     put('consumer.ts', CONSUMER)
     const options = {
       compilerOptions: {
-        ...{ target: 'ES2024', module: 'NodeNext', strict: true, noEmit: true, skipLibCheck: true },
-        ...{ exactOptionalPropertyTypes: true, types: ['node'] },
+        target: 'ES2024',
+        module: 'NodeNext',
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        noEmit: true,
+        skipLibCheck: true,
+        types: ['node'],
       },
       files: ['consumer.ts'],
     }
