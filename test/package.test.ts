@@ -116,7 +116,8 @@ describe('The packed package', () => {
   test('enforces inside a Fastify application, and makes an agent', async () => {
     put('settings.json', JSON.stringify(embeddedSettings('http://127.0.0.1:9', join(folder, 'keys.json'))))
     put('consumer.js', APPLICATION)
-    expect(JSON.parse(await must([process.execPath, 'consumer.js'], folder))).toEqual({
+    const said = await must([process.execPath, 'consumer.js'], folder)
+    expect(JSON.parse(said.trim().split('\n').at(-1)!)).toEqual({
       document: [200, 'https://tools.example.com/mcp/alice'],
       list: [200, 'tools/list'],
       call: [503, 'temporarily_unavailable'],
