@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { envoyConfig } from '../../src/dev/envoy-config.ts'
 import { startToolServer, type ToolServer } from '../../src/dev/tool-server.ts'
 import type { Call } from '../../src/enforcement/call.ts'
 import type { Sidecar } from '../../src/enforcement/main.ts'
@@ -36,6 +38,7 @@ const BODIES = {
     allow_partial_message: true,
     pack_as_bytes: true,
   },
+  'bytes by HTTP': { max_request_bytes: CAP, allow_partial_message: true, pack_as_bytes: true },
 }
 type Shown = keyof typeof BODIES
 /** All but the one whose cap is below the sidecar's, which docs/attaching.md warns of. */
@@ -69,22 +72,28 @@ describeWith(await envoy(), 'parameters approved are parameters executed', found
     directory = await mkdtemp(join(tmpdir(), 'usher-parameters-'))
     authority = await startScriptedAuthority()
     tool = await startToolServer(0)
-    sidecar = await startTestSidecar({ directory, authority, settings: { body_bytes_max: CAP } })
+    const listen = { check: '127.0.0.1:0', http: '127.0.0.1:0', check_http: '127.0.0.1:0' }
+    const check_http = { length_header: 'x-usher-length', peer_header: 'x-usher-peer', outage_status: 424 }
+    const settings = { body_bytes_max: CAP, listen, check_http }
+    sidecar = await startTestSidecar({ directory, authority, settings })
     const check = Number(sidecar.checkAddress.split(':').at(-1))
-    const listeners = Object.entries(BODIES).map(([name, with_request_body]) => [
-      name,
-      {
-        authorization: {
-          failure_mode_allow: true,
-          // A check that ends here would pass: this test is not about slow machines.
-          grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '30s' },
-          with_request_body,
-          encode_raw_headers: name.startsWith('bytes'),
-        },
-        context: { owner: 'alice' },
-        check,
-      },
-    ])
+    const httpCheck = Number(sidecar.httpCheckAddress!.split(':').at(-1))
+    // A check that ends here would pass: this test is not about slow machines.
+    const timeout = '30s'
+    const asks = {
+      grpc: { grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout } },
+      http: await shippedHttpService(httpCheck, timeout),
+    }
+    const listeners = Object.entries(BODIES).map(([name, with_request_body]) => {
+      const byHttp = name === 'bytes by HTTP'
+      const authorization = {
+        failure_mode_allow: true,
+        ...asks[byHttp ? 'http' : 'grpc'],
+        with_request_body,
+        encode_raw_headers: name.startsWith('bytes'),
+      }
+      return [name, { authorization, context: { owner: 'alice' }, check: byHttp ? httpCheck : check, byHttp }]
+    })
     proxy = await startProxy({
       envoy: found,
       directory,
@@ -356,3 +365,20 @@ describeWith(await envoy(), 'parameters approved are parameters executed', found
     ])
   })
 })
+
+/** What envoy/envoy-http.yaml shows of a call, and how, for the check listener at this port. */
+async function shippedHttpService(port: number, timeout: string): Promise<Record<string, unknown>> {
+  const text = await envoyConfig({ envoy: 1, checks: [port], documents: [1], tool: 1 }, undefined, {
+    byHttp: true,
+  })
+  const found = (node: unknown): Record<string, unknown> | undefined => {
+    if (typeof node !== 'object' || node === null) return undefined
+    return 'http_service' in node
+      ? (node as Record<string, unknown>)
+      : Object.values(node).map(found).find(Boolean)
+  }
+  const { http_service, allowed_headers } = found(parse(text))!
+  const uri = `http://127.0.0.1:${port}`
+  const server_uri = { uri, cluster: checkCluster(port), timeout }
+  return { http_service: { ...(http_service as object), server_uri }, allowed_headers }
+}

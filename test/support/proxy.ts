@@ -17,6 +17,8 @@ export interface ProxyListener {
   context?: Record<string, string> | undefined
   /** The port of the check server, or the path of its socket. */
   check: number | string
+  /** It is asked by http_service, which `authorization` then holds. */
+  byHttp?: boolean | undefined
 }
 
 export interface Proxy {
@@ -103,8 +105,8 @@ function bootstrap(
     static_resources: {
       listeners: entries.map(([name, listener]) => listenerOf(name, ports.get(name)!, listener)),
       clusters: [
-        ...[...new Set(entries.map(([, { check }]) => check))].map(check =>
-          clusterOf(checkCluster(check), check, http2(checkConnections)),
+        ...[...new Map(entries.map(([, listener]) => [listener.check, listener])).values()].map(
+          ({ check, byHttp }) => clusterOf(checkCluster(check), check, byHttp ? {} : http2(checkConnections)),
         ),
         clusterOf('tool', tool),
       ],
@@ -112,11 +114,17 @@ function bootstrap(
   }
 }
 
-function listenerOf(name: string, port: number, { authorization, context, check }: ProxyListener): object {
+function listenerOf(
+  name: string,
+  port: number,
+  { authorization, context, check, byHttp }: ProxyListener,
+): object {
   const filter = {
     ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
     transport_api_version: 'V3',
-    grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '1.5s' },
+    ...(!byHttp && {
+      grpc_service: { envoy_grpc: { cluster_name: checkCluster(check) }, timeout: '1.5s' },
+    }),
     ...authorization,
   }
   const route = {
