@@ -373,9 +373,7 @@ async function shippedHttpService(port: number, timeout: string): Promise<Record
   })
   const found = (node: unknown): Record<string, unknown> | undefined => {
     if (typeof node !== 'object' || node === null) return undefined
-    return 'http_service' in node
-      ? (node as Record<string, unknown>)
-      : Object.values(node).map(found).find(Boolean)
+    return 'http_service' in node ? node : Object.values(node).map(found).find(Boolean)
   }
   const { http_service, allowed_headers } = found(parse(text))!
   const uri = `http://127.0.0.1:${port}`
