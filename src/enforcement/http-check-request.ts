@@ -43,6 +43,7 @@ export interface HttpCheckOptions {
  */
 export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): Call {
   const { gateway, bodyBytesMax, deadlineMs } = options
+  refuseCodedBody(request)
   const { written, sent } = separate(request, gateway)
   const { method, target } = originalOf(request, gateway, written)
   const received = readHeaderLines(sent)
@@ -65,6 +66,13 @@ export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): C
     ...(requestId === undefined ? {} : { requestId }),
     ...(traceparent === undefined ? {} : { traceparent }),
   }
+}
+
+/** Node takes off chunks and passes over any other coding beside them, so that the bytes would not be those of the call. */
+function refuseCodedBody({ lines }: RawRequest): void {
+  const codings = lines.filter(([name]) => name.toLowerCase() === 'transfer-encoding')
+  if (codings.length > 1 || codings.some(([, coding]) => coding.trim().toLowerCase() !== 'chunked'))
+    refuse('invalid_request', 'Have the gateway send the body as it is, or in chunks.')
 }
 
 /** The fields that the gateway writes. */

@@ -84,6 +84,9 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
     openedAt.set(socket, Date.now()),
   )
   server.on('clientError', answerUnparsable)
+  // What Node would answer without a word, or not at all, which a gateway may take for an outage and let pass.
+  server.on('checkExpectation', listener)
+  server.on('connect', (_request, socket: Socket) => answerUnparsable(new Error('CONNECT'), socket))
   const address = await bind(server, options.address)
   return { address, stop: graceMs => stop(server, graceMs) }
 }
@@ -98,6 +101,8 @@ function createListener(
     requestTimeout: REQUEST_TIMEOUT_MS,
     connectionsCheckingInterval: 5_000,
     noDelay: true,
+    // Nobody here reads a Host.
+    requireHostHeader: false,
   }
   if (tls === undefined) return createServer(limits, listener)
   const mutual = { ...tls.current(), requestCert: true, rejectUnauthorized: true }

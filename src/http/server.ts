@@ -256,7 +256,7 @@ function asRefusal(error: FastifyError): Refusal | undefined {
 }
 
 /** What Node's parser refuses never becomes a request: the answer is written by hand. */
-export function answerUnparsable(this: unknown, error: Error & { code?: string }, socket: Socket): void {
+export function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return
   const overflow = error.code === 'HPE_HEADER_OVERFLOW'
   const body = overflow

@@ -65,6 +65,13 @@ async function stand(options: Partial<HttpCheckServerOptions> = {}): Promise<Sta
   return { client, calls, unjudged, faults, health, address: server.address }
 }
 
+/** What a server answers to a text, byte for byte, until it ends the connection. */
+const spoken = (address: string, text: string): Promise<string> =>
+  new Promise(resolve => {
+    const socket = connect(Number(address.split(':')[1]), '127.0.0.1', () => socket.write(text))
+    let heard = ''
+    socket.on('data', data => (heard += data.toString())).on('close', () => resolve(heard))
+  })
 const errorIn = ({ status, body }: HttpAnswer): unknown => [
   status,
   (JSON.parse(body) as { error: string }).error,
@@ -119,13 +126,7 @@ describe('A check as Envoy asks it', () => {
 
   test('with an absolute target, or what is no HTTP, is never let through', async () => {
     const { address, calls } = await stand()
-    const port = Number(address.split(':')[1])
-    const say = (text: string) =>
-      new Promise<string>(resolve => {
-        const socket = connect(port, '127.0.0.1', () => socket.end(text))
-        let heard = ''
-        socket.on('data', data => (heard += data.toString())).on('close', () => resolve(heard))
-      })
+    const say = (text: string) => spoken(address, text)
     const host = 'Host: x\r\nConnection: close\r\n\r\n'
     expect(await say(`GET http://x/check/mcp/alice HTTP/1.1\r\n${host}`)).toMatch(/^HTTP\/1\.1 404 /)
     expect(await say(`get /check/mcp/alice HTTP/1.1\r\n${host}`)).toMatch(/^HTTP\/1\.1 400 /)
@@ -136,6 +137,22 @@ describe('A check as Envoy asks it', () => {
     ).toMatch(/^HTTP\/1\.1 400 /)
     expect(calls).toEqual([])
   })
+
+  test.each([
+    ['CONNECT', 'CONNECT /check/mcp/alice HTTP/1.1\r\nHost: x\r\n\r\n', 400],
+    ['an expectation that nobody knows', 'GET /check/a HTTP/1.1\r\nHost: x\r\nExpect: wonders\r\n', 200],
+    ['no Host', 'GET /check/a HTTP/1.1\r\n', 200],
+    ['an upgrade', 'GET /check/a HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n', 200],
+  ])(
+    'with %s has a coded answer, never a cut connection that might be let pass',
+    async (_what, text, status) => {
+      const { address } = await stand()
+      const whole = text.endsWith('\r\n\r\n') ? text : `${text}Connection: close\r\n\r\n`
+      const [head, body] = (await spoken(address, whole)).split('\r\n\r\n')
+      expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+      if (status !== 200) expect(JSON.parse(body!)).toMatchObject({ error: 'invalid_request' })
+    },
+  )
 
   test('does not believe header fields by which other gateways would say method and target', async () => {
     const { client, calls } = await stand()
@@ -167,6 +184,17 @@ describe('A check as Envoy asks it', () => {
     ])
     expect(calls[0]!.body).toMatchObject({ bytes: Buffer.from([0x61, 0xff, 0x21]), lossyText: false })
   })
+
+  test.each([[['gzip, chunked']], [['x-private', 'chunked']], [['chunked', 'chunked']]])(
+    'with a body coded otherwise than in chunks (%j) is 400 unjudged',
+    async codings => {
+      const { address, calls } = await stand()
+      const lines = codings.map(coding => `Transfer-Encoding: ${coding}\r\n`).join('')
+      const head = `POST /check/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`
+      expect(await spoken(address, `${head}1\r\nx\r\n0\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400 /)
+      expect(calls).toEqual([])
+    },
+  )
 
   test('does not take its own content-length for that of the call', async () => {
     const { client, calls } = await stand()

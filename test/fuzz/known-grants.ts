@@ -8,11 +8,20 @@ import { readConsumption, readIntrospection } from '../../src/enforcement/intros
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { Json } from '../../src/wire/json.ts'
 import { signRpt } from '../../src/wire/tokens.ts'
+import type { ApiOperation } from '../../src/enforcement/api-table.ts'
 import { newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
 import { claimsOf, type IssuedGrant } from '../support/scripted-authority.ts'
 
 export const ISSUER = 'https://as.example.com'
 export const RESOURCE = `${PUBLIC_URL}/mcp/alice`
+export const API_RESOURCE = `${PUBLIC_URL}/api/alice`
+
+/** The table of the plain API, where a target has one. */
+export const API: ApiOperation[] = [
+  { method: 'GET', path: '/accounts/{account}', tool: 'portfolio_read' },
+  { method: 'POST', path: '/orders', tool: 'place_trade' },
+  { method: 'DELETE', path: '/orders/{order}', tool: 'place_trade' },
+]
 
 /** Made anew in each process: no input holds a signature, only what to sign. */
 export const AGENT = newKey()
@@ -22,6 +31,12 @@ const NOBODY = newKey()
 /** What the single-use grant was approved for, unless a test says otherwise. */
 export const APPROVED: Json = { symbol: 'VTI', qty: 2 }
 
+/** What the single-use grant over the API can be approved for. */
+export const API_APPROVED = {
+  order: { path: {}, query: {}, body: APPROVED },
+  cancel: { path: { order: '7' }, query: {} },
+} satisfies Record<string, Json>
+
 export type GrantName = 'standing' | 'single' | 'revoked' | 'spent' | 'foreign' | 'unknown'
 
 export interface KnownGrants {
@@ -29,6 +44,8 @@ export interface KnownGrants {
   tokens: Record<GrantName, string>
   /** The token that the call in hand may be let through with; undefined: none. */
   liveToken(token: string): 'standing' | 'single' | undefined
+  /** Whether the single-use grant is for parameters of this hash. */
+  isApproved(params_s256: string): boolean
   /** How often each token was spent. */
   spent: string[]
   /** While true nobody is answered. */
@@ -37,15 +54,15 @@ export interface KnownGrants {
   renew(params?: Json): void
 }
 
-/** Grants of alice for the agent: one that stands, one for a single trade, and those that are none any more. */
-export function knownGrants(): KnownGrants {
+/** Grants of alice over a resource for the agent: one that stands, one for a single trade, and those that are none any more. */
+export function knownGrants(resource = RESOURCE): KnownGrants {
   const permission = (resource_id: string, scope: string) => [
     { resource_id, resource_scopes: [scope], exp: nowSeconds() + 1_000_000 },
   ]
   const issue = (changes: Partial<IssuedGrant>) =>
     claimsOf(ISSUER, {
       owner: 'alice',
-      resource: RESOURCE,
+      resource,
       key: AGENT,
       permissions: permission('alice/portfolio', 'read'),
       ...changes,
@@ -84,6 +101,7 @@ export function knownGrants(): KnownGrants {
       const name = nameOf(token)
       return name === 'standing' || name === 'single' ? name : undefined
     },
+    isApproved: hash => hash === params,
     renew: (given = APPROVED) => {
       grants.spent = []
       grants.down = false
@@ -99,7 +117,7 @@ export function knownGrants(): KnownGrants {
         return readIntrospection(introspected(token), {
           authority: ISSUER,
           owner: 'alice',
-          resource: RESOURCE,
+          resource,
         })
       },
       consume: async token => {

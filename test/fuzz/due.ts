@@ -1,0 +1,42 @@
+/**
+ * Owns when an allow of an MCP call is due, by a plain reading of what arrived: it is free, or it has a live grant for just this.
+ * contract, "Authorized call" and "Single-use grant".
+ */
+import { hold } from './door.ts'
+import { APPROVED, type KnownGrants } from './known-grants.ts'
+import { hashArguments, isFree, readLikeATool } from './reading.ts'
+
+const PORTFOLIO_TOOLS: unknown[] = ['portfolio_read', 'undescribed']
+
+export interface ArrivedCall {
+  method: string | undefined
+  body: Buffer
+  /** The value of every line of Authorization. */
+  credentials: string[]
+}
+
+/** The token of the one credential. */
+export function tokenOf(credentials: string[]): string {
+  hold(credentials.length === 1, 'an allow has one credential', credentials)
+  return /^PoP (\S+)$/i.exec(credentials[0]!)?.[1] ?? ''
+}
+
+/** Throws unless an allow was due. Answers whether it took a grant. */
+export function holdDue({ method, body, credentials }: ArrivedCall, grants: KnownGrants): boolean {
+  const read = readLikeATool(body)
+  if (method === 'POST' && read !== undefined && isFree(read.method)) return false
+  hold(!grants.down, 'nothing that needs a grant passes while nobody can be asked', read)
+  const token = tokenOf(credentials)
+  const live = grants.liveToken(token)
+  if (live === 'standing') {
+    const readable = read?.method === 'resources/read' || PORTFOLIO_TOOLS.includes(read?.name)
+    hold(readable, 'a standing grant is for its own tools', read)
+    hold(grants.spent.length === 0, 'a standing grant is not spent')
+  } else {
+    hold(live === 'single', 'an allow has a live grant', read)
+    hold(read?.method === 'tools/call' && read.name === 'place_trade', 'the approved tool', read)
+    hold(hashArguments(read?.args) === hashArguments(APPROVED), 'the approved parameters', read)
+    hold(grants.spent.join() === token, 'the grant is spent, once', grants.spent)
+  }
+  return true
+}
