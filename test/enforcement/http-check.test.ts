@@ -74,7 +74,7 @@ const spoken = (address: string, text: string): Promise<string> =>
   })
 const errorIn = ({ status, body }: HttpAnswer): unknown => [
   status,
-  (JSON.parse(body) as { error: string }).error,
+  (JSON.parse(body || '{}') as { error?: string }).error,
 ]
 const deny = (refusal: Refusal) => async (): Promise<Outcome> => {
   throw refusal
