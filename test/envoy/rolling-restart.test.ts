@@ -2,14 +2,12 @@
  * Two sidecars and two authorities behind a real Envoy, each ended and started anew in turn while calls go on. contract, "Health",
  * "Authorized call" and "Behaviour that must hold": no call fails that should pass, none passes that should fail.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { callByHand, refusalIn, type Credential } from '../../src/dev/raw-call.ts'
-import { openScene, told, type Scene } from '../../src/dev/scene.ts'
+import type { Credential } from '../../src/dev/raw-call.ts'
+import { openScene, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
-import type { Grant } from '../../src/agent/index.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
-import type { JsonObject } from '../../src/wire/json.ts'
+import { approvedGrant, decided, startLoad, type Load } from '../support/call-load.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
@@ -22,53 +20,6 @@ const REPLICAS = [
   ['authority', 0],
   ['authority', 1],
 ] as const
-
-/** Calls that go on until the end, and what came of each kind of them. */
-interface Load {
-  /** Answers `200`, or a status with the word of refusal, or why there was no answer. */
-  call(kind: string, tool: string, credential?: Credential, args?: JsonObject): Promise<void>
-  /** Does the work again and again, a little after each time: the load itself, not a wait for anything. */
-  keep(work: () => Promise<void>, pauseMs?: number): void
-  /** How often what came of each kind. */
-  end(): Promise<Record<string, Record<string, number>>>
-}
-
-function startLoad({ resource }: Stack): Load {
-  const tally: Record<string, Record<string, number>> = {}
-  const callers: Promise<void>[] = []
-  const ending = new AbortController()
-  return {
-    call: async (kind, tool, credential, args) => {
-      const outcome = await callByHand({ resource, tool, arguments: args }, credential).then(
-        answer => [answer.status, refusalIn(answer).error].filter(Boolean).join(' '),
-        (error: unknown) => `no answer: ${String(error)}`,
-      )
-      const counts = (tally[kind] ??= {})
-      counts[outcome] = (counts[outcome] ?? 0) + 1
-    },
-    keep: (work, pauseMs = 20) => {
-      const caller = async () => {
-        while (!ending.signal.aborted) {
-          await work()
-          await delay(pauseMs)
-        }
-      }
-      callers.push(caller())
-    },
-    end: async () => {
-      ending.abort()
-      await Promise.all(callers)
-      return tally
-    },
-  }
-}
-
-/** How many calls a sidecar has judged since it was started. */
-async function decided({ documentPorts }: Stack, sidecar: number): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${documentPorts[sidecar]}/metrics`)).text()
-  const lines = text.matchAll(/^usher_decisions_total\{.*\} (\d+)/gm)
-  return [...lines].reduce((sum, [, count]) => sum + Number(count), 0)
-}
 
 describeWith(await envoy(), 'a rolling restart under load', found => {
   let stack: Stack
@@ -87,10 +38,10 @@ describeWith(await envoy(), 'a rolling restart under load', found => {
     })
     scene = await openScene(stack)
     load = startLoad(stack)
-    standing = { token: (await grantFor('portfolio_read')).access_token, key: scene.agentKey }
+    standing = { token: (await approvedGrant(scene, 'portfolio_read')).access_token, key: scene.agentKey }
     for (let qty = 1; qty <= TRADES; qty++) {
       const args = { symbol: 'VTI', qty }
-      const { access_token: token } = await grantFor('place_trade', args)
+      const { access_token: token } = await approvedGrant(scene, 'place_trade', args)
       trades.push({ credential: { token, key: scene.agentKey }, arguments: args })
     }
   })
@@ -98,20 +49,6 @@ describeWith(await envoy(), 'a rolling restart under load', found => {
     await scene?.close()
     await stack?.stop()
   })
-
-  /** A grant that the agent has negotiated, the owner approved, and nobody used yet. */
-  async function grantFor(tool: string, args?: object): Promise<Grant> {
-    const stopping = new AbortController()
-    const onEvent = ({ type }: { type: string }) => {
-      if (type === 'granted') stopping.abort()
-    }
-    const call = scene.startCall(tool, args, { signal: stopping.signal, onEvent })
-    const { family } = await told(call, 'waiting')
-    await scene.owner.decide(family, 'approved')
-    const { grant } = await told(call, 'granted')
-    await call.result.catch(() => undefined)
-    return grant
-  }
 
   test('no call fails that should pass, and none passes that should fail', async () => {
     const unspent = [...trades]

@@ -1,0 +1,77 @@
+/**
+ * Owns calls that go on while something is done to the stack under them, and what came of each. contract, "Authorized call": what should
+ * pass passes, and nothing else.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Grant } from '../../src/agent/index.ts'
+import { callByHand, refusalIn, type Credential, type RawCall } from '../../src/dev/raw-call.ts'
+import { told, type Scene } from '../../src/dev/scene.ts'
+import type { Stack } from '../../src/dev/stack.ts'
+import type { JsonObject } from '../../src/wire/json.ts'
+
+/** Calls that go on until the end, and what came of each kind of them. */
+export interface Load {
+  /** Makes one call and counts what came of it. */
+  call(kind: string, tool: string, credential?: Credential, args?: JsonObject): Promise<void>
+  /** Does the work again and again, a little after each time: the load itself, not a wait for anything. */
+  keep(work: () => Promise<void>, pauseMs?: number): void
+  /** How often what came of each kind. */
+  end(): Promise<Record<string, Record<string, number>>>
+}
+
+/** Begins with no caller. */
+export function startLoad({ resource }: Pick<Stack, 'resource'>): Load {
+  const tally: Record<string, Record<string, number>> = {}
+  const callers: Promise<void>[] = []
+  const ending = new AbortController()
+  return {
+    call: async (kind, tool, credential, args) => {
+      const outcome = await outcomeOf({ resource, tool, arguments: args }, credential)
+      const counts = (tally[kind] ??= {})
+      counts[outcome] = (counts[outcome] ?? 0) + 1
+    },
+    keep: (work, pauseMs = 20) => {
+      const caller = async () => {
+        while (!ending.signal.aborted) {
+          await work()
+          await delay(pauseMs)
+        }
+      }
+      callers.push(caller())
+    },
+    end: async () => {
+      ending.abort()
+      await Promise.all(callers)
+      return tally
+    },
+  }
+}
+
+/** `200`, or a status with the word of refusal, or why there was no answer. */
+export function outcomeOf(call: RawCall, credential?: Credential): Promise<string> {
+  return callByHand(call, credential).then(
+    answer => [answer.status, refusalIn(answer).error].filter(Boolean).join(' '),
+    (error: unknown) => `no answer: ${String(error)}`,
+  )
+}
+
+/** How many calls a sidecar has judged since it was started. */
+export async function decided({ documentPorts }: Stack, sidecar: number): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${documentPorts[sidecar]}/metrics`)).text()
+  const lines = text.matchAll(/^usher_decisions_total\{.*\} (\d+)/gm)
+  return [...lines].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+/** A grant that the agent has negotiated, the owner approved, and nobody used yet. */
+export async function approvedGrant(scene: Scene, tool: string, args?: object): Promise<Grant> {
+  const stopping = new AbortController()
+  const onEvent = ({ type }: { type: string }) => {
+    if (type === 'granted') stopping.abort()
+  }
+  const call = scene.startCall(tool, args, { signal: stopping.signal, onEvent })
+  const { family } = await told(call, 'waiting')
+  await scene.owner.decide(family, 'approved')
+  const { grant } = await told(call, 'granted')
+  await call.result.catch(() => undefined)
+  return grant
+}
