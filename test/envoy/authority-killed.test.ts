@@ -117,7 +117,6 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
       spent: { [SPENT]: expect.any(Number) },
     })
     expect(tally['standing']!['200']).toBeGreaterThan(50)
-    process.stdout.write(`consumes at the kill: ${JSON.stringify(fates)}\n`)
     expect(fates[`200, then ${SPENT}`]).toBeGreaterThan(0)
   })
 
