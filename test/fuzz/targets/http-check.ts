@@ -181,7 +181,18 @@ const inputs: fc.Arbitrary<HttpInput> = fc.record({
     { weight: 2, arbitrary: fc.constant<HttpInput['more']>([]) },
     { weight: 1, arbitrary: fc.array(fc.tuple(names, values), { minLength: 1, maxLength: 3 }) },
   ),
-  prefix: often('/check', 12, '', '/Check', '/check/check', '/check/', '//check', '/checks', '/health'),
+  prefix: often(
+    '/check',
+    12,
+    '',
+    '/Check',
+    '/check/check',
+    '/check/',
+    '//check',
+    '/checks',
+    '/health',
+    '/check?',
+  ),
   writes: often<HttpInput['writes']>('over', 12, 'beside', 'not'),
   shows: often(2 * CAP, 12, 0, 1, 20, CAP, CAP - 1),
   length: often<HttpInput['length']>('true', 10, 'none', 'wrong'),
@@ -244,7 +255,7 @@ function askedAbout(message: HttpMessage, way: Way): { method: string; target: s
     hold(target.startsWith(`${CHECK}/`), 'an allow is asked for at /check', target)
     return { method, target: target.slice(CHECK.length) }
   }
-  hold(target === CHECK, 'an allow is asked for at /check', target)
+  hold(target === CHECK || target === `${CHECK}?`, 'an allow is asked for at /check', target)
   const [methods, uris] = [valuesOf(message, 'x-original-method'), valuesOf(message, 'x-original-uri')]
   hold(methods.length === 1 && uris.length === 1, 'method and target were written once', [methods, uris])
   return { method: methods[0]!, target: uris[0]! }
@@ -254,7 +265,8 @@ function askedAbout(message: HttpMessage, way: Way): { method: string; target: s
 function holdWhole(message: HttpMessage, way: Way, method: string): void {
   const { body } = message
   const name = lengthField(way)
-  const [said] = name === undefined ? [] : valuesOf(message, name)
+  const [text = ''] = name === undefined ? [] : valuesOf(message, name)
+  const said = text === '' ? undefined : text
   hold(said === undefined ? body.length < CAP : Number(said) === body.length, 'the body is whole', [
     said,
     body.length,
