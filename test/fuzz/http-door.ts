@@ -125,7 +125,7 @@ function exchange(path: string, bytes: Buffer): Promise<HttpMessage[]> {
   return new Promise((resolve, reject) => {
     let heard = Buffer.alloc(0)
     const answers = (): HttpMessage[] =>
-      readMessages(heard).filter(({ start }) => !/^HTTP\/1\.1 1/.test(start))
+      readMessages(heard).filter(({ start }) => !start.startsWith('HTTP/1.1 1'))
     const socket = connect({ path, allowHalfOpen: true })
     socket.setTimeout(ANSWER_TIMEOUT_MS, () => socket.destroy(new Error('no answer in time')))
     socket.on('data', chunk => {
