@@ -5,11 +5,10 @@
 import * as fc from 'fast-check'
 import { anyText } from '../any-text.ts'
 import { CAP, hold } from '../door.ts'
-import { holdDue, tokenOf } from '../due.ts'
+import { holdApiDue, holdDue } from '../due.ts'
 import { readMessages, valuesOf, type HttpMessage } from '../http-message.ts'
 import { WAYS, type HttpFuzzDoor, type Reply, type Way } from '../http-door.ts'
-import { API_APPROVED, APPROVED, type KnownGrants } from '../known-grants.ts'
-import { hashArguments } from '../reading.ts'
+import { API_APPROVED, APPROVED } from '../known-grants.ts'
 import { headersOf, type SentCall } from '../signed-call.ts'
 import type { FuzzTarget } from '../target.ts'
 
@@ -369,37 +368,4 @@ export function httpChecks(door: HttpFuzzDoor): FuzzTarget<HttpInput> {
     check,
     shares: { allow: 0.03, '400': 0.05, '401': 0.02, '403': 0.01, '404': 0.01, '424': 0.005, '503': 0.005 },
   }
-}
-
-interface ArrivedApiCall {
-  method: string
-  path: string
-  query: string | undefined
-  body: Buffer
-  credentials: string[]
-}
-
-/** Throws unless an allow was due by the table of the API: no call of it is free. */
-function holdApiDue({ method, path, query, body, credentials }: ArrivedApiCall, grants: KnownGrants): void {
-  hold(!grants.down, 'nothing that needs a grant passes while nobody can be asked', path)
-  const [kind = '', id, ...others] = path.replace(/^\/api\/alice\//, '').split('/')
-  const operation = `${method} ${kind}${id === undefined ? '' : '/…'}`
-  hold(others.length === 0 && id !== '', 'an allow is for a configured path', path)
-  const token = tokenOf(credentials)
-  const live = grants.liveToken(token)
-  if (live === 'standing') {
-    hold(operation === 'GET accounts/…', 'a standing grant is for its own tools', path)
-    return hold(grants.spent.length === 0, 'a standing grant is not spent')
-  }
-  hold(live === 'single', 'an allow has a live grant', operation)
-  hold(['POST orders', 'DELETE orders/…'].includes(operation), 'the approved tool', operation)
-  const params = {
-    path: id === undefined ? {} : { order: decodeURIComponent(id) },
-    query: Object.fromEntries(
-      [...new URLSearchParams(query).keys()].map(name => [name, new URLSearchParams(query).getAll(name)]),
-    ),
-    ...(body.length > 0 && { body: JSON.parse(body.toString()) as unknown }),
-  }
-  hold(grants.isApproved(hashArguments(params)), 'the approved parameters', params)
-  hold(grants.spent.join() === token, 'the grant is spent, once', grants.spent)
 }
