@@ -148,7 +148,9 @@ const HEADER_CHARACTERS_MAX = 16_384
 /** 200 without a word, or a denial with a status, a word that we know, and header fields that a gateway takes. */
 function wellFormed(message: HttpMessage, { outageStatus, bodyHeader }: WayOfAsking): Reply {
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(message.start)?.[1])
-  hold(status === 200 || (status >= 400 && status < 600), 'an answer is 200 or a denial', message.start)
+  // 304 tells health: neither an allow nor a denial.
+  const saysNoMore = status === 200 || status === 304
+  hold(saysNoMore || (status >= 400 && status < 600), 'an answer is 200 or a denial', message.start)
   for (const [name, value] of message.lines) {
     hold(/^[\x20-\x7e]*$/.test(value), 'a field value is printable', [name, value])
     hold(value.length < HEADER_CHARACTERS_MAX, 'a field value is short', name)
@@ -156,7 +158,7 @@ function wellFormed(message: HttpMessage, { outageStatus, bodyHeader }: WayOfAsk
   const names = message.lines.map(([name]) => name)
   hold(new Set(names).size === names.length, 'each field stands once', names)
   hold(valuesOf(message, 'cache-control').join() === 'no-store', 'no answer is kept', names)
-  if (status === 200) return { ...message, status }
+  if (saysNoMore) return { ...message, status }
   const word = wordIn(message.body.toString())
   hold(isRefusalCode(word), 'a denial has a word that we know', [message.start, message.body.toString()])
   hold(status !== 401 || names.includes('www-authenticate'), 'a 401 says how to go on', names)
