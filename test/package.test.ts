@@ -116,8 +116,8 @@ describe('The packed package', () => {
   test('enforces inside a Fastify application, and makes an agent', async () => {
     put('settings.json', JSON.stringify(embeddedSettings('http://127.0.0.1:9', join(folder, 'keys.json'))))
     put('consumer.js', APPLICATION)
-    const said = await must([process.execPath, 'consumer.js'], folder)
-    expect(JSON.parse(said.trim().split('\n').at(-1)!)).toEqual({
+    await must([process.execPath, 'consumer.js'], folder)
+    expect(JSON.parse(readFileSync(join(folder, 'result.json'), 'utf8'))).toEqual({
       document: [200, 'https://tools.example.com/mcp/alice'],
       list: [200, 'tools/list'],
       call: [503, 'temporarily_unavailable'],
@@ -228,7 +228,7 @@ export const isOurs = (error: unknown): boolean => error instanceof AgentError |
 
 /** No authority answers at its address, so a call is an outage; everything else needs none. */
 const APPLICATION = `
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import { createAgent } from 'usher/agent'
 import { embed } from 'usher/embedded'
@@ -255,5 +255,5 @@ const result = {
 }
 await application.close()
 await point.close()
-process.stdout.write(JSON.stringify(result))
+writeFileSync('result.json', JSON.stringify(result))
 `
