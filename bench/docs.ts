@@ -37,7 +37,20 @@ function figuresPage(report: Report): string {
       ['Scenario', 'Calls a second', 'p50 ms', 'p99 ms', ...PARTIES.map(party => `${party} µs`)],
       Object.values(report.scenarios).map(scenarioRow),
     ),
+    ...crossCheckLine(report),
   ].join('\n')
+}
+
+function crossCheckLine({ cross_check: checked, scenarios }: Report): string[] {
+  if (checked === null) return []
+  const rates = Object.entries(checked.calls_per_second).map(
+    ([name, rate]) =>
+      `${scenarios[name]!.title} ${Math.round(rate)} (ours ${Math.round(scenarios[name]!.rounds.at(-1)!.calls_per_second)})`,
+  )
+  return [
+    '',
+    `The same checks sent by ${checked.tool}, calls a second, beside our last round: ${rates.join(', ')}.`,
+  ]
 }
 
 const PARTIES = ['load', 'bare', 'sidecar', 'authority', 'postgres']

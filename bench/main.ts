@@ -5,6 +5,7 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { crossCheck } from './cross-check.ts'
 import { readMachine, readPostgres } from './machine.ts'
 import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
@@ -37,6 +38,12 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       lanes.push(...scenarios.map(scenario => ({ scenario, system: other, beside: 'other' })))
     }
     const results = await Promise.race([runRounds(lanes, { ...options, tell }), aborted])
+    const rates = Object.fromEntries(
+      [...results].map(([name, rounds]) => [name, rounds.at(-1)!.calls_per_second]),
+    )
+    const checked = options.crossCheck
+      ? await Promise.race([crossCheck(system, { inFlight, connections, rates, seconds, tell }), aborted])
+      : undefined
     const readyMs = await starts(system)
     const scale = options.scale ? await Promise.race([measureScale(directory, { tell }), aborted]) : undefined
     const report = makeReport({
@@ -45,6 +52,7 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       rounds: results,
       readyMs,
       scale: scale?.ratios,
+      crossCheck: checked,
       startedAt,
       droppedReports: await system.droppedReports(),
       settings: {

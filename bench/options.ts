@@ -13,6 +13,7 @@ export const USAGE = `usage: node bench/main.ts [options]
   --only A,B       these scenarios alone: no ratios then, for work on one part
   --in-flight N    calls in flight (100)
   --connections N  HTTP/2 connections they share (4)
+  --cross-check    make calls with h2load, too, as is done without --only
   --against DIR    measure another checkout of usher, too, round by round beside this one
   --profile DIR    write CPU profiles of authority and sidecar there
 SCALE=1 adds ten million grants, and times her lists over a ledger of 1,000,000 rows in place of 100,000.
@@ -23,6 +24,7 @@ export interface Options {
   profile: string | undefined
   against: string | undefined
   scenarios: readonly Scenario[]
+  crossCheck: boolean
   /** Of the ledger that her lists are timed over; undefined: they are not. */
   ledgerRows: number | undefined
   /** Whether to fill ten million grants. */
@@ -45,6 +47,7 @@ export function readOptions(): Options | undefined {
       profile: text,
       against: text,
       only: text,
+      'cross-check': { type: 'boolean' },
       rounds: text,
       seconds: text,
       'warm-up': text,
@@ -65,6 +68,7 @@ export function readOptions(): Options | undefined {
     profile: values.profile,
     against: values.against,
     scenarios: values.only === undefined ? SCENARIOS : values.only.split(',').map(scenarioNamed),
+    crossCheck: values.only === undefined || values['cross-check'] === true,
     scale: values.only === undefined && process.env['SCALE'] === '1',
     command: [
       ...(process.env['SCALE'] === '1' ? ['SCALE=1'] : []),

@@ -2,6 +2,7 @@
  * Owns what a run comes to: medians and spread over the rounds, the ratios with their goals, as JSON and as a page of text.
  * docs/performance.md describes the JSON.
  */
+import type { CrossCheck } from './cross-check.ts'
 import {
   figuresOf,
   spreadOf,
@@ -44,6 +45,8 @@ export type Report = Partial<Record<FigureName, number>> & {
   figures: Partial<Record<FigureName, Figure>>
   scenarios: Record<string, ScenarioReport>
   generator: Generator | null
+  /** What h2load reached against the same servers; null where it is not installed, or was not to be run. */
+  cross_check: CrossCheck | null
   dropped_reports: number
   others_cpu_share: Spread | null
   settings: Record<string, number>
@@ -56,6 +59,7 @@ export interface RunFacts extends FigureFacts {
   command: string
   lanes: readonly { name: string; scenario: Scenario }[]
   startedAt: Date
+  crossCheck: CrossCheck | undefined
   droppedReports: number
   settings: Record<string, number>
   machine: Machine
@@ -78,6 +82,7 @@ export function makeReport(facts: RunFacts): Report {
     figures,
     scenarios,
     generator: scenarios['noop'] === undefined ? null : generatorOf(scenarios['noop']),
+    cross_check: facts.crossCheck ?? null,
     dropped_reports: facts.droppedReports,
     others_cpu_share: spreadOf(others),
     settings: facts.settings,
@@ -140,6 +145,7 @@ export function renderReport(report: Report): string {
     table([['', 'figure', '(min to max)', 'goal'], ...Object.entries(report.figures).map(figureLine)]),
     '',
     ...(report.generator === null ? [] : [generatorLine(report.generator)]),
+    ...crossCheckLines(report),
     ...recordedLines(report),
   ].join('\n')
 }
@@ -185,6 +191,15 @@ function cpuTable({ scenarios }: Report): string[] {
 function figureLine([name, { value, spread, goal }]: [string, Figure]): string[] {
   const range = `(${spread.min.toPrecision(3)} to ${spread.max.toPrecision(3)})`
   return [name, value.toPrecision(3), range, goal === null ? 'reported' : `at ${goal.kind} ${goal.bound}`]
+}
+
+function crossCheckLines({ cross_check: checked, scenarios }: Report): string[] {
+  if (checked === null) return []
+  const told = Object.entries(checked.calls_per_second).map(
+    ([name, rate]) =>
+      `${name} ${whole(rate)} (ours: ${whole(scenarios[name]!.rounds.at(-1)!.calls_per_second)} in its last round)`,
+  )
+  return [`${checked.tool} made, calls a second: ${told.join('; ')}`]
 }
 
 function generatorLine(generator: Generator): string {

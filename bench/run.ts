@@ -132,8 +132,6 @@ interface Length {
 type Runner = (scenario: Scenario, load: LoadProcesses, length: Length) => Promise<Round>
 
 function createRunner(system: System): Runner {
-  /** Allowed calls that the ledger must tell of: those of the rounds, and the first of each corpus, which asks as a proxy does. */
-  let recorded = 0
   return async (scenario, load, { seconds, expected, asked }) => {
     await load.prepare(Math.ceil(expected * seconds * 1.5) + 500)
     const pids = { ...system.pids, load: load.pids }
@@ -143,8 +141,8 @@ function createRunner(system: System): Runner {
     const endedAt = performance.now()
     const round = summary(parts)
     if (scenario.reported) {
-      recorded += round.calls + parts.length
-      await system.untilRecorded(recorded)
+      // Beside those of the round the first of each corpus, which asks as a proxy does.
+      await system.untilRecorded(round.calls + parts.length)
     }
     const settledAt = performance.now()
     return {

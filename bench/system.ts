@@ -31,8 +31,8 @@ export interface System {
   ownerApi: string
   ownerKeyFile: string
   pids: Partial<Record<Party, number[]>>
-  /** Waits until the owner's ledger holds so many calls. Throws where they do not come. */
-  untilRecorded(calls: number): Promise<void>
+  /** Waits until the owner's ledger holds so many calls more than were waited for before. Throws where they do not come. */
+  untilRecorded(more: number): Promise<void>
   /** Access reports that the sidecars gave up. */
   droppedReports(): Promise<number>
   /** What the first sidecar's calls took there beside waiting for the authority, in seconds, since its start; undefined where it does not tell. */
@@ -138,13 +138,14 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
   // As autovacuum does within a minute: what was planned for empty tables reads all grants of an owner to find one.
   await database.pool.query('ANALYZE')
   const bare = await startBare(world, directory, run)
+  let recorded = 0
   return {
     world,
     database,
     ownerApi: `http://127.0.0.1:${ports.authorities[0].owner}`,
     ownerKeyFile: household.ownerKeyFile,
     pids: pidsOf({ bare, sidecar: [sidecar, otherSidecar], authority: [authority], postgres: [postgres] }),
-    untilRecorded: calls => untilRecorded(database, calls),
+    untilRecorded: more => untilRecorded(database, (recorded += more)),
     droppedReports: async () => (await sidecar.droppedReports()) + (await otherSidecar.droppedReports()),
     ownTimes: () => sidecar.ownTimes(),
     timeToReady: () => timeToReady('sidecar-ready', place),

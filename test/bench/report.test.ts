@@ -35,6 +35,7 @@ function facts(
     readyMs: [400, 900, 500],
     command: 'make bench',
     startedAt: new Date(),
+    crossCheck: { tool: 'h2load', calls_per_second: { noop: 90, standing: 100 } },
     droppedReports: 0,
     settings: { rounds: 3, seconds: 3, in_flight: 100 },
     machine: {
@@ -115,6 +116,11 @@ describe('The report of a bench', () => {
       cores_used_against_noop: 0.2,
       ceiling_calls_per_second: 50_000,
     })
+  })
+
+  it('shows what another load generator drove, and nothing where none was run', () => {
+    expect(renderReport(makeReport(facts({})))).toContain('h2load made, calls a second: noop 90 (ours: 100')
+    expect(renderReport(makeReport({ ...facts({}), crossCheck: undefined }))).not.toContain('h2load')
   })
 
   it('reads on a system that tells no CPU times, too', () => {
