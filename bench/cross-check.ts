@@ -67,8 +67,12 @@ async function load(
     const { stdout } = await execute(
       program,
       [
-        ...['-n', String(calls), '-c', String(connections), '-m', String(Math.ceil(inFlight / connections))],
-        ...['-d', body, '-H', 'content-type: application/grpc', '-H', 'te: trailers'],
+        `-n${calls}`,
+        `-c${connections}`,
+        `-m${Math.ceil(inFlight / connections)}`,
+        `--data=${body}`,
+        '--header=content-type: application/grpc',
+        '--header=te: trailers',
         `http://127.0.0.1:${port}${CHECK_PATH}`,
       ],
       { timeout: (seconds + 30) * 1_000 },
