@@ -204,6 +204,7 @@ function checkOf(
     trustedHops: config.trusted_hops,
     keepCredentials: config.keep_credentials,
     requireContentDigest: config.require_content_digest,
+    bodiesBytesMax: config.bodies_bytes_max,
     reportArguments: config.report_arguments,
     deadlineMs: config.deadline_ms,
     deadlineMarginMs: config.deadline_margin_ms,

@@ -12,6 +12,7 @@ import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '
 import { Refusal, refuse } from '../wire/refusal.ts'
 import { readRptClaims } from '../wire/tokens.ts'
 import type { AccessReports } from './access-reports.ts'
+import { createBodyBudget, type BodyBudget } from './body-budget.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { ToolCall } from './call-request.ts'
 import { traceCheck } from './check-tracing.ts'
@@ -32,6 +33,8 @@ export interface CheckOptions extends ChallengeOptions {
   clock: () => number
   keepCredentials: boolean
   requireContentDigest: boolean
+  /** Most bytes of bodies held at a time. */
+  bodiesBytesMax: number
   /** Report the call's arguments, cut to 1 KiB, instead of their hash. */
   reportArguments: boolean
   /** Time for a check whose caller names no deadline. */
@@ -57,8 +60,9 @@ const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
 /** The check of one enforcement point: judges a call, never throws, and writes one log line per decision. */
 export function createCheck(options: CheckOptions): (call: Call) => Promise<Outcome> {
   const { tracing } = options
+  const bodies = createBodyBudget(options.bodiesBytesMax)
   const check = async (call: Call, trace: Trace): Promise<Outcome> => {
-    const judged = await judge(call, trace, options).catch((thrown: unknown) =>
+    const judged = await judgeWithin(bodies, { call, trace, options }).catch((thrown: unknown) =>
       denial(thrown, trace, options),
     )
     const outcome = cameInTime(call, options) ? judged : denial(tooLate(), trace, options)
@@ -69,6 +73,20 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
   const begin = (): Trace => ({ step: 'route', startedAt: options.clock(), waitedMs: 0 })
   if (tracing === undefined) return call => check(call, begin())
   return call => traceCheck(call, { trace: begin(), check, tracing })
+}
+
+/** Judges a call whose body there is room for. What is turned away has cost no more than its receipt. */
+async function judgeWithin(
+  bodies: BodyBudget,
+  { call, trace, options }: { call: Call; trace: Trace; options: CheckOptions },
+): Promise<Outcome> {
+  if (!bodies.take(call))
+    throw outage('More is asked with large bodies than can be held at a time: try again.')
+  try {
+    return await judge(call, trace, options)
+  } finally {
+    bodies.release(call)
+  }
 }
 
 /** The door answers for us half a margin before the deadline: what is decided after that was not told to anybody, and is not what is logged. */
