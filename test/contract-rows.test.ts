@@ -1,4 +1,6 @@
 /** Holds the list of the contract's rows (test/contract-rows.yaml) to its own form, and what is told where it falls short. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { contractItems } from './support/contract-items.ts'
 import {
@@ -9,6 +11,7 @@ import {
   type ContractRow,
   type ExecutedTest,
 } from './support/contract-rows.ts'
+import { ROOT } from './support/repository.ts'
 
 const ROW: ContractRow = {
   id: 'ticket-declined',
@@ -58,6 +61,14 @@ describe('a row of the contract', () => {
     expect(told([{ of: 'Limits', tests }], [shows])).toEqual([expect.stringContaining('an old name')])
     // Of a file that was not executed nothing is known.
     expect(told([{ of: 'Limits', tests: ['test/envoy/story.test.ts > x'] }], [shows])).toEqual([])
+  })
+})
+
+describe('the list', () => {
+  test('names files of tests that are there', () => {
+    const named = readContractRows().rows.flatMap(({ tests = [] }) => tests.map(one => one.split(' > ')[0]!))
+    expect(new Set(named).size).toBeGreaterThan(10)
+    expect([...new Set(named)].filter(file => !existsSync(join(ROOT, file)))).toEqual([])
   })
 })
 

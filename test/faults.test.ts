@@ -1,7 +1,10 @@
 /** Holds test/faults to the tree: each patch is listed and still applies, and the tests that a run is told of exist. `make faults` runs them. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { missingTests, patchOf, readFaults, type Fault } from './faults/faults.ts'
 import { whyNotApplying } from './faults/tree.ts'
+import { ROOT } from './support/repository.ts'
 
 const faults = readFaults()
 
@@ -9,6 +12,11 @@ describe('a known fault', () => {
   it('is listed beside its patch, and each patch with its fault', () => {
     expect(faults.length).toBeGreaterThan(25)
     expect(new Set(faults.map(({ name }) => name)).size).toBe(faults.length)
+  })
+
+  it('names a file of tests that is there', () => {
+    const gone = faults.filter(({ file }) => !existsSync(join(ROOT, file)))
+    expect(gone.map(({ name, file }) => `${name}: ${file}`)).toEqual([])
   })
 
   it.each(faults.map(({ name }) => name))('%s still applies to this tree', async name => {
