@@ -26,6 +26,8 @@ export interface SidecarPlace {
 }
 
 const SERVING = 1
+/** What Node takes for itself in a container that is limited to 512 MiB, which is how a sidecar is deployed. */
+const HEAP = '--max-old-space-size=256'
 
 /** Starts a sidecar; answers once it takes connections. */
 export async function startSidecar(name: string, place: SidecarPlace): Promise<MeasuredSidecar> {
@@ -80,7 +82,7 @@ async function launch(
     challengesPerMinute: 600,
     drainMs: 0,
   })
-  const environment = { UMA_DEV_LOOPBACK: 'true' }
+  const environment = { UMA_DEV_LOOPBACK: 'true', NODE_OPTIONS: HEAP }
   const child = startChild({ name, command: [...command, 'sidecar', '--config', file], environment, logFile })
   return { child, ports: { check, documents } }
 }

@@ -222,7 +222,7 @@ export const SIDECAR_FILE = z.strictObject({
     .default(1_048_576)
     .describe("Largest body judged, in bytes; set Envoy's max_request_bytes to the same."),
   bodies_bytes_max: whole(1024, 4_294_967_296)
-    .default(33_554_432)
+    .default(8_388_608)
     .describe('Most bytes of bodies held at a time, over all calls that are being judged; beyond, 503.'),
   require_content_digest: z
     .boolean()

@@ -191,7 +191,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     keepCredentials: false,
     requireContentDigest: false,
     reportArguments: false,
-    bodiesBytesMax: 33_554_432,
+    bodiesBytesMax: 8_388_608,
     deadlineMs: 2_000,
     deadlineMarginMs: 50,
     ...overrides,
