@@ -86,9 +86,16 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
   server.on('clientError', answerUnparsable)
   // What Node would answer without a word, or not at all, which a gateway may take for an outage and let pass.
   server.on('checkExpectation', listener)
-  server.on('connect', (_request, socket: Socket) => answerUnparsable(new Error('CONNECT'), socket))
+  server.on('connect', (_request, socket: Socket) => refuseTunnel(socket))
   const address = await bind(server, options.address)
   return { address, stop: graceMs => stop(server, graceMs) }
+}
+
+/** Node hands such a socket over: it hears its errors no more, which would end the process, and no longer counts it when it stops. */
+function refuseTunnel(socket: Socket): void {
+  socket.on('error', () => undefined)
+  answerUnparsable(new Error('CONNECT'), socket)
+  socket.destroySoon()
 }
 
 function createListener(

@@ -1,6 +1,7 @@
 /** contract, "Health" and "Authentication": where the HTTP door listens, and for whom. */
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
 import { request as requestTls } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,6 +30,31 @@ describe('The listener', () => {
     expect(address).toBe(`unix:${path}`)
     expect((await client.check({ target: '/check/a' })).status).toBe(200)
   })
+
+  /** Sends CONNECT on a connection whose other direction stays open, and hears the status line. */
+  const sendConnect = async (address: string): Promise<{ socket: Socket; status: string }> => {
+    const socket = connect({ port: Number(address.split(':')[1]), host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => undefined)
+    const heard = new Promise<string>(resolve => socket.once('data', (data: Buffer) => resolve(String(data))))
+    socket.write('CONNECT tool:443 HTTP/1.1\r\nhost: tool:443\r\n\r\n')
+    return { socket, status: (await heard).split('\r\n')[0]! }
+  }
+
+  test('outlives who resets the connection after CONNECT', async () => {
+    const { client, address } = await stand()
+    const { socket, status } = await sendConnect(address)
+    expect(status).toBe('HTTP/1.1 400 Bad Request')
+    // An error of a socket that nobody listens to ends the process; Vitest tells of it as of an unhandled one.
+    socket.resetAndDestroy()
+    expect((await client.check({ target: '/check/a' })).status).toBe(200)
+  })
+
+  test('keeps no connection after CONNECT, so that it can stop', async () => {
+    const { address, stop } = await stand()
+    const { socket } = await sendConnect(address)
+    onTestFinished(() => void socket.destroy())
+    await expect(stop()).resolves.toBeUndefined()
+  }, 10_000)
 
   test('with TLS answers nobody without a certificate of the client CA', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'usher-http-check-'))

@@ -16,6 +16,8 @@ export interface Stand {
   faults: unknown[]
   health: Health
   address: string
+  /** Stops the door; it is stopped anyway once the test is finished. */
+  stop: () => Promise<void>
 }
 
 /** A door on a socket until the test is finished, behind it a decision that lets everything through unless the options say otherwise. */
@@ -45,5 +47,5 @@ export async function stand(options: Partial<HttpCheckServerOptions> = {}): Prom
     client.close()
     await server.stop(100)
   })
-  return { client, calls, unjudged, faults, health, address: server.address }
+  return { client, calls, unjudged, faults, health, address: server.address, stop: () => server.stop(100) }
 }
