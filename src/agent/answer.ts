@@ -12,8 +12,13 @@ import type { RpcAnswer } from './mcp.ts'
 import type { Profile } from './profile.ts'
 import { retryAfterSeconds } from './transport.ts'
 
-/** What a tool's resource answered: a result, or beat 1. Refusals are thrown. */
-export type CallAnswer<T = Json> = { kind: 'result'; result: T } | { kind: 'challenge'; challenge: Challenge }
+/**
+ * What a tool's resource answered: a result, or beat 1. Refusals are thrown, but where the answer is somebody else's to read: there it is the
+ * result, with the `refusal` in it.
+ */
+export type CallAnswer<T = Json> =
+  | { kind: 'result'; result: T; refusal?: AgentError | undefined }
+  | { kind: 'challenge'; challenge: Challenge }
 
 type RpcError = Extract<RpcAnswer, { kind: 'error' }>['error']
 
@@ -52,11 +57,19 @@ export function interpretApi(
 ): CallAnswer {
   const challenge = challengeIn(profile, response)
   if (challenge !== undefined) return { kind: 'challenge', challenge }
-  const { status, body } = answer
-  if (status >= 400 && isJsonObject(body) && refusalWord(body['error']) === body['error']) {
-    throw refusalError(body, status, retryAfterSeconds(response.headers, profile.now()))
-  }
+  const refusal = refusalIn(profile, response, answer.body)
+  if (refusal !== undefined) throw refusal
   return { kind: 'result', result: answer }
+}
+
+/** The refusal in an answer: an error status whose JSON body has a word in `error`; undefined for any other. */
+export function refusalIn(
+  profile: Pick<Profile, 'now'>,
+  { status, headers }: Response,
+  body: Json | undefined,
+): AgentError | undefined {
+  if (status < 400 || !isJsonObject(body) || refusalWord(body['error']) !== body['error']) return undefined
+  return refusalError(body, status, retryAfterSeconds(headers, profile.now()))
 }
 
 /**

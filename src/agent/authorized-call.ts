@@ -62,11 +62,13 @@ export async function attempt<T>(
   profile.tell({ type: 'calling', resource, call, grant: using.name })
   for (let sent = 1; ; sent++) {
     try {
-      return await asked.send(using.grant?.access_token)
+      const answer = await asked.send(using.grant?.access_token)
+      if (answer.kind === 'result') await heed(profile, using.grant, answer.refusal)
+      return answer
     } catch (error) {
       if (!(error instanceof AgentError)) throw error
       if (error.code !== 'temporarily_unavailable' || sent > RETRIES_MAX) {
-        if (using.grant && endsGrant(error)) await profile.store.dropGrant(using.grant)
+        await heed(profile, using.grant, error)
         throw error
       }
       await pauseBeforeRetry(error, sent, {
@@ -83,6 +85,15 @@ export async function standingGrants({ store, now }: Profile, resource: string):
   const grants = await store.grants(resource)
   for (const grant of grants) if (grant.exp <= until) await store.dropGrant(grant)
   return grants.filter(grant => grant.exp > until && !grant.single_use)
+}
+
+/** Forgets the grant that a call was made under where its refusal ends it. */
+export async function heed(
+  { store }: Profile,
+  grant: Grant | undefined,
+  refusal: AgentError | undefined,
+): Promise<void> {
+  if (grant !== undefined && refusal !== undefined && endsGrant(refusal)) await store.dropGrant(grant)
 }
 
 /** A refusal is terminal for the token presented; what the agent itself found, or the tool says, leaves it as it was. */

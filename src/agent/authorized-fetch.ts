@@ -3,12 +3,15 @@
  * original call is retried with the grant and a signature over it.
  */
 import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
-import { challengeIn, type CallAnswer } from './answer.ts'
-import { performCall, standingGrants } from './authorized-call.ts'
+import { CHALLENGE_ERROR } from '../wire/names.ts'
+import type { AgentError } from './agent-error.ts'
+import { challengeIn, refusalIn, type CallAnswer } from './answer.ts'
+import { heed, performCall, standingGrants } from './authorized-call.ts'
 import { toolCallOf, type ToolCall } from './mcp.ts'
 import type { Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 import { signedHeaders } from './proof.ts'
+import { bodyChunks, DOCUMENT_BYTES_MAX } from './transport.ts'
 
 /** The revisions with sessions open their streams and end their sessions with these; a server may want a grant for it. */
 const OF_SESSIONS: readonly string[] = ['GET', 'DELETE']
@@ -40,7 +43,8 @@ export function authorizeFetch(
       const judged = async (accessToken: string | undefined): Promise<CallAnswer<Response>> => {
         const response = await send(accessToken)
         const challenge = challengeIn(profile, response)
-        if (challenge === undefined) return { kind: 'result', result: response }
+        if (challenge === undefined)
+          return { kind: 'result', result: response, refusal: await refusalOf(profile, response, url) }
         await response.body?.cancel()
         return { kind: 'challenge', challenge }
       }
@@ -48,8 +52,27 @@ export function authorizeFetch(
       return (await performCall(profile, directory, { resource, call, signal, send: judged })).outcome
     }
     const [standing] = OF_SESSIONS.includes(method) ? await standingGrants(profile, resource) : []
-    return send(standing?.access_token)
+    const response = await send(standing?.access_token)
+    if (standing !== undefined) {
+      const refusal = await refusalOf(profile, response, url)
+      // A challenge wants more than this grant is for, which ends it for no call.
+      if (refusal?.code !== CHALLENGE_ERROR) await heed(profile, standing, refusal)
+    }
+    return response
   }
+}
+
+/** The refusal in an answer whose body stays to be read; undefined where it is none, or longer than any of ours. */
+async function refusalOf(profile: Profile, response: Response, url: URL): Promise<AgentError | undefined> {
+  if (response.status < 400) return undefined
+  const chunks: Uint8Array[] = []
+  try {
+    for await (const chunk of bodyChunks(response.clone(), { url, bytesMax: DOCUMENT_BYTES_MAX }))
+      chunks.push(chunk)
+  } catch {
+    return undefined
+  }
+  return refusalIn(profile, response, readMessage(Buffer.concat(chunks).toString('utf8')))
 }
 
 /** The call that a body asks for; undefined for any other message. */
