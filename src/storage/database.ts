@@ -139,8 +139,16 @@ export async function retried<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The SQLSTATE of a Postgres error, if it is one. */
+/** Five signs, at least one of them a digit: what tells it from EPIPE. */
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/
+
+/** The SQLSTATE of an error that Postgres answered with; undefined for one of the connection. */
 export function sqlState(error: unknown): string | undefined {
+  const code = codeOf(error)
+  return code !== undefined && SQLSTATE.test(code) ? code : undefined
+}
+
+function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
@@ -149,8 +157,13 @@ export function sqlState(error: unknown): string | undefined {
  * wrong: such an error is an outage (503), never a refusal.
  */
 export function isOutage(error: unknown): boolean {
-  const code = sqlState(error)
+  const code = codeOf(error)
   if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
   // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system.
-  return /^(08|53|57|58)/.test(code) || /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)/.test(code)
+  return /^(08|53|57|58)/.test(code) || isOfConnection(code)
+}
+
+/** What the system, the stream or TLS says of a connection. */
+function isOfConnection(code: string): boolean {
+  return !SQLSTATE.test(code) && /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET)_)/.test(code)
 }

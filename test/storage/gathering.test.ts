@@ -106,18 +106,26 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3], [1], [2], [3]])
   })
 
-  it.each(['08006', '57014', '57P01', 'ECONNRESET'])(
-    'what was lost on its way (%s) is not sent again: it may have been done',
-    async code => {
-      const { sent, look, turn } = scene()
-      const looks = [look(1), look(2)]
-      await turn()
-      sent[0]!.fail(sqlError(code))
-      expect((await Promise.allSettled(looks)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-      await turn()
-      expect(sent).toHaveLength(1)
-    },
-  )
+  it.each([
+    ...['08006', '57014', '57P01'],
+    ...[
+      'ECONNRESET',
+      'EPIPE',
+      'ENETUNREACH',
+      'ENETDOWN',
+      'EHOSTDOWN',
+      'ERR_STREAM_DESTROYED',
+      'ERR_SSL_BAD_RECORD_TYPE',
+    ],
+  ])('what was lost on its way (%s) is not sent again: it may have been done', async code => {
+    const { sent, look, turn } = scene()
+    const looks = [look(1), look(2)]
+    await turn()
+    sent[0]!.fail(sqlError(code))
+    expect((await Promise.allSettled(looks)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    await turn()
+    expect(sent).toHaveLength(1)
+  })
 
   it('the same key asked for twice is looked up twice: nothing is remembered', async () => {
     const { sent, look, turn } = scene()
