@@ -107,16 +107,16 @@ describe('Look-ups that come at the same time are one statement', () => {
   })
 
   it.each([
-    ...['08006', '57014', '57P01'],
-    ...[
-      'ECONNRESET',
-      'EPIPE',
-      'ENETUNREACH',
-      'ENETDOWN',
-      'EHOSTDOWN',
-      'ERR_STREAM_DESTROYED',
-      'ERR_SSL_BAD_RECORD_TYPE',
-    ],
+    '08006',
+    '57014',
+    '57P01',
+    'ECONNRESET',
+    'EPIPE',
+    'ENETUNREACH',
+    'ENETDOWN',
+    'EHOSTDOWN',
+    'ERR_STREAM_DESTROYED',
+    'ERR_SSL_BAD_RECORD_TYPE',
   ])('what was lost on its way (%s) is not sent again: it may have been done', async code => {
     const { sent, look, turn } = scene()
     const looks = [look(1), look(2)]
