@@ -205,7 +205,8 @@ function covers(facts: SigningFacts, { method, query, digest }: SignatureInput):
     method === 'POST' &&
     (facts.path ?? '/mcp/alice') === '/mcp/alice' &&
     SAME_AUTHORITY.has(facts.authority ?? 'tools.example.com') &&
-    (facts.query ?? query) === query &&
+    // An empty query and none are the same to @query (RFC 9421 §2.2.7).
+    (facts.query ?? query ?? '') === (query ?? '') &&
     (components === undefined || needed.every(name => components.includes(name))) &&
     inTime &&
     digestHolds
