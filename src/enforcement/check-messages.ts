@@ -1,5 +1,5 @@
 /**
- * Owns the bytes of the ext_authz and health messages: the definitions in `proto/`, loaded once. contract, "Resource server
+ * Owns the shapes of the ext_authz and health messages and how they are read: the definitions in `proto/`, loaded once. contract, "Resource server
  * enforcement point"; the payload is Envoy's `envoy.service.auth.v3`.
  */
 import { loadSync, type MessageTypeDefinition, type ServiceDefinition } from '@grpc/proto-loader'
@@ -73,11 +73,6 @@ export const CHECK_PATH = `/${AUTHORIZATION_SERVICE}/Check`
 /** Reads a CheckRequest; fields we do not define are skipped. Throws for bytes that are none. */
 export function decodeCheckRequest(bytes: Buffer): CheckRequest {
   return requestType.deserialize(bytes)
-}
-
-/** The bytes of a CheckResponse. `answer` in check-response.ts is the one caller. */
-export function encodeCheckResponse(response: CheckResponse): Buffer {
-  return responseType.serialize(response)
 }
 
 /** Reads a CheckResponse back, for whoever asks a check server. */

@@ -3,7 +3,8 @@
  * allow, for our own outage). A CheckResponse without a status allows, so `answer` asserts what it lets out.
  */
 import type { Allowed, Denied, Outcome } from './call.ts'
-import { encodeCheckResponse, type CheckResponse, type HeaderValueOption } from './check-messages.ts'
+import type { CheckResponse, HeaderValueOption } from './check-messages.ts'
+import { encodeCheckResponse } from './check-response-bytes.ts'
 import { denialMessage, denialOf } from './denial.ts'
 import type { HeaderLines } from './header-lines.ts'
 import { upstreamHeaders } from './identity-headers.ts'

@@ -19,15 +19,15 @@ export function upstreamHeaders(
   outcome: Allowed,
   received: HeaderLines,
 ): { set: [name: string, value: string][]; remove: string[] } {
-  const set = Object.entries(outcome.headers)
-    .filter(([, value]) => value !== '')
-    .map(([name, value]): [string, string] => [name.toLowerCase(), value])
-  const remove = new Set<string>([
-    ...OURS_UNSEEN,
-    ...[...received.keys()].filter(isClientCopy),
-    ...Object.keys(outcome.headers).map(name => name.toLowerCase()),
-    ...outcome.remove.map(name => name.toLowerCase()),
-  ])
+  const set: [name: string, value: string][] = []
+  const remove = new Set<string>(OURS_UNSEEN)
+  for (const name of received.keys()) if (isClientCopy(name)) remove.add(name)
+  for (const name of outcome.remove) remove.add(name.toLowerCase())
+  for (const [given, value] of Object.entries(outcome.headers)) {
+    const name = given.toLowerCase()
+    if (value === '') remove.add(name)
+    else set.push([name, value])
+  }
   for (const [name] of set) remove.delete(name)
   return { set, remove: [...remove] }
 }

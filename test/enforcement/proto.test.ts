@@ -1,6 +1,7 @@
 /** Our message definitions against the official ones: same names, numbers and types, same bytes. contract, "Resource server enforcement point". */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { encodeCheckResponse } from '../../src/enforcement/check-response-bytes.ts'
 import { codec, official, ours, type AnyMessage } from '../support/envoy-protos.ts'
 
 interface FieldDescriptor {
@@ -208,6 +209,43 @@ describe('bytes written by either side are read alike by the other', () => {
         expect(own.deserialize(theirs.serialize(message))).toEqual(
           theirs.deserialize(theirs.serialize(message)),
         )
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('the enforcement point writes a CheckResponse in the bytes that the official definitions give it', () => {
+    const whole = <T extends AnyMessage>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
+      fc.record(model, { requiredKeys: Object.keys(model) }).map(message => ({ ...message }))
+    const headers = fc.array(
+      whole({
+        header: whole({ key: name, value: fc.oneof(text, fc.string({ minLength: 100, maxLength: 20_000 })) }),
+        append: whole({ value: fc.boolean() }),
+        append_action: fc.integer({ min: 0, max: 3 }),
+      }),
+      { maxLength: 4 },
+    )
+    const status = whole({ code: fc.integer({ min: 0, max: 16 }), message: text })
+    const denial = whole({
+      status: whole({ code: fc.constantFrom(400, 401, 403, 404, 405, 413, 415, 429, 500, 503) }),
+      headers,
+      body: fc.oneof(text, fc.string({ unit: 'grapheme', maxLength: 3_000 })),
+    })
+    const permission = whole({ headers, headers_to_remove: fc.array(text, { maxLength: 20 }) })
+    const metadata = whole({
+      fields: fc.dictionary(name, whole({ stringValue: text }), { noNullPrototype: true }),
+    })
+    const messages = fc
+      .record(
+        { status, denied_response: denial, ok_response: permission, dynamic_metadata: metadata },
+        { requiredKeys: ['status'] },
+      )
+      .map(({ ok_response, ...rest }) =>
+        rest.denied_response === undefined && ok_response !== undefined ? { ...rest, ok_response } : rest,
+      )
+    fc.assert(
+      fc.property(messages, message => {
+        expect(encodeCheckResponse(message)).toEqual(codec(official, RESPONSE).serialize(message))
       }),
       { numRuns: 2000 },
     )
