@@ -45,7 +45,7 @@ export function judge({ figures, others_cpu_share: others }: GateReport, baselin
 }
 
 const RUN =
-  '--only verify,standing,single_use,negotiation,negotiation_bare --rounds 5 --seconds 2 --warm-up 2'
+  '--only verify,standing,single_use,negotiation,negotiation_bare --rounds 5 --seconds 2 --warm-up 8'
 const BASELINE = join(import.meta.dirname, 'baseline.json')
 
 async function main(): Promise<number> {

@@ -9,7 +9,7 @@ export const USAGE = `usage: node bench/main.ts [options]
   --json PATH      write the report as JSON, too
   --rounds N       rounds of each scenario (5)
   --seconds N      seconds of a round, 1 to 45 (10)
-  --warm-up N      seconds of each warm-up (2)
+  --warm-up N      seconds of each warm-up (10)
   --only A,B       these scenarios alone: no ratios then, for work on one part
   --in-flight N    calls in flight (100)
   --connections N  HTTP/2 connections they share (4)
@@ -79,7 +79,7 @@ export function readOptions(): Options | undefined {
     rounds: number('rounds', 5, 100),
     // A corpus is signed before its round, and a signature is good for a minute.
     seconds: number('seconds', 10, 45),
-    warmUpSeconds: number('warm-up', 2, 30),
+    warmUpSeconds: number('warm-up', 10, 30),
     inFlight: number('in-flight', 100, 1_000),
     connections: number('connections', 4, 100),
   }

@@ -7,7 +7,7 @@ import { negotiation } from './negotiation.ts'
 import { noop } from './noop.ts'
 import { singleUse } from './single-use.ts'
 import { standing, standingAt1000, standingAt500, standingAtHalf, standingTwoSidecars } from './standing.ts'
-import { verify } from './verify.ts'
+import { verify, verifyAt500 } from './verify.ts'
 
 export const SCENARIOS: readonly Scenario[] = [
   noop,
@@ -17,6 +17,7 @@ export const SCENARIOS: readonly Scenario[] = [
   singleUse,
   negotiation,
   bareNegotiation,
+  verifyAt500,
   standingAt500,
   standingAtHalf,
   standingAt1000,

@@ -45,7 +45,7 @@ export const standingTwoSidecars: Scenario = {
 export const standingAt500: Scenario = {
   ...standing,
   name: 'standing_at_500',
-  title: 'the same, open loop, 500 a second',
+  title: 'authorized standing call, open loop, 500 a second',
   pace: { callsPerSecond: 500 },
   share: 0.5,
 }
@@ -53,7 +53,7 @@ export const standingAt500: Scenario = {
 export const standingAtHalf: Scenario = {
   ...standing,
   name: 'standing_at_half',
-  title: 'the same, open loop, half of the ceiling',
+  title: 'authorized standing call, open loop, half of the ceiling',
   pace: { halfOf: 'standing' },
   share: 0.5,
 }
@@ -61,7 +61,7 @@ export const standingAtHalf: Scenario = {
 export const standingAt1000: Scenario = {
   ...standing,
   name: 'standing_at_1000',
-  title: 'the same, open loop, 1,000 a second',
+  title: 'authorized standing call, open loop, 1,000 a second',
   pace: { callsPerSecond: 1_000 },
   share: 0.5,
 }

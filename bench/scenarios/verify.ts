@@ -12,3 +12,12 @@ export const verify: Scenario = {
   reported: false,
   open: (world, share) => checkLoad([world.ports.verify], share, standingCorpus(world)),
 }
+
+/** What a call waits for where there is nothing to it but the verification: beside `standing_at_500`. */
+export const verifyAt500: Scenario = {
+  ...verify,
+  name: 'verify_at_500',
+  title: 'no-op Check + one verification, open loop, 500 a second',
+  pace: { callsPerSecond: 500 },
+  share: 0.5,
+}

@@ -30,7 +30,7 @@ export interface AuthorityPoolsOptions {
   tracing: Tracing | undefined
 }
 
-const CONNECTIONS = { challenges: 16, grants: 64 }
+const CONNECTIONS = { challenges: 16, grants: 128 }
 const CONNECT_TIMEOUT_MS = 1_000
 /**
  * Shorter than an authority goes on answering after it was told to end (UMA_AS_DRAIN_MS): a connection that nobody uses is ended
