@@ -22,7 +22,11 @@ export default {
     inPlaceOf('@fastify/fast-json-stringify-compiler', 'export {}'),
     asciiAlone(),
   ],
-  output: { dir: 'dist/bin/usher', format: 'esm', comments: { legal: true, annotation: false, jsdoc: false } },
+  output: {
+    dir: 'dist/bin/usher',
+    format: 'esm',
+    comments: { legal: true, annotation: false, jsdoc: false },
+  },
 }
 
 /** A module of our own where one is imported by that name. */

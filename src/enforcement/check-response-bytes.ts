@@ -65,7 +65,7 @@ function integer(id: number, value: number): string {
 }
 
 function text(id: number, value: string): string {
-  return field(id, isAscii(value) ? value : Buffer.from(value, 'utf8').latin1Slice())
+  return field(id, isAscii(value) ? value : Buffer.from(value, 'utf8').toString('latin1'))
 }
 
 function field(id: number, bytes: string): string {
