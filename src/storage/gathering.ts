@@ -11,10 +11,16 @@ export interface GatheringOptions<Key> {
   together: number
   /** Most statements at once; what comes meanwhile waits for one to end and goes with the next. */
   atOnce: number
+  /** Longest wait for one to end, in milliseconds; 5,000 when left out, as long as for a connection of the pool. */
+  waitMs?: number
 }
+
+const WAIT_MS = 5_000
 
 interface Asked<Key, Answer> {
   key: Key
+  /** By `performance.now()`. */
+  since: number
   resolve: (answer: Answer) => void
   reject: (error: unknown) => void
 }
@@ -24,22 +30,31 @@ function isRefusedByPostgres(error: unknown): boolean {
   return sqlState(error) !== undefined && !isOutage(error)
 }
 
+/** An outage to `isOutage`. */
+function waitedTooLong(): Error {
+  return Object.assign(new Error('the statements before this one did not end in time'), { code: 'ETIMEDOUT' })
+}
+
 /**
  * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. Where Postgres refuses those of a statement,
  * so that nothing of it was done, each goes again by itself; where the statement is lost, it is lost for all who were in it, and for nobody else.
+ * What has waited too long is not sent: it fails as an outage, so that a database which falls silent is one for all who ask, and soon, and what
+ * its callers gave up long ago is not in the way of others when it is back.
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
-  { group, together, atOnce }: GatheringOptions<Key>,
+  { group, together, atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
 ): (key: Key) => Promise<Answer> {
   let waiting: Asked<Key, Answer>[] = []
   let underWay = 0
   let scheduled: NodeJS.Immediate | undefined
+  let givingUp: NodeJS.Timeout | undefined
 
   const send = (): void => {
     scheduled = undefined
     for (let free = atOnce - underWay; free > 0 && waiting.length > 0; free--)
       void sendTogether(takeOldestGroup())
+    if (waiting.length > 0) schedule()
   }
   /** Whoever waits longest, and those of the same group behind it, up to the bound; the rest keep their order. */
   const takeOldestGroup = (): Asked<Key, Answer>[] => {
@@ -55,6 +70,16 @@ export function gathering<Key, Answer>(
   }
   const schedule = (): void => {
     if (underWay < atOnce) scheduled ??= setImmediate(send)
+    else givingUp ??= setTimeout(giveUp, waitMs).unref()
+  }
+  /** Those who wait are in the order in which they came. */
+  const giveUp = (): void => {
+    givingUp = undefined
+    const now = performance.now()
+    const inTime = waiting.findIndex(({ since }) => now - since < waitMs)
+    const late = waiting.splice(0, inTime < 0 ? waiting.length : inTime)
+    for (const { reject } of late) reject(waitedTooLong())
+    if (waiting.length > 0) givingUp = setTimeout(giveUp, waitMs - (now - waiting[0]!.since)).unref()
   }
   const sendTogether = async (asked: Asked<Key, Answer>[]): Promise<void> => {
     underWay++
@@ -70,12 +95,23 @@ export function gathering<Key, Answer>(
     }
   }
   const sendOneByOne = async (asked: Asked<Key, Answer>[]): Promise<void> => {
-    for (const { key, resolve, reject } of asked)
-      await lookUp([key]).then(([answer]) => resolve(answer!), reject)
+    let lost: unknown
+    for (const { key, resolve, reject } of asked) {
+      // A server that is lost would let each of them wait in turn.
+      if (lost !== undefined) reject(lost)
+      else
+        await lookUp([key]).then(
+          ([answer]) => resolve(answer!),
+          (error: unknown) => {
+            if (isOutage(error)) lost = error
+            reject(error)
+          },
+        )
+    }
   }
   return key =>
     new Promise((resolve, reject) => {
-      waiting.push({ key, resolve, reject })
+      waiting.push({ key, since: performance.now(), resolve, reject })
       schedule()
     })
 }

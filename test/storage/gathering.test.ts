@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { isOutage } from '../../src/storage/database.ts'
 import { gathering, gatheringOf, onceEach } from '../../src/storage/gathering.ts'
 
 /** A look-up whose statements are answered when the test says so. */
@@ -6,7 +7,10 @@ function scene(
   {
     group = () => 'one',
     ...bounds
-  }: { together: number; atOnce: number; group?: (key: number) => string } = { together: 100, atOnce: 1 },
+  }: { together: number; atOnce: number; waitMs?: number; group?: (key: number) => string } = {
+    together: 100,
+    atOnce: 1,
+  },
 ) {
   const sent: { keys: number[]; answer: () => void; fail: (error: Error) => void }[] = []
   const look = gathering<number, string>(
@@ -106,6 +110,21 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3], [1], [2], [3]])
   })
 
+  it('those that go again by themselves are lost together where the server is lost meanwhile', async () => {
+    const { sent, look, turn } = scene()
+    const settled = Promise.allSettled([look(1), look(2), look(3)])
+    await turn()
+    sent[0]!.fail(sqlError('23505'))
+    await turn()
+    sent[1]!.fail(sqlError('ECONNRESET'))
+    expect((await settled).map(one => one.status === 'rejected' && isOutage(one.reason))).toEqual([
+      true,
+      true,
+      true,
+    ])
+    expect(sent.map(({ keys }) => keys)).toEqual([[1, 2, 3], [1]])
+  })
+
   it.each([
     '08006',
     '57014',
@@ -125,6 +144,20 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect((await Promise.allSettled(looks)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
     await turn()
     expect(sent).toHaveLength(1)
+  })
+
+  it('what waits too long for those before it is an outage, and is not sent when there is room again', async () => {
+    const { sent, look, turn } = scene({ together: 1, atOnce: 1, waitMs: 20 })
+    const looks = [look(1), look(2), look(3)]
+    const late = await Promise.allSettled(looks.slice(1))
+    expect(late.map(one => one.status === 'rejected' && isOutage(one.reason))).toEqual([true, true])
+    sent[0]!.answer()
+    expect(await looks[0]).toBe('answer 1')
+    const later = look(4)
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1], [4]])
+    sent[1]!.answer()
+    expect(await later).toBe('answer 4')
   })
 
   it('the same key asked for twice is looked up twice: nothing is remembered', async () => {
