@@ -62,10 +62,13 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
   const { tracing } = options
   const bodies = createBodyBudget(options.bodiesBytesMax)
   const check = async (call: Call, trace: Trace): Promise<Outcome> => {
-    const judged = await judgeWithin(bodies, { call, trace, options }).catch((thrown: unknown) =>
-      denial(thrown, trace, options),
+    const judgement = await judgeWithin(bodies, { call, trace, options }).catch(
+      (thrown: unknown): Judgement => ({ outcome: denial(thrown, trace, options) }),
     )
-    const outcome = cameInTime(call, options) ? judged : denial(tooLate(), trace, options)
+    const { outcome, report } = cameInTime(call, options)
+      ? judgement
+      : { outcome: denial(tooLate(), trace, options) }
+    report?.()
     recordDecision(options.logger, call, outcome, { ...trace, ms: options.clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)
     return { ...outcome, waitedMs: trace.waitedMs }
@@ -79,7 +82,7 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
 async function judgeWithin(
   bodies: BodyBudget,
   { call, trace, options }: { call: Call; trace: Trace; options: CheckOptions },
-): Promise<Outcome> {
+): Promise<Judgement> {
   if (!bodies.take(call))
     throw outage('More is asked with large bodies than can be held at a time: try again.')
   try {
@@ -94,7 +97,13 @@ function cameInTime({ deadlineAt }: Call, { clock, deadlineMarginMs }: CheckOpti
   return deadlineAt === undefined || clock() < deadlineAt - deadlineMarginMs / 2
 }
 
-async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<Outcome> {
+/** What came of judging. `report` tells the owner of the call, once it is sure that it was let through. */
+interface Judgement {
+  outcome: Outcome
+  report?: () => void
+}
+
+async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<Judgement> {
   const { clock, deadlineMs, deadlineMarginMs: marginMs } = options
   const route = options.routes.find(call)
   trace.owner = route.owner
@@ -104,7 +113,7 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<O
 
   trace.step = 'request'
   const request = route.readRequest(call)
-  if (request.kind === 'pass') return allowCall(call, options)
+  if (request.kind === 'pass') return { outcome: allowCall(call, options) }
   const tool = request.kind === 'tool' ? findTool(route, request, trace) : undefined
   const token = presentedGrant(call)
   if (token === undefined) return challenge(judged, tool, { hasGrant: false }, options)
@@ -144,12 +153,13 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<O
   }
 
   trace.step = 'allow'
-  if (request.kind === 'tool') report(judged, { token, grant, request }, options)
-  return allowCall(call, {
+  const outcome = allowCall(call, {
     grant,
     ...(tool === undefined ? {} : { tool: tool.tool }),
     keepCredentials: options.keepCredentials,
   })
+  if (request.kind !== 'tool') return { outcome }
+  return { outcome, report: () => report(judged, { token, grant, request }, options) }
 }
 
 function findTool(route: Route, request: ToolCall, trace: Trace): Tool {

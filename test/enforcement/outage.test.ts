@@ -202,6 +202,23 @@ describe("Every wait ends at the caller's deadline minus a margin", () => {
 })
 
 describe('Access reports never stand in the way', () => {
+  test('and tell of allowed calls alone: not of one whose caller was told 503, as it was judged too late', async () => {
+    let jumped = 0
+    await restart({ clock: () => Date.now() + jumped })
+    const call = trade({}, { deadlineAt: Date.now() + 2_000 })
+    authority.script('/consume', () => {
+      jumped = 10_000
+      return { status: 200, body: { consumed: true } }
+    })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    authority.script('/consume', undefined)
+    jumped = 0
+    expect(verdict(await core.decide(trade()))).toBe('allow')
+    await core.close()
+    const told = authority.received.filter(({ path }) => path === '/audit/access')
+    expect(told.map(({ body }) => (JSON.parse(body) as { entries: object[] }).entries.length)).toEqual([1])
+  })
+
   test('with /audit/access broken the call is let through, and the report is tried again', async () => {
     authority.script('/audit/access', (_received, nth) =>
       nth === 1 ? { status: 500, body: {} } : { status: 200, body: { recorded: 1 } },
