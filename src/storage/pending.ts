@@ -73,6 +73,11 @@ export interface WaitingItem {
   ticket_issued_at: string
 }
 
+type WaitingRow = Omit<WaitingItem, 'template_id' | 'scopes' | 'expires_in'> & {
+  template: Pick<WaitingItem, 'template_id'>
+  held: Pick<WaitingItem, 'scopes' | 'expires_in'>
+}
+
 /**
  * The item that a repeat of the same request joins: same handle, resource and parameters, waiting, or
  * approved and not yet collected. It decides nothing unless the caller holds the owner's queue lock.
@@ -82,16 +87,19 @@ export async function findWaiting(
   owner: string,
   same: { handle: string; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
-  const { rows } = await sql<WaitingItem>`
-    SELECT family, kind, template->>'template_id' AS template_id, resource_scopes, ticket_issued_at,
-      held->'scopes' AS scopes, (held->>'expires_in')::int AS expires_in
+  // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and refuses the statement.
+  const { rows } = await sql<WaitingRow>`
+    SELECT family, kind, template, resource_scopes, ticket_issued_at, held
     FROM families
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}
       AND (decision IS NULL OR decision = 'approved')
       AND ticket_expires_at > now() AND negotiation_expires_at > now()
     ORDER BY requested_at DESC LIMIT 1`.execute(db)
-  return rows[0]
+  const [row] = rows
+  if (row === undefined) return undefined
+  const { template, held, ...item } = row
+  return { ...item, template_id: template.template_id, scopes: held.scopes, expires_in: held.expires_in }
 }
 
 export interface UndecidedItem {

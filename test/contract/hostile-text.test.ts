@@ -92,13 +92,18 @@ describe('what an agent says of itself', () => {
     const [event] = stream.events.slice(heard)
     expect(event).toMatchObject({ event: 'pending', data: { reason: text, operation } })
 
+    // Asked for once more it is the same request, and joins what waits.
+    const again = await agent.ask('place_trade', { reason: text, operation })
+    expect(again.body).toMatchObject({ error: 'request_submitted' })
+    expect(await pending()).toHaveLength(1)
+
     // In her terminal it neither acts nor makes lines of its own.
     const { family } = (await pending())[0]!
     expect((await shown('pending')).trimEnd().split('\n')).toHaveLength(2)
     await shown('pending', family)
     expect(JSON.parse(await shown('pending', '--json'))).toMatchObject([{ reason: text, operation }])
     await decide(stand.authority, agent.handle, 'approved')
-    expect((await agent.present(reply.body.ticket)).status).toBe(200)
+    expect((await agent.present(again.body.ticket)).status).toBe(200)
     await until(() => stream.events.length > heard + 1)
     expect(stream.events.slice(heard).map(one => one.event)).toEqual(['pending', 'decided'])
     await shown('ledger')
