@@ -68,7 +68,9 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
   describe('what reaches the tool', () => {
     test('whatever a client says with x-uma-* is taken off, also where no grant is needed', async () => {
       const before = arrivals().length
-      const forged = { 'x-uma-owner': 'mallory', 'X-UMA-Agent': 'jkt:mallory', 'x-uma-new': 'x' }
+      // The last two become x-uma-… where a server hands fields on as variables.
+      const dotted = { 'x.uma.owner': 'mallory', 'x-uma.tool': 'place_trade' }
+      const forged = { 'x-uma-owner': 'mallory', 'X-UMA-Agent': 'jkt:mallory', 'x-uma-new': 'x', ...dotted }
       const { status } = await send({
         path: '/mcp/alice',
         headers: { ...json, ...forged },
@@ -76,7 +78,7 @@ describeWith(await envoy(), 'Envoy and the sidecar', found => {
       })
       expect(status).toBe(200)
       const names = Object.keys(arrivals()[before]!.headers)
-      expect(names.filter(name => name.startsWith('x-uma-'))).toEqual([])
+      expect(names.filter(name => /^x.uma./.test(name))).toEqual([])
     })
 
     test('the tool is told of the caller what the grant says, not what the caller says', async () => {

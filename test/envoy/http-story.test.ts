@@ -94,6 +94,33 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
       expect(arrivals()).toBe(before)
     })
 
+    const ping = (headers: Record<string, string>) =>
+      fetch(stack!.resource, {
+        method: 'POST',
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...headers,
+        },
+      })
+
+    test('whatever a client says with x-uma-*, or with what some take for it, is taken off', async () => {
+      const forged = { 'x-uma-owner': 'mallory', 'x-uma-new': 'x', 'x.uma.owner': 'mallory', 'x-uma.tool': 'x' }
+      expect((await ping(forged)).status).toBe(200)
+      const names = Object.keys(stack!.toolServer.record.arrivals.at(-1)!.headers)
+      expect(names.filter(name => /^x.uma./.test(name))).toEqual([])
+    })
+
+    test.each(['x-original-url', 'x.original.uri', 'x-http.method-override', 'x.method.override'])(
+      'another method or path, said in %s, is refused',
+      async name => {
+        const before = arrivals()
+        expect((await ping({ [name]: '/mcp/bea' })).status).toBe(400)
+        expect(arrivals()).toBe(before)
+      },
+    )
+
     test.each(['/mcp/alice/x', '/mcp/bea', '/checks', '/check/mcp/alice'])('%s is 404', async path => {
       expect((await read(stack!.publicUrl + path)).status).toBe(404)
     })
