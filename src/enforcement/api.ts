@@ -16,7 +16,7 @@ import {
   refuseOverridingForm,
   refuseOverridingHeaders,
   refuseOverridingMembers,
-  refuseOverridingNames,
+  refuseOverridingQuery,
 } from './overrides.ts'
 
 /** What the route's configuration says about a plain API. */
@@ -43,7 +43,7 @@ export function apiReader({ base, operations, allowedOrigins }: ApiSettings): Re
     refuseOverridingHeaders(call.headers)
     const { tool, path } = table.find(call.method, call.path.slice(base.length))
     const { values: query, ambiguity: inQuery } = decodeQuery(call.query ?? '')
-    refuseOverridingNames(Object.keys(query))
+    refuseOverridingQuery(call.query ?? '')
     const body = readBody(call)
     const params = { path, query, ...(body === undefined ? {} : { body: body.value }) }
     const ambiguity = inQuery ?? body?.ambiguity

@@ -25,11 +25,16 @@ export function refuseOverridingHeaders(headers: HeaderLines): void {
 }
 
 /** Refuses `invalid_request` a parameter by which some frameworks are told another method. */
-export function refuseOverridingNames(names: Iterable<string>): void {
+function refuseOverridingNames(names: Iterable<string>): void {
   for (const name of names) {
     if (parameterName(name) === '_method')
       refuse('invalid_request', 'Send the method itself, not as _method.')
   }
+}
+
+/** The same for a raw query, as those read it that part it at `;`, too. */
+export function refuseOverridingQuery(query: string): void {
+  refuseOverridingNames(fieldNames(query))
 }
 
 /** The same for the members of a JSON body. */

@@ -182,6 +182,7 @@ describe('What could make the server execute another call', () => {
     '%20[method=x',
     '_method[]=x',
     '_method%00x=1',
+    'a=1;_method=DELETE',
   ])('a method in the query %s is refused', query => {
     expect(refused(`GET /accounts/7?${query}`).code).toBe('invalid_request')
   })
