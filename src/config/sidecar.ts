@@ -237,6 +237,9 @@ function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
     ...duplicates(given.owners.map(({ owner }) => owner)).map(owner => `owners: ${owner} stands twice.`),
     ...duplicates(given.owners.map(pathOf)).map(path => `owners: two of them have the path ${path}.`),
     ...addressFaults(given),
+    ...(given.deadline_ms > given.deadline_margin_ms
+      ? []
+      : ['deadline_ms: give more than deadline_margin_ms, else no check is ever in time.']),
     ...[
       given.public_url,
       ...given.owners.map(({ authority }) => authority),

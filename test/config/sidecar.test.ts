@@ -261,6 +261,7 @@ describe('The file of the sidecar', () => {
     ['a quote in the realm', given => ({ ...given, realm: 'a"b' }), 'realm'],
     ['keys that are none', given => ({ ...given, keys_file: join(folder, 'directory') }), 'keys_file'],
     ['a number as text', given => ({ ...given, deadline_ms: '2000' }), 'deadline_ms'],
+    ['no time for any check', given => ({ ...given, deadline_ms: 100 }), 'more than deadline_margin_ms'],
     ['YAML with a member twice', () => 'realm: a\nrealm: b\n', 'no usable YAML'],
     ['YAML that is no object', () => '- a\n', 'the file'],
   ])('%s is refused with the reason', (_what, change, reason) => {
