@@ -77,7 +77,7 @@ function decisionMetrics(
   const registers = [registry]
   const decisions = new Counter({
     name: 'usher_decisions_total',
-    help: 'Decisions by outcome, by the code that was answered, and by the step they ended at.',
+    help: 'Decisions by outcome, by the reason that the log line has, and by the step they ended at.',
     labelNames: ['outcome', 'reason', 'step'],
     registers,
   })
