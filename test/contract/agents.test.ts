@@ -110,8 +110,15 @@ describe('Parties', () => {
     const [item] = await pending()
     expect(item).toMatchObject({ assurance: { accountability: 2 }, identity: { operator: operator.origin } })
     await decide(stand.authority, agent.handle, 'approved')
-    // And with them gone, what she approved stands.
     expect((await agent.ask()).status).toBe(200)
+    // And none at all, of an operator that is gone, closes nothing: she is asked the same, and what she approves stands.
+    const gone = await startOperator()
+    await gone.close()
+    const orphan = testAgent(stand.authority, { client_id: gone.client_id })
+    expect(answers(await orphan.ask())).toEqual([403, 'request_submitted'])
+    expect((await pending())[0]).toMatchObject({ handle: orphan.handle, assurance: { accountability: 0 } })
+    await decide(stand.authority, orphan.handle, 'approved')
+    expect((await orphan.ask()).status).toBe(200)
   })
 })
 

@@ -1,4 +1,5 @@
 /** Contract, "Resources and their fields": each field as the started authority and sidecar really send it. */
+import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { decodeBase64url, encodeBase64url, s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, generatePrivateJwk, parseJwks } from '../../src/wire/keys.ts'
@@ -145,12 +146,21 @@ describe('Agreement (claim_token, beat 3)', () => {
   })
   row('agreement-mission', async () => {
     const stranger = testAgent(stand.authority)
-    // Nobody serves this name: were it fetched, the answer would not be at once and the same.
-    const mission = { approver: 'https://approver.invalid/', s256: 'x'.repeat(43) }
+    // Whoever fetched it would have to connect to it.
+    let connections = 0
+    const approver = createServer(socket => {
+      connections++
+      socket.destroy()
+    })
+    await new Promise<void>(resolve => approver.listen(0, '127.0.0.1', resolve))
+    const { port } = approver.address() as AddressInfo
+    const mission = { approver: `https://127.0.0.1:${port}/`, s256: 'x'.repeat(43) }
     await stranger.ask('portfolio_read', { mission })
     const items = (await stand.authority.call(stand.authority.alice, { target: '/owner/pending' })).body
     expect(items).toMatchObject([{ handle: stranger.handle, mission }])
     await decide(stand.authority, stranger.handle, 'denied')
+    await new Promise(resolve => approver.close(resolve))
+    expect(connections).toBe(0)
     expect(await agreed({ mission: { ...mission, s256: 'short' } })).toMatchObject(refused)
   })
   row('agreement-operation', async () => {

@@ -213,7 +213,18 @@ describe('Health', () => {
     expect(await registry()).toMatchObject({ landed: expect.any(Boolean) })
     await approved()
     await until(async () => (await registry()).landed === true, 15_000)
-    // What waits for a pull keeps nobody from being served.
-    expect((await stand.authority.request('GET', '/health')).status).toBe(200)
+    // A listing that cannot be had keeps nobody from being served.
+    const away = await startRegisteringServer(stand.authority, 'away')
+    await away.register()
+    await away.close()
+    await own('POST', '/owner/resource-servers/decision', {
+      client_id: away.resource,
+      decision: 'approved',
+    })
+    expect(await registry()).toMatchObject({ landed: false })
+    expect(await stand.authority.request('GET', '/health')).toMatchObject({
+      status: 200,
+      body: { status: 'ok' },
+    })
   })
 })
