@@ -106,7 +106,12 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
       })
 
     test('whatever a client says with x-uma-*, or with what some take for it, is taken off', async () => {
-      const forged = { 'x-uma-owner': 'mallory', 'x-uma-new': 'x', 'x.uma.owner': 'mallory', 'x-uma.tool': 'x' }
+      const forged = {
+        'x-uma-owner': 'mallory',
+        'x-uma-new': 'x',
+        'x.uma.owner': 'mallory',
+        'x-uma.tool': 'x',
+      }
       expect((await ping(forged)).status).toBe(200)
       const names = Object.keys(stack!.toolServer.record.arrivals.at(-1)!.headers)
       expect(names.filter(name => /^x.uma./.test(name))).toEqual([])
