@@ -221,7 +221,7 @@ describe('Health', () => {
       client_id: away.resource,
       decision: 'approved',
     })
-    expect(await registry()).toMatchObject({ landed: false })
+    await until(async () => (await registry()).landed === false, 15_000)
     expect(await stand.authority.request('GET', '/health')).toMatchObject({
       status: 200,
       body: { status: 'ok' },
