@@ -45,6 +45,9 @@ function asciiAlone() {
     name: 'ascii-alone',
     generateBundle(_options, bundle) {
       for (const chunk of Object.values(bundle)) {
+        // An escape of its own would become one of a backslash.
+        if (/(?<!\\)(?:\\\\)*\\[^\0-\x7f]/.test(chunk.code))
+          throw new Error(`${chunk.fileName} escapes a character beyond ASCII`)
         chunk.code = chunk.code.replaceAll(
           /[^\0-\x7f]/g,
           unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
