@@ -99,6 +99,9 @@ function checkReceipt({ claims, agreementClaims }: Receipt, signed: SignedAgreem
   if (claims.terms_uri !== template.terms_uri || claims.template_id !== template.template_id) {
     fail('grant_untrusted', 'The receipt is about other terms than those that were signed.')
   }
+  if (claims.resource_id !== template.resource_id) {
+    fail('grant_untrusted', 'The receipt is for another resource than the one that was agreed on.')
+  }
   if (claims.agreement === contract) return
   // An earlier request of ours for the very same thing was still waiting, and this one joined it.
   const same =

@@ -2,6 +2,7 @@
  * Makes a grant: RPT and receipt are signed first, then one transaction records them from the connection
  * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
  */
+import { absentEchoes } from '../rules/agreement.ts'
 import { inTransaction, retried, type Tx } from '../storage/database.ts'
 import { recordGrant, type NewGrant } from '../storage/grants.ts'
 import { appendLedgerAll } from '../storage/ledger.ts'
@@ -34,6 +35,8 @@ export interface GrantBasis {
   operation: { tool: string; params_s256: string } | null
   agreement_jws: string
   agreement: string
+  /** Claims of the offer that the agreement left out; absent in an item that was held before this was recorded. */
+  echo_absent?: string[]
   cnf: { kty: 'OKP'; crv: 'Ed25519'; x: string }
   jkt: string
 }
@@ -65,6 +68,7 @@ export function basisOf(weighed: Weighed): GrantBasis {
         : null,
     agreement_jws: agreement.compact,
     agreement: agreement.hash,
+    echo_absent: absentEchoes(agreement.claims),
     cnf: { kty: 'OKP', crv: 'Ed25519', x: agreement.key.x },
     jkt: agreement.key.thumbprint,
   }
@@ -109,12 +113,16 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
       iat: now,
       jti: newJti('rcp_'),
       family,
+      resource_id: basis.resource_id,
       terms_uri: basis.terms_uri,
       template_id: basis.template_id,
       agreement: basis.agreement,
       agreement_jws: basis.agreement_jws,
       cnf: { jkt: basis.jkt },
       rpt: jti,
+      ...(basis.echo_absent === undefined || basis.echo_absent.length === 0
+        ? {}
+        : { echo_absent: basis.echo_absent }),
     },
     authority.keys[0],
   )

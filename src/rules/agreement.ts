@@ -3,7 +3,7 @@
  * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import type { TermsTemplate } from '../wire/terms.ts'
+import { OPTIONAL_ECHOES, type OptionalEcho, type TermsTemplate } from '../wire/terms.ts'
 
 /** The terms template as it was offered in this family. */
 export type OfferedTerms = Readonly<TermsTemplate>
@@ -60,13 +60,21 @@ export function agreementFault(
 }
 
 const echoed =
-  (
-    claim: 'nonce' | 'family' | 'template_id' | 'terms_uri' | 'proffered_by' | 'resource_id' | 'purpose',
-  ): Check =>
+  (claim: 'nonce' | 'family' | 'template_id' | 'terms_uri' | 'purpose' | OptionalEcho): Check =>
   (claims, offer) =>
     claims[claim] === offer[claim]
       ? undefined
       : `${claim}: repeat the ${claim} of the offered terms unchanged.`
+
+const echoedIfPresent =
+  (claim: OptionalEcho): Check =>
+  (claims, offer, setting) =>
+    claims[claim] === undefined ? undefined : echoed(claim)(claims, offer, setting)
+
+/** Which of those an agreement leaves out; the receipt says so. */
+export function absentEchoes(claims: Pick<SignedClaims, OptionalEcho>): OptionalEcho[] {
+  return OPTIONAL_ECHOES.filter(claim => claims[claim] === undefined)
+}
 
 const CHECKS: readonly Check[] = [
   issFault,
@@ -76,8 +84,8 @@ const CHECKS: readonly Check[] = [
   echoed('family'),
   echoed('template_id'),
   echoed('terms_uri'),
-  echoed('proffered_by'),
-  echoed('resource_id'),
+  echoedIfPresent('proffered_by'),
+  echoedIfPresent('resource_id'),
   echoed('purpose'),
   prohibitedFault,
   expiresInFault,

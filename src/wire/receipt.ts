@@ -14,11 +14,23 @@ import {
   type Verified,
 } from './jws.ts'
 import { importPublicJwk, type PrivateKey, type PublicKey, type PublishedKey } from './keys.ts'
-import { compactMember, integerMember, member, objectMember, textMember, urlMember } from './members.ts'
+import {
+  compactMember,
+  integerMember,
+  member,
+  objectMember,
+  textMember,
+  textsMember,
+  urlMember,
+} from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
+import { OPTIONAL_ECHOES } from './terms.ts'
 
-/** `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the agent's key. */
+/**
+ * `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the agent's key. `echo_absent`
+ * names the claims of the offer that the agreement left out; absent where it repeated all.
+ */
 export type ReceiptClaims = {
   iss: string
   sub: string
@@ -26,12 +38,14 @@ export type ReceiptClaims = {
   iat: number
   jti: string
   family: string
+  resource_id: string
   terms_uri: string
   template_id: string
   agreement: string
   agreement_jws: string
   cnf: { jkt: string }
   rpt: string
+  echo_absent?: string[]
 }
 
 /** A receipt that its authority's keys verified, around an agreement that the agent's key verified. */
@@ -53,7 +67,7 @@ export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {
 /**
  * Verifies a receipt against its authority's published keys, at `now` (seconds): `typ`, `iss`, signature, every claim of its
  * type, and the embedded agreement: its hash, its own signature by the key that `cnf.jkt` names, and that receipt and
- * agreement speak of the same terms, template and family. With `agreement` (s256) also that it is that one. Refuses with
+ * agreement speak of the same terms, template, family and resource. With `agreement` (s256) also that it is that one. Refuses with
  * `invalid_request`.
  */
 export function verifyReceipt(
@@ -80,12 +94,16 @@ function readReceiptClaims(payload: JsonObject): ReceiptClaims {
     iat: integerMember(payload, 'iat'),
     jti: textMember(payload, 'jti'),
     family: textMember(payload, 'family'),
+    resource_id: textMember(payload, 'resource_id'),
     terms_uri: urlMember(payload, 'terms_uri'),
     template_id: textMember(payload, 'template_id'),
     agreement: textMember(payload, 'agreement'),
     agreement_jws: compactMember(payload, 'agreement_jws'),
     cnf: { jkt: textMember(objectMember(payload, 'cnf'), 'jkt') },
     rpt: textMember(payload, 'rpt'),
+    ...(member(payload, 'echo_absent') === undefined
+      ? {}
+      : { echo_absent: textsMember(payload, 'echo_absent') }),
   }
 }
 
@@ -99,7 +117,12 @@ function checkEmbedded(claims: ReceiptClaims): JsonObject {
   const key = headerKey(document)
   const { payload } = verifyJws(document, key, { typ: TYP.agreement, typOptional: true })
   if (key.thumbprint !== cnf.jkt) refuse('invalid_request', 'Name in cnf the key that signed the agreement.')
-  for (const name of ['terms_uri', 'template_id', 'family'] as const) {
+  const absent = OPTIONAL_ECHOES.filter(name => member(payload, name) === undefined)
+  if (String(claims.echo_absent ?? []) !== String(absent)) {
+    refuse('invalid_request', 'Name in echo_absent what the agreement left out, and nothing else.')
+  }
+  const repeated = ['terms_uri', 'template_id', 'family', 'resource_id'] as const
+  for (const name of repeated.filter(name => !absent.some(left => left === name))) {
     if (member(payload, name) !== claims[name]) {
       refuse('invalid_request', `Give the receipt the ${name} of the agreement in it.`)
     }

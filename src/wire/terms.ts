@@ -24,6 +24,13 @@ export type TermsTemplate = {
   per_operation?: true
 }
 
+/**
+ * Members of a template that an agreement may leave out: `template_id`, `terms_uri`, `family` and `nonce` name one offer, by one
+ * authority, of one resource already. There are agents that leave these out; another value than the offered one is refused.
+ */
+export const OPTIONAL_ECHOES = ['proffered_by', 'resource_id'] as const
+export type OptionalEcho = (typeof OPTIONAL_ECHOES)[number]
+
 /** One immutable version of a tier's terms. `expires_in` in seconds, `published_at` in ISO 8601. */
 export interface TermsVersion {
   readonly owner: string

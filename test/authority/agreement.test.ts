@@ -1,7 +1,8 @@
 /** Contract, "Agreement": one that does not say what was offered, or is not signed by who it names, denies the request. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, parseJwks } from '../../src/wire/keys.ts'
+import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { AGREEMENT_FORMAT, decide, pendingAt, testAgent, type Claims } from '../support/test-agent.ts'
 
@@ -10,6 +11,28 @@ beforeAll(async () => {
   authority = await startTestAuthority()
 })
 afterAll(() => authority.close())
+
+describe('Agents are known that leave out what the offer already names', () => {
+  it.each<[Claims, string[] | undefined]>([
+    [{}, undefined],
+    [{ proffered_by: undefined }, ['proffered_by']],
+    [{ resource_id: undefined }, ['resource_id']],
+    [{ proffered_by: undefined, resource_id: undefined }, ['proffered_by', 'resource_id']],
+  ])(
+    '%o: granted, and the receipt says what was absent and which resource it is about',
+    async (claims, absent) => {
+      const agent = testAgent(authority)
+      const { receipt } = await agent.granted('portfolio_read', claims)
+      const keys = parseJwks((await authority.request('GET', '/jwks')).body)
+      const verified = verifyReceipt(receipt, keys, {
+        issuer: authority.issuer,
+        now: Math.floor(Date.now() / 1000),
+      })
+      expect(verified.claims.echo_absent).toEqual(absent)
+      expect(verified.claims.resource_id).toBe(`${authority.alice.owner}/portfolio`)
+    },
+  )
+})
 
 describe('Agreement verification failures produce request_denied', () => {
   const other = importPrivateJwk(generatePrivateJwk())

@@ -1,7 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { OPTIONAL_ECHOES } from '../../src/wire/terms.ts'
 import {
   absencesOf,
+  absentEchoes,
   agreementFault,
   missionOf,
   operationOf,
@@ -48,6 +50,9 @@ describe('an agreement stands', () => {
     ['with more prohibitions than offered', honest({ prohibited: ['x', 'training', 'resale'] }), OFFER],
     ['for a shorter time than offered', honest({ expires_in: 1 }), OFFER],
     ['for fewer scopes than offered', honest({ scope: ['list'] }), OFFER],
+    ['without proffered_by', without('proffered_by'), OFFER],
+    ['without resource_id', without('resource_id'), OFFER],
+    ['without either', without('resource_id', without('proffered_by')), OFFER],
     ['with claims nobody knows', honest({ colour: 'red', introduction: 'x' }), OFFER],
     ['with a reason of exactly the bytes allowed', honest({ reason: 'é'.repeat(256) }), OFFER],
     ['with an empty reason', honest({ reason: '' }), OFFER],
@@ -85,6 +90,8 @@ describe('an agreement is refused with the claim and what to do', () => {
     ['another terms_uri', honest({ terms_uri: 'https://as.example.com/terms/x' }), 'terms_uri'],
     ['another proffered_by', honest({ proffered_by: 'https://x.example' }), 'proffered_by'],
     ['another resource', honest({ resource_id: 'bea/trades' }), 'resource_id'],
+    ['a proffered_by that is null', honest({ proffered_by: null }), 'proffered_by'],
+    ['a resource that is null', honest({ resource_id: null }), 'resource_id'],
     ['another purpose', honest({ purpose: 'anything' }), 'purpose'],
     ['a prohibition left out', honest({ prohibited: ['resale'] }), 'prohibited'],
     ['no prohibitions', without('prohibited'), 'prohibited'],
@@ -202,6 +209,7 @@ const REPEATED = [
   'family',
   'nonce',
 ] as const
+const isOptional = (claim: string): boolean => OPTIONAL_ECHOES.some(optional => optional === claim)
 
 describe('whatever the offer', () => {
   it('the honest echo passes, also a narrower one', () => {
@@ -222,7 +230,7 @@ describe('whatever the offer', () => {
   it('another value of any repeated claim is refused by name', () => {
     fc.assert(
       fc.property(anyOffer, fc.constantFrom(...REPEATED), fc.anything(), (offer, claim, value) => {
-        fc.pre(value !== offer[claim])
+        fc.pre(value !== offer[claim] && !(value === undefined && isOptional(claim)))
         expect(agreementFault({ ...echo(offer), [claim]: value }, offer, SETTING)).toMatch(
           new RegExp(`^${claim}: `),
         )
@@ -230,8 +238,16 @@ describe('whatever the offer', () => {
     )
   })
 
-  it('any claim of the echo left out is refused by name', () => {
-    const claims = [...REPEATED, 'prohibited', 'scope', 'expires_in', 'iss', 'aud', 'iat']
+  it('any claim of the echo left out is refused by name, but for those that are told as absent', () => {
+    const claims = [
+      ...REPEATED.filter(claim => !isOptional(claim)),
+      'prohibited',
+      'scope',
+      'expires_in',
+      'iss',
+      'aud',
+      'iat',
+    ]
     fc.assert(
       fc.property(anyOffer, fc.constantFrom(...claims), (offer, claim) => {
         expect(agreementFault(without(claim, echo(offer)), offer, SETTING)).toMatch(new RegExp(`^${claim}: `))
@@ -279,6 +295,15 @@ describe('what is read of an agreement that stands', () => {
     [42, undefined],
   ])('operation %o is %o', (operation, expected) => {
     expect(operationOf({ operation })).toEqual(expected)
+  })
+
+  it.each([
+    [honest(), []],
+    [without('resource_id'), ['resource_id']],
+    [without('resource_id', without('proffered_by')), ['proffered_by', 'resource_id']],
+    [honest({ proffered_by: null }), []],
+  ])('what it left out of the offer is told: %o', (claims, absent) => {
+    expect(absentEchoes(claims)).toEqual(absent)
   })
 
   it('a mission is its approver and hash, nothing beside', () => {

@@ -282,6 +282,7 @@ function grantReply(state: State): Reply {
     iat,
     jti: newJti('rcp_'),
     family: template.family,
+    resource_id: template.resource_id,
     terms_uri: template.terms_uri,
     template_id: template.template_id,
     agreement: agreement.hash,

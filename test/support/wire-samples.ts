@@ -111,6 +111,7 @@ export function receiptClaims(
     iat: NOW,
     jti: 'rcp_AAAA',
     family: TEMPLATE.family,
+    resource_id: TEMPLATE.resource_id,
     terms_uri: TEMPLATE.terms_uri,
     template_id: TEMPLATE.template_id,
     agreement: agreement.hash,

@@ -44,6 +44,18 @@ describe('a receipt', () => {
     )
   })
 
+  it('names what the agreement in it left out of the offer', () => {
+    const { proffered_by: _, resource_id: __, ...said } = agreement.claims
+    const compact = signJws({ kid: false, header: { jwk: agent.jwk }, payload: said }, agent)
+    const given = receiptClaims(agent, { compact, hash: s256(compact) })
+    const told = { ...given, echo_absent: ['proffered_by', 'resource_id'] }
+    expect(verifyReceipt(signReceipt(told, authority), [authority], expected).claims).toEqual(told)
+    for (const untold of [given, { ...given, echo_absent: ['resource_id'] }])
+      expect(refusalOf(() => verifyReceipt(signReceipt(untold, authority), [authority], expected)).code).toBe(
+        'invalid_request',
+      )
+  })
+
   it('has no end: it verifies years later', () => {
     const later = { issuer: ISSUER, now: NOW + 20 * 365 * 86_400 }
     expect(verifyReceipt(signReceipt(claims, authority), [authority], later).claims.rpt).toBe('rpt_AAAA')
@@ -86,6 +98,9 @@ describe('a receipt', () => {
     ['another family', { family: 'fam_BBBBBBBBBBB' }],
     ['another template', { template_id: 'bea/reading/v4' }],
     ['other terms', { terms_uri: 'https://as.example.com/terms/bea/reading/v4' }],
+    ['another resource', { resource_id: 'bea/trades' }],
+    ['no resource', { resource_id: undefined }],
+    ['something told as absent that is there', { echo_absent: ['resource_id'] }],
     ['no agreement in it', { agreement_jws: undefined }],
     ['an agreement that is no JWS', { agreement_jws: 'x', agreement: s256('x') }],
     ['no rpt', { rpt: undefined }],
