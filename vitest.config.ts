@@ -2,7 +2,7 @@
 import { defineConfig } from 'vitest/config'
 
 const POSTGRES = ['test/storage/**/*.test.ts', 'test/authority/**/*.test.ts', 'test/contract/**/*.test.ts']
-const PRODUCT = ['test/envoy/**/*.test.ts', 'test/package.test.ts']
+const PRODUCT = ['test/envoy/**/*.test.ts', 'test/image.test.ts', 'test/package.test.ts']
 /** How long `expect.poll` waits, which by default is a second. */
 const WAITING = { poll: { timeout: 15_000 } }
 const SERVER = './test/support/postgres-server.ts'

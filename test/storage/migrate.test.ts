@@ -1,23 +1,8 @@
 /** Migrations: ordered, forward only, safe under concurrent start. */
-import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
-import { describe, expect, inject, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { migrate } from '../../src/storage/migrate.ts'
-
-async function withEmptyDatabase(work: (url: string) => Promise<void>): Promise<void> {
-  const admin = new Client({ connectionString: inject('postgresUrl') })
-  await admin.connect()
-  const name = `usher_empty_${randomBytes(4).toString('hex')}`
-  await admin.query(`CREATE DATABASE ${name}`)
-  const url = new URL(inject('postgresUrl'))
-  url.pathname = `/${name}`
-  try {
-    await work(url.href)
-  } finally {
-    await admin.query(`DROP DATABASE ${name} WITH (FORCE)`)
-    await admin.end()
-  }
-}
+import { withEmptyDatabase } from '../support/postgres.ts'
 
 const query = async (url: string, sql: string) => {
   const client = new Client({ connectionString: url })

@@ -30,6 +30,19 @@ export async function freshDatabase(options: { poolMax?: number } = {}): Promise
   }
 }
 
+/** Runs `work` with the URL of a database that holds nothing at all yet, and drops it. */
+export async function withEmptyDatabase(work: (url: string) => Promise<void>): Promise<void> {
+  const name = `usher_empty_${randomBytes(4).toString('hex')}`
+  await onServer(client => client.query(`CREATE DATABASE ${name}`))
+  const url = new URL(inject('postgresUrl'))
+  url.pathname = `/${name}`
+  try {
+    await work(url.href)
+  } finally {
+    await onServer(client => client.query(`DROP DATABASE ${name} WITH (FORCE)`))
+  }
+}
+
 async function cloneWithin(client: Client, statement: string, deadline: number): Promise<void> {
   for (;;) {
     try {
