@@ -70,7 +70,7 @@ module.exports = {
       name: 'sockets-only-in-http',
       severity: 'error',
       comment: 'open sockets through src/http (servers and outbound). A type opens none.',
-      from: { path: '^src/', pathNot: '^src/(http|agent|owner|dev)/|^src/storage/database[.]ts$' },
+      from: { path: '^src/', pathNot: '^src/(http|agent|owner|dev)/|^src/storage/core/database[.]ts$' },
       to: {
         dependencyTypes: ['core'],
         dependencyTypesNot: ['type-only'],
@@ -113,7 +113,7 @@ module.exports = {
       severity: 'error',
       comment:
         'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
-      from: { path: '^src/enforcement/embedded/index[.]ts$' },
+      from: { path: '^src/enforcement/doors/embedded/index[.]ts$' },
       to: {
         path: '^src/(storage|authority|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
         reachable: true,
@@ -123,7 +123,7 @@ module.exports = {
       name: 'embedded-knows-fastify-by-type',
       severity: 'error',
       comment: "Fastify is the resource's own: name its types, import none of its code.",
-      from: { path: '^src/enforcement/embedded/' },
+      from: { path: '^src/enforcement/doors/embedded/' },
       to: { path: 'node_modules/(fastify|@modelcontextprotocol)/', dependencyTypesNot: ['type-only'] },
     },
     {
@@ -165,8 +165,8 @@ module.exports = {
       name: 'no-unreachable',
       severity: 'error',
       comment: 'dead file: call it or delete it.',
-      from: { path: '^src/(cli|agent/index|enforcement/embedded/index)[.]ts$' },
-      to: { path: '^src/', pathNot: ['^src/(cli|enforcement/embedded/index)[.]ts$'], reachable: false },
+      from: { path: '^src/(cli|agent/index|enforcement/doors/embedded/index)[.]ts$' },
+      to: { path: '^src/', pathNot: ['^src/(cli|enforcement/doors/embedded/index)[.]ts$'], reachable: false },
     },
     {
       name: 'src-not-to-test',

@@ -4,7 +4,7 @@
  */
 import { Server, ServerCredentials, type handleUnaryCall, type ServiceDefinition } from '@grpc/grpc-js'
 import { readFileSync } from 'node:fs'
-import type { CheckRequest, CheckResponse } from '../src/enforcement/check-messages.ts'
+import type { CheckRequest, CheckResponse } from '../src/enforcement/doors/grpc/check-messages.ts'
 import { verifyRequest } from '../src/wire/http-signature.ts'
 import { importPublicJwk } from '../src/wire/keys.ts'
 import { ours } from '../test/support/envoy-protos.ts'

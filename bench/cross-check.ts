@@ -7,7 +7,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { CHECK_PATH } from '../src/enforcement/check-messages.ts'
+import { CHECK_PATH } from '../src/enforcement/doors/grpc/check-messages.ts'
 import { standingCorpus } from './scenarios/standing.ts'
 import type { System } from './system.ts'
 

@@ -1,7 +1,7 @@
 /**
  * Owns loading a check server: a corpus of signed checks sent over a few connections, each answer decoded and required to be an allow.
  */
-import { decodeCheckResponse } from '../../src/enforcement/check-messages.ts'
+import { decodeCheckResponse } from '../../src/enforcement/doors/grpc/check-messages.ts'
 import { connect } from '../../test/support/check-client.ts'
 import type { Load, Share } from '../world.ts'
 import { openCheckChannel, type CheckChannel } from './check-channel.ts'

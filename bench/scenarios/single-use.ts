@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'
-import { signGrant } from '../../src/authority/grant.ts'
+import { signGrant } from '../../src/authority/negotiation/grant.ts'
 import type { Authority } from '../../src/authority/context.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'

@@ -3,15 +3,15 @@
  * Contract: "Parties" (owner's authorization server).
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Database } from '../storage/database.ts'
+import type { Database } from '../storage/core/database.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import type { TicketKey } from '../wire/ticket.ts'
-import type { AgentIssuers } from './agent-issuers.ts'
-import type { Announcements } from './announcements.ts'
-import type { OperatorDocuments } from './operator-documents.ts'
-import type { PublishedResources } from './published-resources.ts'
-import type { RefusalCounts } from './refusal-counts.ts'
-import type { Registry } from './registry.ts'
+import type { AgentIssuers } from './agents/agent-issuers.ts'
+import type { Announcements } from './owner/announcements.ts'
+import type { OperatorDocuments } from './agents/operator-documents.ts'
+import type { PublishedResources } from './registry/published-resources.ts'
+import type { RefusalCounts } from './negotiation/refusal-counts.ts'
+import type { Registry } from './registry/registry.ts'
 
 /** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
 export interface Limits {

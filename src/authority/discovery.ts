@@ -3,8 +3,8 @@
  * Contract: "Owner's authorization server: public", "Authorization server metadata members", "Health".
  */
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { listOwners } from '../storage/owners.ts'
-import { countSources, type SourceCount } from '../storage/registry.ts'
+import { listOwners } from '../storage/authority/owners.ts'
+import { countSources, type SourceCount } from '../storage/authority/registry.ts'
 import { publicJwk } from '../wire/keys.ts'
 import { authorizationServerMetadata } from '../wire/metadata.ts'
 import { AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'

@@ -6,7 +6,7 @@ import type { CertificateObserver } from '../http/certificates.ts'
 import type { Logger } from '../http/log.ts'
 import { addGauge, createMetricsRegistry, requestMetrics, type RequestObserver } from '../http/metrics.ts'
 import { createHttpServer, type HttpServer } from '../http/server.ts'
-import type { Database } from '../storage/database.ts'
+import type { Database } from '../storage/core/database.ts'
 
 export interface AuthorityMetrics {
   certificates: CertificateObserver

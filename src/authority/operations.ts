@@ -3,13 +3,13 @@
  * are the ones that validate. Contract: "Endpoints".
  */
 import { z } from 'zod'
-import { REPORT } from './audit.ts'
+import { REPORT } from './protection/audit.ts'
 import type { Operation } from './openapi.ts'
-import { PERM_REQUEST, TOKEN_QUERY } from './protection.ts'
-import { OWNER_OPERATIONS } from './owner-operations.ts'
-import { REGISTRATION } from './registration.ts'
+import { PERM_REQUEST, TOKEN_QUERY } from './protection/protection.ts'
+import { OWNER_OPERATIONS } from './owner/operations.ts'
+import { REGISTRATION } from './protection/registration.ts'
 import { ROSTER_QUERY, TERMS_QUERY } from './terms.ts'
-import { TOKEN_REQUEST } from './token-request.ts'
+import { TOKEN_REQUEST } from './negotiation/token-request.ts'
 
 const text = z.string()
 const seconds = z.int()

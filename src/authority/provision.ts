@@ -4,17 +4,17 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { ProvisionedOwner } from '../config.ts'
-import { inTransaction, type Db, type Tx } from '../storage/database.ts'
-import { insertLogin, loginId, ownerOfLogin } from '../storage/logins.ts'
+import { inTransaction, type Db, type Tx } from '../storage/core/database.ts'
+import { insertLogin, loginId, ownerOfLogin } from '../storage/authority/logins.ts'
 import {
   claimProvisioned,
   insertDeviceKey,
   insertOwner,
   lockQueue,
   readDeviceKey,
-} from '../storage/owners.ts'
-import { insertResource, insertResourceServer } from '../storage/resources.ts'
-import { insertTier, tierOfResource } from '../storage/tiers.ts'
+} from '../storage/authority/owners.ts'
+import { insertResource, insertResourceServer } from '../storage/authority/resources.ts'
+import { insertTier, tierOfResource } from '../storage/authority/tiers.ts'
 import { encodeBase64url } from '../wire/encoding.ts'
 import { publicJwk } from '../wire/keys.ts'
 

@@ -2,9 +2,9 @@
  * Sweeps, now and then, what no answer can depend on any more, owner by owner in bounded batches.
  * Contract: "Limits" (lifetimes).
  */
-import { isOutage } from '../storage/database.ts'
-import { listOwners } from '../storage/owners.ts'
-import { sweepOwner } from '../storage/sweep.ts'
+import { isOutage } from '../storage/core/database.ts'
+import { listOwners } from '../storage/authority/owners.ts'
+import { sweepOwner } from '../storage/core/sweep.ts'
 import type { Authority } from './context.ts'
 
 const OWNERS_PER_READ = 100

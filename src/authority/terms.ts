@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { listOwners, readOwner } from '../storage/owners.ts'
-import { listTiers, readTerms } from '../storage/tiers.ts'
+import { listOwners, readOwner } from '../storage/authority/owners.ts'
+import { listTiers, readTerms } from '../storage/authority/tiers.ts'
 import { contentDigest, sha256 } from '../wire/encoding.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -19,7 +19,7 @@ import {
   type TermsVersion,
 } from '../wire/terms.ts'
 import type { Authority } from './context.ts'
-import { linkNext, PAGE, pageOf, plainText, queryOf } from './owner-requests.ts'
+import { linkNext, PAGE, pageOf, plainText, queryOf } from './owner/requests.ts'
 
 export const ROSTER_QUERY = PAGE.extend({ owner: plainText(200).optional() })
 const FORMATS = ['json', 'html', 'jsonld'] as const

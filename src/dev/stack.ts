@@ -4,7 +4,7 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { embed } from '../enforcement/embedded/index.ts'
+import { embed } from '../enforcement/doors/embedded/index.ts'
 import { startChild, untilReady, type Child } from './child-process.ts'
 import type { Envoy } from './envoy-binary.ts'
 import { envoyConfig } from './envoy-config.ts'

@@ -8,7 +8,7 @@ import { Refusal } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
 import { sourceOf, type ChallengeLimit } from './challenge-limit.ts'
 import type { Deadline } from './deadline.ts'
-import type { Route, Tool } from './routes.ts'
+import type { Route, Tool } from './request/routes.ts'
 
 export interface ChallengeOptions {
   realm: string

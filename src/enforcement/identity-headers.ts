@@ -4,7 +4,7 @@
  */
 import { UPSTREAM_HEADER, UPSTREAM_HEADER_PREFIX } from '../wire/names.ts'
 import type { Allowed } from './call.ts'
-import type { HeaderLines } from './header-lines.ts'
+import type { HeaderLines } from './request/header-lines.ts'
 
 // Servers that hand header fields on as variables read `_` and `-` alike, some of them any other sign.
 const OURS = Object.values(UPSTREAM_HEADER)

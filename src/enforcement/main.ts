@@ -9,14 +9,14 @@ import { createLogger, type Logger } from '../http/log.ts'
 import { openTracing } from '../http/otlp.ts'
 import { listen } from '../http/server.ts'
 import { assembleCore } from './assembly.ts'
-import type { CheckDoor } from './check-door.ts'
-import { startCheckServer } from './check-server.ts'
-import { createDocumentServer } from './http.ts'
+import type { CheckDoor } from './doors/check-door.ts'
+import { startCheckServer } from './doors/grpc/check-server.ts'
+import { createDocumentServer } from './documents/server.ts'
 import {
   startHttpCheckServer,
   type HttpCheckServer,
   type HttpCheckServerOptions,
-} from './http-check-server.ts'
+} from './doors/http/check-server.ts'
 
 export interface Sidecar {
   /** Where checks are answered, with the port that was really given. */

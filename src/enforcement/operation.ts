@@ -5,7 +5,7 @@
 import { operationMatches } from '../rules/permission.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Call } from './call.ts'
-import type { ToolCall } from './call-request.ts'
+import type { ToolCall } from './request/call-request.ts'
 import type { LiveGrant } from './introspection.ts'
 
 /**

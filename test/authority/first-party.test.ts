@@ -1,8 +1,8 @@
 /** Contract, "Policy vocabulary and tiers": an agent is the owner's own only by her own act, while its operator lists its key. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inTransaction } from '../../src/storage/database.ts'
-import { readConnection } from '../../src/storage/connections.ts'
-import { claimOperator, disclaimOperator } from '../../src/storage/operators.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { readConnection } from '../../src/storage/authority/connections.ts'
+import { claimOperator, disclaimOperator } from '../../src/storage/authority/operators.ts'
 import { signIntroduction } from '../../src/wire/introduction.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import {

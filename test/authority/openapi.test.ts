@@ -50,11 +50,15 @@ describe.each(['public', 'owner'] as const)('the %s listener', listener => {
 describe('the list of endpoints', () => {
   it('leaves out none that is registered', () => {
     const folder = new URL('../../src/authority/', import.meta.url)
-    const registered = readdirSync(folder).flatMap(name =>
-      [
-        ...readFileSync(new URL(name, folder), 'utf8').matchAll(/app\.(get|post|put|delete)\(\s*'([^']+)'/g),
-      ].map(([, method, path]) => `${method} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`),
-    )
+    const registered = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.ts'))
+      .flatMap(name =>
+        [
+          ...readFileSync(new URL(name, folder), 'utf8').matchAll(
+            /app\.(get|post|put|delete)\(\s*'([^']+)'/g,
+          ),
+        ].map(([, method, path]) => `${method} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`),
+      )
     const described = new Set(OPERATIONS.map(({ method, path }) => `${method} ${path}`))
     expect(registered.length).toBeGreaterThan(10)
     expect(registered.filter(route => !described.has(route))).toEqual([])

@@ -1,10 +1,10 @@
 /** What waits for the owner and what happened: contract, "Permission ticket" (awaiting-owner), "Owner API", "Events". */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { readConnection } from '../../src/storage/connections.ts'
-import { inTransaction } from '../../src/storage/database.ts'
-import { appendLedger, type NewLedgerEntry } from '../../src/storage/ledger.ts'
-import { presentTicket } from '../../src/storage/tickets.ts'
+import { readConnection } from '../../src/storage/authority/connections.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { appendLedger, type NewLedgerEntry } from '../../src/storage/authority/ledger.ts'
+import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import { startTestAuthority, type OwnerCall, type Reply, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 

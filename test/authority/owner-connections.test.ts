@@ -1,7 +1,7 @@
 /** Standing connections and operators: contract, "Connection" (states), "Owner API", "What the service does" (row 9). */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { consumeGrant, readGrant } from '../../src/storage/grants.ts'
-import { presentTicket } from '../../src/storage/tickets.ts'
+import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 

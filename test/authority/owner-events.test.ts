@@ -1,9 +1,9 @@
 /** The owner's event stream: contract, "Events", "Owner API" (`/owner/events`); WHATWG HTML §9.2. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { inTransaction, type Tx } from '../../src/storage/database.ts'
-import { appendEvent, latestEvent } from '../../src/storage/events.ts'
-import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/owners.ts'
+import { inTransaction, type Tx } from '../../src/storage/core/database.ts'
+import { appendEvent, latestEvent } from '../../src/storage/authority/events.ts'
+import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
 import { watchEvents } from '../../src/owner/index.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'

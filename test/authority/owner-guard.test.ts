@@ -1,9 +1,9 @@
 /** Who may speak for an owner: contract, "Authentication" (owner at the owner API), "Limits" (clock window). */
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConnection } from '../../src/storage/connections.ts'
-import { inTransaction } from '../../src/storage/database.ts'
-import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/owners.ts'
+import { readConnection } from '../../src/storage/authority/connections.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import {
   startTestAuthority,

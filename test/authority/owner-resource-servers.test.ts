@@ -1,8 +1,8 @@
 /** Contract, "Owner API" (`/owner/resource-servers`) and "Resource server registration": what she withdraws ends at once. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
-import { inTransaction } from '../../src/storage/database.ts'
-import { insertGrant } from '../../src/storage/grants.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { insertGrant } from '../../src/storage/authority/grants.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'

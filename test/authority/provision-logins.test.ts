@@ -6,9 +6,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { loadProvisionFile } from '../../src/config/provision.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/database.ts'
-import { deleteLogin, insertLogin, listLogins, loginId, ownerOfLogin } from '../../src/storage/logins.ts'
-import { insertDeviceKey } from '../../src/storage/owners.ts'
+import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import {
+  deleteLogin,
+  insertLogin,
+  listLogins,
+  loginId,
+  ownerOfLogin,
+} from '../../src/storage/authority/logins.ts'
+import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { faultsOf } from '../support/config-files.ts'
 import { freshDatabase } from '../support/postgres.ts'

@@ -8,10 +8,16 @@ import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { ConfigFault } from '../../src/config.ts'
 import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provision.ts'
-import { inTransaction, type Database } from '../../src/storage/database.ts'
-import { readDeviceKey, revokeDeviceKey } from '../../src/storage/owners.ts'
-import { readResourceServer } from '../../src/storage/resources.ts'
-import { deleteTier, insertTier, readTier, tierOfResource, updateTier } from '../../src/storage/tiers.ts'
+import { inTransaction, type Database } from '../../src/storage/core/database.ts'
+import { readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
+import { readResourceServer } from '../../src/storage/authority/resources.ts'
+import {
+  deleteTier,
+  insertTier,
+  readTier,
+  tierOfResource,
+  updateTier,
+} from '../../src/storage/authority/tiers.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { provisionDocument, type ProvisionDocument } from '../support/authority.ts'

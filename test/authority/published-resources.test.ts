@@ -4,7 +4,7 @@ import {
   createPublishedResources,
   PublicationFault,
   type PublishedResources,
-} from '../../src/authority/published-resources.ts'
+} from '../../src/authority/registry/published-resources.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { createRemoteDocuments } from '../../src/http/remote-documents.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'

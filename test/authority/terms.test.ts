@@ -1,7 +1,7 @@
 /** Terms in three representations, every version ever: contract, "Terms document", "Versioning". */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inTransaction } from '../../src/storage/database.ts'
-import { deleteTier, insertTier, updateTier, type NewTier } from '../../src/storage/tiers.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { deleteTier, insertTier, updateTier, type NewTier } from '../../src/storage/authority/tiers.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 
 let authority: TestAuthority

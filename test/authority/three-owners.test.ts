@@ -4,9 +4,9 @@
  */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inTransaction } from '../../src/storage/database.ts'
-import { insertDeviceKey } from '../../src/storage/owners.ts'
-import { insertResourceServer } from '../../src/storage/resources.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertResourceServer } from '../../src/storage/authority/resources.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import type { OwnerCall, PreparedCall } from '../support/authority.ts'
 import { registeredEndpoints } from '../support/endpoints.ts'

@@ -1,7 +1,7 @@
 import { Server, ServerCredentials, status, type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openCheckChannel, type CheckChannel } from '../../bench/load/check-channel.ts'
-import { CHECK_PATH } from '../../src/enforcement/check-messages.ts'
+import { CHECK_PATH } from '../../src/enforcement/doors/grpc/check-messages.ts'
 
 const asIs = (bytes: Buffer): Buffer => bytes
 const SERVICE = {

@@ -4,12 +4,12 @@ import {
   createAccessReports,
   type AccessReports,
   type AccessReportsOptions,
-} from '../../src/enforcement/access-reports.ts'
+} from '../../src/enforcement/authorities/access-reports.ts'
 import {
   createAuthorityClient,
   type AccessEntry,
   type AuthorityClient,
-} from '../../src/enforcement/authority-client.ts'
+} from '../../src/enforcement/authorities/authority-client.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'

@@ -1,7 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createAuthorityClient, type AuthorityClient } from '../../src/enforcement/authority-client.ts'
+import {
+  createAuthorityClient,
+  type AuthorityClient,
+} from '../../src/enforcement/authorities/authority-client.ts'
 import { deadlineOf, type Deadline } from '../../src/enforcement/deadline.ts'
-import type { PatCredential } from '../../src/enforcement/pat.ts'
+import type { PatCredential } from '../../src/enforcement/authorities/pat.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { verifyRequest } from '../../src/wire/http-signature.ts'

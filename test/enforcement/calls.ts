@@ -1,13 +1,16 @@
 /** Builds calls as a proxy would show them, signed as an agent would, and an enforcement core that asks a real authority on the wire. */
-import { createAccessReports, type AccessReports } from '../../src/enforcement/access-reports.ts'
-import { apiReader } from '../../src/enforcement/api.ts'
-import type { ApiOperation } from '../../src/enforcement/api-table.ts'
-import { createAuthorityClient, type AuthorityClient } from '../../src/enforcement/authority-client.ts'
+import { createAccessReports, type AccessReports } from '../../src/enforcement/authorities/access-reports.ts'
+import { apiReader } from '../../src/enforcement/request/api.ts'
+import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
+import {
+  createAuthorityClient,
+  type AuthorityClient,
+} from '../../src/enforcement/authorities/authority-client.ts'
 import type { Call, CallBody, Outcome } from '../../src/enforcement/call.ts'
 import { createChallengeLimit } from '../../src/enforcement/challenge-limit.ts'
 import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
-import { readMcp } from '../../src/enforcement/mcp.ts'
-import { routeTable, type Route, type Tool } from '../../src/enforcement/routes.ts'
+import { readMcp } from '../../src/enforcement/request/mcp.ts'
+import { routeTable, type Route, type Tool } from '../../src/enforcement/request/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { createOutbound } from '../../src/http/outbound.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'

@@ -12,8 +12,8 @@ import {
   startCheckServer,
   type CheckServer,
   type CheckServerOptions,
-} from '../../src/enforcement/check-server.ts'
-import { createHealth, type Health } from '../../src/enforcement/health.ts'
+} from '../../src/enforcement/doors/grpc/check-server.ts'
+import { createHealth, type Health } from '../../src/enforcement/telemetry/health.ts'
 import { fixedCertificates } from '../../src/http/certificates.ts'
 import {
   checkBytes,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Call } from '../../src/enforcement/call.ts'
 import { denialOf } from '../../src/enforcement/denial.ts'
-import { readMcp } from '../../src/enforcement/mcp.ts'
+import { readMcp } from '../../src/enforcement/request/mcp.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 import { message, NOTHING_OPEN, opening, post, read, toolCall, TRADE } from '../support/mcp-calls.ts'
 import { refusalOf, refusalOrValue } from '../support/refusals.ts'

@@ -1,6 +1,6 @@
 /** The sidecar asks to be let in: contract, "Resource server establishment: POST `/rs/register`". */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { startRegistration, type Registration } from '../../src/enforcement/registration.ts'
+import { startRegistration, type Registration } from '../../src/enforcement/authorities/registration.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { verifyRequest } from '../../src/wire/http-signature.ts'

@@ -1,7 +1,7 @@
 /** contract, "Authorized call": whose call it is follows from its path and from what is configured. */
 import { describe, expect, test } from 'vitest'
-import type { ApiOperation } from '../../src/enforcement/api-table.ts'
-import { routeTable, type Route } from '../../src/enforcement/routes.ts'
+import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
+import { routeTable, type Route } from '../../src/enforcement/request/routes.ts'
 import { refusalOf } from '../support/refusals.ts'
 
 describe('The route of a call', () => {

@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { z } from 'zod'
 import { createAgent, memoryStore, type Agent, type AgentEvent } from '../../src/agent/index.ts'
 import type { Stack } from '../../src/dev/stack.ts'
-import { embed, type EnforcementPoint } from '../../src/enforcement/embedded/index.ts'
+import { embed, type EnforcementPoint } from '../../src/enforcement/doors/embedded/index.ts'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/index.ts'
 import { newKey } from '../enforcement/calls.ts'
 import { connect1, connect2 } from '../support/mcp-clients.ts'

@@ -2,7 +2,7 @@
  * Owns what every fuzz target shares: the ext_authz door as it stands in the product, in front of an authority that knows every grant,
  * and what must hold of any answer. contract, "Errors": never a crash, never a gRPC error, never a missing status.
  */
-import { answerCheck } from '../../src/enforcement/ext-authz.ts'
+import { answerCheck } from '../../src/enforcement/doors/grpc/ext-authz.ts'
 import { isRefusalCode } from '../../src/wire/refusal.ts'
 import { startCore, type Core } from '../enforcement/calls.ts'
 import { deniedBody, readAnswer, type Answer } from '../support/check-client.ts'

@@ -2,13 +2,13 @@
  * Owns the authority as a fuzz target meets it: it knows every grant there is, answers in the form of the wire without a network, and
  * remembers what it was asked. Its answers go through the product's own readers.
  */
-import type { AuthorityClient } from '../../src/enforcement/authority-client.ts'
+import type { AuthorityClient } from '../../src/enforcement/authorities/authority-client.ts'
 import { outage } from '../../src/enforcement/deadline.ts'
 import { readConsumption, readIntrospection } from '../../src/enforcement/introspection.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { Json } from '../../src/wire/json.ts'
 import { signRpt } from '../../src/wire/tokens.ts'
-import type { ApiOperation } from '../../src/enforcement/api-table.ts'
+import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import { newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
 import { claimsOf, type IssuedGrant } from '../support/scripted-authority.ts'
 

@@ -7,19 +7,19 @@ import {
   readConnection,
   recordApproval,
   revokeConnection,
-} from '../../src/storage/connections.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/database.ts'
-import { insertGrant, readGrant } from '../../src/storage/grants.ts'
-import { lockIntroducer, readIntroduction } from '../../src/storage/introductions.ts'
+} from '../../src/storage/authority/connections.ts'
+import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { insertGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { lockIntroducer, readIntroduction } from '../../src/storage/authority/introductions.ts'
 import {
   claimOperator,
   disclaimOperator,
   hasActiveAgents,
   isOwn,
   nameOperator,
-} from '../../src/storage/operators.ts'
-import { lockQueue } from '../../src/storage/owners.ts'
-import { readStanding } from '../../src/storage/standing.ts'
+} from '../../src/storage/authority/operators.ts'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { readStanding } from '../../src/storage/authority/standing.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 

@@ -1,6 +1,6 @@
 /** LISTEN outlives the connection it stands on. Contract, "Events". */
 import { expect, it } from 'vitest'
-import { listen } from '../../src/storage/listen.ts'
+import { listen } from '../../src/storage/core/listen.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'

@@ -10,12 +10,12 @@ import {
   lockOperator,
   readConnection,
   revokeConnection,
-} from '../../src/storage/connections.ts'
-import { inTransaction, openDatabase, type Database } from '../../src/storage/database.ts'
-import { consumeGrant, insertGrant, readGrant } from '../../src/storage/grants.ts'
-import { lockQueue, spendSignature } from '../../src/storage/owners.ts'
-import { collectFamily, decideFamily, readUndecided } from '../../src/storage/pending.ts'
-import { openFamily, presentTicket } from '../../src/storage/tickets.ts'
+} from '../../src/storage/authority/connections.ts'
+import { inTransaction, openDatabase, type Database } from '../../src/storage/core/database.ts'
+import { consumeGrant, insertGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts'
+import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'
+import { openFamily, presentTicket } from '../../src/storage/authority/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'

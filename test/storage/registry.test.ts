@@ -1,6 +1,6 @@
 /** Whose turn it is to pull, and what lands: contract, "Registry materialization". */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inTransaction, type Database } from '../../src/storage/database.ts'
+import { inTransaction, type Database } from '../../src/storage/core/database.ts'
 import {
   claimPull,
   failPull,
@@ -9,9 +9,9 @@ import {
   listDue,
   type Attempt,
   type ListedResource,
-} from '../../src/storage/registry.ts'
-import { decideResourceServer, registerResourceServer } from '../../src/storage/registrations.ts'
-import { readResource } from '../../src/storage/resources.ts'
+} from '../../src/storage/authority/registry.ts'
+import { decideResourceServer, registerResourceServer } from '../../src/storage/authority/registrations.ts'
+import { readResource } from '../../src/storage/authority/resources.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 

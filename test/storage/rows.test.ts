@@ -6,11 +6,11 @@ import {
   readConnection,
   revokeConnection,
   unblockOperator,
-} from '../../src/storage/connections.ts'
-import { inTransaction, isOutage, openDatabase, type Database } from '../../src/storage/database.ts'
-import { appendEvent, findEvent, latestEvent, readEvents } from '../../src/storage/events.ts'
-import { consumeGrant, readGrant } from '../../src/storage/grants.ts'
-import { appendLedger, countRefusal, readLedger } from '../../src/storage/ledger.ts'
+} from '../../src/storage/authority/connections.ts'
+import { inTransaction, isOutage, openDatabase, type Database } from '../../src/storage/core/database.ts'
+import { appendEvent, findEvent, latestEvent, readEvents } from '../../src/storage/authority/events.ts'
+import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { appendLedger, countRefusal, readLedger } from '../../src/storage/authority/ledger.ts'
 import {
   claimProvisioned,
   insertDeviceKey,
@@ -18,12 +18,18 @@ import {
   ownerOfTag,
   readDeviceKey,
   revokeDeviceKey,
-} from '../../src/storage/owners.ts'
-import { listPending, readUndecided } from '../../src/storage/pending.ts'
-import { readStanding } from '../../src/storage/standing.ts'
-import { sweepOwner } from '../../src/storage/sweep.ts'
-import { deleteTier, insertTier, readTerms, tierOfResource, updateTier } from '../../src/storage/tiers.ts'
-import { presentTicket, readFamily } from '../../src/storage/tickets.ts'
+} from '../../src/storage/authority/owners.ts'
+import { listPending, readUndecided } from '../../src/storage/authority/pending.ts'
+import { readStanding } from '../../src/storage/authority/standing.ts'
+import { sweepOwner } from '../../src/storage/core/sweep.ts'
+import {
+  deleteTier,
+  insertTier,
+  readTerms,
+  tierOfResource,
+  updateTier,
+} from '../../src/storage/authority/tiers.ts'
+import { presentTicket, readFamily } from '../../src/storage/authority/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 

@@ -2,12 +2,12 @@
  * Negotiations that come at the same time share statements: each gets what it would have got alone.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { revokeConnection } from '../../src/storage/connections.ts'
-import { inTransaction, type Database } from '../../src/storage/database.ts'
-import { readAskedResource, readGovernedResource } from '../../src/storage/governed.ts'
-import { readGrant, recordGrant } from '../../src/storage/grants.ts'
-import { readStanding } from '../../src/storage/standing.ts'
-import { openFamily, presentTicket, readFamily, type NewFamily } from '../../src/storage/tickets.ts'
+import { revokeConnection } from '../../src/storage/authority/connections.ts'
+import { inTransaction, type Database } from '../../src/storage/core/database.ts'
+import { readAskedResource, readGovernedResource } from '../../src/storage/authority/governed.ts'
+import { readGrant, recordGrant } from '../../src/storage/authority/grants.ts'
+import { readStanding } from '../../src/storage/authority/standing.ts'
+import { openFamily, presentTicket, readFamily, type NewFamily } from '../../src/storage/authority/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 

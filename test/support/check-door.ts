@@ -1,8 +1,8 @@
 /** Owns the ext_authz door as tests meet it: the real gRPC server, a real client, and a `decide` that the test gives. */
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import type { Allowed, Call, Outcome } from '../../src/enforcement/call.ts'
-import { startCheckServer, type CheckServer } from '../../src/enforcement/check-server.ts'
-import { createHealth } from '../../src/enforcement/health.ts'
+import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
+import { createHealth } from '../../src/enforcement/telemetry/health.ts'
 import { connect, type CheckClient } from './check-client.ts'
 
 export const BODY_BYTES_MAX = 2_000

@@ -1,8 +1,11 @@
 /** Owns the HTTP door as its tests stand before it: on a socket, with a core that only remembers what it was asked. */
 import { onTestFinished } from 'vitest'
 import type { Call } from '../../src/enforcement/call.ts'
-import { createHealth, type Health } from '../../src/enforcement/health.ts'
-import { startHttpCheckServer, type HttpCheckServerOptions } from '../../src/enforcement/http-check-server.ts'
+import { createHealth, type Health } from '../../src/enforcement/telemetry/health.ts'
+import {
+  startHttpCheckServer,
+  type HttpCheckServerOptions,
+} from '../../src/enforcement/doors/http/check-server.ts'
 import { ALLOW } from './check-door.ts'
 import { httpCheckClient, type HttpCheckClient } from './http-check-client.ts'
 

@@ -1,7 +1,7 @@
 /** Owns MCP requests as tests write them: a Call without a proxy, and JSON-RPC messages. */
 import type { Call } from '../../src/enforcement/call.ts'
-import type { CallRequest } from '../../src/enforcement/call-request.ts'
-import { readMcp, type McpSettings } from '../../src/enforcement/mcp.ts'
+import type { CallRequest } from '../../src/enforcement/request/call-request.ts'
+import { readMcp, type McpSettings } from '../../src/enforcement/request/mcp.ts'
 
 export const NOTHING_OPEN: McpSettings = {
   openMethods: new Set(),

@@ -1,6 +1,6 @@
 /** Owns what tests of an owner's device keys and logins ask: the requests that add and remove them, and an owner with one key. */
-import { inTransaction } from '../../src/storage/database.ts'
-import { insertDeviceKey } from '../../src/storage/owners.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import type { OwnerCall, TestOwner } from './authority.ts'
 import type { RealmAuthority } from './realm-authority.ts'

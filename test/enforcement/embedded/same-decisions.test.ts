@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startCheckServer, type CheckServer } from '../../../src/enforcement/check-server.ts'
-import { createHealth } from '../../../src/enforcement/health.ts'
+import { startCheckServer, type CheckServer } from '../../../src/enforcement/doors/grpc/check-server.ts'
+import { createHealth } from '../../../src/enforcement/telemetry/health.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../../support/check-client.ts'
 import {

@@ -5,7 +5,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { createMcpHandler, McpServer as Server2 } from '@modelcontextprotocol/server'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import type { NodeHandler } from '../../../src/enforcement/embedded/index.ts'
+import type { NodeHandler } from '../../../src/enforcement/doors/embedded/index.ts'
 import { parseChallenge } from '../../../src/wire/challenge.ts'
 import { s256Json } from '../../../src/wire/encoding.ts'
 import {

@@ -1,0 +1,69 @@
+/**
+ * The issuers of agent tokens that this deployment trusts: a token is verified against the keys its issuer
+ * publishes, and nothing is fetched from an issuer that is not listed.
+ * Contract: "Authentication" (agent-token issuers), "Agreement (claim_token, beat 3)" (`agent_token`).
+ */
+import type { RemoteDocument, RemoteDocuments } from '../../http/remote-documents.ts'
+import { verifyAgentToken, type AgentToken, type ClaimedIdentity } from '../../wire/agent-identity.ts'
+import type { Json } from '../../wire/json.ts'
+import type { Verified } from '../../wire/jws.ts'
+import { parseJwks } from '../../wire/keys.ts'
+import { issuerDocumentUrl, readIssuerDocument } from '../../wire/operator-documents.ts'
+import { Refusal } from '../../wire/refusal.ts'
+
+export interface AgentIssuers {
+  /** Whether an issuer is on the list, byte for byte. */
+  lists(iss: string): boolean
+  /**
+   * Verifies an agent token, waiting for its issuer's keys until `deadline` (ms since the epoch). Throws
+   * `invalid_request` where the issuer is not listed (before anything is fetched) or the token is not good, and
+   * `temporarily_unavailable` where the issuer's documents cannot be had.
+   */
+  verify(claimed: ClaimedIdentity & { kind: 'agent_token' }, deadline: number): Promise<Verified<AgentToken>>
+}
+
+/** `documents` keeps what issuers publish; `now` is in seconds. */
+export function createAgentIssuers(
+  listed: readonly string[],
+  documents: RemoteDocuments,
+  now: () => number,
+): AgentIssuers {
+  const issuers: ReadonlySet<string> = new Set(listed)
+  const read = (url: string, holds: (json: Json) => boolean, deadline: number) =>
+    documents.read(url, { holds, deadline, favoured: true })
+  return {
+    lists: iss => issuers.has(iss),
+    verify: async ({ token, iss, kid }, deadline) => {
+      if (!issuers.has(iss))
+        throw new Refusal(
+          'invalid_request',
+          'agent_token: its issuer is not accepted here; use one that is, or sign with a bare key (jwk).',
+        )
+      const found = await read(issuerDocumentUrl(iss), json => isOf(json, iss), deadline)
+      const jwksUri = readIssuerDocument(had(found, "the issuer's document"), iss)
+      const keys = await read(jwksUri, json => kid === undefined || holdsKid(json, kid), deadline)
+      return verifyAgentToken(token, parseJwks(had(keys, 'the key set of its issuer')), now())
+    },
+  }
+}
+
+function had(document: RemoteDocument, what: string): Json {
+  if ('json' in document) return document.json
+  throw new Refusal('temporarily_unavailable', `agent_token: ${what} ${document.missing}; try again later.`)
+}
+
+function isOf(json: Json, iss: string): boolean {
+  try {
+    return readIssuerDocument(json, iss) !== ''
+  } catch {
+    return false
+  }
+}
+
+function holdsKid(json: Json, kid: string): boolean {
+  try {
+    return parseJwks(json).some(key => key.kid === kid)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Introductions: an agent that the owner knows names a sibling, or an issuer names an agent's parent, and the newcomer
+ * skips first contact where her record bears it out. Whatever is missing falls back to first contact, with the reason
+ * kept for her. Contract: "Owner API" (introduction of a sibling agent), "Connection" (introduced).
+ */
+import { introductionAnswer, type IntroductionAnswer } from '../../rules/connection.ts'
+import { admitConnection, lockOperator, readConnection } from '../../storage/authority/connections.ts'
+import type { Db, Tx } from '../../storage/core/database.ts'
+import { lockIntroducer, readIntroduction } from '../../storage/authority/introductions.ts'
+import { appendLedger } from '../../storage/authority/ledger.ts'
+import { nameOperator } from '../../storage/authority/operators.ts'
+import { lockQueue } from '../../storage/authority/owners.ts'
+import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agent-identity.ts'
+import { introducerOf, verifyIntroduction } from '../../wire/introduction.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { Authority } from '../context.ts'
+import { verifyIdentity, type Identified, type Signed } from './identity.ts'
+import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
+
+/**
+ * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
+ * `parent_agent`. A malformed, misdirected or expired introduction throws `invalid_request` and denies the request; one
+ * whose introducer's issuer cannot be reached gives the note that is kept.
+ */
+export async function namedIntroducer(
+  authority: Authority,
+  owner: string,
+  { agreement, agent }: Signed,
+  deadline: number,
+): Promise<NamedIntroducer | { note: string } | undefined> {
+  if (agreement.claims['introduction'] !== undefined) return introducerOfClaim(authority, agreement, deadline)
+  const { identity } = agreement
+  if (identity.kind !== 'agent_token' || identity.agent.parent_agent === undefined) return undefined
+  const { db } = authority.database
+  // Where the agent has a connection already, its parent has nothing to say.
+  if ((await readConnection(db, owner, agent.handle))?.status === 'active') return undefined
+  const handle = subjectHandle(identity.agent.parent_agent, identity.agent.iss)
+  const parent = await readConnection(db, owner, handle)
+  return { namedBy: 'parent_agent', handle, jkt: parent?.jkt ?? undefined, isChild: false }
+}
+
+async function introducerOfClaim(
+  authority: Authority,
+  agreement: Signed['agreement'],
+  deadline: number,
+): Promise<NamedIntroducer | { note: string }> {
+  const introduction = agreement.claims['introduction']
+  const claimed = introducerOf(introduction)
+  let identity
+  try {
+    identity = await verifyIdentity(authority, claimed, deadline)
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code !== 'temporarily_unavailable') throw error
+    return { note: "introduction: the keys of the introducer's issuer could not be read" }
+  }
+  const { introducer } = verifyIntroduction(introduction as string, identity, {
+    newcomer: agreement.key,
+    aud: authority.issuer,
+    now: authority.now(),
+  })
+  return {
+    namedBy: 'introduction',
+    handle: handleOf(introducer),
+    jkt: signingKeyOf(introducer).thumbprint,
+    isChild: introducer.kind === 'agent_token' && introducer.agent.parent_agent !== undefined,
+  }
+}
+
+/** Whether the owner's record, as it stands now, lets the named introducer bring this agent in. */
+export async function weighIntroduction(
+  db: Db,
+  owner: string,
+  agent: Identified,
+  named: NamedIntroducer,
+): Promise<IntroductionAnswer> {
+  const of = { introducer: named.handle, newcomer: agent.handle, newcomerJkt: agent.jkt }
+  const record = await readIntroduction(db, owner, of)
+  // A parent has signed nothing here: its key is the one on record now, not the one that was there a moment ago.
+  const introducerJkt = named.namedBy === 'parent_agent' ? record.jkt : named.jkt
+  return introductionAnswer({
+    namedBy: named.namedBy,
+    newcomer: record.newcomer,
+    introducer: record.introducer,
+    introducerApprovedInPerson: record.approvedInPerson,
+    introducerWasIntroduced: record.wasIntroduced || named.isChild,
+    // The operator on record, not only a directory that lists both: anybody can list anybody's public key.
+    oneOperatorPublishedBoth:
+      agent.attested &&
+      record.operator === agent.operator &&
+      typeof introducerJkt === 'string' &&
+      agent.published.has(introducerJkt),
+    liveIntroduced: record.liveIntroduced,
+  })
+}
+
+/**
+ * Locks what an introduction rests on (queue, operator, introducer, in this order) and reads again that it still
+ * stands. @returns false where it does not: the request is to be weighed anew.
+ */
+export async function introductionStands(tx: Tx, weighed: Weighed): Promise<boolean> {
+  const { agent, introducer } = weighed
+  const { owner } = weighed.family
+  if (introducer === undefined || agent.operator === undefined) return false
+  await lockQueue(tx, owner)
+  if ((await lockOperator(tx, owner, agent.operator)).blocked) return false
+  await lockIntroducer(tx, owner, introducer.handle)
+  return (await weighIntroduction(tx, owner, agent, introducer)).ok
+}
+
+/**
+ * Writes the connection of an introduced agent; the caller has seen `introductionStands` in this transaction, and that
+ * nothing else refuses the request. @returns the generation of the new connection.
+ */
+export async function admitIntroduced(tx: Tx, weighed: Weighed): Promise<number> {
+  const { agent, introducer, family, governed } = weighed
+  const { owner } = family
+  const { handle, identity, jkt, operatorName: name, attested } = agent
+  const operator = agent.operator ?? null
+  const introduced_by = introducer!.handle
+  const admission = { owner, handle, identity, label: null, operator, introduced_by, jkt } as const
+  const generation = await admitConnection(tx, admission)
+  if (operator !== null) await nameOperator(tx, owner, operator, { name, attested })
+  await appendLedger(tx, owner, {
+    kind: 'connected',
+    family: family.family,
+    handle,
+    data: { tier: governed.tier.tier_id, by: introducer!.namedBy, introduced_by },
+  })
+  return generation
+}

@@ -1,0 +1,125 @@
+/**
+ * Weighs a verified agreement: the owner's record of the agent and of whoever introduces it, the tier's rules on those
+ * facts, and what follows. Reads only; everything of others was fetched before.
+ * Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
+ */
+import { absencesOf, operationOf } from '../../rules/agreement.ts'
+import { consequenceFact, type RequestFacts } from '../../rules/conditions.ts'
+import { answerFor } from '../../rules/connection.ts'
+import { grantScope } from '../../rules/permission.ts'
+import { evaluateTier, type Rule } from '../../rules/tier.ts'
+import { isBlocked } from '../../storage/authority/connections.ts'
+import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
+import type { Refused } from './answers.ts'
+import type { Authority } from '../context.ts'
+import { weighIntroduction } from '../agents/introductions.ts'
+import type { NamedIntroducer, Presented, Weighed } from './presentation.ts'
+
+/** What the request gets by the record as it stands now, or why it is refused. */
+export async function weigh(
+  authority: Authority,
+  presented: Presented,
+): Promise<Weighed | { refused: Refused }> {
+  const { family, governed, agreement, agent } = presented
+  const { db } = authority.database
+  const { tier } = governed
+  const { introducer, notes } = await acceptIntroducer(authority, presented)
+  const standing = await readStanding(db, family.owner, {
+    handle: agent.handle,
+    tier_id: tier.tier_id,
+    windowSeconds: authority.limits.trajectoryWindowSeconds,
+    trajectory: asksTrajectory(tier.rules),
+    introducedBy: introducer?.handle,
+  })
+  // Also the operator on record: leaving out client_id must not be a way past a block.
+  for (const operator of new Set([agent.operator, standing.operator ?? undefined]))
+    if (operator !== undefined && (await isBlocked(db, family.owner, operator)))
+      return {
+        refused: { code: 'operator_blocked', sentence: 'The owner has blocked the operator of this agent.' },
+      }
+  const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
+  const facts = factsOf(presented, standing, expiresIn)
+  const tierAnswer = evaluateTier(tier, facts)
+  const answer = answerFor(standing.status, tier, tierAnswer)
+  if (answer.kind === 'deny')
+    return {
+      refused: {
+        code: 'policy',
+        sentence: "The owner's policy refuses this request.",
+        data: { tier: tier.tier_id, because: tierAnswer.because, facts },
+      },
+    }
+  const scopes = grantScope(family.resource_scopes, tier.terms.scope, agreement.claims['scope'] as string[])
+  if (scopes.length === 0)
+    return {
+      refused: {
+        code: 'no_scope',
+        sentence: 'scope: nothing that the call needs is both offered and agreed.',
+      },
+    }
+  const operation = operationOf(agreement.claims)
+  return {
+    ...presented,
+    notes,
+    introducer,
+    standing,
+    facts,
+    tierAnswer,
+    answer,
+    scopes,
+    expiresIn,
+    operation,
+  }
+}
+
+/** The introducer where the owner's record bears it out; in any case what she is told of it. */
+async function acceptIntroducer(
+  authority: Authority,
+  { family, agent, named }: Presented,
+): Promise<{ introducer: NamedIntroducer | undefined; notes: string[] }> {
+  if (named === undefined) return { introducer: undefined, notes: agent.notes }
+  if ('note' in named) return { introducer: undefined, notes: [...agent.notes, named.note] }
+  const answer = await weighIntroduction(authority.database.db, family.owner, agent, named)
+  return {
+    introducer: answer.ok ? named : undefined,
+    notes: [...agent.notes, `${named.namedBy}: ${answer.ok ? 'accepted' : answer.because}`],
+  }
+}
+
+/** What the tier's rules may see. */
+function factsOf(
+  { governed, agreement, agent }: Presented,
+  standing: StandingFacts,
+  expiresInSeconds: number,
+): RequestFacts {
+  return {
+    connection: standing.status,
+    standing: {
+      approvedAtTier: standing.approvedAtTier,
+      neverRevoked: standing.revocations === 0,
+      // The owner's act was about one key: another that its issuer vouches for later has none of it.
+      firstParty: standing.first_party && standing.jkt === agent.jkt,
+      ageSeconds: standing.ageSeconds ?? undefined,
+      firstAtTier: !standing.grantedAtTier,
+      revokedBefore: standing.revocations > 0,
+      introduced: standing.introduced_by !== null,
+      lineageNewAtTier: !standing.lineageGrantedAtTier,
+      denials: standing.denials ?? undefined,
+      tiers: standing.tiers ?? undefined,
+      calls: standing.calls ?? undefined,
+    },
+    assurance: agent.assurance,
+    request: {
+      expiresInSeconds,
+      ...absencesOf(agreement.claims),
+      consequence: consequenceFact(governed.resource.consequence),
+    },
+  }
+}
+
+/** Whether a rule reads counts over the trajectory window, which cost more to gather than the rest. */
+function asksTrajectory(rules: readonly Rule[]): boolean {
+  return rules.some(rule =>
+    rule.when.some(condition => /^standing\.(denials|tiers|calls)_above:/.test(condition)),
+  )
+}

@@ -1,0 +1,32 @@
+/**
+ * What stands behind a requested resource now: read afresh at every presentation, since a sealed ticket
+ * carries only names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
+ */
+import type { Db } from '../../storage/core/database.ts'
+import { readGovernedResource, type GovernedReading } from '../../storage/authority/governed.ts'
+
+export type Governed =
+  | { fault: string; code: string; server?: undefined; resource?: undefined; tier?: undefined }
+  | ({ fault?: undefined; code?: undefined } & Required<GovernedReading>)
+
+/** The resource server, the resource and the tier that governs it, or why the request is denied. */
+export async function readGoverned(
+  db: Db,
+  of: { owner: string; client_id: string; resource_id: string; resource_scopes: readonly string[] },
+): Promise<Governed> {
+  const { server, resource, tier } = await readGovernedResource(db, of)
+  if (server?.status !== 'active')
+    return { code: 'server_withdrawn', fault: 'The owner has withdrawn the resource server that asked.' }
+  if (resource === undefined || resource.client_id !== of.client_id)
+    return { code: 'unregistered', fault: 'The resource is no longer registered with the owner.' }
+  if (of.resource_scopes.some(scope => !resource.resource_scopes.includes(scope)))
+    return { code: 'scope_withdrawn', fault: 'The resource no longer has the scopes that the call needs.' }
+  if (tier === undefined)
+    return { code: 'ungoverned', fault: 'The owner has set no terms for this resource, so nobody is let in.' }
+  if (Object.keys(tier.clearance).length > 0)
+    return {
+      code: 'clearance_unmet',
+      fault: 'The owner asks for a clearance that no authority known to her attests.',
+    }
+  return { server, resource, tier }
+}

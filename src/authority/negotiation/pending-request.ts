@@ -1,0 +1,197 @@
+/**
+ * Holds a request for the owner's tap: under the lock of her queue the facts are read again, a repeat joins
+ * its waiting item, the caps are counted, and the item is announced to her.
+ * Contract: "Permission ticket" (awaiting-owner), "Limits" (pending queue), "Events" (row 1).
+ */
+import { queueAnswer } from '../../rules/pending.ts'
+import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
+import { inTransaction, type Db, type Tx } from '../../storage/core/database.ts'
+import { appendEvent } from '../../storage/authority/events.ts'
+import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
+import { countWaiting, findWaiting, type WaitingItem } from '../../storage/authority/pending.ts'
+import { endFamily, holdFamily, joinFamily, readFamily } from '../../storage/authority/tickets.ts'
+import { s256Json } from '../../wire/encoding.ts'
+import { requestSubmitted } from '../../wire/negotiation.ts'
+import { newTicket } from '../../wire/ticket.ts'
+import { refuseAgreement, shownMission, type Weighed } from './presentation.ts'
+import { tooMany, type Answer } from './answers.ts'
+import { pollInterval, type Authority } from '../context.ts'
+import { basisOf, recordPromise } from './grant.ts'
+import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
+
+type Held =
+  | { kind: 'held'; as: 'connection' | 'operation' }
+  | { kind: 'full'; reason: string }
+  | { kind: 'blocked' }
+  | { kind: 'facts-moved' }
+
+/** Holds a weighed request that asks; answers `request_submitted`, 429 where the queue is full, or a refusal. */
+export async function holdForOwner(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
+  const { owner } = weighed.family
+  const { db } = authority.database
+  const tag = (await readOwner(db, owner))!.tag
+  const next = newTicket(tag)
+  const full = await strangersLaneIsFull(db, weighed)
+  const held: Held =
+    full === undefined
+      ? await inTransaction(db, tx => holdLocked(tx, authority, weighed, next.hash))
+      : { kind: 'full', reason: full }
+  switch (held.kind) {
+    case 'held': {
+      const interval = pollInterval(authority)
+      return { status: 403, body: requestSubmitted(held.as, next.ticket, interval) }
+    }
+    case 'facts-moved':
+      return 'facts-moved'
+    case 'blocked':
+      return refuseAgreement(authority, weighed.family, weighed.agent, {
+        code: 'operator_blocked',
+        sentence: 'The owner has blocked the operator of this agent.',
+      })
+    case 'full':
+      await endFamily(db, owner, weighed.family.family, 'denied')
+      await authority.refusals.count(owner, { reason: 'queue_full' })
+      return tooMany(held.reason)
+  }
+}
+
+/**
+ * Why a stranger is turned away before it takes the queue's lock: a flood of them must not stand in line for it
+ * before an attested newcomer or an agent the owner knows. What is let past is counted again under the lock.
+ */
+async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | undefined> {
+  const { answer, agent, family } = weighed
+  if (answer.kind !== 'ask' || answer.of !== 'connection' || agent.attested) return undefined
+  const { owner } = family
+  const { handle } = agent
+  const counts = await countWaiting(db, owner, { handle, operator: null })
+  const repeats = (await findWaiting(db, owner, sameRequest(weighed))) !== undefined
+  const admitted = queueAnswer(counts, { kind: 'connection', attested: false, repeats })
+  return admitted.admit ? undefined : admitted.reason
+}
+
+async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticketHash: Buffer): Promise<Held> {
+  const { family, agent, standing, answer, introducer } = weighed
+  const { owner } = family
+  if (answer.kind !== 'ask') throw new Error('only a request that asks is held')
+  await lockQueue(tx, owner)
+  // The operator the agent names, else the one on record. A block takes the queue's lock too, so reading is enough.
+  const operator = agent.operator ?? standing.operator
+  if (operator !== null && (await isBlocked(tx, owner, operator))) return { kind: 'blocked' }
+  if (await factsMoved(tx, weighed)) return { kind: 'facts-moved' }
+
+  const { awaitingSeconds } = authority.limits
+  const { handle } = agent
+  const same = sameRequest(weighed)
+  const waiting = await findWaiting(tx, owner, same)
+  if (waiting !== undefined) {
+    const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
+    if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
+      return { kind: 'held', as: waiting.kind }
+    // Other scopes, another lifetime or edited terms: what she was asked no longer matches, so the new request takes its place.
+    await endFamily(tx, owner, waiting.family, 'ended')
+  }
+  const counts = await countWaiting(tx, owner, { handle, operator })
+  const admitted = queueAnswer(counts, { kind: answer.of, attested: agent.attested, repeats: false })
+  if (!admitted.admit) return { kind: 'full', reason: admitted.reason }
+  if (introducer !== undefined) await admitIntroduced(tx, weighed)
+  const item = itemOf(weighed)
+  const done = await holdFamily(tx, {
+    owner,
+    family: family.family,
+    kind: answer.of,
+    handle,
+    operator,
+    attested: agent.attested,
+    paramsKey: same.paramsKey,
+    held: basisOf(weighed),
+    item,
+    ticketHash,
+    awaitingSeconds,
+  })
+  if (!done) throw new Error('a negotiation whose ticket was just spent has moved by itself')
+  await recordPromise(tx, weighed)
+  const { requested_at } = (await readFamily(tx, owner, family.family))!
+  await appendEvent(tx, owner, 'pending', {
+    family: family.family,
+    kind: answer.of,
+    handle,
+    requested_at,
+    ...item,
+  })
+  return { kind: 'held', as: answer.of }
+}
+
+/** Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes it take. */
+async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
+  const { family, agent, standing } = weighed
+  if (weighed.introducer !== undefined) return !(await introductionStands(tx, weighed))
+  const connection = await readConnection(tx, family.owner, agent.handle)
+  return (
+    (connection?.status ?? 'none') !== standing.status ||
+    (connection?.generation ?? null) !== standing.generation
+  )
+}
+
+function sameRequest(weighed: Weighed): { handle: string; resource_id: string; paramsKey: string } {
+  const { agent, family } = weighed
+  return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(weighed) }
+}
+
+/** Whether both agreements come to one grant: else she would be shown one, and the other be issued. */
+function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
+  const { family, scopes, expiresIn } = weighed
+  const template = family.template as { template_id: string }
+  return (
+    waiting.template_id === template.template_id &&
+    waiting.expires_in === expiresIn &&
+    sameSet(waiting.resource_scopes, family.resource_scopes) &&
+    sameSet(waiting.scopes, scopes)
+  )
+}
+
+function sameSet(some: readonly string[], others: readonly string[]): boolean {
+  const [a, b] = [new Set(some), new Set(others)]
+  return a.size === b.size && [...a].every(one => b.has(one))
+}
+
+/**
+ * What tells the requests of one agent for one resource apart: where the tier is per operation, the exact operation;
+ * and the key, since what waits will be bound to it (an issuer may vouch for several under one handle).
+ */
+function paramsKeyOf(weighed: Weighed): string {
+  const { operation, governed, agent } = weighed
+  if (!governed.tier.ask_me || operation === undefined) return agent.jkt
+  return `${agent.jkt} ${s256Json({ tool: operation.tool, params: operation.params })}`
+}
+
+/** What the owner is shown; family, kind, handle and requested_at stand in the row. */
+function itemOf(weighed: Weighed): Record<string, unknown> {
+  const { family, governed, agreement, agent, tierAnswer, operation, scopes, expiresIn, answer } = weighed
+  const { tier } = governed
+  const single_use = answer.kind !== 'deny' && answer.singleUse
+  return {
+    tier: tier.tier_id,
+    tier_name: tier.name,
+    resource_id: family.resource_id,
+    purpose: tier.terms.purpose,
+    operation: operation === undefined ? null : { tool: operation.tool, params: operation.params },
+    reason: agreement.claims.reason ?? null,
+    mission: shownMission(agreement),
+    prohibited: tier.terms.prohibited,
+    enforced: { scope: scopes, expires_in: expiresIn, single_use, operation_bound: single_use },
+    expires_in: expiresIn,
+    identity: {
+      kind: agent.identity,
+      client_id: agent.client_id ?? null,
+      signature_agent: agent.signature_agent ?? null,
+      operator: agent.operator ?? null,
+      operator_name: agent.operatorName ?? null,
+      introduced_by: weighed.introducer?.handle ?? weighed.standing.introduced_by,
+    },
+    assurance: agent.assurance,
+    assurance_notes: weighed.notes,
+    because: tierAnswer.because,
+    organization: null,
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * An agreement once it was weighed, and how one that fails is refused: what granting and holding share.
+ * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
+ */
+import { missionOf, type Operation } from '../../rules/agreement.ts'
+import type { RequestFacts } from '../../rules/conditions.ts'
+import type { RequestAnswer } from '../../rules/connection.ts'
+import type { TierAnswer } from '../../rules/tier.ts'
+import { readConnection } from '../../storage/authority/connections.ts'
+import { appendLedger } from '../../storage/authority/ledger.ts'
+import type { StandingFacts } from '../../storage/authority/standing.ts'
+import { endFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
+import type { Agreement } from '../../wire/agreement.ts'
+import type { Verified } from '../../wire/jws.ts'
+import { denied, type Answer, type Refused } from './answers.ts'
+import type { Authority } from '../context.ts'
+import type { Governed } from './governed.ts'
+import type { Identified } from '../agents/identity.ts'
+
+/** Who is said to introduce an agent, as far as signatures tell. */
+export interface NamedIntroducer {
+  namedBy: 'introduction' | 'parent_agent'
+  handle: string
+  /** Thumbprint of its key: the one it signed with, or the one last approved on its connection. */
+  jkt: string | undefined
+  /** Its own issuer calls it somebody's child, and those introduce nobody. */
+  isChild: boolean
+}
+
+/** A verified agreement with everything that others were asked about it. */
+export interface Presented {
+  family: FamilyRow
+  governed: Governed & { fault?: undefined }
+  agreement: Verified<Agreement>
+  agent: Identified
+  /** Who is said to introduce the agent. */
+  named: NamedIntroducer | { note: string } | undefined
+}
+
+/** A presented agreement with everything that weighing it found: what granting or holding needs. */
+export interface Weighed extends Presented {
+  /** What the owner is told of the checks that ran, and of an introduction. */
+  notes: string[]
+  /** The introducer that lets the agent skip first contact; `standing` is read as if it had brought it in. */
+  introducer: NamedIntroducer | undefined
+  standing: StandingFacts
+  /** What the tier's rules were given; kept in the ledger, so that a changed tier can be tried on it. */
+  facts: RequestFacts
+  tierAnswer: TierAnswer
+  answer: RequestAnswer
+  scopes: string[]
+  /** Seconds the grant will live. */
+  expiresIn: number
+  operation: Operation | undefined
+}
+
+/**
+ * Ends the negotiation. An agent the owner knows gets its own ledger entry; strangers with free keys are
+ * counted, one row per reason and minute, and so is whoever claims to be an agent she knows and cannot prove it.
+ */
+export async function refuseAgreement(
+  authority: Authority,
+  family: FamilyRow,
+  agent: Identified | undefined,
+  refused: Refused,
+): Promise<Answer> {
+  const { db } = authority.database
+  const { owner } = family
+  await endFamily(db, owner, family.family, 'denied')
+  const handle = agent?.handle ?? refused.unverified?.handle
+  const known = handle !== undefined && (await readConnection(db, owner, handle)) !== undefined
+  if (refused.unverified !== undefined)
+    await authority.refusals.count(owner, {
+      kind: 'identity_refused',
+      reason: refused.code,
+      handle: known ? handle : undefined,
+    })
+  else if (!known || agent === undefined) await authority.refusals.count(owner, { reason: refused.code })
+  else
+    await appendLedger(db, owner, {
+      kind: 'refused',
+      family: family.family,
+      handle: agent.handle,
+      data: { reason: refused.code, resource_id: family.resource_id, ...refused.data },
+    })
+  return denied(refused.sentence)
+}
+
+/** The mission as the owner is shown it, if the agreement names one. */
+export function shownMission(agreement: Verified<Agreement>): { approver: string; s256: string } | null {
+  return missionOf(agreement.claims) ?? null
+}

@@ -1,0 +1,58 @@
+/**
+ * Counts refusals of strangers. Many at once become one statement each time the last has committed: a flood of them
+ * must not hold all connections to the database in a line for one row.
+ * Contract: "Events" (row 5), "Limits" (pending queue).
+ */
+import type { Db } from '../../storage/core/database.ts'
+import { countRefusal, type CountedRefusal } from '../../storage/authority/ledger.ts'
+
+export interface RefusalCounts {
+  /** Counts one refusal; resolves when it is in the ledger. */
+  count(owner: string, refusal: CountedRefusal): Promise<void>
+}
+
+interface Batch {
+  running: Promise<void>
+  /** What came while it ran. */
+  next: { times: number; done: Promise<void> } | undefined
+}
+
+/** Counts into one store. */
+export function createRefusalCounts(db: Db): RefusalCounts {
+  const batches = new Map<string, Batch>()
+  return {
+    count: (owner, refusal) => {
+      const key = JSON.stringify([owner, refusal.kind, refusal.reason, refusal.handle])
+      const write = async (batch: Batch, times: number): Promise<void> => {
+        try {
+          await countRefusal(db, owner, refusal, times)
+        } finally {
+          if (batch.next === undefined) batches.delete(key)
+        }
+      }
+      const known = batches.get(key)
+      if (known === undefined) {
+        const batch: Batch = { running: Promise.resolve(), next: undefined }
+        batches.set(key, batch)
+        batch.running = write(batch, 1)
+        return batch.running
+      }
+      known.next ??= followUp(known, write)
+      known.next.times += 1
+      return known.next.done
+    },
+  }
+}
+
+/** Runs once the batch has; a failure of that one is told to those who waited for it, and to nobody else. */
+function followUp(batch: Batch, write: (batch: Batch, times: number) => Promise<void>): Batch['next'] & {} {
+  const next = { times: 0, done: Promise.resolve() }
+  next.done = batch.running
+    .catch(() => undefined)
+    .then(() => {
+      batch.running = next.done
+      batch.next = undefined
+      return write(batch, next.times)
+    })
+  return next
+}

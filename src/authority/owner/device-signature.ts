@@ -1,0 +1,42 @@
+/**
+ * The RFC 9421 signature of a request to the owner API: what it must cover, and which key made it.
+ * Contract: "Authentication" (owner at the owner API: a required body digest on any request with a body).
+ */
+import { verifyRequest, type SignedMessage } from '../../wire/http-signature.ts'
+import type { PublicKey } from '../../wire/keys.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { refusedSignature } from './credential.ts'
+
+const KEYIDS_MAX = 4
+
+/** The keyids that the signatures name: the verifier says which it would look up when it is given no key. */
+export function namedKeyids(message: SignedMessage, now: number): string[] {
+  const named = new Set<string>()
+  try {
+    verifyDeviceSignature(message, now, keyid => void named.add(keyid))
+  } catch (error) {
+    if (named.size === 0) throw error
+  }
+  return [...named].slice(0, KEYIDS_MAX)
+}
+
+/** The one signature by a key that `find` knows. Throws 401 `invalid_credential`, saying what is wrong. */
+export function verifyDeviceSignature(
+  message: SignedMessage,
+  now: number,
+  find: (keyid: string) => PublicKey | undefined | void,
+): { key: PublicKey; signature: Buffer } {
+  try {
+    return verifyRequest(message, {
+      requiredComponents: ['@method', '@authority', '@path'],
+      mustCoverDigest: true,
+      absentAuthorizationIsEmpty: true,
+      keyidRequired: true,
+      now,
+      findKey: keyid => (keyid === undefined ? undefined : (find(keyid) ?? undefined)),
+    })
+  } catch (error) {
+    if (error instanceof Refusal) throw refusedSignature(error.detail, error)
+    throw error
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * Whose request it is at the owner API: the owner who enrolled the device key that signed it, or to whom the
+ * login is bound that its access token proves. Contract: "Authentication" (owner at the owner API; accepted once).
+ */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
+import { inTransaction, type Tx } from '../../storage/core/database.ts'
+import { ownerOfLogin } from '../../storage/authority/logins.ts'
+import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authority/owners.ts'
+import { sha256 } from '../../wire/encoding.ts'
+import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
+import { importPublicJwk, type PublicKey } from '../../wire/keys.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { Authority } from '../context.ts'
+import { namedKeyids, verifyDeviceSignature } from './device-signature.ts'
+import type { ProvenLogin, Realm } from './oidc.ts'
+import {
+  presentedBy,
+  refusedSignature,
+  refusedToken,
+  type OwnerAuthentication,
+  type OwnerCredential,
+} from './credential.ts'
+
+export type { OwnerCredential } from './credential.ts'
+
+/** Everything under this path on the owner listener is guarded; nothing else is. */
+const GUARDED = '/owner/'
+/** But for this one, where a code and a proof of possession stand in for a credential that is not there yet. */
+const ENROLMENT_PATH = '/owner/enrolment'
+/** Kept past both ends of the window, and a window more for replicas whose clocks differ. */
+const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+
+const credentials = new WeakMap<FastifyRequest, OwnerCredential>()
+
+/** Requires an owner's credential of every request under /owner/ but enrolment, before its handler runs. */
+export function registerOwnerGuard(
+  app: FastifyInstance,
+  authority: Authority,
+  accepted: OwnerAuthentication,
+): void {
+  const base = signatureBase(authority.issuer)
+  app.addHook('preHandler', async request => {
+    const { url } = request.routeOptions
+    if (url?.startsWith(GUARDED) !== true || url === ENROLMENT_PATH) return
+    const presented = presentedBy(request, accepted)
+    credentials.set(
+      request,
+      presented.kind === 'signature'
+        ? await bySignature(authority, base, request)
+        : await byToken(authority, accepted.realm!, presented.token),
+    )
+  })
+}
+
+/** The credential of a guarded request; every operation acts on the owner it proved. */
+export function ownerOf(request: FastifyRequest): OwnerCredential {
+  const credential = credentials.get(request)
+  if (credential === undefined) throw new Error('this route is not behind the owner guard')
+  return credential
+}
+
+/**
+ * Runs a change in one transaction in which the credential is looked at anew and the request spent first: of two
+ * presentations of one signature the second changes nothing, nor does a request whose credential was revoked
+ * while it was under way. Holds the owner's queue lock, the head of the lock order, from the start, so that her
+ * changes and what is announced of them stand in one order.
+ */
+export function changeAs<T>(
+  authority: Authority,
+  credential: OwnerCredential,
+  change: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  return inTransaction(authority.database.db, async tx => {
+    await lockQueue(tx, credential.owner)
+    await credential.spend(tx)
+    return change(tx)
+  })
+}
+
+/**
+ * The device key's owner. `@authority` is the issuer's, whatever address the request came to. A key that was
+ * never enrolled and one that is revoked are refused alike.
+ */
+async function bySignature(
+  authority: Authority,
+  base: SignatureBase,
+  request: FastifyRequest,
+): Promise<OwnerCredential> {
+  const message = signedMessage(request, base)
+  const { db } = authority.database
+  const enrolled = new Map<string, { owner: string; key: PublicKey }>()
+  for (const keyid of namedKeyids(message, authority.now())) {
+    const row = await readDeviceKey(db, keyid)
+    if (row !== undefined && row.revoked_at === null)
+      enrolled.set(keyid, { owner: row.owner, key: importPublicJwk(row.jwk) })
+  }
+  const { key, signature } = verifyDeviceSignature(message, authority.now(), id => enrolled.get(id)?.key)
+  return deviceCredential(enrolled.get(key.thumbprint)!.owner, key, signature)
+}
+
+function deviceCredential(owner: string, key: PublicKey, signature: Buffer): OwnerCredential {
+  const stands: OwnerCredential['stands'] = async db => {
+    const row = await readDeviceKey(db, key.thumbprint)
+    return row !== undefined && row.owner === owner && row.revoked_at === null
+  }
+  return {
+    owner,
+    stands,
+    async spend(tx) {
+      if (!(await stands(tx))) throw refusedSignature('Sign with a registered key, and name it by its keyid.')
+      const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
+      if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
+        throw refusedSignature('Sign anew, with a fresh nonce: this signature was presented before.')
+    },
+  }
+}
+
+/** The owner to whom the proven login is bound. A login that never was and one that is removed are refused alike. */
+async function byToken(authority: Authority, realm: Realm, token: string): Promise<OwnerCredential> {
+  const login = await proveLogin(realm, token)
+  const owner = await ownerOfLogin(authority.database.db, login)
+  if (owner === undefined) throw unboundLogin()
+  return loginCredential(authority, owner, login)
+}
+
+/** Who the bearer of a token is at the realm. Throws 401 `invalid_credential`, or 503 where the realm is away. */
+export async function proveLogin(realm: Realm, token: string): Promise<ProvenLogin> {
+  try {
+    return await realm.prove(token)
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'invalid_token') throw refusedToken(error.detail, error)
+    throw error
+  }
+}
+
+/** A bearer token is presented with every request of its life, so it is not marked as spent (RFC 6750). */
+function loginCredential(authority: Authority, owner: string, login: ProvenLogin): OwnerCredential {
+  const { expiresAt } = login
+  const stands: OwnerCredential['stands'] = async db =>
+    authority.now() < expiresAt && (await ownerOfLogin(db, login)) === owner
+  return {
+    owner,
+    expiresAt,
+    stands,
+    async spend(tx) {
+      if (!(await stands(tx))) throw unboundLogin()
+    },
+  }
+}
+
+function unboundLogin(): Refusal {
+  return refusedToken('Bind this login first, with a device key or an enrolment code: it is no owner’s here.')
+}

@@ -1,0 +1,85 @@
+/**
+ * What an access token of the owners' OIDC realm proves: who somebody is there, and until when.
+ * Contract: "Authentication" (owner at the owner API: an OIDC access token).
+ */
+import { ownerTokenFault, type ReadToken, type RealmPolicy } from '../../rules/owner-token.ts'
+import type { Login } from '../../storage/authority/logins.ts'
+import { decodeBase64url } from '../../wire/encoding.ts'
+import { parseJsonObject } from '../../wire/json.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import { RealmUnreachable, type RealmKeys } from './realm-keys.ts'
+
+/** A login that a token proved, until the token ends. */
+export interface ProvenLogin extends Login {
+  /** Seconds since the epoch. */
+  expiresAt: number
+}
+
+export interface Realm {
+  readonly issuer: string
+  /**
+   * Who the token says its bearer is. Throws `invalid_token` with a sentence where it is no access token for us,
+   * and `temporarily_unavailable` where the realm's keys cannot be had: an outage is no fault of the token's.
+   */
+  prove(token: string): Promise<ProvenLogin>
+}
+
+const TOKEN_BYTES_MAX = 16 * 1_024
+
+/** A realm whose tokens are judged by `policy`; `now` is in seconds since the epoch. */
+export function createRealm(policy: RealmPolicy, keys: RealmKeys, now: () => number): Realm {
+  const algorithms = policy.algorithms.includes('EdDSA')
+    ? [...policy.algorithms, 'Ed25519']
+    : policy.algorithms
+  return {
+    issuer: policy.issuer,
+    // Claims first: what they rule out costs no key, and nothing is fetched for a token of somewhere else.
+    prove: async token => {
+      const read = readToken(token)
+      const fault = ownerTokenFault(read, policy, now())
+      if (fault !== undefined) refuse('invalid_token', fault)
+      if (!(await isSigned(keys, token, read, algorithms)))
+        refuse('invalid_token', 'Send the token as the realm signed it: its signature does not verify.')
+      const { sub, exp } = read.payload
+      return { issuer: policy.issuer, subject: sub as string, expiresAt: exp as number }
+    },
+  }
+}
+
+// oxlint-disable-next-line eslint/max-params -- the keys, and the token in its two forms
+async function isSigned(
+  keys: RealmKeys,
+  token: string,
+  { header }: ReadToken,
+  algorithms: readonly string[],
+): Promise<boolean> {
+  try {
+    return await keys.signed(token, header, algorithms)
+  } catch (cause) {
+    if (!(cause instanceof RealmUnreachable)) throw cause
+    throw new Refusal(
+      'temporarily_unavailable',
+      'Try again shortly: the keys of your realm cannot be fetched.',
+      {
+        headers: { 'retry-after': '5' },
+        cause,
+      },
+    )
+  }
+}
+
+function readToken(token: string): ReadToken {
+  const [header, payload, signature, ...more] = token.split('.')
+  const isJws = header !== undefined && payload !== undefined && signature !== undefined && more.length === 0
+  if (!isJws || token.length > TOKEN_BYTES_MAX)
+    refuse('invalid_token', 'Send an access token that is a signed JWT (RFC 9068): this one cannot be read.')
+  try {
+    return {
+      header: parseJsonObject(decodeBase64url(header)),
+      payload: parseJsonObject(decodeBase64url(payload)),
+    }
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause
+    return refuse('invalid_token', 'Send an access token that is a well-formed JWT.', { cause })
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * client_credentials: a resource server fetches a PAT for the one owner it names, by secret or by signature, as its
+ * stored record says. Contract: "Token endpoint", "Authentication" (resource server at the token endpoint).
+ */
+import { timingSafeEqual } from 'node:crypto'
+import { verifyByPublishedKeys } from '../../http/published-keys.ts'
+import { protectionRefusal } from '../../rules/registration.ts'
+import { readOwner } from '../../storage/authority/owners.ts'
+import {
+  readResourceServer,
+  touchPatIssued,
+  type ResourceServerRow,
+} from '../../storage/authority/resources.ts'
+import { sha256 } from '../../wire/encoding.ts'
+import type { SignedMessage } from '../../wire/http-signature.ts'
+import { PROTECTION_SCOPE } from '../../wire/names.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import { newJti } from '../../wire/ticket.ts'
+import { signPat } from '../../wire/tokens.ts'
+import type { Answer } from '../negotiation/answers.ts'
+import type { Authority } from '../context.ts'
+import { PublicationFault } from '../registry/published-resources.ts'
+import type { TokenRequest } from '../negotiation/token-request.ts'
+
+/** The request itself, as far as it can prove who sent it. */
+export interface TokenCaller {
+  authorization: string | undefined
+  /** The whole request, where it carries a signature. */
+  signed: SignedMessage | undefined
+}
+
+interface PresentedSecret {
+  client_id: string
+  secret: string
+  /** RFC 6749 §5.2: who used the Authorization header is answered with WWW-Authenticate. */
+  byHeader: boolean
+}
+
+/** No `secret`: the request is signed. */
+type Presented = PresentedSecret | { client_id: string; secret?: undefined; message: SignedMessage }
+
+const UNDECIDED = {
+  authorization_pending: 'Wait until the owner has approved this resource server, then ask again.',
+  access_denied: 'The owner has withdrawn this resource server; register again to ask her anew.',
+} as const
+const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
+/** For all that is fetched to judge one request. */
+const FETCHING_MS_MAX = 3_000
+
+/**
+ * Answers a PAT. The order is fixed: owner served, client known, credential right (401 `invalid_client`, all three
+ * alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope 400 `invalid_scope`. A signed request
+ * may be sent again within its window: it changes nothing, and who could see it could see the PAT it was answered with.
+ */
+export async function issuePat(
+  authority: Authority,
+  form: TokenRequest,
+  caller: TokenCaller,
+): Promise<Answer> {
+  const presented = presentedCredential(form, caller)
+  if (form.owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
+  const server = await authenticate(authority, form.owner, presented)
+  const refused = protectionRefusal(server.status)
+  if (refused !== undefined) refuse(refused, UNDECIDED[refused])
+  if (form.scope !== PROTECTION_SCOPE) refuse('invalid_scope', `Ask for the scope ${PROTECTION_SCOPE}.`)
+  const now = authority.now()
+  const expires_in = authority.limits.patSeconds
+  const access_token = signPat(
+    {
+      iss: authority.issuer,
+      sub: server.owner,
+      azp: server.client_id,
+      scope: PROTECTION_SCOPE,
+      jti: newJti('pat_'),
+      iat: now,
+      exp: now + expires_in,
+      rs_generation: server.generation,
+    },
+    authority.keys[0],
+  )
+  await touchPatIssued(authority.database.db, server.owner, server.client_id)
+  return { status: 200, body: { access_token, token_type: 'Bearer', expires_in, scope: PROTECTION_SCOPE } }
+}
+
+/** The record whose own kind of credential was presented and is right; the other kind is never looked at. */
+async function authenticate(
+  authority: Authority,
+  owner: string,
+  presented: Presented,
+): Promise<ResourceServerRow> {
+  const { db } = authority.database
+  const served = await readOwner(db, owner)
+  const server = served === undefined ? undefined : await readResourceServer(db, owner, presented.client_id)
+  return presented.secret === undefined
+    ? authenticateBySignature(authority, server, presented.message)
+    : authenticateBySecret(server, presented)
+}
+
+function authenticateBySecret(
+  server: ResourceServerRow | undefined,
+  { secret, byHeader }: PresentedSecret,
+): ResourceServerRow {
+  // One comparison in every case, so that time tells nothing of whether the owner or the client exists.
+  const known = server?.secret_sha256 ?? Buffer.alloc(32)
+  const right = timingSafeEqual(sha256(secret), known)
+  if (server === undefined || server.auth !== 'secret' || !right) {
+    throw new Refusal(
+      'invalid_client',
+      'Send the client_id and client_secret recorded for this owner.',
+      byHeader ? CHALLENGE : {},
+    )
+  }
+  return server
+}
+
+/** By a key that the registered resource publishes at its own origin. Why a signature fails is for our log alone. */
+async function authenticateBySignature(
+  authority: Authority,
+  server: ResourceServerRow | undefined,
+  message: SignedMessage,
+): Promise<ResourceServerRow> {
+  if (server === undefined || server.auth !== 'signature') throw unproven()
+  const { owner, client_id, resource_uri, status } = server
+  const { published, log } = authority
+  const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: status === 'active' }
+  try {
+    const document = await published.document(resource_uri, patience)
+    await verifyByPublishedKeys(message, published.keys(document, patience), { now: authority.now() })
+    return server
+  } catch (cause) {
+    if (!(cause instanceof Refusal || cause instanceof PublicationFault)) throw cause
+    log.info({ owner, client_id, why: cause.message }, 'a resource server did not prove itself')
+    if (cause instanceof PublicationFault && cause.passing)
+      throw new Refusal(
+        'temporarily_unavailable',
+        'Serve the metadata and the keys of the resource where it was registered, and ask again: they could not be read.',
+        { headers: { 'retry-after': '10' }, cause },
+      )
+    throw unproven(cause)
+  }
+}
+
+function unproven(cause?: unknown): Refusal {
+  return new Refusal(
+    'invalid_client',
+    'Sign the request now, over @method, @authority, @path and content-digest, with a key that is published at the origin ' +
+      'of the resource which is registered, under client_id, for this owner.',
+    cause === undefined ? {} : { cause },
+  )
+}
+
+function presentedCredential(form: TokenRequest, { authorization, signed }: TokenCaller): Presented {
+  const { client_id, client_secret } = form
+  if (signed !== undefined && (authorization !== undefined || client_secret !== undefined))
+    refuse('invalid_request', 'Prove yourself in one way: by signature or by secret, not by both.')
+  if (authorization !== undefined) {
+    if (client_secret !== undefined)
+      refuse('invalid_request', 'Send the client secret once: in the form or in Authorization, not in both.')
+    const basic = readBasic(authorization)
+    if (client_id !== undefined && client_id !== basic.client_id)
+      refuse('invalid_request', 'Send one client_id: the form and Authorization disagree.')
+    return basic
+  }
+  if (client_id !== undefined && signed !== undefined) return { client_id, message: signed }
+  if (client_id === undefined || client_secret === undefined)
+    refuse(
+      'invalid_client',
+      'Send client_id and client_secret, in the form or as HTTP Basic; or client_id, and sign the request.',
+    )
+  return { client_id, secret: client_secret, byHeader: false }
+}
+
+function readBasic(authorization: string): PresentedSecret {
+  const bad = () =>
+    new Refusal(
+      'invalid_client',
+      'Send HTTP Basic with the form-encoded client_id and client_secret.',
+      CHALLENGE,
+    )
+  const match = /^Basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization)
+  if (match?.[1] === undefined) throw bad()
+  const decoded = Buffer.from(match[1], 'base64').toString('utf8')
+  const colon = decoded.indexOf(':')
+  if (colon < 0 || decoded.includes('\0')) throw bad()
+  try {
+    const [client_id, secret] = [decoded.slice(0, colon), decoded.slice(colon + 1)].map(part =>
+      decodeURIComponent(part.replaceAll('+', ' ')),
+    ) as [string, string]
+    return { client_id, secret, byHeader: true }
+  } catch {
+    throw bad()
+  }
+}

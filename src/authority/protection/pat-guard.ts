@@ -1,0 +1,82 @@
+/**
+ * Who calls the protection API: the PAT is our own signed token, so it names owner and resource server; that
+ * the server still stands is read with the answer itself. Contract: "Protection access token (PAT)".
+ */
+import { PROTECTION_SCOPE } from '../../wire/names.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { verifyPat } from '../../wire/tokens.ts'
+import type { Authority } from '../context.ts'
+
+/** The owner a PAT is for, the resource server it was issued to, and under which generation of that record. */
+export interface PatHolder {
+  owner: string
+  client_id: string
+  generation: number
+}
+
+export type PatGuard = (authorization: string | undefined) => PatHolder
+
+const REMEMBERED_MAX = 10_000
+
+/** 401 `invalid_token` with the Bearer challenge (RFC 6750 §3). */
+export function invalidPat(
+  detail = 'Fetch a fresh PAT with client_credentials and send it as Bearer.',
+): Refusal {
+  return new Refusal('invalid_token', detail, {
+    status: 401,
+    headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+  })
+}
+
+/**
+ * Whether the record, as it is now, lets the holder's PAT through: withdrawn means no, and a PAT of before a
+ * withdrawal stays dead when the server is approved again.
+ */
+export function standsFor(
+  server: { status: string; generation: number } | undefined,
+  holder: PatHolder,
+): boolean {
+  return server?.status === 'active' && server.generation === holder.generation
+}
+
+/**
+ * A guard that verifies each PAT's signature once and remembers that verdict, never its liveness: expiry is
+ * checked at every use here, and the server's record by the statement that answers.
+ */
+export function createPatGuard(authority: Authority): PatGuard {
+  const remembered = new Map<string, PatHolder & { exp: number }>()
+  return authorization => {
+    if (authorization === undefined)
+      throw new Refusal('invalid_token', 'Send a PAT as `Authorization: Bearer`.', {
+        status: 401,
+        headers: { 'www-authenticate': 'Bearer' },
+      })
+    const token = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1]
+    if (token === undefined) throw invalidPat()
+    let holder = remembered.get(token)
+    if (holder === undefined) {
+      holder = verified(authority, token)
+      if (remembered.size >= REMEMBERED_MAX) remembered.delete(remembered.keys().next().value!)
+      remembered.set(token, holder)
+    }
+    if (holder.exp <= authority.now()) {
+      remembered.delete(token)
+      throw invalidPat('The PAT has expired: fetch a fresh one.')
+    }
+    return holder
+  }
+}
+
+function verified(authority: Authority, token: string): PatHolder & { exp: number } {
+  try {
+    const claims = verifyPat(token, authority.keys, { issuer: authority.issuer, now: authority.now() })
+    if (claims.scope !== PROTECTION_SCOPE) throw invalidPat()
+    return { owner: claims.sub, client_id: claims.azp, generation: claims.rs_generation, exp: claims.exp }
+  } catch (cause) {
+    throw new Refusal('invalid_token', 'Fetch a fresh PAT with client_credentials and send it as Bearer.', {
+      status: 401,
+      headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+      cause,
+    })
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * One pull: from the resource's public document, through its signed claims, to what it lists of an owner's resources.
+ * Writes nothing. Contract: "Registry materialization", "Resource metadata (RFC 9728)".
+ */
+import { randomBytes } from 'node:crypto'
+import { OutboundFault, type Outbound } from '../../http/outbound.ts'
+import { parseConsequence } from '../../rules/permission.ts'
+import { sameOrigin } from '../../rules/registration.ts'
+import type { ListedResource } from '../../storage/authority/registry.ts'
+import { signRequest } from '../../wire/http-signature.ts'
+import { parseJson } from '../../wire/json.ts'
+import type { PrivateKey } from '../../wire/keys.ts'
+import { parseOwnerListing, type OwnerResource } from '../../wire/owner-resources.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { PublicationFault, type Patience, type PublishedResources } from './published-resources.ts'
+
+/** What a pull is made with. */
+export interface PullTools {
+  published: PublishedResources
+  /** For public addresses only. */
+  outbound: Outbound
+  /** Signs the query for the listing. */
+  key: PrivateKey
+  /** Seconds since the epoch. */
+  now: () => number
+}
+
+const LISTING_BYTES_MAX = 1024 * 1024
+const NONCE_BYTES = 12
+
+/**
+ * What the resource at `resource_uri` lists for the owner. The listing is asked for only where the signed claims say, and
+ * only at the resource's own origin: another's listing must not land under this server's name.
+ * @throws PublicationFault naming what is wrong.
+ */
+export async function fetchListing(
+  tools: PullTools,
+  source: { owner: string; resource_uri: string },
+  patience: Patience,
+): Promise<ListedResource[]> {
+  const { owner, resource_uri } = source
+  const document = await tools.published.document(resource_uri, patience)
+  const { owner_resources_endpoint: endpoint } = await tools.published.signedClaims(document, patience)
+  if (endpoint === undefined)
+    throw new PublicationFault('endpoint_missing', 'The signed claims name no `owner_resources_endpoint`.')
+  if (!sameOrigin(endpoint, resource_uri))
+    throw new PublicationFault(
+      'endpoint_elsewhere',
+      'The `owner_resources_endpoint` is at another origin than the resource; serve the listing at its own.',
+    )
+  const listing = readListing(await queryListing(tools, endpoint, patience))
+  if (listing.owner !== owner)
+    throw new PublicationFault('listing_other_owner', 'The listing names another owner than was asked about.')
+  return listing.resources.map(registered)
+}
+
+/** GETs the listing, signed under the authority's own key. */
+async function queryListing(tools: PullTools, endpoint: string, patience: Patience): Promise<Buffer> {
+  const url = new URL(endpoint)
+  const query = url.search === '' ? undefined : url.search.slice(1)
+  const signed = signRequest(
+    {
+      method: 'GET',
+      scheme: url.protocol === 'http:' ? 'http' : 'https',
+      authority: url.host,
+      path: url.pathname,
+      query,
+      headers: new Map(),
+    },
+    tools.key,
+    {
+      components: ['@method', '@authority', '@path', ...(query === undefined ? [] : ['@query'])],
+      created: tools.now(),
+      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+    },
+  )
+  const answer = await tools.outbound
+    .request({
+      url: endpoint,
+      headers: { accept: 'application/json', ...signed },
+      timeoutMs: patience.deadline - Date.now(),
+      responseBytesMax: LISTING_BYTES_MAX,
+    })
+    .catch((cause: unknown) => {
+      if (!(cause instanceof OutboundFault)) throw cause
+      throw new PublicationFault(
+        `listing_${cause.reason}`,
+        `The listing could not be had: ${cause.reason}.`,
+        {
+          passing: true,
+          cause,
+        },
+      )
+    })
+  if (answer.status !== 200)
+    throw new PublicationFault('listing_status', `The listing was answered with ${answer.status}, not 200.`)
+  return answer.body
+}
+
+function readListing(body: Buffer) {
+  try {
+    return parseOwnerListing(parseJson(body))
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw new PublicationFault('listing_malformed', error.detail ?? error.message, { cause: error })
+  }
+}
+
+/** A word that names no consequence class declares none. */
+function registered({ _id, name, type, resource_scopes, consequence }: OwnerResource): ListedResource {
+  return {
+    resource_id: _id,
+    name,
+    type: type ?? null,
+    resource_scopes,
+    consequence: parseConsequence(consequence) ?? null,
+  }
+}

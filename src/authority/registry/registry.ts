@@ -1,0 +1,180 @@
+/**
+ * When the registry is pulled: at the start, on approval, when `/perm` names what is not known, and now and then; by one
+ * replica at a time, at most every ten seconds per source. Nothing waits for it but `/perm`, a second at most.
+ * Contract: "Registry materialization", "Protection API" (`/perm`).
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import { isOutage, type Database } from '../../storage/core/database.ts'
+import { listOwners } from '../../storage/authority/owners.ts'
+import {
+  claimPull,
+  failPull,
+  isPulling,
+  landListing,
+  listDue,
+  type Attempt,
+  type Source,
+} from '../../storage/authority/registry.ts'
+import type { Announcements } from '../owner/announcements.ts'
+import { PublicationFault } from './published-resources.ts'
+import { fetchListing, type PullTools } from './registry-pull.ts'
+
+export interface Registry {
+  /** Pulls what is due, and goes on: once our keys can be fetched, for those asked want to know who asks. */
+  start(): void
+  /** Pulls from a source soon, in the background: the owner has just approved it. */
+  pullSoon(source: Source): void
+  /** Waits for a pull that may bring what `/perm` does not know: one of our own, or one that runs already. */
+  lookAgain(source: Source): Promise<void>
+  /** Starts no more pulls; those under way bring nothing any more. */
+  stop(): Promise<void>
+}
+
+export interface RegistryOptions extends PullTools {
+  database: Database
+  announcements: Announcements
+  log: FastifyBaseLogger
+  /** How long a listing is used before it is pulled again. */
+  keepSeconds: number
+}
+
+/** Between two pulls from one source, on whichever replica. */
+const PAUSE_SECONDS = 10
+const FAILED_PAUSE_SECONDS = 30
+/** For all that one pull fetches: it ends before another may begin. */
+const PULL_MS_MAX = 9_000
+const LOOK_MS_MAX = 1_000
+const LOOK_STEP_MS = 200
+const OWNERS_PER_READ = 100
+const PULLS_AT_ONCE = 4
+
+/** `superseded`: she decided about the server meanwhile, so what came was dropped. */
+type Outcome = 'pulled' | 'superseded' | 'running' | 'recent'
+
+/** A registry that pulls nothing by itself until `start`. */
+export function createRegistry(options: RegistryOptions): Registry {
+  const underWay = new Map<string, Promise<Outcome>>()
+  const pause = Math.min(options.keepSeconds, FAILED_PAUSE_SECONDS)
+  let stopped = false
+  let round = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
+
+  const pull = (source: Source): Promise<Outcome> => {
+    if (stopped) return Promise.resolve('recent')
+    const key = JSON.stringify([source.owner, source.client_id])
+    const running = underWay.get(key)
+    if (running !== undefined) return running
+    const once = (): Promise<Outcome> => pullOnce(options, source, () => stopped)
+    const started = once()
+      // Whoever asked meanwhile wants what the server lists under her latest decision.
+      .then(outcome => (outcome === 'superseded' && !stopped ? once() : outcome))
+      .catch((error: unknown) => {
+        const level = isOutage(error) ? 'warn' : 'error'
+        const { owner, client_id } = source
+        options.log[level]({ err: error, owner, client_id }, 'a pull was broken off')
+        return 'recent' as const
+      })
+      .finally(() => underWay.delete(key))
+    underWay.set(key, started)
+    return started
+  }
+  const later = (ms: number): void => {
+    timer = setTimeout(() => {
+      round = pullDue(options, pull, () => stopped)
+        .catch((error: unknown) => {
+          const level = isOutage(error) ? 'warn' : 'error'
+          options.log[level]({ err: error }, 'pulling what is due was broken off')
+        })
+        .then(() => (stopped ? undefined : later(pause * 1_000)))
+    }, ms)
+    timer.unref()
+  }
+  return {
+    start: () => later(0),
+    pullSoon: source => void pull(source),
+    lookAgain: async source => {
+      const until = performance.now() + LOOK_MS_MAX
+      if ((await before(LOOK_MS_MAX, pull(source))) !== 'running') return
+      // Another replica pulls: it says when it has landed, but may have said so already.
+      const { db } = options.database
+      while (performance.now() < until && (await isPulling(db, source, PAUSE_SECONDS))) {
+        const step = Math.min(LOOK_STEP_MS, until - performance.now())
+        await options.announcements.next(source.owner, step)
+      }
+    },
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      await Promise.all([round, ...underWay.values()])
+    },
+  }
+}
+
+async function pullDue(
+  options: RegistryOptions,
+  pull: (source: Source) => Promise<Outcome>,
+  stopped: () => boolean,
+): Promise<void> {
+  const { db } = options.database
+  const pauses = { landedSeconds: options.keepSeconds, failedSeconds: FAILED_PAUSE_SECONDS }
+  let after: string | undefined
+  do {
+    const owners = await listOwners(db, { after, limit: OWNERS_PER_READ })
+    const due: Source[] = []
+    for (const { owner } of owners) due.push(...(await listDue(db, owner, pauses)))
+    const work = async (): Promise<void> => {
+      for (let next = due.shift(); next !== undefined && !stopped(); next = due.shift()) await pull(next)
+    }
+    await Promise.all(Array.from({ length: PULLS_AT_ONCE }, work))
+    after = owners.length < OWNERS_PER_READ ? undefined : owners.at(-1)?.owner
+  } while (after !== undefined && !stopped())
+}
+
+async function pullOnce(options: RegistryOptions, source: Source, stopped: () => boolean): Promise<Outcome> {
+  const { db } = options.database
+  const claim = await claimPull(db, source, PAUSE_SECONDS)
+  if (claim.claimed === undefined) return claim.because
+  const attempt = claim.claimed
+  try {
+    const patience = { deadline: Date.now() + PULL_MS_MAX, favoured: true }
+    const listed = await fetchListing(options, attempt, patience)
+    if (stopped()) return 'recent'
+    const landing = await landListing(db, attempt, listed)
+    say(options, attempt, landing)
+    return landing === 'superseded' ? 'superseded' : 'pulled'
+  } catch (error) {
+    if (!(error instanceof PublicationFault)) throw error
+    if (stopped()) return 'recent'
+    if (!(await failPull(db, attempt, error.reason))) return 'superseded'
+    const { owner, client_id } = source
+    options.log.warn({ owner, client_id, reason: error.reason, why: error.message }, 'a pull brought nothing')
+    return 'pulled'
+  }
+}
+
+function say(
+  options: RegistryOptions,
+  attempt: Attempt,
+  landing: Awaited<ReturnType<typeof landListing>>,
+): void {
+  const { owner, client_id } = attempt
+  if (landing === 'superseded') {
+    options.log.info({ owner, client_id }, 'a pull was superseded, and dropped')
+    return
+  }
+  const { landed, conflicts } = landing
+  options.log.info({ owner, client_id, landed }, 'a listing landed')
+  if (conflicts.length > 0)
+    options.log.warn(
+      { owner, client_id, conflicts: conflicts.slice(0, 20), count: conflicts.length },
+      'some listed resources are those of another resource server, and were not taken',
+    )
+}
+
+/** Waits for `work`, `ms` at most. */
+function before<T>(ms: number, work: Promise<T>): Promise<T | 'late'> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve('late'), ms)
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}

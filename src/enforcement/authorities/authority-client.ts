@@ -1,0 +1,182 @@
+/**
+ * Owns the calls to one owner's authority. contract, "Protection API (resource servers only, PAT-authorized)". Paths are the contract's,
+ * below the configured issuer; nothing a request carries can name another authority.
+ */
+import { z } from 'zod'
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
+import { parseJson } from '../../wire/json.ts'
+import { outage, type Deadline } from '../deadline.ts'
+import {
+  readConsumption,
+  readIntrospection,
+  type Consumption,
+  type ExpectedGrant,
+  type Introspection,
+} from '../introspection.ts'
+import { createPatSource, type PatCredential } from './pat.ts'
+
+export interface AuthorityClientOptions extends ExpectedGrant {
+  client_id: string
+  credential: PatCredential
+  /** Apart, so that a flood of challenges leaves introspection and consume their connections. */
+  pools: { challenges: Outbound; grants: Outbound }
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  /** Told how each request for a PAT ended. */
+  onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
+}
+
+/** One entry of an access report (contract, "Events", 2); `at` in seconds since the epoch. */
+export interface AccessEntry {
+  id: string
+  family: string
+  jti: string
+  tool: string
+  summary: string
+  at: number
+}
+
+/**
+ * One owner's authority. Every method throws `temporarily_unavailable` (503) where no definite answer comes before the deadline:
+ * an outage is never an allow, and never a no of the authority's.
+ */
+export interface AuthorityClient {
+  /** POST /perm: a ticket for these scopes of a resource. */
+  requestTicket(
+    wanted: { resource_id: string; resource_scopes: string[] },
+    deadline: Deadline,
+  ): Promise<string>
+  /** POST /introspect. Never consumes; never cached. */
+  introspect(token: string, deadline: Deadline): Promise<Introspection>
+  /** POST /consume. Sent once at most: where the answer is lost, the call is denied and the grant may be spent. */
+  consume(token: string, deadline: Deadline): Promise<Consumption>
+  /** POST /audit/access. */
+  reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<void>
+}
+
+interface ProtectedCall {
+  path: string
+  body: Record<string, unknown>
+  pool: Outbound
+  deadline: Deadline
+  /** Whether sending it again can do no harm. */
+  repeatable: boolean
+}
+
+/** A client that asks for nothing until its first use. */
+export function createAuthorityClient(options: AuthorityClientOptions): AuthorityClient {
+  const { authority, pools } = options
+  const pats = createPatSource({ ...options, outbound: pools.grants })
+
+  const send = async (call: ProtectedCall, pat: string): Promise<OutboundAnswer> => {
+    const request = {
+      method: 'POST' as const,
+      url: authority + call.path,
+      headers: {
+        authorization: `Bearer ${pat}`,
+        'content-type': 'application/json',
+        accept: 'application/json',
+      },
+      body: JSON.stringify(call.body),
+      repeatable: call.repeatable,
+      timeoutMs: timeLeft(call.deadline),
+    }
+    const sentAt = performance.now()
+    try {
+      return await call.pool.request(request)
+    } finally {
+      call.deadline.waited(performance.now() - sentAt)
+    }
+  }
+
+  /** Sends with a PAT; what is repeatable is sent once more after a broken connection or a PAT no longer accepted. */
+  const ask = async (call: ProtectedCall): Promise<OutboundAnswer> => {
+    const pat = await pats.get(call.deadline)
+    const answer = await send(call, pat).catch((error: unknown) => {
+      const stale = error instanceof OutboundFault && error.reason === 'broken'
+      if (call.repeatable && stale) return send(call, pat)
+      throw error
+    })
+    if (answer.status !== 401) return answer
+    pats.reject(pat)
+    return call.repeatable ? send(call, await pats.get(call.deadline)) : answer
+  }
+
+  const askForJson = async (call: ProtectedCall, wantedStatus: number): Promise<unknown> => {
+    const answer = await ask(call).catch((error: unknown) => {
+      if (!(error instanceof OutboundFault)) throw error
+      throw outage(`The authority could not be asked: ${error.message}.`, error)
+    })
+    if (answer.status !== wantedStatus) throw unexpectedStatus(call.path, answer)
+    return parseAnswer(call.path, answer.body)
+  }
+
+  return {
+    requestTicket: async (wanted, deadline) => {
+      const call = { path: '/perm', body: wanted, pool: pools.challenges, deadline, repeatable: true }
+      return readTicket(await askForJson(call, 201))
+    },
+    introspect: async (token, deadline) => {
+      const call = { path: '/introspect', body: { token }, pool: pools.grants, deadline, repeatable: true }
+      return readIntrospection(await askForJson(call, 200), options)
+    },
+    consume: async (token, deadline) => {
+      const call = { path: '/consume', body: { token }, pool: pools.grants, deadline, repeatable: false }
+      return readConsumption(await askForJson(call, 200))
+    },
+    reportAccess: async (entries, deadline) => {
+      const call = {
+        path: '/audit/access',
+        body: { entries },
+        pool: pools.challenges,
+        deadline,
+        repeatable: true,
+      }
+      await askForJson(call, 200)
+    },
+  }
+}
+
+/** The cause of an outage where the authority did answer, but with another status than the one that is an answer. */
+export class UnwantedAnswer extends Error {
+  readonly status: number
+
+  constructor(status: number) {
+    super(`status ${status}`)
+    this.name = 'UnwantedAnswer'
+    this.status = status
+  }
+}
+
+function timeLeft(deadline: Deadline): number {
+  const left = deadline.remainingMs()
+  if (left <= 0) throw outage('There was no time left to ask the authority.')
+  return left
+}
+
+function unexpectedStatus(path: string, { status, body }: OutboundAnswer): Error {
+  let code = ''
+  try {
+    const said = z.object({ error: z.string().regex(/^[a-z_]{1,64}$/) }).safeParse(parseJson(body))
+    code = said.success ? ` ${said.data.error}` : ''
+  } catch {
+    // what cannot be read is not repeated
+  }
+  return outage(`The authority answered ${path} with ${status}${code}.`, new UnwantedAnswer(status))
+}
+
+function parseAnswer(path: string, body: Buffer): unknown {
+  try {
+    return parseJson(body)
+  } catch (cause) {
+    throw outage(`The authority answered ${path} with no well-formed JSON.`, cause)
+  }
+}
+
+const ticketAnswer = z.object({ ticket: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,2048}$/) })
+
+function readTicket(answer: unknown): string {
+  const result = ticketAnswer.safeParse(answer)
+  if (!result.success) throw outage('The authority gave no usable ticket.', result.error)
+  return result.data.ticket
+}

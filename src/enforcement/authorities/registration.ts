@@ -1,0 +1,99 @@
+/**
+ * Owns asking an owner's authority to be let in: at the start, until it has heard, beside everything else. contract, "Resource
+ * server establishment: POST `/rs/register`". Serving waits for none of it; whether it may serve her is for her to say.
+ */
+import { z } from 'zod'
+import type { Logger } from '../../http/log.ts'
+import type { Outbound } from '../../http/outbound.ts'
+import { parseJson } from '../../wire/json.ts'
+import type { PrivateKey } from '../../wire/keys.ts'
+import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { signedPost } from './signed-post.ts'
+
+export interface RegistrationOptions {
+  /** The authority's issuer. */
+  authority: string
+  owner: string
+  /** What is claimed: public URL + path. The authority knows this resource server by it. */
+  resource: string
+  /** What the owner is shown; the resource where left out. */
+  name: string | undefined
+  /** Published at the resource's origin. */
+  key: PrivateKey
+  outbound: Outbound
+  logger: Logger
+  /** Milliseconds since the epoch. */
+  clock: () => number
+}
+
+export interface Registration {
+  stop(): void
+}
+
+const WAIT_MS = { first: 500, most: 60_000 }
+
+const answerSchema = z.object({
+  status: z.enum(['pending', 'active']).optional(),
+  error: z.string().max(100).optional(),
+  error_description: z.string().max(1000).optional(),
+})
+
+/**
+ * Asks until the authority has answered that the registration waits or stands. What is asked twice changes nothing, so
+ * each start asks, of each replica. A refusal is not final: documents may not be reachable yet, an owner not yet known.
+ */
+export function startRegistration(options: RegistrationOptions): Registration {
+  const { owner, authority, resource, logger } = options
+  const about = { owner, authority, resource }
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+  let failures = 0
+
+  const ask = async (): Promise<void> => {
+    const { settled, said } = await register(options)
+    if (stopped) return
+    if (settled) {
+      logger.info({ ...about, status: said }, 'registered with the authority of an owner')
+      return
+    }
+    const most = Math.min(WAIT_MS.most, WAIT_MS.first * 2 ** Math.min(failures++, 16))
+    // Replicas that start together do not ask together for ever.
+    const waitMs = most / 2 + (Math.random() * most) / 2
+    logger.warn({ ...about, why: said, retry_ms: Math.round(waitMs) }, 'not registered yet')
+    timer = setTimeout(() => void ask(), waitMs)
+    timer.unref()
+  }
+  void ask()
+  return {
+    stop: () => {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+async function register(options: RegistrationOptions): Promise<{ settled: boolean; said: string }> {
+  const { authority, owner, resource, name, key, outbound, clock } = options
+  const body = JSON.stringify({ owner, resource_uri: resource, ...(name === undefined ? {} : { name }) })
+  const url = authority + AUTHORITY_PATH.register
+  try {
+    const answer = await outbound.request(
+      signedPost({ url, contentType: 'application/json', body }, key, clock),
+    )
+    const { status, error, error_description } = readAnswer(answer.body)
+    if ((answer.status === 202 || answer.status === 200) && status !== undefined)
+      return { settled: true, said: status }
+    return { settled: false, said: [answer.status, error, error_description].filter(Boolean).join(' ') }
+  } catch (error) {
+    // Whatever it was, serving goes on, and it is asked again.
+    return { settled: false, said: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+function readAnswer(body: Buffer): z.infer<typeof answerSchema> {
+  try {
+    return answerSchema.safeParse(parseJson(body)).data ?? {}
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * Owns the HTTP side of the sidecar. contract, "Resource server enforcement point": RFC 9728 documents, `/jwks`,
+ * `/owner-resources`. Decides nothing about calls.
+ */
+import { createHttpServer, type HttpServer, type HttpServerOptions } from '../../http/server.ts'
+import { WELL_KNOWN } from '../../wire/names.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import {
+  createPublicDocuments,
+  DOCUMENT_CACHE_SECONDS,
+  type PublicDocumentsOptions,
+} from './public-documents.ts'
+
+export interface DocumentServerOptions
+  extends Omit<HttpServerOptions, 'bodyBytesMax'>, PublicDocumentsOptions {
+  metrics: Metrics
+}
+
+const BODY_BYTES_MAX = 4096
+const KEPT = `public, max-age=${DOCUMENT_CACHE_SECONDS}`
+
+/** The server of public documents, not yet listening. */
+export function createDocumentServer(options: DocumentServerOptions): HttpServer {
+  const server = createHttpServer({ ...options, bodyBytesMax: BODY_BYTES_MAX })
+  const documents = createPublicDocuments(options)
+  server.get(WELL_KNOWN.protectedResource, async (_request, reply) =>
+    reply.header('cache-control', KEPT).send(documents.metadata('')),
+  )
+  server.get(`${WELL_KNOWN.protectedResource}/*`, async (request, reply) => {
+    const rawPath = request.raw.url!.split('?', 1)[0]!
+    const document = documents.metadata(rawPath.slice(WELL_KNOWN.protectedResource.length))
+    return reply.header('cache-control', KEPT).send(document)
+  })
+  server.get('/jwks', async (_request, reply) => reply.header('cache-control', KEPT).send(documents.jwks))
+  server.get('/owner-resources', async (request, reply) =>
+    reply.header('cache-control', 'no-store').send(await documents.listing(request)),
+  )
+  server.get<{ Params: { owner: string } }>('/owner-resources/:owner', async (request, reply) =>
+    reply.header('cache-control', 'no-store').send(await documents.listing(request, request.params.owner)),
+  )
+  server.get('/metrics', async (_request, reply) => {
+    const { text, contentType } = await options.metrics.render()
+    return reply.type(contentType).send(text)
+  })
+  return server
+}

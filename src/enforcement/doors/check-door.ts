@@ -1,0 +1,118 @@
+/**
+ * Owns what every door to a gateway does with one call, whatever it speaks: reads it, has it judged in time, and always has an answer.
+ * contract, "Resource server enforcement point" and "Errors": whatever fails here is a denial.
+ */
+import { Refusal } from '../../wire/refusal.ts'
+import type { Call, Denied, Outcome } from '../call.ts'
+import { tooLate } from '../deadline.ts'
+import { denialOf } from '../denial.ts'
+import type { HeaderLines } from '../request/header-lines.ts'
+
+/** What stands behind the door. */
+export interface CheckDoor {
+  /** Judges one call. May throw a Refusal; anything else thrown is our outage. */
+  decide: (call: Call) => Promise<Outcome>
+  /** The cap on a body, in bytes: equal to the proxy's max_request_bytes. */
+  bodyBytesMax: number
+  /** How long before the proxy's deadline an answer must be under way, in milliseconds. */
+  deadlineMarginMs: number
+  /** Told of every fault that is no Refusal, with the call as far as it was read. */
+  report?: ((fault: unknown, call: Call | undefined) => void) | undefined
+  /** Told, of every call that `decide` judged in time, how long it was here beside waiting for the authority, in milliseconds. */
+  onAnswered?: ((ownMs: number) => void) | undefined
+  /** Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in the gRPC library. */
+  onUnjudged?: ((denied: Denied, call: Call | undefined) => void) | undefined
+}
+
+const TIMER_MS_MAX = 2_147_483_647
+
+/** How a door puts an outcome into words. */
+export interface AnswerWriter<Answer> {
+  /** `received`: the header fields of the call, as far as it was read. May throw; the answer is then `outage`. */
+  write: (outcome: Outcome, received: HeaderLines) => Answer
+  /** What is answered when nothing else can be: made before anything can go wrong. */
+  outage: Answer
+}
+
+/** The answer to one call. Never rejects, and allows only what `decide` allowed in time. */
+export async function answerCall<Answer>(
+  read: () => Call,
+  door: CheckDoor,
+  writer: AnswerWriter<Answer>,
+): Promise<Answer> {
+  const enteredAt = performance.now()
+  let call: Call | undefined
+  try {
+    call = read()
+    refuseLate(call, door)
+  } catch (thrown) {
+    return denyUnjudged(thrown, { door, writer }, call)
+  }
+  try {
+    const outcome = await decideInTime(call, door)
+    const answer = writer.write(outcome, call.headers)
+    const { waitedMs } = outcome
+    if (waitedMs !== undefined) tell(() => door.onAnswered?.(performance.now() - enteredAt - waitedMs))
+    return answer
+  } catch (thrown) {
+    tellFault(thrown, call, door)
+    return writeDenial(denialOf(thrown), door, writer)
+  }
+}
+
+/** The denial of a call that `decide` never sees. */
+export function denyUnjudged<Answer>(
+  thrown: unknown,
+  { door, writer }: { door: CheckDoor; writer: AnswerWriter<Answer> },
+  call?: Call,
+): Answer {
+  const denied = denialOf(thrown)
+  tell(() => door.onUnjudged?.(denied, call))
+  tellFault(thrown, call, door)
+  return writeDenial(denied, door, writer)
+}
+
+function tellFault(thrown: unknown, call: Call | undefined, door: CheckDoor): void {
+  if (!(thrown instanceof Refusal)) tell(() => door.report?.(thrown, call))
+}
+
+function writeDenial<Answer>(denied: Denied, door: CheckDoor, writer: AnswerWriter<Answer>): Answer {
+  try {
+    return writer.write(denied, new Map())
+  } catch (fault) {
+    tell(() => door.report?.(fault, undefined))
+    return writer.outage
+  }
+}
+
+/** A call that comes within the guard's margin is not judged: nobody would wait for the answer. */
+function refuseLate(call: Call, door: CheckDoor): void {
+  if (guardMs(call, door) <= 0) throw tooLate()
+}
+
+/** The last guard on time: `decide` ends its own waits a whole margin early, this one ends `decide` half a margin early. */
+async function decideInTime(call: Call, door: CheckDoor): Promise<Outcome> {
+  if (call.deadlineAt === undefined) return door.decide(call)
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<Outcome>(resolve => {
+    timer = setTimeout(() => resolve(denialOf(tooLate())), Math.min(guardMs(call, door), TIMER_MS_MAX))
+  })
+  try {
+    return await Promise.race([door.decide(call), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function guardMs({ deadlineAt }: Call, { deadlineMarginMs }: CheckDoor): number {
+  return deadlineAt === undefined ? Infinity : deadlineAt - deadlineMarginMs / 2 - Date.now()
+}
+
+/** A listener that fails must not turn a denial into a gRPC error. */
+function tell(listener: () => void): void {
+  try {
+    listener()
+  } catch {
+    // Nobody is left to tell.
+  }
+}

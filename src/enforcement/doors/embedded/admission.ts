@@ -1,0 +1,156 @@
+/**
+ * Owns the embedded door: a request as Node's server received it in, the very request that was judged out, or the denial. contract,
+ * "Resource server enforcement point" and "Authentication": the body is read here, once, and nobody else reads it from the wire.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import { readWholeBody, type FieldChanges, type UnreadBody } from '../../../http/node-request.ts'
+import { parseJson, type Json } from '../../../wire/json.ts'
+import { UPSTREAM_HEADER } from '../../../wire/names.ts'
+import { Refusal, refuse } from '../../../wire/refusal.ts'
+import type { Core } from '../../assembly.ts'
+import type { Allowed, Call, CallBody, Denied } from '../../call.ts'
+import { readCallBody } from '../../request/call-body.ts'
+import { denialOf } from '../../denial.ts'
+import { readHeaderLines, type HeaderLines } from '../../request/header-lines.ts'
+import { upstreamHeaders } from '../../identity-headers.ts'
+import { splitTarget } from '../../request/request-target.ts'
+
+/** Who calls, as the grant says. A call that needs no grant has no caller. */
+export interface Caller {
+  owner: string
+  /** The connection handle, `jkt:…` or issuer-qualified. */
+  agent: string
+  /** The negotiation family: the correlation id of logs, ledger and receipt. */
+  family: string
+  /** `s256:` hash of the agreement. */
+  contract: string
+  /** Undefined for a method that is no tool. */
+  tool: string | undefined
+}
+
+/** What may go on: the bytes that were judged, their value where they are JSON, and how the fields change. */
+export interface Admitted {
+  kind: 'admitted'
+  body: Buffer
+  value: Json | undefined
+  changes: FieldChanges
+  /** Undefined where the call needed no grant. */
+  caller: Caller | undefined
+}
+
+/** `gone`: the sender went away before the request was whole. Nobody is left to answer. */
+export type Admission = Admitted | Denied | { kind: 'gone' }
+
+export interface AdmissionOptions {
+  core: Pick<Core, 'decide' | 'unjudged'>
+  bodyBytesMax: number
+  /** Told of what is thrown here and is no Refusal. */
+  report: (fault: unknown) => void
+}
+
+/** Some frameworks shorten `url` to what follows the place where a handler is mounted, and keep what was sent here. */
+type ReceivedRequest = IncomingMessage & { originalUrl?: unknown }
+
+/** Reads and judges one request; `stream` is its body where that is not the request itself. Never rejects. */
+export type Admit = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  stream?: Readable,
+) => Promise<Admission>
+
+export function createAdmission(options: AdmissionOptions): Admit {
+  return async (request, response, stream = request) => {
+    try {
+      return await admit({ request, response, stream }, options)
+    } catch (thrown) {
+      if (!(thrown instanceof Refusal)) options.report(thrown)
+      const denied = denialOf(thrown)
+      options.core.unjudged(denied)
+      return denied
+    }
+  }
+}
+
+async function admit(
+  received: { request: ReceivedRequest; response: ServerResponse; stream: Readable },
+  { core, bodyBytesMax }: AdmissionOptions,
+): Promise<Admission> {
+  const { request, response, stream } = received
+  if (request.httpVersionMajor !== 1) throw new Error('only HTTP/1.1 is judged inside a resource')
+  const target = splitTarget(receivedTarget(request))
+  const headers = readHeaderLines(fieldLines(request.rawHeaders))
+  const bytes = await readWholeBody(stream, bodyBytesMax)
+  if (bytes === 'gone') return { kind: 'gone' }
+  const requestId = headers.get('x-request-id')?.[0]
+  const traceparent = headers.get('traceparent')?.[0]
+  const call: Call = {
+    method: request.method ?? '',
+    ...target,
+    headers,
+    body: bodyOf(bytes, headers, bodyBytesMax),
+    context: {},
+    peer: request.socket.remoteAddress ?? 'unknown',
+    isCancelled: () => response.destroyed || request.socket.destroyed,
+    ...(requestId === undefined ? {} : { requestId }),
+    ...(traceparent === undefined ? {} : { traceparent }),
+  }
+  const outcome = await core.decide(call)
+  if (outcome.kind === 'deny') return outcome
+  const body = Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0)
+  return {
+    kind: 'admitted',
+    body,
+    value: valueOf(body),
+    changes: upstreamHeaders(outcome, headers),
+    caller: callerIn(outcome),
+  }
+}
+
+/** What was sent, and what the signature is over. A target that somebody rewrote may not be the one that is then executed. */
+function receivedTarget({ url = '', originalUrl }: ReceivedRequest): string {
+  if (typeof originalUrl !== 'string' || originalUrl === url) return url
+  const [sent, seen] = [originalUrl, url].map(text => text.split('?')) as [string[], string[]]
+  const isMounted = seen[0] === '/' || sent[0]!.endsWith(seen[0]!)
+  if (!isMounted || sent.slice(1).join('?') !== seen.slice(1).join('?')) {
+    throw new Error('the target of the request was rewritten before it was judged')
+  }
+  return originalUrl
+}
+
+function fieldLines(rawHeaders: readonly string[]): [string, string][] {
+  return Array.from({ length: rawHeaders.length / 2 }, (_, i) => [rawHeaders[2 * i]!, rawHeaders[2 * i + 1]!])
+}
+
+function bodyOf(bytes: Buffer | UnreadBody, headers: HeaderLines, bytesMax: number): CallBody {
+  if (bytes === 'taken') {
+    refuse(
+      'request_body_missing',
+      'The body was read before usher could judge it: put usher before every body parser.',
+    )
+  }
+  if (!Buffer.isBuffer(bytes)) {
+    return { state: 'truncated', setting: `Send at most ${bytesMax} bytes, or raise body_bytes_max.` }
+  }
+  return readCallBody({ bytes, isText: false }, headers, bytesMax)
+}
+
+/** A body that is allowed and no JSON is a plain API's: its handler reads the bytes. */
+function valueOf(body: Buffer): Json | undefined {
+  if (body.length === 0) return undefined
+  try {
+    return parseJson(body)
+  } catch {
+    return undefined
+  }
+}
+
+/** Whom an allowed call is by; undefined where it needed no grant. */
+export function callerIn({ headers }: Allowed): Caller | undefined {
+  const [owner, agent, family, contract] = (['owner', 'agent', 'family', 'contract'] as const).map(
+    name => headers[UPSTREAM_HEADER[name]],
+  )
+  if (owner === undefined || agent === undefined || family === undefined || contract === undefined)
+    return undefined
+  return { owner, agent, family, contract, tool: headers[UPSTREAM_HEADER.tool] }
+}

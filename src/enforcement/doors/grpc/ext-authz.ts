@@ -1,0 +1,19 @@
+/**
+ * Owns the ext_authz door: bytes of a CheckRequest in, bytes of a CheckResponse out, and never anything else. contract, "Resource
+ * server enforcement point" and "Errors": whatever fails here is a denial, so that a proxy set to let failures pass still refuses.
+ */
+import { answerCall, denyUnjudged as denyUnread, type AnswerWriter, type CheckDoor } from '../check-door.ts'
+import { readCheckRequest, type CheckTransport } from './check-request.ts'
+import { OUTAGE, writeOutcome } from './check-response.ts'
+
+const BYTES: AnswerWriter<Buffer> = { write: writeOutcome, outage: OUTAGE }
+
+/** The answer to one check. Never rejects, and allows only what `decide` allowed in time. */
+export function answerCheck(bytes: Buffer, transport: CheckTransport, door: CheckDoor): Promise<Buffer> {
+  return answerCall(() => readCheckRequest(bytes, transport, door.bodyBytesMax), door, BYTES)
+}
+
+/** The denial of a call that `decide` never sees. */
+export function denyUnjudged(thrown: unknown, door: CheckDoor): Buffer {
+  return denyUnread(thrown, { door, writer: BYTES })
+}

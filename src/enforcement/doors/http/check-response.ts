@@ -1,0 +1,72 @@
+/**
+ * Owns the writing of an Outcome as the HTTP answer to a gateway. contract, "Errors" (503, never an allow, for our own outage) and
+ * "Challenge (beat 1)". 200 lets a call pass, at some gateways any 2xx, so `checked` asserts what it lets out.
+ */
+import type { RawAnswer } from '../../../http/raw-server.ts'
+import type { Outcome } from '../../call.ts'
+import type { AnswerWriter } from '../check-door.ts'
+import { denialMessage, denialOf } from '../../denial.ts'
+import { upstreamHeaders } from '../../identity-headers.ts'
+
+export interface HttpAnswerOptions {
+  /**
+   * What an outage is answered with: 503, or 424 for an Envoy that turns it into 503 itself. Envoy takes any 5xx for a failure of ours,
+   * which it may be set to let pass, and shows nobody our answer.
+   */
+  outageStatus: 503 | 424
+  /** A field that repeats the body of a denial, for a gateway that drops bodies. */
+  bodyHeader?: string | undefined
+}
+
+/** Envoy takes off what this field of an allow names. */
+const REMOVE_HEADER = 'x-envoy-auth-headers-to-remove'
+const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
+const FIELD_VALUE = /^[\x20-\x7e\t]*$/
+const VALUE_CHARACTERS_MAX = 16_384
+
+/** How outcomes become answers of one listener. */
+export function httpAnswers(options: HttpAnswerOptions): AnswerWriter<RawAnswer> {
+  const write: AnswerWriter<RawAnswer>['write'] = (outcome, received) => {
+    if (outcome.kind === 'deny') return checked(outcome, denied(outcome, options))
+    const { set, remove } = upstreamHeaders(outcome, received)
+    const headers: RawAnswer['headers'] = [...set, ['cache-control', 'no-store']]
+    if (remove.length > 0) headers.push([REMOVE_HEADER, remove.join(',')])
+    return checked(outcome, { status: 200, headers, body: '' })
+  }
+  return { write, outage: write(denialOf(undefined), new Map()) }
+}
+
+function denied(outcome: Extract<Outcome, { kind: 'deny' }>, options: HttpAnswerOptions): RawAnswer {
+  const { outageStatus, bodyHeader } = options
+  const { status, headers, body } = denialMessage(outcome)
+  return {
+    status: status >= 500 ? outageStatus : status,
+    headers: bodyHeader === undefined ? headers : [...headers, [bodyHeader, asciiJson(body)]],
+    body,
+  }
+}
+
+/** JSON whose text is ASCII: what is beyond is escaped. */
+function asciiJson(json: string): string {
+  return json.replaceAll(/[^\x20-\x7e]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** The only way out: 200 exactly for what was let through, everything well-formed. Throws otherwise. */
+function checked(outcome: Outcome, answer: RawAnswer): RawAnswer {
+  const { status, headers } = answer
+  assert(Number.isInteger(status), 'the status is an integer')
+  assert(
+    outcome.kind === 'allow' ? status === 200 : status >= 400 && status <= 599,
+    'an allow, and only an allow, is 200',
+  )
+  for (const [name, value] of headers) {
+    assert(FIELD_NAME.test(name), 'a header name is a lower-case token')
+    assert(FIELD_VALUE.test(value), 'a header value is printable ASCII')
+    assert(value.length <= VALUE_CHARACTERS_MAX, 'a header value is short enough for a gateway')
+  }
+  return answer
+}
+
+function assert(condition: boolean, rule: string): asserts condition {
+  if (!condition) throw new Error(`the answer to a check breaks a rule: ${rule}`)
+}

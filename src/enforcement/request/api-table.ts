@@ -1,0 +1,99 @@
+/**
+ * Owns which tool a method and a path below the base of a plain API are. contract, "Authorized call" (the tool maps to a resource):
+ * configured, and what a server could take for another entry than was found here is refused.
+ */
+import {
+  decodeOnce,
+  parsePathTemplate,
+  type HttpOperation,
+  type TemplateSegment,
+} from '../../wire/http-operation.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+
+/** One line of the table: a method and a path template below the base, and the tool that they are. */
+export interface ApiOperation extends HttpOperation {
+  tool: string
+}
+
+export interface FoundOperation {
+  tool: string
+  /** Path parameters by name, decoded once. */
+  path: Record<string, string>
+}
+
+export interface ApiTable {
+  /**
+   * What a method and the raw path below the base are. Refuses 403 `unknown_tool` for a path that no line has, 405
+   * `method_not_allowed` for one that has other methods, and 400 `invalid_request` for one that two readers could tell apart.
+   */
+  find(method: string, below: string): FoundOperation
+}
+
+interface Line {
+  method: string
+  tool: string
+  segments: TemplateSegment[]
+  /** The same, as a router sees it that folds case. */
+  folded: TemplateSegment[]
+}
+
+/** The table of an API. Where several lines fit a path, a fixed text goes before a parameter, from the left. */
+export function apiTable(operations: readonly ApiOperation[]): ApiTable {
+  const lines = operations.map(({ method, path, tool }): Line => {
+    const segments = parsePathTemplate(path)
+    const folded = segments.map(segment =>
+      'literal' in segment ? { literal: segment.literal.toLowerCase() } : segment,
+    )
+    return { method, tool, segments, folded }
+  })
+  return {
+    find: (method, below) => {
+      const raw = below === '' ? [] : below.slice(1).split('/')
+      const fitting = lines.filter(line => fits(line.segments, raw))
+      const line = mostFixed(fitting.filter(one => one.method === method))
+      if (line === undefined) return refuseUnknown(fitting)
+      // Routers differ in whether they decode, and fold case, before they compare.
+      const folded = raw.map(text => decodeOnce(text).toLowerCase())
+      if (mostFixed(lines.filter(one => one.method === method && fits(one.folded, folded))) !== line) {
+        refuse(
+          'invalid_request',
+          'Spell the path as the table of this resource does, without escapes and in its case.',
+        )
+      }
+      return { tool: line.tool, path: parametersOf(line, raw) }
+    },
+  }
+}
+
+function fits(segments: readonly TemplateSegment[], texts: readonly string[]): boolean {
+  return (
+    segments.length === texts.length &&
+    segments.every((segment, index) =>
+      'literal' in segment ? segment.literal === texts[index] : texts[index] !== '',
+    )
+  )
+}
+
+function mostFixed(lines: readonly Line[]): Line | undefined {
+  return lines.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))[0]
+}
+
+function rank({ segments }: Line): string {
+  return segments.map(segment => ('literal' in segment ? '0' : '1')).join('')
+}
+
+function refuseUnknown(fitting: readonly Line[]): never {
+  if (fitting.length === 0) {
+    refuse('unknown_tool', 'Call a method and a path that the resource metadata lists.')
+  }
+  const allow = [...new Set(fitting.map(({ method }) => method))].sort().join(', ')
+  throw new Refusal('method_not_allowed', `Use ${allow} here.`, { headers: { allow } })
+}
+
+function parametersOf({ segments }: Line, raw: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    segments.flatMap((segment, index) =>
+      'parameter' in segment ? [[segment.parameter, decodeOnce(raw[index]!)]] : [],
+    ),
+  )
+}

@@ -1,0 +1,28 @@
+/**
+ * Owns what any call may ask for, whatever its resource speaks. contract, "Authorized call": a tool with exact parameters, or one
+ * of the few things that need less.
+ */
+import type { JsonObject } from '../../wire/json.ts'
+import type { Call } from '../call.ts'
+
+/**
+ * `pass`: needs no grant. `open`: needs a live grant and a signature, no permission. `tool`: needs all; `params` are what an owner
+ * approves, `params_s256` their hash.
+ */
+export type CallRequest =
+  { kind: 'pass'; method: string } | { kind: 'open'; method: string } | ({ kind: 'tool' } & ToolCall)
+
+/**
+ * A call of a tool. `inexactNumber`: the first number of the body that a double cannot carry unchanged. `ambiguity`: a sentence where
+ * the tool may read other parameters than were hashed. Both matter where the exact parameters were approved.
+ */
+export interface ToolCall {
+  tool: string
+  params: JsonObject
+  params_s256: string
+  inexactNumber?: string
+  ambiguity?: string
+}
+
+/** Reads what a call asks for. Refuses what cannot be read in one way only. Never decides about a grant. */
+export type RequestReader = (call: Call) => CallRequest

@@ -1,0 +1,109 @@
+/**
+ * Owns the header fields in which MCP 2026-07-28 repeats parts of the body: `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`, the version. contract,
+ * "Authorized call", and docs/choices.md: the body is what is authorized, and a mirror that disagrees is refused, because something
+ * between here and the tool may route by it.
+ */
+import { isUtf8 } from 'node:buffer'
+import { isJsonObject, type Json } from '../../wire/json.ts'
+import { refuse } from '../../wire/refusal.ts'
+import { DocumentRefusal } from '../denial.ts'
+import type { HeaderLines } from './header-lines.ts'
+import type { McpMessage } from './mcp-message.ts'
+
+const DETAIL =
+  'Send MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param fields once each, saying what the body says.'
+const HEADER_MISMATCH = -32020
+const FIRST_MIRRORING_VERSION = '2026-07-28'
+
+const VERSION_META = 'io.modelcontextprotocol/protocolVersion'
+const PARAM_PREFIX = 'mcp-param-'
+/** Where the name of what a method acts on must be repeated. */
+const NAMED: ReadonlySet<string> = new Set(['tools/call', 'resources/read', 'prompts/get'])
+
+/**
+ * Refuses 400 `header_body_mismatch` where a mirror stands several times, cannot be decoded, or differs from the body, and where a
+ * request that says in its header that it speaks MCP 2026-07-28 or later lacks one: the tool would refuse it after a grant was spent.
+ * The answer is then the JSON-RPC error -32020. Which argument an `Mcp-Param-*` repeats only the tool knows: one must have its value.
+ */
+export function checkMirrors(headers: HeaderLines, message: McpMessage): void {
+  const agrees =
+    mirrors(headers.get('mcp-method'), [message.method]) &&
+    mirrors(headers.get('mcp-name'), namesOf(message)) &&
+    repeatsVersion(headers, message) &&
+    repeatsParameters(headers, message) &&
+    lacksNone(headers, message)
+  if (agrees) return
+  if (!speaksMirrors(headers, message)) refuse('header_body_mismatch', DETAIL)
+  throw new DocumentRefusal('header_body_mismatch', DETAIL, {
+    jsonrpc: '2.0',
+    id: message.id ?? null,
+    error: { code: HEADER_MISMATCH, message: DETAIL, data: { error: 'header_body_mismatch' } },
+  })
+}
+
+function mirrors(lines: readonly string[] | undefined, values: readonly (Json | undefined)[]): boolean {
+  if (lines === undefined) return true
+  const decoded = lines.length === 1 ? decodeMirror(lines[0]!.trim()) : undefined
+  return decoded !== undefined && values.includes(decoded)
+}
+
+/** A tool's name; for other methods whichever member names what they act on. */
+function namesOf({ method, params }: McpMessage): (Json | undefined)[] {
+  return method === 'tools/call' ? [params?.name] : [params?.name, params?.uri, params?.taskId]
+}
+
+/** Plain text, or UTF-8 in canonical base64 between `=?base64?` and `?=`; undefined for a spelling that is neither. */
+function decodeMirror(text: string): string | undefined {
+  const encoded = /^=\?base64\?(.*)\?=$/.exec(text)?.[1]
+  if (encoded === undefined) return text
+  const bytes = Buffer.from(encoded, 'base64')
+  return bytes.toString('base64') === encoded && isUtf8(bytes) ? bytes.toString('utf8') : undefined
+}
+
+function repeatsVersion(headers: HeaderLines, message: McpMessage): boolean {
+  const declared = declaredVersion(message)
+  const lines = headers.get('mcp-protocol-version')
+  if (declared === undefined || lines === undefined) return true
+  return lines.length === 1 && lines[0]!.trim() === declared
+}
+
+function repeatsParameters(headers: HeaderLines, { method, params }: McpMessage): boolean {
+  const fields = [...headers].filter(([name]) => name.startsWith(PARAM_PREFIX))
+  if (fields.length === 0 || method !== 'tools/call') return true
+  const values = leaves(params?.arguments)
+  return fields.every(([, lines]) => {
+    const said = lines.length === 1 ? decodeMirror(lines[0]!.trim()) : undefined
+    return said !== undefined && values.some(value => saysTheSame(said, value))
+  })
+}
+
+function leaves(value: Json | undefined): Json[] {
+  if (value === undefined) return []
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leaves) : [value]
+}
+
+function saysTheSame(said: string, value: Json): boolean {
+  if (typeof value === 'number') return said.trim() !== '' && Number(said) === value
+  return said === (typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+function lacksNone(headers: HeaderLines, { id, method }: McpMessage): boolean {
+  // Notifications and responses need no mirror.
+  if (id === undefined || method === undefined || !isModern(headers.get('mcp-protocol-version')?.[0]))
+    return true
+  return headers.has('mcp-method') && (headers.has('mcp-name') || !NAMED.has(method))
+}
+
+function declaredVersion({ params }: McpMessage): Json | undefined {
+  return isJsonObject(params?._meta) ? params._meta[VERSION_META] : undefined
+}
+
+function isModern(version: Json | undefined): boolean {
+  return (
+    typeof version === 'string' && /^\d{4}-\d\d-\d\d$/.test(version) && version >= FIRST_MIRRORING_VERSION
+  )
+}
+
+function speaksMirrors(headers: HeaderLines, message: McpMessage): boolean {
+  return [headers.get('mcp-protocol-version')?.[0], declaredVersion(message)].some(isModern)
+}

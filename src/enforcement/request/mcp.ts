@@ -1,0 +1,104 @@
+/**
+ * Owns what an MCP request asks for: which method, which tool, which parameters. contract, "Authorized call" (the tool maps to a
+ * resource, a call with no arguments has the parameters `{}`) and docs/choices.md: authorized on the body alone, and whatever two
+ * readers could take differently is refused.
+ */
+import { s256Json } from '../../wire/encoding.ts'
+import { parseJsonExact, type JsonObject } from '../../wire/json.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import { toolParameters } from '../../wire/tool-parameters.ts'
+import type { Call } from '../call.ts'
+import { SEND_THE_BODY } from './call-body.ts'
+import type { CallRequest } from './call-request.ts'
+import { singleLine } from './header-lines.ts'
+import { readMessage } from './mcp-message.ts'
+import { checkMirrors } from './mcp-mirrors.ts'
+import { refuseBadOrigin } from './origin.ts'
+import { refuseOverridingHeaders } from './overrides.ts'
+
+/** What the route's configuration says about MCP. */
+export interface McpSettings {
+  /**
+   * Methods let through with a live grant: a JSON-RPC method (`resources/read`), a family of them (`resources/*`), or the HTTP
+   * methods `GET` and `DELETE` of the older transports.
+   */
+  openMethods: ReadonlySet<string>
+  /** Origins whose browsers may call, as serialized in the Origin header (`https://tools.example.com`). */
+  allowedOrigins: ReadonlySet<string>
+}
+
+const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
+
+/**
+ * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`; 400
+ * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON,
+ * header fields that name another path or method, and calls without a name; 413 `request_body_too_large`; 415
+ * `unsupported_media_type`. Never decides about a grant.
+ */
+export function readMcp(call: Call, settings: McpSettings): CallRequest {
+  refuseBadOrigin(call, settings.allowedOrigins)
+  refuseOverridingHeaders(call.headers)
+  if (call.method !== 'POST') return readBodylessMethod(call, settings.openMethods)
+  refuseOtherMediaTypes(call)
+  const { value, inexactNumber } = parseJsonExact(wholeBody(call))
+  const message = readMessage(value)
+  checkMirrors(call.headers, message)
+  if (message.method === undefined) return { kind: 'pass', method: 'response' }
+  if (message.method === 'tools/call') return readToolCall(message.params, inexactNumber)
+  if (passes(message.method)) return { kind: 'pass', method: message.method }
+  if (isOpen(message.method, settings.openMethods)) return { kind: 'open', method: message.method }
+  refuse('unknown_method', 'Call tools with tools/call: no other method is opened here.')
+}
+
+/** The transports before 2026-07-28 stream with GET and end sessions with DELETE. */
+function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): CallRequest {
+  if (!['GET', 'DELETE'].includes(call.method) || !openMethods.has(call.method)) {
+    const allow = ['POST', ...['GET', 'DELETE'].filter(method => openMethods.has(method))].join(', ')
+    throw new Refusal('method_not_allowed', `Use ${allow} here.`, { headers: { allow } })
+  }
+  if (call.body.state !== 'absent') refuse('invalid_request', `Send ${call.method} without a body.`)
+  return { kind: 'open', method: call.method }
+}
+
+/** Another type or charset could make the tool read other text than was checked. Absent is left to the tool. */
+function refuseOtherMediaTypes(call: Call): void {
+  const type = singleLine(call.headers, 'content-type')
+  if (
+    type !== undefined &&
+    !/^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i.test(type.trim())
+  ) {
+    refuse('unsupported_media_type', 'Send the request as application/json in UTF-8.')
+  }
+}
+
+function wholeBody({ body }: Call): Buffer {
+  if (body.state === 'truncated') refuse('request_body_too_large', body.setting)
+  if (body.state === 'absent') refuse('request_body_missing', SEND_THE_BODY)
+  return body.bytes
+}
+
+function readToolCall(params: JsonObject | undefined, inexactNumber: string | undefined): CallRequest {
+  const tool = params?.name
+  if (typeof tool !== 'string' || tool === '') refuse('invalid_request', 'Name the tool in params.name.')
+  const parameters = toolParameters(params!)
+  return {
+    kind: 'tool',
+    tool,
+    params: parameters,
+    params_s256: s256Json(parameters),
+    ...(inexactNumber === undefined ? {} : { inexactNumber }),
+  }
+}
+
+function passes(method: string): boolean {
+  return (
+    PASSING_METHODS.has(method) ||
+    (method.startsWith('notifications/') && method.length > 'notifications/'.length)
+  )
+}
+
+function isOpen(method: string, openMethods: ReadonlySet<string>): boolean {
+  if (method === 'GET' || method === 'DELETE') return false
+  const family = /^(.+\/)[^/]+$/.exec(method)?.[1]
+  return openMethods.has(method) || (family !== undefined && openMethods.has(`${family}*`))
+}

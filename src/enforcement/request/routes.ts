@@ -1,0 +1,104 @@
+/**
+ * Owns which configured resource a call is for. contract, "Authorized call": owner, resource and authority come from configuration; a
+ * path that nobody configured is nobody's, and no owner stands in for another.
+ */
+import type { SignatureBase } from '../../http/signed-request.ts'
+import { decodeOnce } from '../../wire/http-operation.ts'
+import { refuse } from '../../wire/refusal.ts'
+import type { ApiOperation } from './api-table.ts'
+import type { AuthorityClient } from '../authorities/authority-client.ts'
+import type { Call } from '../call.ts'
+import type { RequestReader } from './call-request.ts'
+
+/** What a call of one tool needs, and what the resource declares about it. */
+export interface Tool {
+  readonly tool: string
+  readonly resource_id: string
+  readonly scopes: readonly string[]
+  readonly consequence?: string | undefined
+}
+
+/** One owner's resource at this enforcement point. */
+export interface Route {
+  readonly owner: string
+  /** The one path it is called at; for a plain API the base that all its calls begin with. */
+  readonly path: string
+  /** Public URL + path: the RFC 9728 `resource`, and the `aud` of its grants. */
+  readonly resource: string
+  /** Issuer of the owner's authorization server. */
+  readonly authority: string
+  readonly client: AuthorityClient
+  readonly tools: ReadonlyMap<string, Tool>
+  /** Reads a call as the resource would: as MCP, or by the table of its API. */
+  readonly readRequest: RequestReader
+  /** The table of a plain API; left out for MCP. */
+  readonly api?: readonly ApiOperation[] | undefined
+  /** Scheme and authority of every signature base here. */
+  readonly signatureBase: SignatureBase
+}
+
+export interface RouteTable {
+  readonly routes: readonly Route[]
+  /**
+   * The route of a call. Refuses `not_found` where its path, or the owner that the proxy was configured with, has none, and
+   * `invalid_request` where the path could be taken for one below another resource.
+   */
+  find(call: Pick<Call, 'path' | 'context'>): Route
+}
+
+/**
+ * A table of routes whose owners and paths are each unique. An MCP resource is called at its path alone, a plain API also below; of
+ * several that a path begins with, segment by segment, the longest counts.
+ */
+export function routeTable(routes: readonly Route[]): RouteTable {
+  const asWritten = finder(routes, path => path)
+  const asFolded = finder(routes, folded)
+  const isShared = new Set(
+    routes.filter(({ path }) => routes.some(other => folded(other.path).startsWith(`${folded(path)}/`))),
+  )
+  return {
+    routes,
+    find: ({ path, context }) => {
+      const route = asWritten(path)
+      // The owner that the proxy's operator set for the route may not contradict the path that the agent signed.
+      if (route === undefined || (context.owner !== undefined && context.owner !== route.owner)) {
+        refuse('not_found', 'No resource is served at this path.')
+      }
+      if (isShared.has(route)) refuseOtherReading(path, route, asFolded)
+      return route
+    },
+  }
+}
+
+/** A path below one resource that is another's to a server which decodes, folds case or drops a last slash before it looks. */
+function refuseOtherReading(path: string, route: Route, asFolded: FindRoute): void {
+  const text = folded(decodeOnce(path))
+  if ([text, text.replace(/\/$/, '')].some(one => folded(asFolded(one)?.path ?? '') !== folded(route.path))) {
+    refuse('invalid_request', 'Spell the path as the resource does, without escapes and in its case.')
+  }
+}
+
+function folded(path: string): string {
+  return path.toLowerCase()
+}
+
+type FindRoute = (path: string) => Route | undefined
+
+function finder(routes: readonly Route[], spell: (path: string) => string): FindRoute {
+  const byPath = new Map(routes.map(route => [spell(route.path), route]))
+  const bases = routes.filter(({ api }) => api !== undefined)
+  const byBase = new Map(bases.map(route => [spell(route.path), route]))
+  const depth = Math.max(0, ...[...byBase.keys()].map(base => base.split('/').length - 1))
+  return path => byPath.get(path) ?? longestBase(path, byBase, depth)
+}
+
+/** Looks no deeper than the deepest base goes, however many segments a path has. */
+function longestBase(path: string, byBase: ReadonlyMap<string, Route>, depth: number): Route | undefined {
+  let found: Route | undefined
+  let end = path.indexOf('/', 1)
+  for (let level = 0; level < depth && end > 0; level++) {
+    found = byBase.get(path.slice(0, end)) ?? found
+    end = path.indexOf('/', end + 1)
+  }
+  return found
+}

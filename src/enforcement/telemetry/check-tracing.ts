@@ -1,0 +1,59 @@
+/**
+ * Owns the spans of one check: the check itself, below the caller's `traceparent`, and one for each of its steps, below which the
+ * requests to the authority stand. contract, "Authorized call" (the enforcement order). Never a token, a ticket or a parameter.
+ */
+import type { Span, SpanAttributes, Tracing } from '../../http/tracing.ts'
+import type { Call, Outcome } from '../call.ts'
+import type { Trace } from './decision-log.ts'
+
+interface TracedCheck {
+  trace: Trace
+  check: (call: Call, trace: Trace) => Promise<Outcome>
+  tracing: Tracing
+}
+
+/** Runs the check. Its trace may hold anything; only what stands in the log line too becomes an attribute. */
+export function traceCheck(call: Call, { trace, check, tracing }: TracedCheck): Promise<Outcome> {
+  const span = tracing.start('check', { kind: 'server', parent: call.traceparent })
+  let step: Span | undefined
+  const enter = (name: Trace['step']): void => {
+    step?.end()
+    step = tracing.start(name, { kind: 'internal', parent: span })
+    tracing.activate(step)
+  }
+  return tracing.within(span, async () => {
+    enter(trace.step)
+    const followed = followSteps(trace, enter)
+    const outcome = await check(call, followed)
+    step?.end()
+    span.set(attributesOf(outcome, followed))
+    if (outcome.kind === 'deny' && outcome.status >= 500) span.fail(outcome.metadata.reason ?? 'unknown')
+    span.end()
+    return outcome
+  })
+}
+
+/** The same trace, its step watched; an accessor, so that judging a call reads the same with and without tracing. */
+function followSteps(trace: Trace, enter: (name: Trace['step']) => void): Trace {
+  let current = trace.step
+  return Object.defineProperty(trace, 'step', {
+    enumerable: true,
+    get: () => current,
+    set: (next: Trace['step']) => {
+      current = next
+      enter(next)
+    },
+  })
+}
+
+function attributesOf(outcome: Outcome, { step, owner, tool, family }: Trace): SpanAttributes {
+  return {
+    'usher.decision': outcome.kind,
+    'usher.reason': outcome.metadata.reason ?? 'unknown',
+    'usher.step': step,
+    'http.response.status_code': outcome.kind === 'deny' ? outcome.status : 200,
+    ...(owner === undefined ? {} : { 'usher.owner': owner }),
+    ...(tool === undefined ? {} : { 'usher.tool': tool.slice(0, 128) }),
+    ...(family === undefined ? {} : { 'usher.family': family }),
+  }
+}

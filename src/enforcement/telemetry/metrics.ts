@@ -1,0 +1,188 @@
+/**
+ * Owns the numbers of one enforcement point. contract, "Errors": an outage must be told apart from a denial, also from outside. Every label
+ * has few values: what an authority or a caller wrote is counted as `other`.
+ */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { CertificateObserver } from '../../http/certificates.ts'
+import { addGauge, createMetricsRegistry, LATENCY_BUCKETS, type RenderedMetrics } from '../../http/metrics.ts'
+import type { OutboundReason, OutboundStats } from '../../http/outbound.ts'
+import type { ReplicaObserver } from '../../http/replicas.ts'
+import { INACTIVE_REASONS } from '../../rules/liveness.ts'
+import { REFUSALS } from '../../wire/refusal.ts'
+
+/** One request to an authority, however many of its addresses were tried. */
+export interface AuthorityCall {
+  call: 'introspect' | 'consume' | 'perm' | 'token' | 'report' | 'register' | 'jwks' | 'other'
+  /** A status below 300, below 500, any other; or why there was none. */
+  outcome: 'answered' | 'refused' | 'failed' | OutboundReason
+  seconds: number
+}
+
+/** What is read off at the moment somebody asks. */
+export interface MetricSources {
+  reportsWaiting: () => number
+  pools: Record<'challenges' | 'grants', () => OutboundStats>
+}
+
+export interface Metrics {
+  decided(decision: { outcome: 'allow' | 'deny'; reason: string; step: string; ms: number }): void
+  /** One call's time here, beside waiting for the authority. */
+  answered(ownMs: number): void
+  /** A check is being judged from the first of these to the second. */
+  checkStarted(): void
+  checkEnded(): void
+  authorityCalled(call: AuthorityCall): void
+  patRenewed(outcome: 'renewed' | 'refused' | 'failed'): void
+  reportsSent(count: number): void
+  reportsDropped(count: number): void
+  serving(yes: boolean): void
+  replicas: ReplicaObserver
+  certificates: CertificateObserver
+  /** Says where gauges are read. */
+  observe(sources: MetricSources): void
+  /** The Prometheus text and its content type. */
+  render: () => Promise<RenderedMetrics>
+}
+
+/** Fine where it usually lies, so that its median can be read off. */
+const OWN_SECONDS = [
+  0.0001, 0.0002, 0.0003, 0.0004, 0.0005, 0.0006, 0.0008, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.05,
+  0.25, 1,
+]
+
+const KNOWN_REASONS: ReadonlySet<string> = new Set([
+  ...Object.keys(REFUSALS),
+  ...INACTIVE_REASONS,
+  'granted',
+  'no_grant_needed',
+  'unknown',
+])
+
+/** Counters of their own, so that two enforcement points in one process do not mix. */
+export function createMetrics(): Metrics {
+  const { registry, certificates, render } = createMetricsRegistry('sidecar')
+  return {
+    ...decisionMetrics(registry),
+    ...authorityMetrics(registry),
+    ...reportMetrics(registry),
+    observe: sources => readSources(registry, sources),
+    certificates,
+    render,
+  }
+}
+
+function decisionMetrics(
+  registry: Registry,
+): Pick<Metrics, 'decided' | 'answered' | 'checkStarted' | 'checkEnded' | 'serving'> {
+  const registers = [registry]
+  const decisions = new Counter({
+    name: 'usher_decisions_total',
+    help: 'Decisions by outcome, by the reason that the log line has, and by the step they ended at.',
+    labelNames: ['outcome', 'reason', 'step'],
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'usher_decision_seconds',
+    help: 'Time from a call to its decision.',
+    labelNames: ['outcome'],
+    buckets: LATENCY_BUCKETS,
+    registers,
+  })
+  const own = new Histogram({
+    name: 'usher_own_seconds',
+    help: 'Time from a check to its answer, beside waiting for the authority.',
+    buckets: OWN_SECONDS,
+    registers,
+  })
+  const serving = new Gauge({ name: 'usher_serving', help: '1 while health says SERVING.', registers })
+  let inFlight = 0
+  addGauge(registry, { name: 'usher_checks_in_flight', help: 'Checks that are being judged.' }, gauge =>
+    gauge.set(inFlight),
+  )
+  return {
+    decided: ({ outcome, reason, step, ms }) => {
+      decisions.inc({ outcome, reason: KNOWN_REASONS.has(reason) ? reason : 'other', step })
+      seconds.observe({ outcome }, ms / 1000)
+    },
+    answered: ownMs => own.observe(ownMs / 1000),
+    checkStarted: () => void inFlight++,
+    checkEnded: () => void inFlight--,
+    serving: yes => serving.set(yes ? 1 : 0),
+  }
+}
+
+function authorityMetrics(registry: Registry): Pick<Metrics, 'authorityCalled' | 'patRenewed' | 'replicas'> {
+  const registers = [registry]
+  const seconds = new Histogram({
+    name: 'usher_authority_seconds',
+    help: 'Time of requests to authorities, by call and outcome.',
+    labelNames: ['call', 'outcome'],
+    buckets: LATENCY_BUCKETS,
+    registers,
+  })
+  const pats = new Counter({
+    name: 'usher_pat_requests_total',
+    help: 'Protection access tokens asked for: renewed, refused by the authority, or failed.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const up = new Gauge({
+    name: 'usher_authority_address_up',
+    help: '1 while a configured address of an authority is asked, 0 while it is passed over.',
+    labelNames: ['address'],
+    registers,
+  })
+  const failovers = new Counter({
+    name: 'usher_authority_failovers_total',
+    help: 'Requests that went on to another address of an authority, by what became of the one before.',
+    labelNames: ['reason'],
+    registers,
+  })
+  return {
+    authorityCalled: ({ call, outcome, seconds: took }) => seconds.observe({ call, outcome }, took),
+    patRenewed: outcome => pats.inc({ outcome }),
+    replicas: {
+      changed: (address, isUp) => up.set({ address }, isUp ? 1 : 0),
+      failedOver: reason => failovers.inc({ reason }),
+    },
+  }
+}
+
+function reportMetrics(registry: Registry): Pick<Metrics, 'reportsSent' | 'reportsDropped'> {
+  const registers = [registry]
+  const sent = new Counter({
+    name: 'usher_access_reports_sent_total',
+    help: 'Allowed calls that an authority took note of.',
+    registers,
+  })
+  const dropped = new Counter({
+    name: 'usher_access_reports_dropped_total',
+    help: 'Allowed calls that could not be reported to the owner.',
+    registers,
+  })
+  return { reportsSent: count => sent.inc(count), reportsDropped: count => dropped.inc(count) }
+}
+
+function readSources(registry: Registry, { reportsWaiting, pools }: MetricSources): void {
+  addGauge(
+    registry,
+    { name: 'usher_access_reports_waiting', help: 'Allowed calls that are still to be reported.' },
+    gauge => gauge.set(reportsWaiting()),
+  )
+  addGauge(
+    registry,
+    {
+      name: 'usher_authority_pool',
+      help: 'Connections to authorities, requests on them and requests waiting for one, by pool.',
+      labelNames: ['pool', 'what'],
+    },
+    gauge => {
+      for (const [pool, stats] of Object.entries(pools)) {
+        const { connections, inFlight, waiting } = stats()
+        gauge.set({ pool, what: 'connections' }, connections)
+        gauge.set({ pool, what: 'in_flight' }, inFlight)
+        gauge.set({ pool, what: 'waiting' }, waiting)
+      }
+    },
+  )
+}

@@ -1,0 +1,239 @@
+/**
+ * Connections, the tiers reached on each, and operators. Lock order everywhere: queue, operator, parent,
+ * child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
+ */
+import { sql } from 'kysely'
+import type { Db, Tx } from '../core/database.ts'
+import { countLiveGrants, LIVE_GRANTS_COUNTED_MAX } from './grants.ts'
+import { lockQueue } from './owners.ts'
+import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
+
+export interface ConnectionRow {
+  owner: string
+  handle: string
+  status: 'active' | 'revoked'
+  generation: number
+  identity: 'pseudonymous' | 'identified'
+  label: string | null
+  operator: string | null
+  first_party: boolean
+  first_seen: string
+  admitted_at: string
+  last_access: string | null
+  revocations: number
+  introduced_by: string | null
+  /** Thumbprint of the key that was last approved on it; null where it was made before that was kept. */
+  jkt: string | null
+}
+
+/** One connection, or undefined where the owner never admitted this handle. */
+export function readConnection(db: Db, owner: string, handle: string): Promise<ConnectionRow | undefined> {
+  return db
+    .selectFrom('connections')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('handle', '=', handle)
+    .executeTakeFirst()
+}
+
+export interface ListedConnection extends ConnectionRow {
+  tiers_granted: string[]
+  tiers_approved: string[]
+}
+
+/** The owner's connections after the given handle, by handle. */
+export async function listConnections(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<ListedConnection[]> {
+  const { rows } = await sql<ListedConnection>`
+    SELECT c.*,
+      ARRAY(SELECT tier_id FROM connection_tiers ct WHERE ct.owner = c.owner AND ct.handle = c.handle
+            AND ct.granted_at IS NOT NULL ORDER BY tier_id) AS tiers_granted,
+      ARRAY(SELECT tier_id FROM connection_tiers ct WHERE ct.owner = c.owner AND ct.handle = c.handle
+            AND ct.approved_generation = c.generation ORDER BY tier_id) AS tiers_approved
+    FROM connections c WHERE c.owner = ${owner} AND c.handle > ${page.after ?? ''}
+    ORDER BY c.handle LIMIT ${page.limit}`.execute(db)
+  return rows
+}
+
+/**
+ * Locks the operator's row, making it where it is new, and says whether the owner blocked it. Whatever
+ * admits a connection takes this lock, as a block does, so that neither can pass the other by.
+ */
+export async function lockOperator(tx: Tx, owner: string, origin: string): Promise<{ blocked: boolean }> {
+  const { rows } = await sql<{ blocked: boolean }>`
+    INSERT INTO operators (owner, origin) VALUES (${owner}, ${origin})
+    ON CONFLICT (owner, origin) DO UPDATE SET origin = excluded.origin
+    RETURNING blocked_at IS NOT NULL AS blocked`.execute(tx)
+  return { blocked: rows[0]?.blocked === true }
+}
+
+/** Whether the owner has blocked an operator. Decides nothing finally: see lockOperator. */
+export async function isBlocked(db: Db, owner: string, origin: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('operators')
+    .select('blocked_at')
+    .where('owner', '=', owner)
+    .where('origin', '=', origin)
+    .executeTakeFirst()
+  return row !== undefined && row.blocked_at !== null
+}
+
+export interface Admission {
+  owner: string
+  handle: string
+  identity: 'pseudonymous' | 'identified'
+  label: string | null
+  operator: string | null
+  introduced_by: string | null
+  /** Thumbprint of the key that signed; left out, that of a pseudonymous handle. */
+  jkt?: string | undefined
+  /** By the owner's own act, while that operator's directory lists the key; see rules/connection.ts. */
+  first_party?: boolean | undefined
+}
+
+/**
+ * Admits an agent: makes its connection, or makes a revoked one active again at the generation that the
+ * revocation left, so earlier grants stay ended. Of an active one only the operator, the key and `first_party`
+ * are brought up to date. The caller holds the queue lock and, where an operator is named, its lock (and has
+ * seen that it is not blocked).
+ * @returns the generation now in force.
+ */
+export async function admitConnection(tx: Tx, admission: Admission): Promise<number> {
+  const { owner, handle, identity, label, operator, introduced_by, first_party = false } = admission
+  const jkt = admission.jkt ?? /^jkt:([\w-]{43})$/.exec(handle)?.[1] ?? null
+  const { rows } = await sql<{ generation: number }>`
+    INSERT INTO connections AS c (owner, handle, status, identity, label, operator, introduced_by, jkt, first_party)
+    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${operator}, ${introduced_by}, ${jkt}, ${first_party})
+    ON CONFLICT (owner, handle) DO UPDATE SET status = 'active',
+      admitted_at = CASE WHEN c.status = 'active' THEN c.admitted_at ELSE now() END,
+      operator = coalesce(excluded.operator, c.operator),
+      jkt = coalesce(excluded.jkt, c.jkt),
+      first_party = excluded.first_party OR (c.first_party AND c.status = 'active'
+        AND c.jkt IS NOT DISTINCT FROM coalesce(excluded.jkt, c.jkt)),
+      introduced_by = CASE WHEN c.status = 'active' THEN c.introduced_by ELSE excluded.introduced_by END
+    RETURNING generation`.execute(tx)
+  return rows[0]!.generation
+}
+
+/** Records that the owner herself approved this agent at a tier, in the connection's present generation. */
+export async function recordApproval(
+  tx: Tx,
+  approval: { owner: string; handle: string; tier_id: string; generation: number },
+): Promise<void> {
+  await sql`
+    INSERT INTO connection_tiers (owner, handle, tier_id, approved_at, approved_generation)
+    VALUES (${approval.owner}, ${approval.handle}, ${approval.tier_id}, now(), ${approval.generation})
+    ON CONFLICT (owner, handle, tier_id) DO UPDATE
+      SET approved_at = now(), approved_generation = excluded.approved_generation`.execute(tx)
+}
+
+export interface Ended {
+  /** Handles whose connection this call ended, the named one first. */
+  handles: string[]
+  /** Live grants that ended with them, counted to at most 1,000. */
+  rptsDeactivated: number
+  /** There were more than could be counted in bounded time. */
+  more: boolean
+  /** Waiting items that ended with them. */
+  families: string[]
+}
+
+/**
+ * Revokes a connection and those of the agents it introduced: one bump of the generation each, whatever the
+ * number of grants. When this transaction has committed, no grant of theirs is live.
+ * @returns undefined where there is no such connection; no handles where it was revoked already.
+ */
+export async function revokeConnection(tx: Tx, owner: string, handle: string): Promise<Ended | undefined> {
+  await lockQueue(tx, owner)
+  const { rows: own } = await sql<{ status: string }>`
+    SELECT status FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)
+  if (own[0] === undefined) return undefined
+  const { rows: children } = await sql<{ handle: string }>`
+    SELECT handle FROM connections
+    WHERE owner = ${owner} AND introduced_by = ${handle} AND status = 'active'
+    ORDER BY handle FOR UPDATE`.execute(tx)
+  const active = own[0].status === 'active' ? [handle] : []
+  const ended = await endConnections(tx, owner, [...active, ...children.map(child => child.handle)])
+  return { ...ended, families: await endWaitingOf(tx, owner, [handle, ...ended.handles], 'revocation') }
+}
+
+/**
+ * Blocks an operator: refuses its agents from now on, ends their connections, those of the agents they
+ * introduced, and what they wait for.
+ */
+export async function blockOperator(tx: Tx, owner: string, origin: string): Promise<Ended> {
+  await lockQueue(tx, owner)
+  await lockOperator(tx, owner, origin)
+  await sql`
+    UPDATE operators SET blocked_at = coalesce(blocked_at, now())
+    WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
+  const { rows: parents } = await sql<{ handle: string }>`
+    SELECT handle FROM connections WHERE owner = ${owner} AND operator = ${origin} AND status = 'active'
+    ORDER BY handle FOR UPDATE`.execute(tx)
+  const own = parents.map(parent => parent.handle)
+  const { rows: children } = await sql<{ handle: string }>`
+    SELECT handle FROM connections
+    WHERE owner = ${owner} AND introduced_by = ANY(${own}) AND status = 'active' AND NOT handle = ANY(${own})
+    ORDER BY handle FOR UPDATE`.execute(tx)
+  const ended = await endConnections(tx, owner, [...own, ...children.map(child => child.handle)])
+  const families = await endWaitingOfOperator(tx, owner, origin, 'block')
+  families.push(...(await endWaitingOf(tx, owner, ended.handles, 'block')))
+  return { ...ended, families }
+}
+
+/**
+ * Restores the right to negotiate; access withdrawn stays withdrawn. Of one that is not blocked nothing is
+ * changed. @returns false where the owner has no such operator.
+ */
+export async function unblockOperator(tx: Tx, owner: string, origin: string): Promise<boolean> {
+  const done = await tx
+    .updateTable('operators')
+    .set({ blocked_at: null })
+    .where('owner', '=', owner)
+    .where('origin', '=', origin)
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+export interface ListedOperator {
+  origin: string
+  name: string | null
+  /** Connections that ever named it, and those active now. */
+  agents: number
+  active: number
+  blocked: boolean
+  blocked_at: string | null
+  mine: boolean
+}
+
+/** The operators behind the owner's agents after the given origin, by origin. */
+export async function listOperators(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<ListedOperator[]> {
+  const { rows } = await sql<ListedOperator>`
+    SELECT o.origin, o.name, c.agents, c.active, o.blocked_at IS NOT NULL AS blocked, o.blocked_at, o.mine
+    FROM operators o, LATERAL (
+      SELECT count(*)::int AS agents, count(*) FILTER (WHERE status = 'active')::int AS active
+      FROM connections WHERE owner = o.owner AND operator = o.origin) c
+    WHERE o.owner = ${owner} AND o.origin > ${page.after ?? ''}
+    ORDER BY o.origin LIMIT ${page.limit}`.execute(db)
+  return rows
+}
+
+async function endConnections(tx: Tx, owner: string, handles: string[]): Promise<Omit<Ended, 'families'>> {
+  if (handles.length === 0) return { handles, rptsDeactivated: 0, more: false }
+  const live = await countLiveGrants(tx, owner, handles)
+  await sql`
+    UPDATE connections SET status = 'revoked', generation = generation + 1, revocations = revocations + 1
+    WHERE owner = ${owner} AND handle = ANY(${handles}) AND status = 'active'`.execute(tx)
+  return {
+    handles,
+    rptsDeactivated: Math.min(live, LIVE_GRANTS_COUNTED_MAX),
+    more: live > LIVE_GRANTS_COUNTED_MAX,
+  }
+}

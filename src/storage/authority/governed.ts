@@ -1,0 +1,185 @@
+/**
+ * What stands behind a requested resource: the server that asks, the resource, and the tier that governs it, read in one statement.
+ * Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied), "Protection API" (/perm).
+ */
+import { prepared, type Db } from '../core/database.ts'
+import { ASKED_FEW, gatheringOf, onceEach, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
+import type { ResourceRow, ResourceServerRow } from './resources.ts'
+import type { TierRow } from './tiers.ts'
+
+/** What a requester is held against; each undefined where there is none. */
+export interface GovernedReading {
+  server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status'>
+  resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence'>
+  tier?: Omit<TierRow, 'resources'>
+}
+
+/** What is asked for, by which server of the owner. */
+interface AskedFor {
+  owner: string
+  client_id: string
+  resource_id: string
+}
+
+const askedTogether = {
+  group: ({ owner }: AskedFor) => owner,
+  together: TOGETHER_MAX,
+  atOnce: READS_AT_ONCE,
+}
+
+/** Agents of one owner mostly want the same. */
+const nameOf = ({ client_id, resource_id }: AskedFor): string => JSON.stringify([client_id, resource_id])
+
+function parametersOf(asked: readonly AskedFor[]): unknown[] {
+  return [
+    asked[0]!.owner,
+    asked.map(({ client_id }) => client_id),
+    asked.map(({ resource_id }) => resource_id),
+  ]
+}
+
+/** The members of a tier and its terms that are not named alike are told apart by `tier_` and `terms_`. */
+interface GovernedRow {
+  /** Of the question, from 1. */
+  place: number
+  rs_status: ResourceServerRow['status'] | null
+  resource_uri: string
+  resource_client_id: string | null
+  resource_name: string
+  resource_scopes: string[]
+  consequence: string | null
+  tier_id: string | null
+  tier_name: string
+  ask_me: boolean
+  rules: TierRow['rules']
+  clearance: TierRow['clearance']
+  version: number
+  epoch: number
+  terms_name: string
+  purpose: string
+  scope: string[]
+  expires_in: number
+  prohibited: string[]
+  per_operation: boolean
+  published_at: string
+}
+
+const GOVERNED = prepared<GovernedRow>(
+  'read-governed',
+  `SELECT asked.place::int, rs.status AS rs_status, rs.resource_uri,
+    r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence,
+    t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
+    v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
+    v.published_at
+  FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
+  LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
+  LEFT JOIN resources r ON r.owner = $1 AND r.resource_id = asked.resource_id
+  LEFT JOIN (tier_resources tr
+    JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
+    JOIN terms_versions v ON v.owner = t.owner AND v.tier_id = t.tier_id AND v.version = t.version)
+    ON tr.owner = $1 AND tr.resource_id = asked.resource_id
+  WHERE ${ASKED_FEW}`,
+)
+
+/** Reads what stands behind a resource that a server of the owner asks for. Others may hold the same answer: it is not to be changed. */
+export function readGovernedResource(db: Db, of: AskedFor): Promise<GovernedReading> {
+  return READ_GOVERNED(db, of)
+}
+
+const READ_GOVERNED = gatheringOf(onceEach(readGovernedResources, nameOf), askedTogether)
+
+async function readGovernedResources(db: Db, asked: AskedFor[]): Promise<GovernedReading[]> {
+  const { rows } = await GOVERNED(db, parametersOf(asked))
+  const readings: GovernedReading[] = asked.map(() => ({}))
+  for (const row of rows) readings[row.place - 1] = governedOf(asked[row.place - 1]!, row)
+  return readings
+}
+
+function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRow): GovernedReading {
+  const { rs_status, resource_uri, resource_client_id, resource_name, resource_scopes, consequence } = row
+  return {
+    ...(rs_status === null ? {} : { server: { client_id, resource_uri, status: rs_status } }),
+    ...(resource_client_id === null
+      ? {}
+      : {
+          resource: {
+            resource_id,
+            client_id: resource_client_id,
+            name: resource_name,
+            resource_scopes,
+            consequence,
+          },
+        }),
+    ...(row.tier_id === null ? {} : { tier: tierOf(owner, row.tier_id, row) }),
+  }
+}
+
+function tierOf(owner: string, tier_id: string, row: GovernedRow): NonNullable<GovernedReading['tier']> {
+  const { tier_name, ask_me, rules, clearance, version, epoch } = row
+  const { terms_name, purpose, scope, expires_in, prohibited, per_operation, published_at } = row
+  const terms = {
+    owner,
+    tier_id,
+    version,
+    name: terms_name,
+    purpose,
+    scope,
+    expires_in,
+    prohibited,
+    per_operation,
+    published_at,
+  }
+  return { owner, tier_id, name: tier_name, ask_me, rules, clearance, version, epoch, terms }
+}
+
+/** What a ticket is sealed from. */
+export interface AskedReading {
+  /** Routes tickets to the owner. */
+  tag: string
+  server: Pick<ResourceServerRow, 'status' | 'generation' | 'publishes'>
+  resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'resource_scopes'>
+}
+
+interface AskedRow {
+  place: number
+  tag: string
+  status: ResourceServerRow['status']
+  generation: number
+  publishes: boolean
+  resource_client_id: string | null
+  resource_scopes: string[]
+}
+
+const ASKED = prepared<AskedRow>(
+  'read-asked',
+  `SELECT asked.place::int, o.tag, rs.status, rs.generation, rs.publishes,
+    r.client_id AS resource_client_id, r.resource_scopes
+  FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
+  JOIN owners o ON o.owner = $1
+  JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
+  LEFT JOIN resources r ON r.owner = $1 AND r.resource_id = asked.resource_id
+  WHERE ${ASKED_FEW}`,
+)
+
+/**
+ * Reads the owner, the server that asks and the resource that it names; undefined where there is no such owner or server. Others may hold
+ * the same answer: it is not to be changed.
+ */
+export function readAskedResource(db: Db, of: AskedFor): Promise<AskedReading | undefined> {
+  return READ_ASKED(db, of)
+}
+
+const READ_ASKED = gatheringOf(onceEach(readAskedResources, nameOf), askedTogether)
+
+async function readAskedResources(db: Db, asked: AskedFor[]): Promise<(AskedReading | undefined)[]> {
+  const { rows } = await ASKED(db, parametersOf(asked))
+  const readings: (AskedReading | undefined)[] = asked.map(() => undefined)
+  for (const { place, tag, resource_client_id, resource_scopes, ...server } of rows) {
+    const { resource_id } = asked[place - 1]!
+    readings[place - 1] =
+      resource_client_id === null
+        ? { tag, server }
+        : { tag, server, resource: { resource_id, client_id: resource_client_id, resource_scopes } }
+  }
+  return readings
+}

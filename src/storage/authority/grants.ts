@@ -1,0 +1,344 @@
+/**
+ * Grants: issued under a connection's generation, read by the RPT's SHA-256, spent once.
+ * Contract: "Grant (RPT) liveness", "Single-use grant".
+ */
+import { sql } from 'kysely'
+import { prepared, type Database, type Db, type Tx } from '../core/database.ts'
+import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
+import type { LedgerKind } from './ledger.ts'
+
+export interface NewGrant {
+  owner: string
+  rptSha256: Buffer
+  jti: string
+  family: string
+  handle: string
+  /** Of the connection when the facts were read: the grant is refused where it has moved on. */
+  generation: number
+  client_id: string
+  aud: string
+  resource_id: string
+  tier_id: string
+  tierEpoch: number
+  single_use: boolean
+  /** The RPT's claims, as introspection will answer them. */
+  claims: unknown
+  receipt: string
+  /** Seconds since the epoch. */
+  expiresAt: number
+}
+
+const INSERT = prepared(
+  'insert-grant',
+  `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+    tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+  SELECT c.owner, $2::bytea, $3, $4, c.handle, c.generation, $7, $8, $9, $10, $11::int, $12::boolean, $13::json, $14,
+    to_timestamp($15::float8)
+  FROM connections c
+  WHERE c.owner = $1 AND c.handle = $5 AND c.status = 'active' AND c.generation = $6`,
+)
+
+/** An agent that had this tier before leaves its row alone, and so waits for no other of its negotiations. */
+const TIER = prepared(
+  'insert-granted-tier',
+  `INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+  SELECT $1, $2, $3, now()
+  WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = $1 AND handle = $2
+    AND tier_id = $3 AND granted_at IS NOT NULL)
+  ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
+  WHERE connection_tiers.granted_at IS NULL`,
+)
+
+/**
+ * Records a grant from the connection row that is active at the generation the decision was made under.
+ * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth.
+ * @returns false where the connection is no longer that one (revoked meanwhile).
+ */
+export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
+  const { affected } = await INSERT(tx, [
+    grant.owner,
+    grant.rptSha256,
+    grant.jti,
+    grant.family,
+    grant.handle,
+    grant.generation,
+    grant.client_id,
+    grant.aud,
+    grant.resource_id,
+    grant.tier_id,
+    grant.tierEpoch,
+    grant.single_use,
+    JSON.stringify(grant.claims),
+    grant.receipt,
+    grant.expiresAt,
+  ])
+  if (affected !== 1n) return false
+  await TIER(tx, [grant.owner, grant.handle, grant.tier_id])
+  return true
+}
+
+/** What `recordGrant` writes, of grants of one owner. */
+interface Recorded {
+  grant: NewGrant
+  entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[]
+}
+
+const RECORD = prepared<{ jti: string }>(
+  'record-grants',
+  `WITH asked AS (
+      SELECT * FROM ROWS FROM (
+        unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
+          $11::int[], $12::boolean[], $13::text[], $14::float8[]),
+        json_array_elements($15::json))
+        WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
+          tier_epoch, single_use, receipt, expires_at, claims, place)
+      WHERE ${ASKED_FEW}),
+    made AS (
+      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+        tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+      SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
+        a.tier_id, a.tier_epoch, a.single_use, a.claims, a.receipt, to_timestamp(a.expires_at)
+      FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
+        AND c.status = 'active' AND c.generation = a.generation
+      RETURNING jti, handle, family, tier_id),
+    tier AS (
+      INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+      SELECT DISTINCT $1, m.handle, m.tier_id, now() FROM made m
+      WHERE NOT EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = $1 AND ct.handle = m.handle
+        AND ct.tier_id = m.tier_id AND ct.granted_at IS NOT NULL)
+      ORDER BY m.handle, m.tier_id
+      ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
+      WHERE connection_tiers.granted_at IS NULL),
+    ended AS (
+      UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
+      WHERE f.owner = $1 AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),
+    told AS (
+      INSERT INTO ledger (owner, kind, family, handle, data)
+      SELECT $1, entry.kind, made.family, made.handle, entry.data
+      FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
+        WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
+      ORDER BY entry.place)
+  SELECT jti FROM made`,
+)
+
+/**
+ * Records a grant as `insertGrant` does, ends its negotiation, and tells the ledger of both: one statement, which is one
+ * transaction, for the negotiation of an agent that the owner knows. Those recorded at the same time are one statement.
+ * @returns false where the connection is no longer that one; then nothing was written.
+ */
+export function recordGrant(db: Db, grant: NewGrant, entries: Recorded['entries']): Promise<boolean> {
+  return RECORD_GRANT(db, { grant, entries })
+}
+
+async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
+  // Whoever writes several does so in one order, so that no two wait for each other.
+  const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
+  const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
+  const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
+  const { rows } = await RECORD(db, [
+    sorted[0]!.grant.owner,
+    of(grant => grant.rptSha256),
+    of(grant => grant.jti),
+    of(grant => grant.family),
+    of(grant => grant.handle),
+    of(grant => grant.generation),
+    of(grant => grant.client_id),
+    of(grant => grant.aud),
+    of(grant => grant.resource_id),
+    of(grant => grant.tier_id),
+    of(grant => grant.tierEpoch),
+    of(grant => grant.single_use),
+    of(grant => grant.receipt),
+    of(grant => grant.expiresAt),
+    JSON.stringify(of(grant => grant.claims)),
+    told.map(({ jti }) => jti),
+    told.map(({ kind }) => kind),
+    JSON.stringify(told.map(({ data }) => data)),
+  ])
+  const made = new Set(rows.map(({ jti }) => jti))
+  return asked.map(({ grant }) => made.has(grant.jti))
+}
+
+const RECORD_GRANT = gatheringOf(recordGrants, {
+  group: ({ grant }: Recorded) => grant.owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */
+export interface GrantReading {
+  /** Of the asking resource server, as recorded now. */
+  server: { status: 'pending' | 'active' | 'revoked'; generation: number; resource_uri: string }
+  grant?: {
+    claims: Record<string, unknown>
+    client_id: string
+    aud: string
+    family: string
+    single_use: boolean
+    consumed: boolean
+    expired: boolean
+    /** The connection is active. */
+    connected: boolean
+    /** The grant's generation is the connection's present one. */
+    current: boolean
+    /** The tier it was issued under still stands and still governs the resource. */
+    governed: boolean
+  }
+}
+
+const READ = {
+  name: 'read-grants',
+  text: `
+    SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+      g.claims, g.client_id, g.aud, g.family, g.single_use,
+      g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
+      c.status = 'active' AS connected, c.generation = g.generation AS current,
+      tr.resource_id IS NOT NULL AS governed
+    FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
+    JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
+    LEFT JOIN grants g ON g.owner = $1 AND g.rpt_sha256 = asked.rpt_sha256
+    LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
+    LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
+      AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+    LEFT JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
+      AND tr.resource_id = g.resource_id`,
+}
+
+interface ReadRow {
+  /** Of the question, from 1. */
+  place: number
+  rs_status: 'pending' | 'active' | 'revoked'
+  rs_generation: number
+  resource_uri: string
+  claims: Record<string, unknown> | null
+  client_id: string
+  aud: string
+  family: string
+  single_use: boolean
+  consumed: boolean
+  expired: boolean
+  connected: boolean | null
+  current: boolean | null
+  governed: boolean
+}
+
+/** One grant that is asked about, and the server that asks. */
+interface GrantQuestion {
+  owner: string
+  clientId: string
+  rptSha256: Buffer
+}
+
+/**
+ * Reads a grant for a resource server, never consuming it. Always from the primary, never from a cache; those asked for at the same
+ * time are read by one statement.
+ * @returns undefined where the owner has no such resource server; without `grant` where no such RPT was
+ * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
+ */
+export async function readGrant(
+  database: Database,
+  owner: string,
+  clientId: string,
+  rptSha256: Buffer,
+): Promise<GrantReading | undefined> {
+  return READ_GRANT(database, { owner, clientId, rptSha256 })
+}
+
+/** Questions of one owner, answered in their order. */
+async function readGrants(
+  database: Database,
+  questions: GrantQuestion[],
+): Promise<(GrantReading | undefined)[]> {
+  const { rows } = await database.pool.query<ReadRow>({
+    ...READ,
+    values: [
+      questions[0]!.owner,
+      questions.map(({ clientId }) => clientId),
+      questions.map(({ rptSha256 }) => rptSha256),
+    ],
+  })
+  const answers: (GrantReading | undefined)[] = questions.map(() => undefined)
+  for (const row of rows) answers[row.place - 1] = readingOf(row)
+  return answers
+}
+
+const READ_GRANT = gatheringOf(readGrants, {
+  group: ({ owner }: GrantQuestion) => owner,
+  together: TOGETHER_MAX,
+  atOnce: READS_AT_ONCE,
+})
+
+function readingOf(row: ReadRow): GrantReading {
+  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
+  if (row.claims === null) return { server }
+  const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
+  const connected = row.connected === true
+  const current = row.current === true
+  return {
+    server,
+    grant: { claims, client_id, aud, family, single_use, consumed, expired, connected, current, governed },
+  }
+}
+
+/**
+ * One statement spends the grant and proves, under share locks on the rows of the connection and of the asking
+ * server, that both stand: without them a consume waiting for a row would win after the revoke, or the
+ * withdrawal, had returned. The clock is read when the row is judged, not when the statement began to wait.
+ */
+const CONSUME = {
+  name: 'consume-grant',
+  text: `
+    WITH standing AS MATERIALIZED (
+      SELECT c.handle, c.generation, rs.client_id, rs.resource_uri FROM grants g
+      JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
+      JOIN resource_servers rs ON rs.owner = g.owner AND rs.client_id = g.client_id
+      WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND c.status = 'active' AND c.generation = g.generation
+        AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = coalesce($4, rs.generation)
+      FOR SHARE OF c, rs)
+    UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
+    WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND g.handle = s.handle AND g.generation = s.generation
+      AND g.client_id = s.client_id AND g.aud = s.resource_uri
+      AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
+      AND EXISTS (SELECT 1 FROM tiers t JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
+        WHERE t.owner = $1 AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+        AND tr.resource_id = g.resource_id)
+    RETURNING g.family`,
+}
+
+/**
+ * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its PAT
+ * was issued under (left out: whichever is in force).
+ * @returns the family where this call spent it; undefined where it did not (ask `readGrant` why).
+ */
+export async function consumeGrant(
+  database: Database,
+  owner: string,
+  server: string | { client_id: string; generation: number },
+  rptSha256: Buffer,
+): Promise<string | undefined> {
+  const { client_id, generation } =
+    typeof server === 'string' ? { client_id: server, generation: null } : server
+  const { rows } = await database.pool.query<{ family: string }>({
+    ...CONSUME,
+    values: [owner, rptSha256, client_id, generation],
+  })
+  return rows[0]?.family
+}
+
+export const LIVE_GRANTS_COUNTED_MAX = 1_000
+
+/** How many live grants the handles' present generations hold, counted to at most 1,001, by index. */
+export async function countLiveGrants(tx: Tx, owner: string, handles: string[]): Promise<number> {
+  const { rows } = await sql<{ n: number }>`
+    SELECT count(*)::int AS n FROM (
+      SELECT 1 FROM connections c
+      JOIN grants g ON g.owner = c.owner AND g.handle = c.handle AND g.generation = c.generation
+      WHERE c.owner = ${owner} AND c.handle = ANY(${handles})
+        AND g.expires_at > now() AND g.consumed_at IS NULL
+      LIMIT ${LIVE_GRANTS_COUNTED_MAX + 1}) live`.execute(tx)
+  return rows[0]?.n ?? 0
+}

@@ -1,0 +1,61 @@
+/**
+ * What the owner's records say of an introduction: facts for rules/connection.ts, read and locked, never judged
+ * here. Contract: "Connection" (introduced by an active connection), "Owner API" (introduction of a sibling agent).
+ */
+import { sql } from 'kysely'
+import type { Db, Tx } from '../core/database.ts'
+
+type State = 'none' | 'active' | 'revoked'
+
+export interface IntroductionRecord {
+  /** Of the newcomer; 'revoked' also where its key had a connection under another handle that was ended. */
+  newcomer: State
+  introducer: State
+  /** Of the introducer, as recorded: its operator and the key that was last approved on it. */
+  operator: string | null
+  jkt: string | null
+  /** The introducer was itself introduced. */
+  wasIntroduced: boolean
+  /** The owner herself approved the introducer at some tier, in its present generation. */
+  approvedInPerson: boolean
+  /** Agents now live that it introduced. */
+  liveIntroduced: number
+}
+
+/** Reads what an introduction is held against. It decides nothing unless the caller has the introducer locked. */
+export async function readIntroduction(
+  db: Db,
+  owner: string,
+  of: { introducer: string; newcomer: string; newcomerJkt: string },
+): Promise<IntroductionRecord> {
+  const { introducer, newcomer, newcomerJkt } = of
+  const { rows } = await sql<IntroductionRecord>`
+    WITH introducer AS (SELECT * FROM connections WHERE owner = ${owner} AND handle = ${introducer})
+    SELECT
+      CASE
+        WHEN EXISTS (SELECT FROM connections WHERE owner = ${owner} AND handle = ${newcomer} AND status = 'active')
+          THEN 'active'
+        WHEN EXISTS (SELECT FROM connections WHERE owner = ${owner} AND handle = ${newcomer})
+          OR EXISTS (SELECT FROM connections WHERE owner = ${owner} AND jkt = ${newcomerJkt} AND status = 'revoked')
+          THEN 'revoked'
+        ELSE 'none' END AS newcomer,
+      coalesce((SELECT status FROM introducer), 'none') AS introducer,
+      (SELECT operator FROM introducer) AS operator,
+      (SELECT jkt FROM introducer) AS jkt,
+      coalesce((SELECT introduced_by IS NOT NULL FROM introducer), false) AS "wasIntroduced",
+      EXISTS (SELECT FROM introducer i JOIN connection_tiers ct ON ct.owner = i.owner AND ct.handle = i.handle
+        AND ct.approved_generation = i.generation) AS "approvedInPerson",
+      (SELECT count(*)::int FROM connections
+        WHERE owner = ${owner} AND introduced_by = ${introducer} AND status = 'active') AS "liveIntroduced"`.execute(
+    db,
+  )
+  return rows[0]!
+}
+
+/**
+ * Locks the introducer's row, so that nothing ends it before this transaction has. The caller holds the queue's
+ * lock and the operator's, in this order.
+ */
+export async function lockIntroducer(tx: Tx, owner: string, handle: string): Promise<void> {
+  await sql`SELECT FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)
+}

@@ -1,0 +1,55 @@
+/**
+ * Allowed calls, as enforcement points report them: each once in the ledger, and the connection touched.
+ * Contract: "Events" (row 2), "Protection API" (/audit/access).
+ */
+import { sql } from 'kysely'
+import type { Tx } from '../core/database.ts'
+
+export interface ReportedCall {
+  /** The report's own id; a second report under it is the same call. */
+  id: string
+  /** Of the grant that was used. */
+  jti: string
+  family: string
+  /** Members of the ledger entry; snake_case, no token. */
+  data: Record<string, unknown>
+}
+
+/**
+ * Records calls reported by a resource server, in order, in one statement for all of them: there is one for every call that any agent makes.
+ * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
+ */
+export async function recordTouches(
+  tx: Tx,
+  by: { owner: string; client_id: string; aud: string },
+  calls: readonly ReportedCall[],
+): Promise<{ recorded: number; unknown: number[] }> {
+  const { owner, client_id, aud } = by
+  const { rows } = await sql<{ recorded: number; unknown: number[] }>`
+    WITH reported AS (
+      SELECT * FROM unnest(${calls.map(({ jti }) => jti)}::text[], ${calls.map(({ family }) => family)}::text[],
+        ${calls.map(({ id }) => `touched ${client_id} ${id}`)}::text[],
+        ${calls.map(({ data }) => JSON.stringify(data))}::text[])
+        WITH ORDINALITY AS r(jti, family, once_key, data, place)),
+    known AS MATERIALIZED (
+      SELECT r.place, r.once_key, r.data, g.family, g.handle FROM reported r
+      JOIN grants g ON g.owner = ${owner} AND g.jti = r.jti AND g.family = r.family
+        AND g.client_id = ${client_id} AND g.aud = ${aud}),
+    made AS (
+      INSERT INTO ledger (owner, kind, family, handle, data, once_key)
+      SELECT ${owner}, 'touched', family, handle, data::json, once_key FROM known ORDER BY place
+      ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO NOTHING
+      RETURNING handle),
+    stale AS (
+      SELECT c.handle FROM connections c
+      WHERE c.owner = ${owner} AND c.handle IN (SELECT handle FROM made)
+        AND (c.last_access IS NULL OR c.last_access < now() - interval '1 minute')
+      ORDER BY c.handle FOR NO KEY UPDATE),
+    touched AS (
+      UPDATE connections c SET last_access = now() FROM stale
+      WHERE c.owner = ${owner} AND c.handle = stale.handle)
+    SELECT (SELECT count(*)::int FROM made) AS recorded,
+      ARRAY(SELECT (place - 1)::int FROM reported WHERE place NOT IN (SELECT place FROM known) ORDER BY place)
+        AS unknown`.execute(tx)
+  return rows[0]!
+}

@@ -1,0 +1,129 @@
+/**
+ * The logins by which an owner is known at her realm, and the code that lets her enrol a first credential.
+ * Contract: "Authentication" (owner at the owner API).
+ */
+import { sql } from 'kysely'
+import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
+import type { Db, Tx } from '../core/database.ts'
+import { ownerOf } from './owners.ts'
+
+/** A subject means something only at its issuer: the two together are who somebody is. */
+export interface Login {
+  issuer: string
+  subject: string
+}
+
+export interface LoginRow extends Login {
+  owner: string
+  id: string
+  name: string
+  bound_at: string
+}
+
+/** JSON of the pair, so that no two logins are written alike whatever characters they hold. */
+function loginKey({ issuer, subject }: Login): string {
+  return JSON.stringify([issuer, subject])
+}
+
+/** A name for a login that fits a path: the same everywhere, and telling nothing. */
+export function loginId(login: Login): string {
+  return encodeBase64url(sha256(loginKey(login)))
+}
+
+/**
+ * Binds a login to an owner. @returns the row; undefined where it is bound already, to her or to another
+ * (alike, so that nothing is told).
+ */
+export async function insertLogin(
+  tx: Tx,
+  { owner, name, issuer, subject }: Login & { owner: string; name: string },
+): Promise<LoginRow | undefined> {
+  const login = { issuer, subject }
+  const claimed = await tx
+    .insertInto('directory')
+    .values({ kind: 'login', key: loginKey(login), owner })
+    .onConflict(conflict => conflict.columns(['kind', 'key']).doNothing())
+    .executeTakeFirst()
+  if (claimed.numInsertedOrUpdatedRows === 0n) return undefined
+  return tx
+    .insertInto('logins')
+    .values({ owner, id: loginId(login), ...login, name })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+/** Whose login it is; undefined where it is bound to nobody. */
+export function ownerOfLogin(db: Db, login: Login): Promise<string | undefined> {
+  return ownerOf(db, 'login', loginKey(login))
+}
+
+/** The owner's logins, by id. */
+export function listLogins(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<LoginRow[]> {
+  return db
+    .selectFrom('logins')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('id', '>', page.after ?? '')
+    .orderBy('id')
+    .limit(page.limit)
+    .execute()
+}
+
+/** Removes a login, which may then be bound anew. @returns what it was; undefined where she has none of this id. */
+export async function deleteLogin(tx: Tx, owner: string, id: string): Promise<LoginRow | undefined> {
+  const row = await tx
+    .deleteFrom('logins')
+    .where('owner', '=', owner)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+  if (row === undefined) return undefined
+  await tx
+    .deleteFrom('directory')
+    .where('kind', '=', 'login')
+    .where('key', '=', loginKey(row))
+    .where('owner', '=', owner)
+    .execute()
+  return row
+}
+
+/** Whether she has a credential that is accepted: a device key in force, or a login at the realm that is trusted. */
+export async function hasCredential(
+  db: Db,
+  owner: string,
+  accepted: { deviceKeys: boolean; issuer: string | undefined },
+): Promise<boolean> {
+  const { rows } = await sql<{ has: boolean }>`
+    SELECT (${accepted.deviceKeys} AND EXISTS (
+        SELECT 1 FROM device_keys WHERE owner = ${owner} AND revoked_at IS NULL))
+      OR EXISTS (SELECT 1 FROM logins WHERE owner = ${owner} AND issuer = ${accepted.issuer ?? null}) AS has`.execute(
+    db,
+  )
+  return rows[0]?.has === true
+}
+
+/** Puts a code in the place of the owner's earlier one, if any. @returns when it expires. */
+export async function replaceEnrolmentCode(
+  db: Db,
+  code: { owner: string; code_sha256: Buffer; lifetimeSeconds: number },
+): Promise<string> {
+  const { rows } = await sql<{ expires_at: string }>`
+    INSERT INTO enrolment_codes (owner, code_sha256, expires_at)
+    VALUES (${code.owner}, ${code.code_sha256}, now() + ${code.lifetimeSeconds} * interval '1 second')
+    ON CONFLICT (owner) DO UPDATE
+      SET code_sha256 = excluded.code_sha256, created_at = now(), expires_at = excluded.expires_at
+    RETURNING expires_at`.execute(db)
+  return rows[0]!.expires_at
+}
+
+/** Uses a code up. @returns whether it was hers, unused and unexpired: true for one caller, once. */
+export async function spendEnrolmentCode(tx: Tx, owner: string, code_sha256: Buffer): Promise<boolean> {
+  const spent = await sql`
+    DELETE FROM enrolment_codes
+    WHERE owner = ${owner} AND code_sha256 = ${code_sha256} AND expires_at > now()`.execute(tx)
+  return spent.numAffectedRows === 1n
+}

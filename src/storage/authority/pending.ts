@@ -1,0 +1,200 @@
+/**
+ * The owner's queue: what waits for her, how much of it, and her one decision on each item.
+ * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`), "Limits" (pending queue).
+ */
+import { sql } from 'kysely'
+import type { Db, Tx } from '../core/database.ts'
+import type { PendingKind } from './tables.ts'
+
+/** Waiting and not yet decided; an item whose ticket expired is neither listed nor counted. */
+const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL
+  AND ticket_expires_at > now() AND negotiation_expires_at > now()`
+
+export interface PendingRow {
+  family: string
+  kind: PendingKind
+  handle: string
+  item: Record<string, unknown>
+  requested_at: string
+}
+
+/** The owner's waiting items, oldest first, after the given family's position. */
+export async function listPending(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<PendingRow[]> {
+  const after =
+    page.after === undefined
+      ? sql`true`
+      : sql`(requested_at, family) >
+          (SELECT requested_at, family FROM families WHERE owner = ${owner} AND family = ${page.after})`
+  const { rows } = await sql<PendingRow>`
+    SELECT family, kind, handle, item, requested_at FROM families
+    WHERE owner = ${owner} AND ${WAITS} AND ${after}
+    ORDER BY requested_at, family LIMIT ${page.limit}`.execute(db)
+  return rows
+}
+
+export interface QueueCounts {
+  /** First contacts whose operator has not published the agent's key. */
+  unattested: number
+  /** First contacts whose operator has. */
+  attested: number
+  /** Attested first contacts of this operator: naming one proves nothing, so it must not fill its places. */
+  ofOperator: number
+  /** Operations waiting on this connection. */
+  operationsOfHandle: number
+}
+
+/** What waits now. Counts decide nothing unless the caller holds the owner's queue lock. */
+export async function countWaiting(
+  db: Db,
+  owner: string,
+  of: { handle: string; operator: string | null },
+): Promise<QueueCounts> {
+  const { rows } = await sql<QueueCounts>`
+    SELECT count(*) FILTER (WHERE kind = 'connection' AND NOT attested)::int AS unattested,
+      count(*) FILTER (WHERE kind = 'connection' AND attested)::int AS attested,
+      count(*) FILTER (WHERE kind = 'connection' AND attested AND operator = ${of.operator})::int AS "ofOperator",
+      count(*) FILTER (WHERE kind = 'operation' AND handle = ${of.handle})::int AS "operationsOfHandle"
+    FROM families WHERE owner = ${owner} AND ${WAITS}`.execute(db)
+  return rows[0] ?? { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
+}
+
+export interface WaitingItem {
+  family: string
+  kind: PendingKind
+  template_id: string
+  resource_scopes: string[]
+  /** Of the grant that its agreement comes to. */
+  scopes: string[]
+  expires_in: number
+  ticket_issued_at: string
+}
+
+type WaitingRow = Omit<WaitingItem, 'template_id' | 'scopes' | 'expires_in'> & {
+  template: Pick<WaitingItem, 'template_id'>
+  held: Pick<WaitingItem, 'scopes' | 'expires_in'>
+}
+
+/**
+ * The item that a repeat of the same request joins: same handle, resource and parameters, waiting, or
+ * approved and not yet collected. It decides nothing unless the caller holds the owner's queue lock.
+ */
+export async function findWaiting(
+  db: Db,
+  owner: string,
+  same: { handle: string; resource_id: string; paramsKey: string },
+): Promise<WaitingItem | undefined> {
+  // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and refuses the statement.
+  const { rows } = await sql<WaitingRow>`
+    SELECT family, kind, template, resource_scopes, ticket_issued_at, held
+    FROM families
+    WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
+      AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}
+      AND (decision IS NULL OR decision = 'approved')
+      AND ticket_expires_at > now() AND negotiation_expires_at > now()
+    ORDER BY requested_at DESC LIMIT 1`.execute(db)
+  const [row] = rows
+  if (row === undefined) return undefined
+  const { template, held, ...item } = row
+  return { ...item, template_id: template.template_id, scopes: held.scopes, expires_in: held.expires_in }
+}
+
+export interface UndecidedItem {
+  family: string
+  kind: PendingKind
+  handle: string
+  operator: string | null
+  /** That operator's directory listed the signing key when the request was held. */
+  attested: boolean
+  resource_id: string
+  tier_id: string
+  held: unknown
+  item: Record<string, unknown>
+}
+
+/**
+ * Reads an item that is still to be decided, without deciding it.
+ * @returns 'unknown' where there never was one, 'gone' where it was decided, ended or expired.
+ */
+export async function readUndecided(
+  db: Db,
+  owner: string,
+  family: string,
+): Promise<UndecidedItem | 'unknown' | 'gone'> {
+  const { rows } = await sql<UndecidedItem & { waits: boolean; was_held: boolean }>`
+    SELECT family, kind, handle, operator, attested, resource_id, tier_id, held, item,
+      (${WAITS}) AS waits, requested_at IS NOT NULL AS was_held
+    FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
+  const row = rows[0]
+  if (row === undefined || !row.was_held) return 'unknown'
+  return row.waits ? row : 'gone'
+}
+
+/**
+ * Writes the decision on an item that still waits. One statement, one winner: approve against deny, and
+ * decision against poll, are settled by the row count.
+ * @param generation of the connection that the approval admitted or found; null when denying.
+ * @returns false where it no longer waits.
+ */
+export async function decideFamily(
+  tx: Tx,
+  decision: {
+    owner: string
+    family: string
+    decision: 'approved' | 'denied'
+    by: string
+    generation: number | null
+  },
+): Promise<boolean> {
+  const done = await sql`
+    UPDATE families SET decision = ${decision.decision}, decided_by = ${decision.by}, decided_at = now(),
+      generation = ${decision.generation}
+    WHERE owner = ${decision.owner} AND family = ${decision.family} AND ${WAITS}`.execute(tx)
+  return done.numAffectedRows === 1n
+}
+
+/**
+ * Ends what waits for the given handles, approved or not, so that no approval survives a revoke or a
+ * block: the next poll of each is a refusal. The caller holds the owner's queue lock.
+ * @returns the families ended.
+ */
+export async function endWaitingOf(tx: Tx, owner: string, handles: string[], by: string): Promise<string[]> {
+  if (handles.length === 0) return []
+  const { rows } = await sql<{ family: string }>`
+    UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
+    WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ANY(${handles})
+      AND decision IS DISTINCT FROM 'denied'
+    RETURNING family`.execute(tx)
+  return rows.map(row => row.family)
+}
+
+/** As endWaitingOf, for everything an operator's agents wait for. */
+export async function endWaitingOfOperator(
+  tx: Tx,
+  owner: string,
+  origin: string,
+  by: string,
+): Promise<string[]> {
+  const { rows } = await sql<{ family: string }>`
+    UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
+    WHERE owner = ${owner} AND state = 'awaiting_owner' AND operator = ${origin}
+      AND decision IS DISTINCT FROM 'denied'
+    RETURNING family`.execute(tx)
+  return rows.map(row => row.family)
+}
+
+/**
+ * Turns an approved item into a granted negotiation: the collector that gets true issues the grant, in the
+ * same transaction. @returns false where another collector was first or the approval was ended.
+ */
+export async function collectFamily(tx: Tx, owner: string, family: string): Promise<boolean> {
+  const done = await sql`
+    UPDATE families SET state = 'granted', ticket_hash = NULL
+    WHERE owner = ${owner} AND family = ${family} AND state = 'awaiting_owner' AND decision = 'approved'`.execute(
+    tx,
+  )
+  return done.numAffectedRows === 1n
+}

@@ -1,0 +1,116 @@
+/**
+ * Resource servers and the resources they published.
+ * Contract: "Resource server registration", "Registry materialization".
+ */
+import { sql } from 'kysely'
+import type { Db, Tx } from '../core/database.ts'
+import type { ResourceServerStatus } from './tables.ts'
+
+export interface ResourceServerRow {
+  owner: string
+  client_id: string
+  name: string
+  resource_uri: string
+  status: ResourceServerStatus
+  auth: 'secret' | 'signature'
+  secret_sha256: Buffer | null
+  registered_at: string
+  decided_at: string | null
+  last_pat_issued: string | null
+  /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
+  generation: number
+  /** Whether its resources are pulled from what it publishes. */
+  publishes: boolean
+}
+
+export interface ResourceRow {
+  owner: string
+  resource_id: string
+  client_id: string
+  name: string
+  type: string | null
+  resource_scopes: string[]
+  consequence: string | null
+  source: 'provisioned' | 'pulled'
+}
+
+type NewResourceServer = Pick<
+  ResourceServerRow,
+  'owner' | 'client_id' | 'name' | 'resource_uri' | 'status' | 'auth' | 'secret_sha256'
+> & { publishes?: boolean }
+
+/** Adds a resource server; does nothing where its client_id is known to this owner. @returns whether added. */
+export async function insertResourceServer(tx: Tx, row: NewResourceServer): Promise<boolean> {
+  const made = await tx
+    .insertInto('resource_servers')
+    .values({ ...row, ...(row.status === 'pending' ? {} : { decided_at: sql<string>`now()` }) })
+    .onConflict(conflict => conflict.columns(['owner', 'client_id']).doNothing())
+    .executeTakeFirst()
+  return made.numInsertedOrUpdatedRows === 1n
+}
+
+/** The owner's record of one resource server, or undefined. */
+export function readResourceServer(
+  db: Db,
+  owner: string,
+  clientId: string,
+): Promise<ResourceServerRow | undefined> {
+  return db
+    .selectFrom('resource_servers')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('client_id', '=', clientId)
+    .executeTakeFirst()
+}
+
+/** Notes that a PAT was issued, at most once a minute. */
+export async function touchPatIssued(db: Db, owner: string, clientId: string): Promise<void> {
+  await sql`
+    UPDATE resource_servers SET last_pat_issued = now()
+    WHERE owner = ${owner} AND client_id = ${clientId}
+      AND (last_pat_issued IS NULL OR last_pat_issued < now() - interval '1 minute')`.execute(db)
+}
+
+/** Adds a resource; does nothing where its id is taken. @returns whether added. */
+export async function insertResource(tx: Tx, row: ResourceRow): Promise<boolean> {
+  const made = await tx
+    .insertInto('resources')
+    .values(row)
+    .onConflict(conflict => conflict.columns(['owner', 'resource_id']).doNothing())
+    .executeTakeFirst()
+  return made.numInsertedOrUpdatedRows === 1n
+}
+
+/** One registered resource, or undefined. */
+export function readResource(db: Db, owner: string, resourceId: string): Promise<ResourceRow | undefined> {
+  return db
+    .selectFrom('resources')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('resource_id', '=', resourceId)
+    .executeTakeFirst()
+}
+
+export interface GovernedResourceRow extends ResourceRow {
+  tier_id: string | null
+  tier_name: string | null
+  ask_me: boolean | null
+}
+
+/** The owner's resources after the given id, joined with the tier that governs each. */
+export async function listGovernedResources(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<GovernedResourceRow[]> {
+  const { rows } = await sql<GovernedResourceRow>`
+    SELECT r.owner, r.resource_id, r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.source,
+           t.tier_id, t.name AS tier_name, t.ask_me
+    FROM resources r
+    LEFT JOIN tier_resources tr ON tr.owner = r.owner AND tr.resource_id = r.resource_id
+      AND tr.resource_id > ${page.after ?? ''}
+    LEFT JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
+    WHERE r.owner = ${owner} AND r.resource_id > ${page.after ?? ''}
+    ORDER BY r.resource_id LIMIT ${page.limit}`.execute(db)
+  return rows
+}

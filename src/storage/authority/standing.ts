@@ -1,0 +1,130 @@
+/**
+ * What the owner's records say of an agent, as facts for the tier's rules: read, never judged here.
+ * Contract: "Policy vocabulary and tiers".
+ */
+import { prepared, type Db, type Prepared } from '../core/database.ts'
+import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
+
+export interface StandingFacts {
+  status: 'none' | 'active' | 'revoked'
+  generation: number | null
+  first_party: boolean
+  revocations: number
+  introduced_by: string | null
+  /** The operator and the key that stand on record. */
+  operator: string | null
+  jkt: string | null
+  /** Seconds since the current admission; null where there is none in force. */
+  ageSeconds: number | null
+  /** The owner herself approved this agent, or one of its live lineage, at this tier since its admission. */
+  approvedAtTier: boolean
+  /** This agent was granted something under this tier before. */
+  grantedAtTier: boolean
+  /** An agent of its live lineage was granted something under this tier before. */
+  lineageGrantedAtTier: boolean
+  /** Within the window; null where not asked for. */
+  denials: number | null
+  tiers: number | null
+  calls: number | null
+}
+
+/**
+ * Reads an agent's standing at a tier in one statement; the window is in seconds before now, and is counted
+ * only with `trajectory`. With `introducedBy`, an agent without a connection is read as if that one had just
+ * brought it in; it has no generation then.
+ */
+export function readStanding(
+  db: Db,
+  owner: string,
+  of: Omit<StandingQuestion, 'owner'>,
+): Promise<StandingFacts> {
+  return READ_STANDING(db, { owner, ...of })
+}
+
+interface StandingQuestion {
+  owner: string
+  handle: string
+  tier_id: string
+  windowSeconds: number
+  trajectory: boolean
+  introducedBy?: string | undefined
+}
+
+async function readStandings(db: Db, asked: StandingQuestion[]): Promise<StandingFacts[]> {
+  const { owner, trajectory, windowSeconds } = asked[0]!
+  const values = [
+    owner,
+    asked.map(({ handle }) => handle),
+    asked.map(({ tier_id }) => tier_id),
+    asked.map(({ introducedBy }) => introducedBy ?? null),
+  ]
+  const { rows } = trajectory
+    ? await STANDING.withTrajectory(db, [...values, windowSeconds])
+    : await STANDING.withoutTrajectory(db, values)
+  const facts: StandingFacts[] = []
+  for (const { place, ...found } of rows) facts[place - 1] = found
+  return facts
+}
+
+const READ_STANDING = gatheringOf(readStandings, {
+  group: ({ owner, trajectory, windowSeconds }: StandingQuestion) =>
+    JSON.stringify([owner, trajectory, windowSeconds]),
+  together: TOGETHER_MAX,
+  atOnce: READS_AT_ONCE,
+})
+
+/** Counting the window costs a range scan: only where a rule of the tier asks for it. */
+const STANDING = {
+  withTrajectory: standingStatement('read-standings-and-trajectories', count => count),
+  withoutTrajectory: standingStatement('read-standings', () => 'NULL::int'),
+}
+
+/**
+ * `me` is the agent as it is to be read. Its live lineage is itself, who brought it in, and whom either of them brought in: each looked up by its
+ * key, as an owner may have any number of agents.
+ */
+function standingStatement(
+  name: string,
+  counted: (count: string) => string,
+): Prepared<StandingFacts & { place: number }> {
+  const since = `now() - $5::float8 * interval '1 second'`
+  return prepared(
+    name,
+    `SELECT asked.place::int, me.status, own.generation,
+      coalesce(own.first_party, false) AS first_party, coalesce(own.revocations, 0) AS revocations,
+      me.introduced_by, own.operator, own.jkt,
+      CASE WHEN me.status = 'active' THEN extract(epoch FROM now() - coalesce(own.admitted_at, now()))::float8 END
+        AS "ageSeconds",
+      coalesce(me.status = 'active' AND mine.approved_generation = own.generation, false) OR kin.approved
+        AS "approvedAtTier",
+      mine.granted_at IS NOT NULL AS "grantedAtTier",
+      (me.status = 'active' AND mine.granted_at IS NOT NULL) OR kin.granted AS "lineageGrantedAtTier",
+      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
+        AND kind IN ('denied', 'refused') AND ts > ${since})`)} AS denials,
+      ${counted(`(SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = $1
+        AND handle = asked.handle AND granted_at > ${since})`)} AS tiers,
+      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
+        AND kind = 'touched' AND ts > ${since})`)} AS calls
+    FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS asked(handle, tier_id, introduced_by, place)
+    LEFT JOIN connections own ON own.owner = $1 AND own.handle = asked.handle
+    LEFT JOIN connection_tiers mine ON mine.owner = $1 AND mine.handle = asked.handle
+      AND mine.tier_id = asked.tier_id
+    CROSS JOIN LATERAL (SELECT
+      CASE WHEN own.handle IS NOT NULL THEN own.status WHEN asked.introduced_by IS NOT NULL THEN 'active'
+        ELSE 'none' END AS status,
+      CASE WHEN own.handle IS NOT NULL THEN own.introduced_by ELSE asked.introduced_by END AS introduced_by) me
+    CROSS JOIN LATERAL (
+      SELECT coalesce(bool_or(ct.approved_generation = c.generation), false) AS approved,
+        coalesce(bool_or(ct.granted_at IS NOT NULL), false) AS granted
+      FROM (
+        SELECT handle, generation, status FROM connections WHERE owner = $1 AND handle = me.introduced_by
+        UNION ALL
+        SELECT handle, generation, status FROM connections WHERE owner = $1 AND introduced_by = asked.handle
+        UNION ALL
+        SELECT handle, generation, status FROM connections WHERE owner = $1 AND introduced_by = me.introduced_by
+      ) c
+      JOIN connection_tiers ct ON ct.owner = $1 AND ct.handle = c.handle AND ct.tier_id = asked.tier_id
+      WHERE c.status = 'active' AND me.status <> 'none') kin
+    WHERE ${ASKED_FEW}`,
+  )
+}

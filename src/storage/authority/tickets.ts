@@ -1,0 +1,279 @@
+/**
+ * Negotiations and their tickets: every presentation is one conditional statement, and the row count says
+ * who won. Contract: "Permission ticket".
+ */
+import { sql } from 'kysely'
+import { prepared, type Db, type Tx } from '../core/database.ts'
+import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
+import type { FamilyState, PendingKind } from './tables.ts'
+
+export interface FamilyRow {
+  owner: string
+  family: string
+  state: FamilyState
+  client_id: string
+  resource_id: string
+  resource_scopes: string[]
+  tier_id: string | null
+  /** The offer that was sent (wire TermsTemplate), null where none was. */
+  template: unknown
+  opened_at: string
+  negotiation_expires_at: string
+  ticket_issued_at: string
+  ticket_previous_at: string | null
+  ticket_expires_at: string
+  kind: PendingKind | null
+  handle: string | null
+  operator: string | null
+  attested: boolean | null
+  params_key: string | null
+  requested_at: string | null
+  /** What collecting the grant needs, kept from the agreement. */
+  held: unknown
+  /** What the owner is shown. */
+  item: unknown
+  decision: 'approved' | 'denied' | null
+  decided_by: string | null
+  decided_at: string | null
+  generation: number | null
+}
+
+export interface NewFamily {
+  owner: string
+  family: string
+  state: 'need_info' | 'denied' | 'ended'
+  client_id: string
+  resource_id: string
+  resource_scopes: string[]
+  tier_id: string | null
+  template: unknown
+  /** Seconds since the epoch at which the sealed first ticket expires. */
+  sealedExpiresAt: number
+  /** SHA-256 of the next ticket; null where the negotiation ends here. */
+  ticketHash: Buffer | null
+  ticketSeconds: number
+  negotiationSeconds: number
+}
+
+/**
+ * First presentation of a sealed ticket: the family's key decides the race.
+ * @returns false where the ticket was presented before (the answer is `invalid_grant`).
+ */
+export function openFamily(db: Db, row: NewFamily): Promise<boolean> {
+  return OPEN_FAMILY(db, row)
+}
+
+async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
+  // Of those who present one sealed ticket together, the first; and all in one order, so that no two writers wait for each other.
+  const first = new Map(asked.toReversed().map(row => [row.family, row]))
+  const rows = [...first.values()].sort((a, b) => (a.family < b.family ? -1 : 1))
+  const of = <Value>(read: (row: NewFamily) => Value): Value[] => rows.map(read)
+  const opened = await OPEN(db, [
+    rows[0]!.owner,
+    of(row => row.family),
+    of(row => row.state),
+    of(row => row.client_id),
+    of(row => row.resource_id),
+    of(row => row.tier_id),
+    of(row => row.sealedExpiresAt),
+    of(row => row.ticketHash),
+    of(row => row.ticketSeconds),
+    of(row => row.negotiationSeconds),
+    JSON.stringify(of(row => row.resource_scopes)),
+    JSON.stringify(of(row => row.template ?? null)),
+  ])
+  const made = new Set(opened.rows.map(({ family }) => family))
+  return asked.map(row => first.get(row.family) === row && made.has(row.family))
+}
+
+const OPEN = prepared<{ family: string }>(
+  'open-families',
+  `INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
+    sealed_expires_at, ticket_hash, ticket_expires_at, negotiation_expires_at)
+  SELECT $1, family, state, client_id, resource_id, ARRAY(SELECT json_array_elements_text(resource_scopes)), tier_id,
+    CASE WHEN json_typeof(template) <> 'null' THEN template END, to_timestamp(sealed_expires_at), ticket_hash,
+    now() + ticket_seconds * interval '1 second', now() + negotiation_seconds * interval '1 second'
+  FROM ROWS FROM (
+    unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::bytea[], $9::float8[], $10::float8[]),
+    json_array_elements($11::json), json_array_elements($12::json))
+    AS asked(family, state, client_id, resource_id, tier_id, sealed_expires_at, ticket_hash, ticket_seconds,
+      negotiation_seconds, resource_scopes, template)
+  ON CONFLICT (owner, family) DO NOTHING
+  RETURNING family`,
+)
+
+const OPEN_FAMILY = gatheringOf(openFamilies, {
+  group: (row: NewFamily) => row.owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
+
+const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
+  opened_at, negotiation_expires_at, ticket_issued_at, ticket_previous_at, ticket_expires_at, kind, handle,
+  operator, attested, params_key, requested_at, held, item, decision, decided_by, decided_at, generation`
+
+/**
+ * Spends a ticket. Awaiting the owner it rotates to `nextHash` in the same statement, which also reads her
+ * decision, so no poll can erase one; elsewhere nothing is left valid until the answer issues the next.
+ * @returns the family as it now stands, or undefined: unknown, spent and expired are one.
+ */
+export function presentTicket(db: Db, ticket: PresentedTicket): Promise<FamilyRow | undefined> {
+  return PRESENT_TICKET(db, ticket)
+}
+
+interface PresentedTicket {
+  owner: string
+  hash: Buffer
+  nextHash: Buffer
+  awaitingSeconds: number
+}
+
+/** Of those who present one ticket together, Postgres takes one, and says which. */
+async function presentTickets(db: Db, asked: PresentedTicket[]): Promise<(FamilyRow | undefined)[]> {
+  // Whoever spends several does so in one order, so that no two wait for each other.
+  const sorted = asked.toSorted((a, b) => a.hash.compare(b.hash))
+  const { rows } = await PRESENT(db, [
+    sorted[0]!.owner,
+    sorted.map(({ hash }) => hash),
+    sorted.map(({ nextHash }) => nextHash),
+    sorted.map(({ awaitingSeconds }) => awaitingSeconds),
+  ])
+  const spent = new Map(rows.map(({ place, ...family }) => [sorted[place - 1]!, family]))
+  return asked.map(ticket => spent.get(ticket))
+}
+
+const PRESENT = prepared<FamilyRow & { place: number }>(
+  'present-tickets',
+  `UPDATE families SET
+    ticket_hash = CASE WHEN state = 'awaiting_owner' THEN asked.next END,
+    ticket_previous_at = ticket_issued_at,
+    ticket_issued_at = now(),
+    ticket_expires_at = CASE WHEN state = 'awaiting_owner'
+      THEN least(now() + asked.awaiting_seconds * interval '1 second', negotiation_expires_at)
+      ELSE ticket_expires_at END
+  FROM unnest($2::bytea[], $3::bytea[], $4::float8[]) WITH ORDINALITY AS asked(hash, next, awaiting_seconds, place)
+  WHERE owner = $1 AND ticket_hash = asked.hash AND ${ASKED_FEW}
+    AND ticket_expires_at > now() AND negotiation_expires_at > now()
+    AND state IN ('need_info', 'awaiting_owner')
+  RETURNING asked.place::int, ${FAMILY_COLUMNS}`,
+)
+
+const PRESENT_TICKET = gatheringOf(presentTickets, {
+  group: ({ owner }: PresentedTicket) => owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
+
+/**
+ * Issues the next ticket of a negotiation whose last one was just spent, with a new offer where the terms
+ * were edited since. @returns false where the negotiation has ended meanwhile.
+ */
+export async function continueFamily(
+  db: Db,
+  next: {
+    owner: string
+    family: string
+    ticketHash: Buffer
+    ticketSeconds: number
+    offer?: { tier_id: string; template: unknown }
+  },
+): Promise<boolean> {
+  const offer = next.offer
+  const done = await sql`
+    UPDATE families SET ticket_hash = ${next.ticketHash}, ticket_issued_at = now(),
+      ticket_expires_at = least(now() + ${next.ticketSeconds} * interval '1 second', negotiation_expires_at)
+      ${offer === undefined ? sql`` : sql`, tier_id = ${offer.tier_id}, template = ${json(offer.template)}`}
+    WHERE owner = ${next.owner} AND family = ${next.family} AND state = 'need_info' AND ticket_hash IS NULL
+      AND negotiation_expires_at > now()`.execute(db)
+  return done.numAffectedRows === 1n
+}
+
+/** Ends a negotiation that has not ended. @returns whether this call ended it. */
+export async function endFamily(
+  db: Db,
+  owner: string,
+  family: string,
+  state: 'denied' | 'ended' | 'granted',
+): Promise<boolean> {
+  const done = await db
+    .updateTable('families')
+    .set({ state, ticket_hash: null })
+    .where('owner', '=', owner)
+    .where('family', '=', family)
+    .where('state', 'in', ['need_info', 'awaiting_owner'])
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+/** One negotiation, or undefined. */
+export async function readFamily(db: Db, owner: string, family: string): Promise<FamilyRow | undefined> {
+  const { rows } = await sql<FamilyRow>`
+    SELECT ${sql.raw(FAMILY_COLUMNS)} FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
+  return rows[0]
+}
+
+export interface HeldRequest {
+  owner: string
+  family: string
+  kind: PendingKind
+  handle: string
+  operator: string | null
+  attested: boolean
+  /** Same handle, resource and parameters make the same item. */
+  paramsKey: string
+  held: unknown
+  item: unknown
+  ticketHash: Buffer
+  awaitingSeconds: number
+}
+
+/** need_info -> awaiting_owner, with the ticket to poll with. The caller holds the owner's queue lock. */
+export async function holdFamily(tx: Tx, request: HeldRequest): Promise<boolean> {
+  const done = await sql`
+    UPDATE families SET state = 'awaiting_owner', kind = ${request.kind}, handle = ${request.handle},
+      operator = ${request.operator}, attested = ${request.attested}, params_key = ${request.paramsKey},
+      held = ${json(request.held)}, item = ${json(request.item)}, requested_at = now(),
+      ticket_hash = ${request.ticketHash}, ticket_issued_at = now(),
+      ticket_expires_at = least(now() + ${request.awaitingSeconds} * interval '1 second', negotiation_expires_at)
+    WHERE owner = ${request.owner} AND family = ${request.family} AND state = 'need_info'
+      AND ticket_hash IS NULL`.execute(tx)
+  return done.numAffectedRows === 1n
+}
+
+/**
+ * The agent whose answer was lost negotiated anew: its new negotiation ends and the waiting item goes on,
+ * under a fresh ticket. The caller holds the owner's queue lock.
+ * @returns false where the item stopped waiting meanwhile.
+ */
+export async function joinFamily(
+  tx: Tx,
+  join: { owner: string; family: string; waiting: string; ticketHash: Buffer; awaitingSeconds: number },
+): Promise<boolean> {
+  const done = await sql`
+    UPDATE families SET ticket_hash = ${join.ticketHash}, ticket_previous_at = ticket_issued_at,
+      ticket_issued_at = now(),
+      ticket_expires_at = least(now() + ${join.awaitingSeconds} * interval '1 second', negotiation_expires_at)
+    WHERE owner = ${join.owner} AND family = ${join.waiting} AND state = 'awaiting_owner'`.execute(tx)
+  if (done.numAffectedRows !== 1n) return false
+  await endFamily(tx, join.owner, join.family, 'ended')
+  return true
+}
+
+/** Records a ticket the poller was already given: the poll held by the server reads the decision again. */
+export async function readDecision(
+  db: Db,
+  owner: string,
+  family: string,
+): Promise<'approved' | 'denied' | null> {
+  const row = await db
+    .selectFrom('families')
+    .select('decision')
+    .where('owner', '=', owner)
+    .where('family', '=', family)
+    .executeTakeFirst()
+  return row?.decision ?? null
+}
+
+function json(value: unknown): string | null {
+  return value === null || value === undefined ? null : JSON.stringify(value)
+}

@@ -1,0 +1,248 @@
+/**
+ * Tiers, the resources each governs, and the immutable versions of their terms.
+ * Contract: "Policy vocabulary and tiers", "Terms document".
+ */
+import { sql } from 'kysely'
+import type { Db, Tx } from '../core/database.ts'
+import { lockQueue } from './owners.ts'
+import type { StoredRule } from './tables.ts'
+
+export interface TermsRow {
+  owner: string
+  tier_id: string
+  version: number
+  name: string
+  purpose: string
+  scope: string[]
+  expires_in: number
+  prohibited: string[]
+  per_operation: boolean
+  published_at: string
+}
+
+export interface TierRow {
+  owner: string
+  tier_id: string
+  name: string
+  ask_me: boolean
+  rules: StoredRule[]
+  clearance: Record<string, string[]>
+  version: number
+  epoch: number
+  resources: string[]
+  terms: TermsRow
+}
+
+export interface NewTier {
+  owner: string
+  tier_id: string
+  name: string
+  ask_me: boolean
+  rules: StoredRule[]
+  clearance: Record<string, string[]>
+  resources: string[]
+  terms: Pick<TermsRow, 'purpose' | 'scope' | 'expires_in' | 'prohibited' | 'per_operation'>
+}
+
+/**
+ * The tiers of an owner that stand, each with its resources and its current terms: all of them, one by id,
+ * or the one that governs a resource.
+ */
+async function selectTiers(
+  db: Db,
+  owner: string,
+  where: { tier_id?: string; resource_id?: string; after?: string | undefined; limit: number },
+): Promise<TierRow[]> {
+  const { rows } = await sql<Omit<TierRow, 'terms'> & { terms: Omit<TermsRow, 'owner' | 'tier_id'> }>`
+    SELECT t.owner, t.tier_id, t.name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
+      ARRAY(SELECT tr.resource_id FROM tier_resources tr
+            WHERE tr.owner = t.owner AND tr.tier_id = t.tier_id ORDER BY tr.resource_id) AS resources,
+      json_build_object('version', v.version, 'name', v.name, 'purpose', v.purpose, 'scope', v.scope,
+        'expires_in', v.expires_in, 'prohibited', v.prohibited, 'per_operation', v.per_operation,
+        'published_at', v.published_at) AS terms
+    FROM tiers t
+    JOIN terms_versions v ON v.owner = t.owner AND v.tier_id = t.tier_id AND v.version = t.version
+    WHERE t.owner = ${owner} AND t.deleted_at IS NULL
+      AND ${where.tier_id === undefined ? sql`true` : sql`t.tier_id = ${where.tier_id}`}
+      AND ${
+        where.resource_id === undefined
+          ? sql`true`
+          : sql`t.tier_id = (SELECT tier_id FROM tier_resources WHERE owner = ${owner} AND resource_id = ${where.resource_id})`
+      }
+      AND ${where.after === undefined ? sql`true` : sql`t.tier_id > ${where.after}`}
+    ORDER BY t.tier_id LIMIT ${where.limit}`.execute(db)
+  return rows.map(row => ({
+    ...row,
+    terms: {
+      ...row.terms,
+      owner: row.owner,
+      tier_id: row.tier_id,
+      published_at: new Date(row.terms.published_at).toISOString(),
+    },
+  }))
+}
+
+/** The owner's tiers that stand, after the given id, by id. */
+export function listTiers(
+  db: Db,
+  owner: string,
+  page: { after?: string | undefined; limit: number },
+): Promise<TierRow[]> {
+  return selectTiers(db, owner, page)
+}
+
+/** One tier that stands, or undefined. */
+export async function readTier(db: Db, owner: string, tierId: string): Promise<TierRow | undefined> {
+  return (await selectTiers(db, owner, { tier_id: tierId, limit: 1 }))[0]
+}
+
+/** The tier that governs a resource; undefined means ungoverned, hence denied. */
+export async function tierOfResource(
+  db: Db,
+  owner: string,
+  resourceId: string,
+): Promise<TierRow | undefined> {
+  return (await selectTiers(db, owner, { resource_id: resourceId, limit: 1 }))[0]
+}
+
+/** Those of the named resources that are registered, each with the tier that governs it now. */
+export async function listGovernable(
+  db: Db,
+  owner: string,
+  resourceIds: string[],
+): Promise<
+  { resource_id: string; resource_scopes: string[]; consequence: string | null; tier: string | null }[]
+> {
+  return db
+    .selectFrom('resources as r')
+    .leftJoin('tier_resources as tr', join =>
+      join.onRef('tr.owner', '=', 'r.owner').onRef('tr.resource_id', '=', 'r.resource_id'),
+    )
+    .select(['r.resource_id', 'r.resource_scopes', 'r.consequence', 'tr.tier_id as tier'])
+    .where('r.owner', '=', owner)
+    .where('r.resource_id', 'in', resourceIds.length === 0 ? [''] : resourceIds)
+    .execute()
+}
+
+/** Any version of a tier's terms ever published, also of a deleted tier; undefined if there was none. */
+export function readTerms(
+  db: Db,
+  owner: string,
+  tierId: string,
+  version: number,
+): Promise<TermsRow | undefined> {
+  return db
+    .selectFrom('terms_versions')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('tier_id', '=', tierId)
+    .where('version', '=', version)
+    .executeTakeFirst()
+}
+
+/**
+ * Adds a tier, at version 1 or, where one of this id was deleted, at the next version of its numbering.
+ * Takes the owner's queue lock, so that tier edits of one owner are serial.
+ * @returns 'exists' where a standing tier has the id, 'governed' where a resource already has a tier.
+ */
+export async function insertTier(tx: Tx, tier: NewTier): Promise<'added' | 'exists' | 'governed'> {
+  await lockQueue(tx, tier.owner)
+  const before = await tx
+    .selectFrom('tiers')
+    .select(['version', 'deleted_at'])
+    .where('owner', '=', tier.owner)
+    .where('tier_id', '=', tier.tier_id)
+    .executeTakeFirst()
+  if (before !== undefined && before.deleted_at === null) return 'exists'
+  const version = (before?.version ?? 0) + 1
+  const row = { name: tier.name, ask_me: tier.ask_me, version, ...encoded(tier) }
+  await tx
+    .insertInto('tiers')
+    .values({ owner: tier.owner, tier_id: tier.tier_id, ...row })
+    .onConflict(conflict => conflict.columns(['owner', 'tier_id']).doUpdateSet({ ...row, deleted_at: null }))
+    .execute()
+  await publishTerms(tx, tier, version)
+  return (await governResources(tx, tier)) ? 'added' : 'governed'
+}
+
+/**
+ * Replaces a standing tier's content; the terms get a new version whatever was changed.
+ * @param expectedVersion the version the owner edited, if she said (`If-Match`).
+ */
+export async function updateTier(
+  tx: Tx,
+  tier: NewTier,
+  expectedVersion: number | undefined,
+): Promise<{ outcome: 'updated'; version: number } | { outcome: 'unknown' | 'stale' | 'governed' }> {
+  await lockQueue(tx, tier.owner)
+  const before = await tx
+    .selectFrom('tiers')
+    .select('version')
+    .where('owner', '=', tier.owner)
+    .where('tier_id', '=', tier.tier_id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst()
+  if (before === undefined) return { outcome: 'unknown' }
+  if (expectedVersion !== undefined && expectedVersion !== before.version) return { outcome: 'stale' }
+  const version = before.version + 1
+  await tx
+    .updateTable('tiers')
+    .set({ name: tier.name, ask_me: tier.ask_me, version, ...encoded(tier) })
+    .where('owner', '=', tier.owner)
+    .where('tier_id', '=', tier.tier_id)
+    .execute()
+  await publishTerms(tx, tier, version)
+  await tx
+    .deleteFrom('tier_resources')
+    .where('owner', '=', tier.owner)
+    .where('tier_id', '=', tier.tier_id)
+    .execute()
+  return (await governResources(tx, tier)) ? { outcome: 'updated', version } : { outcome: 'governed' }
+}
+
+/**
+ * Deletes a tier: its resources become ungoverned, every grant under it ends (their epoch is past), its
+ * published terms stay.
+ * @returns the resources no tier governs any more, or undefined where no such tier stands.
+ */
+export async function deleteTier(
+  tx: Tx,
+  owner: string,
+  tierId: string,
+  expectedVersion: number | undefined,
+): Promise<{ outcome: 'deleted'; ungoverned: string[] } | { outcome: 'unknown' | 'stale' }> {
+  await lockQueue(tx, owner)
+  const before = await readTier(tx, owner, tierId)
+  if (before === undefined) return { outcome: 'unknown' }
+  if (expectedVersion !== undefined && expectedVersion !== before.version) return { outcome: 'stale' }
+  await tx
+    .updateTable('tiers')
+    .set({ deleted_at: sql<string>`now()`, epoch: sql<number>`epoch + 1` })
+    .where('owner', '=', owner)
+    .where('tier_id', '=', tierId)
+    .execute()
+  await tx.deleteFrom('tier_resources').where('owner', '=', owner).where('tier_id', '=', tierId).execute()
+  return { outcome: 'deleted', ungoverned: before.resources }
+}
+
+function encoded(tier: NewTier): { rules: string; clearance: string } {
+  return { rules: JSON.stringify(tier.rules), clearance: JSON.stringify(tier.clearance) }
+}
+
+async function publishTerms(tx: Tx, tier: NewTier, version: number): Promise<void> {
+  const { owner, tier_id, name, terms } = tier
+  await tx
+    .insertInto('terms_versions')
+    .values({ owner, tier_id, version, name, ...terms })
+    .execute()
+}
+
+async function governResources(tx: Tx, tier: NewTier): Promise<boolean> {
+  if (tier.resources.length === 0) return true
+  const made = await tx
+    .insertInto('tier_resources')
+    .values(tier.resources.map(resource_id => ({ owner: tier.owner, resource_id, tier_id: tier.tier_id })))
+    .onConflict(conflict => conflict.columns(['owner', 'resource_id']).doNothing())
+    .executeTakeFirst()
+  return made.numInsertedOrUpdatedRows === BigInt(tier.resources.length)
+}

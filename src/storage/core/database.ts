@@ -1,0 +1,169 @@
+/**
+ * Opens Postgres, runs transactions, and listens for notifications. Knows no table.
+ * Contract: "What the service does" (row 9: revocation is atomic and immediate) rests on READ COMMITTED
+ * with row locks; every statement here goes to the primary.
+ */
+import { Socket } from 'node:net'
+import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
+import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
+import type { Tables } from '../authority/tables.ts'
+
+/** A connection or a transaction: the first parameter of every storage function. */
+export type Db = Kysely<Tables>
+/** A transaction: the first parameter of what must not be done alone. */
+export type Tx = Transaction<Tables>
+
+export interface DatabaseOptions {
+  /** `postgres://…` */
+  url: string
+  /** Most connections held at once. */
+  poolMax: number
+  /** How long a caller waits for a free connection or for the server to answer a connect. */
+  connectTimeoutMs?: number
+  /** How long one statement may run before Postgres ends it; a server silent for 2 s more is given up. */
+  statementTimeoutMs?: number
+  /** Called when a connection is lost (the server went away); the pool heals by itself. */
+  onConnectionError?: (error: Error) => void
+}
+
+export interface Database {
+  readonly db: Db
+  /** For the prepared statements of the call path only. */
+  readonly pool: Pool
+  readonly url: string
+  close(): Promise<void>
+}
+
+const INT8 = 20
+const TIMESTAMPTZ = 1184
+
+/** int8 as a number (our sequences stay far below 2^53) and timestamps as ISO 8601 in UTC. */
+const types: CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text') => {
+    if (oid === INT8) return Number
+    if (oid === TIMESTAMPTZ) return (text: string) => new Date(text).toISOString()
+    return (pgTypes.getTypeParser as (oid: number, format?: 'text') => unknown)(oid, format)
+  }) as CustomTypesConfig['getTypeParser'],
+}
+
+/** For an answer to arrive after Postgres itself should have ended the statement. */
+const ANSWER_GRACE_MS = 2_000
+
+/**
+ * Ends when nothing came or went for so long. A server that is frozen, or behind a network that drops everything,
+ * ends no statement: its callers, and the connections they hold, would wait for ever.
+ */
+function impatientSocket(silenceMs: number): Socket {
+  const socket = new Socket()
+  socket.setTimeout(silenceMs, () => socket.destroy())
+  return socket
+}
+
+/** Names of prepared statements, by text. */
+const PREPARED = new Map<string, string>()
+
+/** Runs one statement; `affected` are the rows written, undefined for a statement that answers rows without being an INSERT or the like. */
+export type Prepared<Row> = (
+  db: Db,
+  values: readonly unknown[],
+) => Promise<{ rows: Row[]; affected: bigint | undefined }>
+
+/**
+ * Declares a statement that Postgres plans once per connection and not at every use: for those of the call path and of negotiations,
+ * which find what they need by the whole key, so that one plan suits all values. Names are unique.
+ */
+export function prepared<Row = never>(name: string, text: string): Prepared<Row> {
+  if ([...PREPARED.values()].includes(name)) throw new Error(`two statements are prepared as ${name}`)
+  PREPARED.set(text, name)
+  return async (db, values) => {
+    const { rows, numAffectedRows } = await db.executeQuery<Row>(CompiledQuery.raw(text, [...values]))
+    return { rows, affected: numAffectedRows }
+  }
+}
+
+/** Sends what was declared `prepared` under its name. */
+class PreparingClient extends Client {
+  override query(...given: unknown[]): never {
+    const [text, values, ...rest] = given
+    const name = typeof text === 'string' ? PREPARED.get(text) : undefined
+    // oxlint-disable-next-line typescript/unbound-method -- called on this client
+    const send = super.query as unknown as (this: Client, ...given: unknown[]) => never
+    return name === undefined ? send.apply(this, given) : send.call(this, { name, text, values }, ...rest)
+  }
+}
+
+/** Opens a pool. Nothing is connected until first use. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 10_000
+  const pool = new Pool({
+    Client: PreparingClient,
+    connectionString: options.url,
+    stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
+    // Sooner than a socket with nothing to do would lose its patience.
+    idleTimeoutMillis: statementTimeoutMs,
+    max: options.poolMax,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
+    statement_timeout: statementTimeoutMs,
+    idle_in_transaction_session_timeout: 15_000,
+    application_name: 'usher',
+    types,
+  })
+  // Without a listener the process dies when Postgres ends a session that no statement is waiting on: one that is
+  // idle (told by the pool), or one between two statements of a transaction (told by the connection alone).
+  pool.on('error', () => undefined)
+  pool.on('connect', client => client.on('error', error => options.onConnectionError?.(error)))
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  return { db, pool, url: options.url, close: () => db.destroy() }
+}
+
+const RETRYABLE = new Set(['40001', '40P01'])
+const ATTEMPTS_MAX = 3
+
+/**
+ * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back.
+ * A deadlock or serialization failure (40P01, 40001) is tried again, at most three times in all, so `work`
+ * must have no effect outside the transaction.
+ */
+export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return retried(() => db.transaction().setIsolationLevel('read committed').execute(work))
+}
+
+/** Runs one writing statement, which is a transaction by itself, as often as `inTransaction` runs one of several. */
+export async function retried<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt >= ATTEMPTS_MAX || !RETRYABLE.has(sqlState(error) ?? '')) throw error
+    }
+  }
+}
+
+/** Five signs, at least one of them a digit: what tells it from EPIPE. */
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/
+
+/** The SQLSTATE of an error that Postgres answered with; undefined for one of the connection. */
+export function sqlState(error: unknown): string | undefined {
+  const code = codeOf(error)
+  return code !== undefined && SQLSTATE.test(code) ? code : undefined
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+/**
+ * Whether an error says that Postgres could not be reached or gave up, rather than that a statement was
+ * wrong: such an error is an outage (503), never a refusal.
+ */
+export function isOutage(error: unknown): boolean {
+  const code = codeOf(error)
+  if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
+  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system.
+  return /^(08|53|57|58)/.test(code) || isOfConnection(code)
+}
+
+/** What the system, the stream or TLS says of a connection. */
+function isOfConnection(code: string): boolean {
+  return !SQLSTATE.test(code) && /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET)_)/.test(code)
+}

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readConnection } from '../../src/storage/authority/connections.ts'
+import { inTransaction, type Database } from '../../src/storage/core/database.ts'
+import { insertGrant } from '../../src/storage/authority/grants.ts'
+import { readLedger } from '../../src/storage/authority/ledger.ts'
+import { recordTouches, type ReportedCall } from '../../src/storage/authority/last-access.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
+
+let database: Database
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.close())
+
+/** An owner, a connection of hers, and a grant on it with a report of its use. */
+async function scene() {
+  const owner = await seed.seedOwner(database.db)
+  const handle = seed.name('jkt:')
+  const generation = await seed.seedConnection(database.db, owner, handle)
+  const grant = seed.grantRow(owner, handle, generation, seed.bytes())
+  await inTransaction(database.db, tx => insertGrant(tx, grant))
+  const { jti, family, client_id, aud } = grant
+  const call = (data: Record<string, unknown> = {}, more: Partial<ReportedCall> = {}): ReportedCall => {
+    return { id: seed.name('report-'), jti, family, data, ...more }
+  }
+  const report = (calls: ReportedCall[], by = { owner, client_id, aud }) =>
+    inTransaction(database.db, tx => recordTouches(tx, by, calls))
+  const touched = () => readLedger(database.db, owner, { kind: 'touched', after: 0, limit: 1_000 })
+  return { owner, handle, client_id, aud, call, report, touched }
+}
+
+describe('An access report arrives at least once, and the ledger tells of each call once', () => {
+  it('in the order of the report, with what it says of each to the letter', async () => {
+    const { handle, call, report, touched } = await scene()
+    const calls = ['a', 'b', 'c'].map(tool => call({ tool, at: 7, odd: 'nul \u0000 and \ud800' }))
+    expect(await report(calls)).toEqual({ recorded: 3, unknown: [] })
+    const entries = await touched()
+    expect(entries.map(entry => entry.data)).toEqual(calls.map(({ data }) => data))
+    expect(entries.map(entry => [entry.handle, entry.family])).toEqual(
+      calls.map(({ family }) => [handle, family]),
+    )
+  })
+
+  it('sent again, or twice in one report, it is recorded once', async () => {
+    const { call, report, touched } = await scene()
+    const [once, twice] = [call(), call()]
+    expect(await report([once, twice, twice])).toEqual({ recorded: 2, unknown: [] })
+    expect(await report([twice, once])).toEqual({ recorded: 0, unknown: [] })
+    expect(await touched()).toHaveLength(2)
+  })
+
+  it('sent by many at once, in any order, it is recorded once', async () => {
+    const { call, report, touched } = await scene()
+    const calls = Array.from({ length: 20 }, () => call())
+    const told = await seed.callers(32, n => report(n % 2 === 0 ? calls : calls.toReversed()))
+    expect(told.reduce((sum, { recorded }) => sum + recorded, 0)).toBe(20)
+    expect(await touched()).toHaveLength(20)
+  })
+
+  it.each([
+    ['a grant that nobody issued', { jti: 'rpt_unknown' }, {}],
+    ['another family', { family: 'fam_other' }, {}],
+    ["another server's grant", {}, { client_id: 'other-tools' }],
+    ['a grant for another resource', {}, { aud: 'https://elsewhere.example/mcp' }],
+    ["another owner's grant", {}, { owner: 'mallory' }],
+  ])('%s is named by its place, and the rest is recorded', async (_what, more, by) => {
+    const { owner, client_id, aud, call, report, touched } = await scene()
+    const server = { owner, client_id, aud }
+    const foreign = Object.keys(by).length > 0
+    const calls = [call({}, more), ...(foreign ? [] : [call()])]
+    expect(await report(calls, { ...server, ...by })).toEqual({ recorded: foreign ? 0 : 1, unknown: [0] })
+    expect(await touched()).toHaveLength(foreign ? 0 : 1)
+  })
+
+  it('the connection shows when it was last used, to the minute', async () => {
+    const { owner, handle, call, report } = await scene()
+    const lastAccess = async () => (await readConnection(database.db, owner, handle))?.last_access
+    expect(await lastAccess()).toBeNull()
+    await report([call(), call()])
+    const first = await lastAccess()
+    expect(first).not.toBeNull()
+    await report([call()])
+    expect(await lastAccess()).toBe(first)
+  })
+})
