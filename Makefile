@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
+.PHONY: help demo test python faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -20,6 +20,9 @@ demo: $(INSTALLED) ## Run the whole story through a real Envoy, then stay up to 
 test: check ## Everything: format, lint, types, import rules, then all tests (REQUIRE_ALL=1: a missing binary fails)
 	@vitest run
 	@node test/support/contract-rows-check.ts
+
+python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
+	@node test/support/python.ts
 
 faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its test red (ARGS=--help; FAULT=name runs one)
 	@node test/faults/run.ts $(ARGS) $(FAULT)
