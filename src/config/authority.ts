@@ -20,6 +20,7 @@ import {
   logLevel,
   optional,
   required,
+  signingAlg,
   text,
   toggle,
   url,
@@ -43,6 +44,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'Private signing keys as `{"keys": [JWK, …]}`, the same for all replicas; the first signs, all are published.',
     }),
+    signingAlg,
     listen: defaulted('UMA_AS_LISTEN', listenAddress, '127.0.0.1:9100', {
       description: 'Where agents and resource servers are served.',
     }),
@@ -206,7 +208,7 @@ export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.sett
   }
   collectFaults<void>([
     () => {
-      config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile)
+      config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile, values.signingAlg)
     },
     () => {
       if (values.tlsCertFile === undefined || values.tlsKeyFile === undefined) return

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { parse, YAMLParseError } from 'yaml'
 import { parseJsonObject } from '../wire/json.ts'
-import { importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
+import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
 import { ConfigFault } from './settings.ts'
 
 /** The bytes of a file. Throws `ConfigFault` naming the setting when it cannot be read. */
@@ -47,13 +47,13 @@ export function readSecretFile(name: string, path: string): string {
   return secret
 }
 
-/** The ordered private keys of a `{keys: [JWK, …]}` file: the first signs, all are published and verified. */
-export function readKeysFile(name: string, path: string): PrivateKey[] {
+/** The ordered private keys of a `{keys: [JWK, …]}` file: the first signs, as `alg`, and all are published and verified. */
+export function readKeysFile(name: string, path: string, alg: SigningAlg): PrivateKey[] {
   const bytes = readFile(name, path)
   try {
     const { keys } = parseJsonObject(bytes)
     if (!Array.isArray(keys) || keys.length === 0) throw new Error('it is no {"keys": [private JWK, …]}')
-    return keys.map(jwk => importPrivateJwk(jwk))
+    return keys.map(jwk => importPrivateJwk(jwk, { alg }))
   } catch (error) {
     throw new ConfigFault([`${name}: ${path} cannot be used: ${(error as Error).message}`])
   }

@@ -217,6 +217,12 @@ export function choices<const W extends string>(words: readonly [W, ...W[]]): Ki
   }
 }
 
+/** What signatures of this process say of their algorithm, and its published keys with them. */
+export const signingAlg = defaulted('UMA_SIGNING_ALG', choice(['EdDSA', 'Ed25519']), 'EdDSA', {
+  description:
+    'What signatures and published keys call the one algorithm there is: `EdDSA`, which every JOSE library knows, or the newer `Ed25519` of RFC 9864, which many cannot read. Both are accepted.',
+})
+
 export const logLevel = choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
 
 /** Whether a text is a URL in the one spelling that is compared byte for byte. */

@@ -25,6 +25,7 @@ import {
   logLevel,
   optional,
   required,
+  signingAlg,
   toggle,
   url,
   type Values,
@@ -44,6 +45,7 @@ export const SIDECAR_SETTINGS = defineSettings({
     requireContentDigest: defaulted('UMA_PEP_REQUIRE_CONTENT_DIGEST', toggle, 'false', {
       description: 'The same as `require_content_digest: true` in the file; either suffices.',
     }),
+    signingAlg,
     specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
       description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',
     }),
@@ -164,7 +166,7 @@ function judgeFile(
 
 function loadNamedFiles(
   given: SidecarFile,
-  values: Pick<SidecarValues, 'requireContentDigest' | 'specNs' | 'devLoopback' | 'logLevel'>,
+  values: Pick<SidecarValues, 'requireContentDigest' | 'signingAlg' | 'specNs' | 'devLoopback' | 'logLevel'>,
 ): SidecarConfig {
   const { owners, check_tls, http_tls, keys_file, authority_ca_file, authorities, ...rest } = given
   const { specNs, devLoopback, logLevel } = values
@@ -183,7 +185,7 @@ function loadNamedFiles(
     traces: undefined,
   }
   collectFaults<unknown>([
-    () => (config.keys = readKeysFile('keys_file', keys_file)),
+    () => (config.keys = readKeysFile('keys_file', keys_file, values.signingAlg)),
     () => {
       if (authority_ca_file === undefined) return
       config.authorityCa = readCertificates({ ca: ['authority_ca_file', authority_ca_file] })

@@ -50,10 +50,10 @@ export interface JwsExpectation {
 
 const COMPACT_BYTES_MAX = 32 * 1024
 
-/** The compact JWS of a JSON payload. Header: `alg` Ed25519 (RFC 9864), `typ`, `kid`, then the rest as given. */
+/** The compact JWS of a JSON payload. Header: `alg` as the key says it, `typ`, `kid`, then the rest as given. */
 export function signJws(content: JwsContent, key: PrivateKey): string {
   const header = {
-    alg: 'Ed25519',
+    alg: key.alg,
     ...(content.typ === undefined ? {} : { typ: content.typ }),
     ...(content.kid === false ? {} : { kid: content.kid ?? key.kid }),
     ...content.header,
@@ -167,7 +167,7 @@ export function timeClaim(payload: JsonObject, name: string): number | undefined
 
 function checkHeader(header: JsonObject): void {
   const { alg, typ, kid } = header
-  if (alg !== 'Ed25519' && alg !== 'EdDSA') refuse('invalid_request', 'Sign with alg Ed25519.')
+  if (alg !== 'Ed25519' && alg !== 'EdDSA') refuse('invalid_request', 'Sign with alg EdDSA or Ed25519.')
   if (Object.hasOwn(header, 'crit') || Object.hasOwn(header, 'b64')) {
     refuse('invalid_request', 'Leave crit and b64 out of the JWS header: no extension is understood here.')
   }

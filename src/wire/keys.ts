@@ -17,13 +17,16 @@ import { sha256 } from './encoding.ts'
 import { isJsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 
-/** A public JWK as we write it: always with `alg` (RFC 9864), `kid` and `use` when published. */
+/** The names that JOSE has for Ed25519: that of RFC 8037, which every library knows, and the newer one of RFC 9864, which many do not. */
+export type SigningAlg = 'EdDSA' | 'Ed25519'
+
+/** A public JWK as we write it: always with `alg`, `kid` and `use` when published. */
 export interface PublicJwk {
   kty: 'OKP'
   crv: 'Ed25519'
   x: string
   kid?: string
-  alg: 'Ed25519'
+  alg: SigningAlg
   use?: 'sig'
 }
 
@@ -46,10 +49,11 @@ export interface PublishedKey extends PublicKey {
   readonly kid: string | undefined
 }
 
-/** A signing key; `kid` is what its signatures name it by. */
+/** A signing key; `kid` is what its signatures name it by, `alg` what they call the algorithm. */
 export interface PrivateKey extends PublicKey {
   readonly privateKeyObject: KeyObject
   readonly kid: string
+  readonly alg: SigningAlg
 }
 
 /** `allowTestKeys` admits the keys printed in RFCs, whose private halves everybody has. */
@@ -90,9 +94,13 @@ export function importPublicJwk(jwk: unknown, options: KeyImportOptions = {}): P
 
 /**
  * The signing key of a private JWK of our own key files. Refuses what `importPublicJwk` refuses, and a `d` that is not
- * canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid.
+ * canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid. What it signs says `alg`, `EdDSA` when
+ * left out, whatever name the file gives: files that were written with the other one stay good.
  */
-export function importPrivateJwk(jwk: unknown, options: KeyImportOptions = {}): PrivateKey {
+export function importPrivateJwk(
+  jwk: unknown,
+  { alg = 'EdDSA', ...options }: KeyImportOptions & { alg?: SigningAlg } = {},
+): PrivateKey {
   if (!isJsonObject(jwk)) refuse('invalid_request', 'Give the signing key as a private JWK object.')
   const x = checkJwk(jwk, options)
   const { d, kid } = jwk
@@ -106,21 +114,27 @@ export function importPrivateJwk(jwk: unknown, options: KeyImportOptions = {}): 
   }).x
   if (derived !== x) refuse('invalid_request', 'Give the `x` that belongs to `d`.')
   const key = publicKeyOf(x)
-  return { ...key, privateKeyObject, kid: typeof kid === 'string' ? kid : key.thumbprint }
+  return {
+    ...key,
+    jwk: { ...key.jwk, alg },
+    alg,
+    privateKeyObject,
+    kid: typeof kid === 'string' ? kid : key.thumbprint,
+  }
 }
 
 /** A new private JWK, its `kid` the RFC 7638 thumbprint. */
 export function generatePrivateJwk(): PrivateJwk {
   const { x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
-  return { kty: 'OKP', crv: 'Ed25519', x: x!, d: d!, kid: thumbprintOf(x!), alg: 'Ed25519', use: 'sig' }
+  return { kty: 'OKP', crv: 'Ed25519', x: x!, d: d!, kid: thumbprintOf(x!), alg: 'EdDSA', use: 'sig' }
 }
 
-/** The JWK under which a key is published: `{kty, crv, x, kid, alg: 'Ed25519', use: 'sig'}`; `kid` defaults to its own. */
+/** The JWK under which a key is published: `{kty, crv, x, kid, alg, use: 'sig'}`; `kid` defaults to its own, `alg` is what it signs with. */
 export function publicJwk(
   key: PublicKey & { kid?: string | undefined },
   kid = key.kid ?? key.thumbprint,
 ): PublicJwk & { kid: string } {
-  return { kty: 'OKP', crv: 'Ed25519', x: key.x, kid, alg: 'Ed25519', use: 'sig' }
+  return { kty: 'OKP', crv: 'Ed25519', x: key.x, kid, alg: key.jwk.alg, use: 'sig' }
 }
 
 /**
@@ -181,7 +195,7 @@ function checkJwk(jwk: Record<string, unknown>, options: KeyImportOptions): stri
   if (kty !== 'OKP' || crv !== 'Ed25519')
     refuse('invalid_request', 'Use an Ed25519 key: kty OKP, crv Ed25519.')
   if (alg !== undefined && alg !== 'Ed25519' && alg !== 'EdDSA')
-    refuse('invalid_request', 'Give the JWK alg Ed25519.')
+    refuse('invalid_request', 'Give the JWK alg EdDSA or Ed25519.')
   if (use !== undefined && use !== 'sig')
     refuse('invalid_request', 'Use a key meant for signatures: use sig.')
   if (typeof x !== 'string' || !isCanonical32(x)) {
@@ -205,7 +219,7 @@ function publicKeyOf(x: string): PublicKey {
     x,
     thumbprint: thumbprintOf(x),
     keyObject: createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }),
-    jwk: { kty: 'OKP', crv: 'Ed25519', x, alg: 'Ed25519' },
+    jwk: { kty: 'OKP', crv: 'Ed25519', x, alg: 'EdDSA' },
   }
   importedKeys.set(x, key)
   if (importedKeys.size > CACHED_KEYS_MAX) importedKeys.delete(importedKeys.keys().next().value!)

@@ -47,7 +47,7 @@ async function presentedHeader(options: Partial<AgentOptions>): Promise<object> 
 
 describe('the agreement is signed', () => {
   it('under the bare key, where the agent has no token', async () => {
-    expect(await presentedHeader({})).toEqual({ alg: 'Ed25519', typ: TYP.agreement, jwk: key.jwk })
+    expect(await presentedHeader({})).toEqual({ alg: 'EdDSA', typ: TYP.agreement, jwk: key.jwk })
   })
 
   it('under the agent token, in place of the key, asked for afresh each time', async () => {

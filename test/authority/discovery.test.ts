@@ -53,7 +53,7 @@ describe('Discovery', () => {
       authority.config.keys.map(key => key.kid),
     )
     for (const key of body.keys) {
-      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'Ed25519', use: 'sig' })
+      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       expect(key).not.toHaveProperty('d')
     }
   })

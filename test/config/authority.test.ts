@@ -36,6 +36,18 @@ describe('The settings of the authority', () => {
     ])
   })
 
+  test('signatures and published keys say EdDSA, or the newer name where the setting says so', () => {
+    const algOf = (environment: object) => {
+      const [key] = readAuthorityConfig({ ...good(), ...environment }).keys
+      return [key!.alg, key!.jwk.alg]
+    }
+    expect(algOf({})).toEqual(['EdDSA', 'EdDSA'])
+    expect(algOf({ UMA_SIGNING_ALG: 'Ed25519' })).toEqual(['Ed25519', 'Ed25519'])
+    expect(faultsOf(() => algOf({ UMA_SIGNING_ALG: 'RS256' }))).toEqual([
+      expect.stringMatching(/^UMA_SIGNING_ALG: /),
+    ])
+  })
+
   test('an empty variable counts as unset', () => {
     expect(faults({ UMA_AS_TICKET_SECONDS: '' })).toEqual([])
     expect(faults({ UMA_AS_ISSUER: '' })).toEqual([expect.stringMatching(/^Set UMA_AS_ISSUER: /)])

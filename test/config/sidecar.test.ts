@@ -41,6 +41,12 @@ describe('The file of the sidecar', () => {
     return readSidecarConfig(file, environment)
   }
 
+  test('signatures and published keys say EdDSA, or the newer name where the setting says so', () => {
+    const algOf = (environment = {}) => read(good(), environment).keys.map(({ alg }) => alg)
+    expect(algOf()).toEqual(['EdDSA'])
+    expect(algOf({ UMA_SIGNING_ALG: 'Ed25519' })).toEqual(['Ed25519'])
+  })
+
   test('defaults fail closed, and the path is /mcp/<owner>', () => {
     expect(read(good())).toMatchObject({
       owners: [{ path: '/mcp/alice', credential: { kind: 'secret', secret: 'shh' } }],

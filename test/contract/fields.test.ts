@@ -175,7 +175,7 @@ describe('Agreement (claim_token, beat 3)', () => {
 
 describe('Grant answer (beat 4)', () => {
   row('grant-access-token', () => {
-    expect(json(answer.body.access_token.split('.')[0])).toMatchObject({ typ: 'at+jwt', alg: 'Ed25519' })
+    expect(json(answer.body.access_token.split('.')[0])).toMatchObject({ typ: 'at+jwt', alg: 'EdDSA' })
     expect(rpt.cnf.jwk.x).toBe(agent.key.x)
   })
   row('grant-token-type', () => expect(answer.body.token_type).toBe('PoP'))

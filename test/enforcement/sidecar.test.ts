@@ -157,7 +157,7 @@ describe('The resource metadata (RFC 9728)', () => {
     const { body } = await get('/jwks')
     expect(
       (body.keys as { x: string; alg: string; d?: string }[]).map(({ x, alg, d }) => [x, alg, d]),
-    ).toEqual(resourceKeys.map(({ x }) => [x, 'Ed25519', undefined]))
+    ).toEqual(resourceKeys.map(({ x }) => [x, 'EdDSA', undefined]))
   })
 })
 

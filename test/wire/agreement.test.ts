@@ -56,7 +56,7 @@ describe('a claim_token', () => {
   })
 
   it('has a header of alg, typ and the bare key', () => {
-    expect(openClaimToken(claimToken).header).toEqual({ alg: 'Ed25519', typ: TYP.agreement, jwk: key.jwk })
+    expect(openClaimToken(claimToken).header).toEqual({ alg: 'EdDSA', typ: TYP.agreement, jwk: key.jwk })
   })
 
   it('gives back, verified, whatever was signed', () => {

@@ -56,13 +56,19 @@ describe('a key', () => {
       crv: 'Ed25519',
       x: key.x,
       kid: key.thumbprint,
-      alg: 'Ed25519',
+      alg: 'EdDSA',
       use: 'sig',
     })
     expect(publicJwk(key, 'k1').kid).toBe('k1')
     expect(publicJwk(importPrivateJwk({ ...privateJwk, kid: 'k2' })).kid).toBe('k2')
     expect(importPublicJwk(publicJwk(key)).x).toBe(key.x)
-    expect(key.jwk).toEqual({ kty: 'OKP', crv: 'Ed25519', x: key.x, alg: 'Ed25519' })
+    expect(key.jwk).toEqual({ kty: 'OKP', crv: 'Ed25519', x: key.x, alg: 'EdDSA' })
+  })
+
+  it('is published under the newer name where it is told to, and not because its file says so', () => {
+    const newer = importPrivateJwk(privateJwk, { alg: 'Ed25519' })
+    expect([newer.jwk.alg, publicJwk(newer).alg]).toEqual(['Ed25519', 'Ed25519'])
+    expect(publicJwk(importPrivateJwk({ ...privateJwk, alg: 'Ed25519' })).alg).toBe('EdDSA')
   })
 
   it('is the same object however often it arrives', () => {

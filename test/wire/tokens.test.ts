@@ -53,7 +53,7 @@ describe('an RPT', () => {
   it('has the header of RFC 9068, and names its key', () => {
     const [header] = signRpt(claims, authority).split('.')
     expect(JSON.parse(Buffer.from(header!, 'base64url').toString())).toEqual({
-      alg: 'Ed25519',
+      alg: 'EdDSA',
       typ: 'at+jwt',
       kid: authority.kid,
     })

@@ -150,7 +150,7 @@ describe.each([
     expect(parseResourceMetadata(metadata, `${PUBLIC_URL}/mcp/alice`).authorization_servers).toEqual([
       authority.issuer,
     ])
-    expect(await (await fetch(`${origin}/jwks`)).json()).toMatchObject({ keys: [{ alg: 'Ed25519' }] })
+    expect(await (await fetch(`${origin}/jwks`)).json()).toMatchObject({ keys: [{ alg: 'EdDSA' }] })
     const statuses = await Promise.all(
       ['/.well-known/oauth-protected-resource/mcp/bea', '/owner-resources', '/owner-resources/alice'].map(
         async path => (await fetch(origin + path)).status,
