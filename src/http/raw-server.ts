@@ -5,12 +5,13 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
+import { bind } from './bind.ts'
 import type { Certificates } from './certificates.ts'
-import { formatListenAddress, type ListenAddress } from './listen-address.ts'
+import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
+import type { ListenAddress } from './listen-address.ts'
 import { readWholeBody } from './node-request.ts'
 import { answerUnparsable } from './server.ts'
-import { removeStaleSocket } from './unix-socket.ts'
 
 /** One request as it came. */
 export interface RawRequest {
@@ -47,6 +48,8 @@ export interface RawServerOptions {
   keepConnections: () => boolean
   /** How long one connection may be kept, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
+  /** Those of every listener when left out. */
+  bounds?: ConnectionBounds | undefined
 }
 
 export interface RawServer {
@@ -59,11 +62,6 @@ export interface RawServer {
 /** The gateway's own limit is 60 KiB; what it adds must fit, too. */
 const HEADER_BYTES_MAX = 98_304
 const CONNECTION_AGE_SECONDS = 300
-/** Longer than gateways keep an idle connection, so that it is they who end it, and no request meets a closing one. */
-const KEEP_ALIVE_MS = 75_000
-const HEADERS_TIMEOUT_MS = 10_000
-const REQUEST_TIMEOUT_MS = 30_000
-const CONNECTIONS_MAX = 4_096
 
 /** Starts listening. Rejects when the address cannot be bound or the certificates cannot be used. */
 export async function startRawServer(options: RawServerOptions): Promise<RawServer> {
@@ -76,8 +74,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
     })
   }
   const server = createListener(options, listener)
-  server.keepAliveTimeout = KEEP_ALIVE_MS
-  server.maxConnections = CONNECTIONS_MAX
+  server.maxConnections = (options.bounds ?? CONNECTION_BOUNDS).connectionsMax
   // Beyond a count Node drops lines without a word; their bytes are bounded anyway.
   server.maxHeadersCount = 0
   server.on(options.tls ? 'secureConnection' : 'connection', (socket: Socket) =>
@@ -99,14 +96,12 @@ function refuseTunnel(socket: Socket): void {
 }
 
 function createListener(
-  { tls }: RawServerOptions,
+  { tls, bounds = CONNECTION_BOUNDS }: RawServerOptions,
   listener: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
   const limits = {
     maxHeaderSize: HEADER_BYTES_MAX,
-    headersTimeout: HEADERS_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    connectionsCheckingInterval: 5_000,
+    ...nodeLimits(bounds),
     noDelay: true,
     // Nobody here reads a Host.
     requireHostHeader: false,
@@ -121,13 +116,14 @@ function createListener(
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  { bodyBytesMax, handle }: RawServerOptions,
+  { bodyBytesMax, handle, bounds = CONNECTION_BOUNDS }: RawServerOptions,
   mayStay: () => boolean,
 ): Promise<void> {
   const receivedAt = Date.now()
   try {
     const body = await readWholeBody(request, bodyBytesMax)
     if (body === 'gone' || body === 'taken') return void request.socket.destroy()
+    boundAnswer(response, bounds)
     const answer = await handle({
       method: request.method ?? '',
       target: request.url ?? '',
@@ -155,19 +151,6 @@ function pairs(flat: readonly string[]): [string, string][] {
   const lines: [string, string][] = []
   for (let i = 0; i < flat.length; i += 2) lines.push([flat[i]!, flat[i + 1]!])
   return lines
-}
-
-async function bind(server: Server, address: ListenAddress): Promise<string> {
-  if ('path' in address) await removeStaleSocket(address.path)
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(address, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-  if ('path' in address) return formatListenAddress(address)
-  return formatListenAddress({ host: address.host, port: (server.address() as AddressInfo).port })
 }
 
 async function stop(server: Server, graceMs: number): Promise<void> {

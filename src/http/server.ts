@@ -14,6 +14,7 @@ import type { Server as TlsServer } from 'node:tls'
 import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import type { Certificates } from './certificates.ts'
+import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from './log.ts'
 import type { RequestObserver } from './metrics.ts'
@@ -24,6 +25,10 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The body's bytes as they came, undefined where there was none: what a content-digest is computed over. */
     rawBody: Buffer | undefined
+  }
+  interface FastifyContextConfig {
+    /** Its handler may wait on purpose: only what it answers in the end must be taken in time. */
+    holdsAnswer?: boolean
   }
 }
 
@@ -50,6 +55,8 @@ export interface HttpServerOptions {
   onAnswered?: RequestObserver | undefined
   /** Continues the trace of a caller who tells of one. */
   tracing?: Tracing | undefined
+  /** Those of every listener when left out. */
+  bounds?: ConnectionBounds | undefined
 }
 
 const JSON_TYPE = 'application/json'
@@ -67,11 +74,14 @@ function refuseSchema(): never {
 
 /** A server with `/health`, not yet listening. Handlers read `request.body` through `parseBody`, and throw `Refusal`s. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const bounds = options.bounds ?? CONNECTION_BOUNDS
+  const limits = nodeLimits(bounds)
   const server = fastify({
-    https: options.tls?.current() ?? null,
+    ...(options.tls === undefined ? { http: limits } : { https: { ...limits, ...options.tls.current() } }),
     logger: false,
     bodyLimit: options.bodyBytesMax,
-    requestTimeout: 30_000,
+    requestTimeout: bounds.requestMs,
+    keepAliveTimeout: bounds.idleMs,
     routerOptions: { maxParamLength: 4096 },
     schemaController: { compilersFactory: NO_ROUTE_SCHEMAS },
     frameworkErrors: (error, request, reply) => void renderError(options, error, request, reply),
@@ -81,6 +91,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   options.tls?.onReload(renewed => (server.server as unknown as TlsServer).setSecureContext(renewed))
   if (options.tracing !== undefined) traceRequests(server, options.tracing)
   readBodiesStrictly(server)
+  boundConnections(server, bounds)
   closeUnusedConnections(server, options.tls === undefined ? 'connection' : 'secureConnection')
   const allowedMethods = trackRoutes(server)
   server.addHook('onRequest', async request => {
@@ -145,6 +156,15 @@ function traceRequests(server: HttpServer, tracing: Tracing): void {
     if (reply.statusCode >= 500) span?.fail(`status ${reply.statusCode}`)
     span?.end()
   })
+}
+
+/** Whoever holds an answer back on purpose says so of its route, and a stream that goes on is sent by no handler's answer. */
+function boundConnections(server: HttpServer, bounds: ConnectionBounds): void {
+  server.server.maxConnections = bounds.connectionsMax
+  server.addHook('preHandler', async (request, reply) => {
+    if (request.routeOptions.config.holdsAnswer !== true) boundAnswer(reply.raw, bounds)
+  })
+  server.addHook('onSend', async (_request, reply) => boundAnswer(reply.raw, bounds))
 }
 
 /** Closing waits for every connection. Node ends the idle ones, but not those that never carried a request. */
@@ -255,15 +275,30 @@ function asRefusal(error: FastifyError): Refusal | undefined {
   )
 }
 
-/** What Node's parser refuses never becomes a request: the answer is written by hand. */
+const UNPARSABLE = {
+  status: '400 Bad Request',
+  body: '{"error":"invalid_request","error_description":"Send a well-formed HTTP/1.1 request."}',
+}
+const UNPARSABLE_BY_CODE: Record<string, typeof UNPARSABLE> = {
+  HPE_HEADER_OVERFLOW: {
+    status: '431 Request Header Fields Too Large',
+    body: '{"error":"request_too_large","error_description":"Send fewer or shorter headers."}',
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: '408 Request Timeout',
+    body: '{"error":"invalid_request","error_description":"Send the whole request sooner."}',
+  },
+}
+/** For the answer to be taken. A caller who closes his side only then, or never, is cut. */
+const LINGER_MS = 1_000
+
+/** What Node's parser refuses never becomes a request: the answer is written by hand, and the connection ends with it. */
 export function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return
-  const overflow = error.code === 'HPE_HEADER_OVERFLOW'
-  const body = overflow
-    ? '{"error":"request_too_large","error_description":"Send fewer or shorter headers."}'
-    : '{"error":"invalid_request","error_description":"Send a well-formed HTTP/1.1 request."}'
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const { status, body } = UNPARSABLE_BY_CODE[error.code ?? ''] ?? UNPARSABLE
+  setTimeout(() => socket.destroy(), LINGER_MS).unref()
   socket.end(
-    `HTTP/1.1 ${overflow ? '431 Request Header Fields Too Large' : '400 Bad Request'}\r\n` +
+    `HTTP/1.1 ${status}\r\n` +
       `content-type: application/json\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n` +
       `content-length: ${body.length}\r\n` +
       `connection: close\r\n\r\n${body}`,

@@ -15,7 +15,7 @@ import { TOKEN_REQUEST, type TokenRequest } from './token-request.ts'
 /** Registers POST /token. */
 export function registerToken(app: FastifyInstance, authority: Authority): void {
   const base = signatureBase(authority.issuer)
-  app.post('/token', async (request, reply) => {
+  app.post('/token', { config: { holdsAnswer: true } }, async (request, reply) => {
     const answer = await answerToken(
       authority,
       parseBody(TOKEN_REQUEST, request.body),

@@ -31,21 +31,25 @@ export function registerOwnerEvents(
     for (const stream of open) stream.end()
   })
   // A HEAD would hold its connection as long as a stream does, and tell nothing.
-  app.get('/owner/events', { exposeHeadRoute: false }, async (request, reply) => {
-    queryOf(NO_QUERY, request)
-    const credential = ownerOf(request)
-    const start = await startingPlace(authority, credential.owner, lastEventId(request))
-    const stream = openEventStream(reply, heartbeatSeconds)
-    open.add(stream)
-    try {
-      await follow({ authority, credential, stream, heartbeatMs: heartbeatSeconds * 1_000 }, start)
-    } catch (error) {
-      authority.log.error({ err: error }, 'an event stream broke off')
-    } finally {
-      open.delete(stream)
-      stream.end()
-    }
-  })
+  app.get(
+    '/owner/events',
+    { exposeHeadRoute: false, config: { holdsAnswer: true } },
+    async (request, reply) => {
+      queryOf(NO_QUERY, request)
+      const credential = ownerOf(request)
+      const start = await startingPlace(authority, credential.owner, lastEventId(request))
+      const stream = openEventStream(reply, heartbeatSeconds)
+      open.add(stream)
+      try {
+        await follow({ authority, credential, stream, heartbeatMs: heartbeatSeconds * 1_000 }, start)
+      } catch (error) {
+        authority.log.error({ err: error }, 'an event stream broke off')
+      } finally {
+        open.delete(stream)
+        stream.end()
+      }
+    },
+  )
 }
 
 /** The last event that the reader was given (`Last-Event-ID`), if it names one. */

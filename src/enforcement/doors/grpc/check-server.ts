@@ -4,7 +4,6 @@
  * gRPC library itself would end it with an error.
  */
 import {
-  experimental,
   Server,
   ServerCredentials,
   ServerInterceptingCall,
@@ -16,8 +15,9 @@ import {
   type ServerUnaryCall,
   type ServiceDefinition,
 } from '@grpc/grpc-js'
-import { requireUsable, type Certificates } from '../../../http/certificates.ts'
-import { removeStaleSocket } from '../../../http/unix-socket.ts'
+import type { Certificates } from '../../../http/certificates.ts'
+import { startHttp2Listener, type MutualTls } from '../../../http/http2-listener.ts'
+import { parseListenAddress, type ListenAddress } from '../../../http/listen-address.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import type { CheckDoor } from '../check-door.ts'
 import { CHECK_PATH, HEALTH_SERVICE } from './check-messages.ts'
@@ -33,13 +33,12 @@ export interface CheckServerOptions extends CheckDoor {
   health: Health
   /** How long a proxy may keep one connection, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
-}
-
-/** PEM: what the server shows, and whom it lets in. */
-export interface MutualTls {
-  cert: Buffer
-  key: Buffer
-  ca: Buffer
+  /** How long a connection may carry no call before it is told to go (GOAWAY); 300 s by default. */
+  connectionIdleSeconds?: number | undefined
+  /** Connections at a time; 4,096 by default. */
+  connectionsMax?: number | undefined
+  /** Until a connection has begun to speak HTTP/2, in milliseconds; 10,000 by default. */
+  prefaceMs?: number | undefined
 }
 
 export interface CheckServer {
@@ -55,7 +54,7 @@ export interface CheckServer {
 const ENVELOPE_BYTES_MAX = 1_048_576
 const CONNECTION_AGE_SECONDS = 300
 const CONNECTION_AGE_GRACE_MS = 30_000
-const CONNECTION_IDLE_MS = 600_000
+const CONNECTION_IDLE_SECONDS = 300
 const KEEPALIVE_MS = 60_000
 const KEEPALIVE_TIMEOUT_MS = 20_000
 const CONCURRENT_STREAMS_MAX = 1_000
@@ -82,14 +81,22 @@ export async function startCheckServer(options: CheckServerOptions): Promise<Che
   const { handlers, endWatches } = healthHandlers(options.health)
   server.addService(AUTHORIZATION_SERVICE_OF_BYTES, { Check: checkHandler(options) })
   server.addService(HEALTH_SERVICE, handlers)
-  const address = await bind(server, options)
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const listener = await startHttp2Listener({
+    address: listenAddress(options.address),
+    tls: options.tls,
+    prefaceMs: options.prefaceMs,
+    connectionsMax: options.connectionsMax,
+    onConnection: socket => injector.injectConnection(socket),
+  })
   return {
-    address,
+    address: listener.address,
     drain: () => options.health.drain(),
     stop: async (graceMs = STOP_GRACE_MS) => {
       options.health.drain()
       endWatches()
-      await shutDown(server, address, graceMs)
+      listener.close()
+      await shutDown(server, injector, graceMs)
     },
   }
 }
@@ -104,7 +111,7 @@ function serverOptions(options: CheckServerOptions): ConstructorParameters<typeo
     'grpc.max_connection_age_ms': (options.connectionAgeSeconds ?? CONNECTION_AGE_SECONDS) * 1_000,
     'grpc.max_connection_age_grace_ms': CONNECTION_AGE_GRACE_MS,
     // Probes that leave their connections open would otherwise gather (grpc/grpc-node#2975).
-    'grpc.max_connection_idle_ms': CONNECTION_IDLE_MS,
+    'grpc.max_connection_idle_ms': (options.connectionIdleSeconds ?? CONNECTION_IDLE_SECONDS) * 1_000,
     'grpc.enable_channelz': 0,
   }
 }
@@ -162,49 +169,19 @@ function refusalOfStatus(code: rpcStatus | null | undefined): Refusal {
     : new Refusal('temporarily_unavailable', 'The check did not arrive whole or in time: try again.')
 }
 
-async function bind(server: Server, { address, tls }: CheckServerOptions): Promise<string> {
-  const credentials = tls ? mutualCredentials(tls) : ServerCredentials.createInsecure()
-  if (address.startsWith('unix:')) await removeStaleSocket(address.slice('unix:'.length))
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(address, credentials, (error, given) => (error ? reject(error) : resolve(given)))
-  })
-  return address.startsWith('unix:') ? address : address.replace(/:\d+$/, `:${port}`)
+function listenAddress(text: string): ListenAddress {
+  const address = parseListenAddress(text)
+  if (address === undefined) throw new Error(`${text} is no address to listen on`)
+  return address
 }
 
-/** Credentials that follow the certificates. The library wants them in two parts, and takes each new one at once. */
-function mutualCredentials(certificates: Certificates<MutualTls>): ServerCredentials {
-  requireUsable(certificates.current())
-  const cas = new Set<(update: { caCertificate: Buffer }) => void>()
-  const identities = new Set<(update: { certificate: Buffer; privateKey: Buffer }) => void>()
-  const caUpdate = () => ({ caCertificate: certificates.current().ca })
-  const identityUpdate = () => {
-    const { cert, key } = certificates.current()
-    return { certificate: cert, privateKey: key }
-  }
-  certificates.onReload(() => {
-    for (const listener of cas) listener(caUpdate())
-    for (const listener of identities) listener(identityUpdate())
-  })
-  const provider: experimental.CertificateProvider = {
-    addCaCertificateListener: listener => {
-      cas.add(listener)
-      process.nextTick(() => listener(caUpdate()))
-    },
-    addIdentityCertificateListener: listener => {
-      identities.add(listener)
-      process.nextTick(() => listener(identityUpdate()))
-    },
-    removeCaCertificateListener: listener => void cas.delete(listener),
-    removeIdentityCertificateListener: listener => void identities.delete(listener),
-  }
-  return experimental.createCertificateProviderServerCredentials(provider, provider, true)
-}
+type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
 /**
  * `drain` says goodbye on every connection, and cuts those still open after the grace; `tryShutdown` waits for the last to end.
  * In this order: the library's forceShutdown cuts nothing while channelz is off, and sessions already closing are not cut either.
  */
-async function shutDown(server: Server, address: string, graceMs: number): Promise<void> {
-  server.drain(address, graceMs)
+async function shutDown(server: Server, injector: ConnectionInjector, graceMs: number): Promise<void> {
+  injector.drain(graceMs)
   await new Promise<void>(resolve => server.tryShutdown(() => resolve()))
 }

@@ -1,0 +1,104 @@
+/**
+ * Owns who may stay at a listener for HTTP/2: connections are handed on once they have begun to speak it, and those that do not, or are too
+ * many, are closed. contract, "Limits". Knows no party, and nothing of what is said over a connection.
+ */
+import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import { bind } from './bind.ts'
+import { requireUsable, type Certificates } from './certificates.ts'
+import { CONNECTION_BOUNDS } from './connection-bounds.ts'
+import type { ListenAddress } from './listen-address.ts'
+
+/** PEM: what the server shows, and whom it lets in. */
+export interface MutualTls {
+  cert: Buffer
+  key: Buffer
+  ca: Buffer
+}
+
+export interface Http2ListenerOptions {
+  address: ListenAddress
+  /** When given, a client must show a certificate that `ca` signed. What is renewed serves connections made from then on. */
+  tls?: Certificates<MutualTls> | undefined
+  /** Told of each connection that began with the preface; nothing of it is lost to whoever reads on. */
+  onConnection: (socket: Socket) => void
+  /** Until the preface is there, the handshake included, in milliseconds; 10,000 when left out. */
+  prefaceMs?: number | undefined
+  /** Connections at a time; one more is closed as it comes. 4,096 when left out. */
+  connectionsMax?: number | undefined
+}
+
+export interface Http2Listener {
+  /** The address listened on, with the port that was given. */
+  address: string
+  /** Takes no new connection, and closes those that have not begun. */
+  close: () => void
+}
+
+/** RFC 9113 §3.4: what every client sends first, before it has heard anything. */
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
+const PREFACE_MS = 10_000
+
+/** Starts listening. Rejects when the address cannot be bound or the certificates cannot be used. */
+export async function startHttp2Listener(options: Http2ListenerOptions): Promise<Http2Listener> {
+  const { tls, onConnection, prefaceMs = PREFACE_MS } = options
+  // The handshake has half of the time, since nothing tells from then on when its connection was made.
+  const eachMs = tls === undefined ? prefaceMs : prefaceMs / 2
+  const beginning = new Set<Socket>()
+  const greet = (socket: Socket): void => {
+    beginning.add(socket)
+    awaitPreface(socket, eachMs, begun => {
+      beginning.delete(socket)
+      if (begun) onConnection(socket)
+    })
+  }
+  const server = tls === undefined ? createServer(greet) : mutualServer(tls, eachMs, greet)
+  server.maxConnections = options.connectionsMax ?? CONNECTION_BOUNDS.connectionsMax
+  const address = await bind(server, options.address)
+  return {
+    address,
+    close: () => {
+      server.close()
+      for (const socket of beginning) socket.destroy()
+    },
+  }
+}
+
+function mutualServer(
+  certificates: Certificates<MutualTls>,
+  handshakeTimeout: number,
+  greet: (socket: Socket) => void,
+): Server {
+  requireUsable(certificates.current())
+  const asked = { requestCert: true, rejectUnauthorized: true, ALPNProtocols: ['h2'], handshakeTimeout }
+  const server = createTlsServer({ ...certificates.current(), ...asked }, greet)
+  // Node tells of a handshake that failed or did not end in time, and leaves the connection as it is.
+  server.on('tlsClientError', (_error, socket: Socket) => socket.destroy())
+  certificates.onReload(renewed => server.setSecureContext(renewed))
+  return server
+}
+
+/** Reads no more than comes with the preface, and puts it back. What begins otherwise is closed at once, and what does not begin in time. */
+function awaitPreface(socket: Socket, withinMs: number, done: (begun: boolean) => void): void {
+  let seen = Buffer.alloc(0)
+  const cut = setTimeout(() => socket.destroy(), withinMs).unref()
+  const end = (begun: boolean): void => {
+    clearTimeout(cut)
+    socket.off('readable', onReadable).off('close', onClose)
+    done(begun)
+  }
+  const onClose = (): void => end(false)
+  const onReadable = (): void => {
+    const bytes = socket.read() as Buffer | null
+    if (bytes !== null) seen = Buffer.concat([seen, bytes])
+    const length = Math.min(seen.length, PREFACE.length)
+    if (!seen.subarray(0, length).equals(PREFACE.subarray(0, length))) socket.destroy()
+    else if (length === PREFACE.length) {
+      socket.unshift(seen)
+      end(true)
+    } else if (socket.readableEnded) socket.destroy()
+  }
+  // Without a listener an error of a connection would end the process.
+  socket.on('error', () => socket.destroy())
+  socket.on('readable', onReadable).on('close', onClose)
+}
