@@ -16,6 +16,7 @@ import { consumeGrant, insertGrant, readGrant } from '../../src/storage/authorit
 import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts'
 import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'
 import { openFamily, presentTicket } from '../../src/storage/authority/tickets.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
@@ -149,13 +150,13 @@ describe('Single-use grant: spent exactly once', () => {
     await holder.query('BEGIN')
     await holder.query('SELECT 1 FROM grants WHERE owner = $1 AND rpt_sha256 = $2 FOR UPDATE', [owner, rpt])
     const consume = consumeGrant(database, owner, seed.CLIENT_ID, rpt)
-    await until(async () => (await waiters()) === 1)
+    await until(async () => (await lockWaiters(database)) === 1)
     let returned = false
     const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle)).then(() => {
       returned = true
     })
     // The revoke waits for the consume, or it has returned.
-    await until(async () => returned || (await waiters()) === 2)
+    await until(async () => returned || (await lockWaiters(database)) === 2)
     const tooLate = returned
     await holder.query('COMMIT')
     holder.release()
@@ -191,15 +192,6 @@ describe('Single-use grant: spent exactly once', () => {
     })
   })
 })
-
-/** Sessions of this database that wait for a lock. */
-async function waiters(): Promise<number> {
-  const { rows } = await database.pool.query<{ n: number }>(
-    `SELECT count(*)::int AS n FROM pg_stat_activity
-     WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-  )
-  return rows[0]!.n
-}
 
 /** A consumer that has locked connection and grant and updated it, and dies before it commits. */
 async function consumerHoldingTheGrant(owner: string, rpt: Buffer): Promise<{ kill(): Promise<void> }> {

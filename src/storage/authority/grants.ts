@@ -285,9 +285,9 @@ function readingOf(row: ReadRow): GrantReading {
 }
 
 /**
- * One statement spends the grant and proves, under share locks on the rows of the connection and of the asking
- * server, that both stand: without them a consume waiting for a row would win after the revoke, or the
- * withdrawal, had returned. The clock is read when the row is judged, not when the statement began to wait.
+ * One statement spends the grant and proves, under share locks on the rows of the connection, the asking server, the tier and
+ * the tier's hold on the resource, in this order, that each stands: without them a consume waiting for a row would win after
+ * what ended it had returned. The clock is read when the row is judged, not when the statement began to wait.
  */
 const CONSUME = {
   name: 'consume-grant',
@@ -296,16 +296,16 @@ const CONSUME = {
       SELECT c.handle, c.generation, rs.client_id, rs.resource_uri FROM grants g
       JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
       JOIN resource_servers rs ON rs.owner = g.owner AND rs.client_id = g.client_id
+      JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
+      JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id AND tr.resource_id = g.resource_id
       WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND c.status = 'active' AND c.generation = g.generation
         AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = coalesce($4, rs.generation)
-      FOR SHARE OF c, rs)
+        AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+      FOR SHARE OF c, rs, t, tr)
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
     WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND g.handle = s.handle AND g.generation = s.generation
       AND g.client_id = s.client_id AND g.aud = s.resource_uri
       AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
-      AND EXISTS (SELECT 1 FROM tiers t JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
-        WHERE t.owner = $1 AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
-        AND tr.resource_id = g.resource_id)
     RETURNING g.family`,
 }
 

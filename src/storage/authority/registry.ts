@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { inTransaction, type Db, type Tx } from '../core/database.ts'
 import { EVENTS_CHANNEL } from './events.ts'
 import { lockQueue } from './owners.ts'
+import { takeOut } from './tiers.ts'
 
 /** One resource server of one owner. */
 export interface Source {
@@ -93,12 +94,7 @@ export function landListing(db: Db, attempt: Attempt, listed: readonly ListedRes
     )
     const ours = listed.filter(({ resource_id }) => taken.get(resource_id) !== 'conflict')
     const changing = [...taken].filter(([, how]) => how === 'withdrawn').map(([id]) => id)
-    if (changing.length > 0)
-      await tx
-        .deleteFrom('tier_resources')
-        .where('owner', '=', owner)
-        .where('resource_id', 'in', changing)
-        .execute()
+    if (changing.length > 0) await takeOut(tx, owner, { resource_ids: changing })
     await removeUnlisted(
       tx,
       attempt,

@@ -181,6 +181,7 @@ export async function updateTier(
     .where('owner', '=', tier.owner)
     .where('tier_id', '=', tier.tier_id)
     .where('deleted_at', 'is', null)
+    .forUpdate()
     .executeTakeFirst()
   if (before === undefined) return { outcome: 'unknown' }
   if (expectedVersion !== undefined && expectedVersion !== before.version) return { outcome: 'stale' }
@@ -192,11 +193,7 @@ export async function updateTier(
     .where('tier_id', '=', tier.tier_id)
     .execute()
   await publishTerms(tx, tier, version)
-  await tx
-    .deleteFrom('tier_resources')
-    .where('owner', '=', tier.owner)
-    .where('tier_id', '=', tier.tier_id)
-    .execute()
+  await takeOut(tx, tier.owner, { tier_id: tier.tier_id, except: tier.resources })
   return (await governResources(tx, tier)) ? { outcome: 'updated', version } : { outcome: 'governed' }
 }
 
@@ -212,6 +209,7 @@ export async function deleteTier(
   expectedVersion: number | undefined,
 ): Promise<{ outcome: 'deleted'; ungoverned: string[] } | { outcome: 'unknown' | 'stale' }> {
   await lockQueue(tx, owner)
+  await sql`SELECT FROM tiers WHERE owner = ${owner} AND tier_id = ${tierId} FOR UPDATE`.execute(tx)
   const before = await readTier(tx, owner, tierId)
   if (before === undefined) return { outcome: 'unknown' }
   if (expectedVersion !== undefined && expectedVersion !== before.version) return { outcome: 'stale' }
@@ -221,8 +219,28 @@ export async function deleteTier(
     .where('owner', '=', owner)
     .where('tier_id', '=', tierId)
     .execute()
-  await tx.deleteFrom('tier_resources').where('owner', '=', owner).where('tier_id', '=', tierId).execute()
+  await takeOut(tx, owner, { tier_id: tierId, except: [] })
   return { outcome: 'deleted', ungoverned: before.resources }
+}
+
+/** Of a tier all that it governs but what is excepted; or the named resources, whichever tier governs each. */
+type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids: readonly string[] }
+
+/**
+ * Takes resources out of their tiers: nothing governs them then, and grants on them are dead. The rows are locked as a consume
+ * locks them, the tier before its resources and these in order. What stays governed is not touched: a consume under way would
+ * take a row that was written anew for one that is gone. The caller holds the owner's queue lock.
+ */
+export async function takeOut(tx: Tx, owner: string, which: TakenOut): Promise<void> {
+  const taken =
+    'tier_id' in which
+      ? sql`tier_id = ${which.tier_id} AND resource_id <> ALL(${which.except}::text[])`
+      : sql`resource_id = ANY(${which.resource_ids}::text[])`
+  await sql`
+    WITH locked AS MATERIALIZED (
+      SELECT resource_id FROM tier_resources WHERE owner = ${owner} AND ${taken} ORDER BY resource_id FOR UPDATE)
+    DELETE FROM tier_resources tr USING locked
+    WHERE tr.owner = ${owner} AND tr.resource_id = locked.resource_id`.execute(tx)
 }
 
 function encoded(tier: NewTier): { rules: string; clearance: string } {
@@ -237,12 +255,20 @@ async function publishTerms(tx: Tx, tier: NewTier, version: number): Promise<voi
     .execute()
 }
 
+/** @returns whether the tier governs exactly the resources it names. */
 async function governResources(tx: Tx, tier: NewTier): Promise<boolean> {
-  if (tier.resources.length === 0) return true
-  const made = await tx
-    .insertInto('tier_resources')
-    .values(tier.resources.map(resource_id => ({ owner: tier.owner, resource_id, tier_id: tier.tier_id })))
-    .onConflict(conflict => conflict.columns(['owner', 'resource_id']).doNothing())
-    .executeTakeFirst()
-  return made.numInsertedOrUpdatedRows === BigInt(tier.resources.length)
+  const { owner, tier_id, resources } = tier
+  if (resources.length > 0)
+    await tx
+      .insertInto('tier_resources')
+      .values(resources.map(resource_id => ({ owner, resource_id, tier_id })))
+      .onConflict(conflict => conflict.columns(['owner', 'resource_id']).doNothing())
+      .execute()
+  const { n } = await tx
+    .selectFrom('tier_resources')
+    .select(sql<number>`count(*)::int`.as('n'))
+    .where('owner', '=', owner)
+    .where('tier_id', '=', tier_id)
+    .executeTakeFirstOrThrow()
+  return n === resources.length
 }
