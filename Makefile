@@ -36,8 +36,9 @@ check: $(INSTALLED) ## The quick checks: format, lint, types, import rules (unde
 format: $(INSTALLED) ## Format everything
 	@prettier --write --log-level warn .
 
-docs: $(INSTALLED) ## Write docs/configuration.md from the configuration's schemas
+docs: $(INSTALLED) ## Write docs/configuration.md and the chart's values from the configuration's schemas
 	@node src/cli.ts print-docs > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
+	@node charts/values/write.ts
 
 fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SEED=n replays
 	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz

@@ -36,6 +36,7 @@ const realmIssuer: Kind<string> = {
       isRealmIssuer,
       'Give the issuer exactly as the realm writes it: an absolute URL without query or fragment.',
     ),
+  json: { type: 'string', pattern: String.raw`^https?://[^?#\s]+$`, maxLength: 2048 },
 }
 
 const names: Kind<string[]> = {
@@ -44,6 +45,7 @@ const names: Kind<string[]> = {
     .string()
     .transform(text => text.split(',').map(name => name.trim()))
     .refine(list => list.every(name => name !== ''), 'Give names separated by commas.'),
+  json: { type: 'array', items: { type: 'string', pattern: '^[^,]+$' }, minItems: 1 },
 }
 
 export const OIDC_SETTINGS = {

@@ -10,7 +10,11 @@ import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
 export interface Kind<T> {
   type: string
   schema: z.ZodType<T, string>
+  /** JSON Schema of the value where it stands in YAML instead (the chart's values): numbers as numbers, lists as lists. */
+  json: JsonSchema
 }
+
+export type JsonSchema = Record<string, unknown>
 
 /** One environment variable. */
 export interface Setting<T> {
@@ -115,10 +119,10 @@ function unknownVariables(environment: Environment, known: ReadonlySet<string>):
 }
 
 /** Any text. */
-export const text: Kind<string> = { type: 'text', schema: z.string() }
+export const text: Kind<string> = { type: 'text', schema: z.string(), json: { type: 'string' } }
 
 /** A path in the file system. */
-export const filePath: Kind<string> = { type: 'path', schema: z.string() }
+export const filePath: Kind<string> = { type: 'path', schema: z.string(), json: { type: 'string' } }
 
 /** An absolute http or https URL without userinfo, query or fragment, kept as it is written. */
 export const url: Kind<string> = {
@@ -126,6 +130,7 @@ export const url: Kind<string> = {
   schema: z
     .string()
     .refine(isPlainUrl, 'Give an absolute URL without userinfo, query, fragment or trailing slash.'),
+  json: { type: 'string', pattern: '^https?://[^/?#@\\s]+(/[^?#\\s]*[^/?#\\s])?$' },
 }
 
 /** An address to listen on. */
@@ -137,12 +142,14 @@ export const listenAddress: Kind<ListenAddress> = {
     context.addIssue({ code: 'custom', message: 'Give host:port, [v6]:port or unix:/path.' })
     return z.NEVER
   }),
+  json: { type: 'string' },
 }
 
 /** `true` or `false`, nothing else. */
 export const toggle: Kind<boolean> = {
   type: 'true or false',
   schema: z.enum(['true', 'false'], 'Give true or false.').transform(word => word === 'true'),
+  json: { type: 'boolean' },
 }
 
 /** A whole number within bounds, in plain digits. */
@@ -155,6 +162,7 @@ export function wholeNumber(min: number, max: number): Kind<number> {
       .regex(/^\d{1,15}$/, message)
       .transform(Number)
       .refine(value => value >= min && value <= max, message),
+    json: { type: 'integer', minimum: min, maximum: max },
   }
 }
 
@@ -170,6 +178,7 @@ export function duration(minSeconds: number, maxSeconds: number): Kind<number> {
       .regex(/^\d{1,9}[smhd]$/, message)
       .transform(text => Number(text.slice(0, -1)) * SECONDS_PER[text.at(-1) as keyof typeof SECONDS_PER])
       .refine(seconds => seconds >= minSeconds && seconds <= maxSeconds, message),
+    json: { type: 'string', pattern: String.raw`^\d{1,9}[smhd]$` },
   }
 }
 
@@ -187,6 +196,12 @@ export const agentIssuers: Kind<string[]> = {
       issuers => new Set(issuers.map(issuerInHandles)).size === issuers.length,
       'List each issuer once: two that differ in scheme or a trailing slash alone would give their agents the same handles.',
     ),
+  json: {
+    type: 'array',
+    items: { type: 'string', pattern: '^https://[^,]+$' },
+    minItems: 1,
+    uniqueItems: true,
+  },
 }
 
 /** One of some words. */
@@ -200,6 +215,7 @@ export function choice<const W extends string>(words: readonly [W, ...W[]]): Kin
       context.addIssue({ code: 'custom', message: `Give one of ${list}.` })
       return z.NEVER
     }),
+    json: { enum: words },
   }
 }
 
@@ -214,6 +230,7 @@ export function choices<const W extends string>(words: readonly [W, ...W[]]): Ki
       context.addIssue({ code: 'custom', message: `Give one or more of ${list}, separated by commas.` })
       return z.NEVER
     }),
+    json: { type: 'array', items: { enum: words }, minItems: 1, uniqueItems: true },
   }
 }
 

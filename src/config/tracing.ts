@@ -19,6 +19,7 @@ import {
 const endpoint: Kind<string> = {
   type: 'URL',
   schema: z.url({ protocol: /^https?$/, message: 'Give an http or https URL.' }),
+  json: { type: 'string', pattern: '^https?://.+$' },
 }
 
 const LIST = 'Give name=value pairs, separated by commas, values percent-encoded.'
@@ -38,6 +39,7 @@ const pairs: Kind<Record<string, string>> = {
     }
     return found
   }),
+  json: { type: 'string' },
 }
 
 const ratio: Kind<number> = {
@@ -46,6 +48,7 @@ const ratio: Kind<number> = {
     .string()
     .regex(/^(?:0(?:\.\d{1,9})?|1(?:\.0+)?)$/, 'Give a number from 0 to 1.')
     .transform(Number),
+  json: { type: 'number', minimum: 0, maximum: 1 },
 }
 
 export const TRACING_SETTINGS = defineSettings({

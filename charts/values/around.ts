@@ -1,0 +1,145 @@
+/** Owns the values about what stands around the processes: who may reach them, who watches them, and where they are attached. */
+import { z } from 'zod'
+import { anyList, anyMap, flag, givenName, objectName, textMap, whole } from './pieces.ts'
+
+const peers = anyList.default([])
+
+export const NETWORK_POLICY = z.strictObject({
+  enabled: flag(true).describe(
+    'Have NetworkPolicies. They hold only where the network of the cluster enforces them.',
+  ),
+  gateways: peers.describe(
+    'Who may reach check and documents ports of the sidecar: peers (`podSelector`, `namespaceSelector`, `ipBlock`) that select the pods of the gateway and no others. **Required** with the sidecar as a Service.',
+  ),
+  agents: peers.describe(
+    'Who may reach the public port of the authority: agents by way of your ingress, and sidecars. Empty: anybody, since it judges every request by itself.',
+  ),
+  owners: peers.describe('Who may reach the owner API: your ingress for owners. Empty: nobody.'),
+  monitoring: peers.describe(
+    'Who may read metrics: the pods of Prometheus. Empty: nobody. For the sidecar these share a port with the public documents.',
+  ),
+  egress: z
+    .strictObject({
+      enabled: flag(false).describe(
+        'Hold back what the pods send, too: to DNS, to `databases`, to port 443 anywhere (documents that agents, operators and resource servers publish), from sidecars to the authority of this release, and to `extra`.',
+      ),
+      databases: anyList
+        .default([])
+        .describe('Where Postgres is, as peers. Empty: anywhere, at `databasePort`.'),
+      databasePort: whole(1, 65_535).default(5432).describe('Its port.'),
+      extra: anyList.default([]).describe('Further egress rules, such as of the receiver of traces.'),
+    })
+    .prefault({})
+    .describe('Egress.'),
+})
+
+export const METRICS = z.strictObject({
+  serviceMonitor: z
+    .strictObject({
+      enabled: flag(false).describe('Have ServiceMonitors of the Prometheus operator.'),
+      interval: z.string().default('30s').describe('How often they are read.'),
+      labels: textMap.default({}).describe('Labels by which your Prometheus finds them.'),
+    })
+    .prefault({})
+    .describe('ServiceMonitors.'),
+  prometheusRule: z
+    .strictObject({
+      enabled: flag(false).describe('Have a PrometheusRule with the alerts of docs/operating.md.'),
+      labels: textMap.default({}).describe('Labels by which your Prometheus finds it.'),
+      alertLabels: textMap.default({}).describe('Further labels of every alert.'),
+    })
+    .prefault({})
+    .describe('Alerts.'),
+  dashboard: z
+    .strictObject({
+      enabled: flag(false).describe('Have a ConfigMap with the dashboard for Grafana.'),
+      labels: textMap.default({ grafana_dashboard: '1' }).describe('Labels by which Grafana finds it.'),
+    })
+    .prefault({})
+    .describe('Dashboard.'),
+})
+
+const gatewayRoute = z.strictObject({
+  enabled: flag(false).describe('Have an HTTPRoute (Gateway API).'),
+  parentRefs: anyList.default([]).describe('Gateways that it hangs on.'),
+  annotations: textMap.default({}).describe('Its annotations.'),
+})
+
+const ingress = z.strictObject({
+  enabled: flag(false).describe('Have an Ingress.'),
+  className: z.string().default('').describe('Its class.'),
+  tlsSecret: objectName.describe('Secret with the certificate of the host.'),
+  annotations: textMap.default({}).describe('Its annotations.'),
+})
+
+function route(what: string) {
+  return z
+    .strictObject({
+      gatewayApi: gatewayRoute.prefault({}).describe('By the Gateway API.'),
+      ingress: ingress.prefault({}).describe('By an Ingress.'),
+    })
+    .prefault({})
+    .describe(what)
+}
+
+export const EXPOSE = z.strictObject({
+  authority: route('The public paths of the authority, at the host of `authority.issuer`; no others.'),
+  ownerApi: route(
+    'The owner API, `/owner`, on a route of its own at the host of `authority.ownerUrl` or the issuer. Off by default; name `networkPolicy.owners`, too.',
+  ),
+  documents: route('The public documents of the sidecar, at the host of `sidecar.config.public_url`.'),
+})
+
+const OF_GATEWAY = 'Equal to `body_bytes_max` of the sidecar; taken from `sidecar.config` when left at 0.'
+
+export const ISTIO = z.strictObject({
+  enabled: flag(false).describe(
+    'Attach an Istio gateway. What goes into the mesh configuration is told after the installation.',
+  ),
+  namespace: objectName.describe('Namespace of the gateway; empty: of the release.'),
+  selector: textMap.default({ istio: 'ingressgateway' }).describe('Labels of its pods.'),
+  provider: z
+    .string()
+    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/)
+    .default('usher')
+    .describe('Name of the extension provider.'),
+  clientCertificate: objectName.describe(
+    'With `sidecar.tls`: the credential (Secret beside the gateway) with which the gateway shows who it is, named in a DestinationRule.',
+  ),
+  maxRequestBytes: whole(0, 16_777_216).default(0).describe(OF_GATEWAY),
+})
+
+export const ENVOY_GATEWAY = z.strictObject({
+  enabled: flag(false).describe('Attach routes of Envoy Gateway.'),
+  namespace: objectName.describe('Namespace of the routes; empty: of the release.'),
+  routes: z
+    .array(
+      z.strictObject({
+        owner: z.string().min(1).describe('Owner of the sidecar that the route is for.'),
+        httpRoute: givenName.describe('Name of your HTTPRoute, which is asked about as a whole.'),
+      }),
+    )
+    .default([])
+    .describe('A SecurityPolicy is made for each.'),
+  maxRequestBytes: whole(0, 16_777_216).default(0).describe(OF_GATEWAY),
+})
+
+export const TEST = z.strictObject({
+  url: z
+    .string()
+    .regex(/^(https?:\/\/[^\s]+)?$/)
+    .default('')
+    .describe(
+      'What `helm test` calls: the URL of one tool endpoint at your gateway, such as https://tools.example.com/mcp/alice. Empty: the sidecar is asked as a gateway would ask.',
+    ),
+  owner: z
+    .string()
+    .default('')
+    .describe('Owner whose first tool is called; empty: the first of `sidecar.config`.'),
+  clientCertificate: objectName.describe(
+    'With `sidecar.tls` and no `url`: Secret with a client certificate (`tls.crt`, `tls.key`, `ca.crt`) that the check port takes.',
+  ),
+  resources: anyMap
+    .default({ requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '128Mi' } })
+    .describe('Requests and limits of its pod.'),
+})

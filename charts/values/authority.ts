@@ -1,0 +1,114 @@
+/** Owns the values of the authority: what docs/configuration.md says of its variables, and the Secrets they come from. */
+import { z } from 'zod'
+import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
+import { PROVISION_FILE } from '../../src/config/provision.ts'
+import {
+  certificate,
+  dataKey,
+  flag,
+  httpsUrl,
+  objectName,
+  podValues,
+  secretKey,
+  usherFile,
+  variables,
+  whole,
+} from './pieces.ts'
+
+/** Set by the chart, from values of other names. */
+const OWN = [
+  'UMA_AS_ISSUER',
+  'UMA_AS_OWNER_URL',
+  'DATABASE_URL',
+  'UMA_AS_KEYS_FILE',
+  'UMA_AS_LISTEN',
+  'UMA_AS_OWNER_LISTEN',
+  'UMA_AS_METRICS_LISTEN',
+  'UMA_AS_TLS_CERT_FILE',
+  'UMA_AS_TLS_KEY_FILE',
+  'UMA_AS_PROVISION',
+  'UMA_AS_MIGRATE',
+  'UMA_SPEC_NS',
+  'UMA_DEV_LOOPBACK',
+] as const
+
+const migrationJob = z.strictObject({
+  enabled: flag(false).describe(
+    'Migrate by a Job, named by the version, instead of at the start of each authority. No hook: whichever comes first, the authorities start once it is done.',
+  ),
+  existingSecret: objectName
+    .default('usher-database-ddl')
+    .describe(
+      'Name of the Secret with the URL of a role that may change tables. The authority gets none of it.',
+    ),
+  key: dataKey('uri'),
+  backoffLimit: whole(0, 100).default(20).describe('How often it is tried.'),
+  resources: z
+    .record(z.string(), z.unknown())
+    .default({ requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '256Mi' } })
+    .describe('Requests and limits.'),
+})
+
+const oidc = z.strictObject({
+  existingSecret: objectName.describe(
+    'Name of a Secret with issuer and audience of her realm; empty: `settings.UMA_AS_OIDC_ISSUER` and its like say them.',
+  ),
+  issuerKey: dataKey('issuer'),
+  audienceKey: dataKey('audience'),
+})
+
+const provisioning = z.strictObject({
+  existingSecret: objectName.describe(
+    'Name of a Secret with the provisioning file; empty: `config`, or none.',
+  ),
+  key: dataKey('provisioning.yaml'),
+  config: usherFile(
+    PROVISION_FILE,
+    'The provisioning file itself (docs/configuration.md). Secrets go into `clientSecrets`, named as `client_secret_file: /etc/usher/client-secrets/<key>`.',
+  ),
+})
+
+export const AUTHORITY = z.strictObject({
+  enabled: flag(true).describe('Run the authorization server.'),
+  issuer: httpsUrl
+    .default('')
+    .describe(
+      '**Required.** Its public base URL, `https://…` without a path: the `iss` of everything it signs.',
+    ),
+  ownerUrl: httpsUrl
+    .default('')
+    .describe('Base URL of the owner API where it is not reached below the issuer.'),
+  database: secretKey('the URL of Postgres', { name: 'usher-database', key: 'uri' }),
+  keys: secretKey('the private signing keys, `{"keys": [JWK, …]}`', {
+    name: 'usher-authority-keys',
+    key: 'keys.json',
+  }),
+  provisioning: provisioning
+    .prefault({})
+    .describe('Owners, resource servers and tiers that are there from the start.'),
+  clientSecrets: z
+    .strictObject({
+      existingSecret: objectName.describe(
+        'Name of a Secret whose keys are mounted as the files `/etc/usher/client-secrets/<key>`.',
+      ),
+    })
+    .prefault({})
+    .describe('Secrets of resource servers, for `client_secret_file` of the provisioning file.'),
+  oidc: oidc.prefault({}).describe("The owner's OIDC realm."),
+  tls: certificate('the certificate of both listeners').describe(
+    'TLS of its listeners; without it they speak plain HTTP to what ends TLS in front of them.',
+  ),
+  settings: variables(
+    AUTHORITY_SETTINGS.settings,
+    OWN,
+    'Its variables by their own names (docs/configuration.md); lists as lists.',
+  ),
+  migration: z
+    .strictObject({ job: migrationJob.prefault({}) })
+    .prefault({})
+    .describe('How the database is brought up to date.'),
+  ...podValues({
+    replicas: 2,
+    resources: { requests: { cpu: '100m', memory: '192Mi' }, limits: { memory: '512Mi' } },
+  }),
+})

@@ -1,0 +1,169 @@
+/** Owns the pieces that the chart's values are made of: references to Secrets, pods, peers. docs/kubernetes.md. */
+import { z } from 'zod'
+import type { JsonSchema, Setting } from '../../src/config/settings.ts'
+
+/** Free text of Kubernetes' own, checked by the API server and, for the value sets of the tests, by its schemas. */
+export const anyMap = z.record(z.string(), z.unknown())
+export const textMap = z.record(z.string(), z.string())
+export const anyList = z.array(anyMap)
+
+const NAME = '[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?'
+/** Name of an object of Kubernetes; empty where there is none. */
+export const givenName = z.string().regex(new RegExp(`^${NAME}$`))
+export const objectName = z
+  .string()
+  .regex(new RegExp(`^(${NAME})?$`))
+  .default('')
+export const dataKey = (fallback: string) =>
+  z
+    .string()
+    .regex(/^[-._a-zA-Z0-9]{1,253}$/)
+    .default(fallback)
+    .describe('Key within it.')
+export const flag = (fallback: boolean) => z.boolean().default(fallback)
+export const whole = (min: number, max: number) => z.int().min(min).max(max)
+export const httpsUrl = z.string().regex(/^(https:\/\/[^/?#@\s]+)?$/)
+
+/** A Secret that the operator made, with the key in it that is used. */
+export function secretKey(what: string, { name, key }: { name: string; key: string }) {
+  return z
+    .strictObject({
+      existingSecret: objectName.default(name).describe(`Name of the Secret with ${what}.`),
+      key: dataKey(key),
+    })
+    .prefault({})
+    .describe(`The Secret with ${what}.`)
+}
+
+/**
+ * A file of usher's own as a value: its schema as docs/configuration.md has it. Empty is none. No secret may stand in it, since it
+ * becomes a ConfigMap: the process reads those from files.
+ */
+export function usherFile(schema: z.ZodType, description: string) {
+  const {
+    $schema: _,
+    required,
+    ...json
+  } = withoutSecrets(
+    z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', target: 'draft-7' }) as JsonSchema,
+  )
+  const whole = { if: { minProperties: 1 }, then: { required } }
+  return anyMap.default({}).meta({ ...json, ...whole, description })
+}
+
+function withoutSecrets(node: JsonSchema): JsonSchema {
+  const strip = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(strip)
+    if (typeof value !== 'object' || value === null) return value
+    const kept = Object.entries(value).filter(([name]) => name !== 'client_secret')
+    return Object.fromEntries(kept.map(([name, inner]) => [name, strip(inner)]))
+  }
+  return strip(node) as JsonSchema
+}
+
+/** A group of environment variables by their own names, as src/config declares them, without those that the chart sets. */
+export function variables(
+  settings: Record<string, Setting<unknown>>,
+  without: readonly string[],
+  description: string,
+) {
+  const shape = Object.values(settings)
+    .filter(({ variable }) => !without.includes(variable))
+    .map(setting => [setting.variable, variable(setting)] as const)
+  return z.strictObject(Object.fromEntries(shape)).prefault({}).describe(description)
+}
+
+function variable({ kind, fallback, unit, description }: Setting<unknown>) {
+  const notes = [
+    unit === undefined ? [] : [`In ${unit}.`],
+    fallback === undefined || fallback === '' ? [] : [`${fallback} when left out.`],
+  ].flat()
+  const json: JsonSchema = kind.json
+  return z
+    .unknown()
+    .meta({ ...json, description: [description, ...notes].join(' ') })
+    .optional()
+}
+
+/** A certificate: of a Secret that somebody keeps renewed, or of cert-manager. */
+export function certificate(what: string) {
+  return z
+    .strictObject({
+      existingSecret: objectName.describe(
+        `Secret with ${what} (\`tls.crt\`, \`tls.key\`). Renewed ones are read again within seconds; nothing restarts.`,
+      ),
+      certManager: z
+        .strictObject({
+          enabled: flag(false).describe('Have cert-manager make and renew it; leave `existingSecret` empty.'),
+          issuerRef: z
+            .strictObject({
+              name: objectName.describe('Name of the issuer.'),
+              kind: z.enum(['Issuer', 'ClusterIssuer']).default('Issuer').describe('Its kind.'),
+              group: z.string().default('cert-manager.io').describe('Its API group.'),
+            })
+            .prefault({})
+            .describe('Who signs it.'),
+          dnsNames: z
+            .array(z.string().min(1))
+            .default([])
+            .describe('Further names; those of the Service are always in it.'),
+          duration: z.string().default('2160h').describe('How long it lives.'),
+          renewBefore: z.string().default('720h').describe('How long before its end it is renewed.'),
+        })
+        .prefault({})
+        .describe('cert-manager.'),
+    })
+    .prefault({})
+}
+
+/** What the pods of one component may be told beside their own settings. */
+export function podValues(defaults: { replicas: number; resources: object }) {
+  return {
+    replicas: whole(0, 100)
+      .default(defaults.replicas)
+      .describe('How many pods; not used with `autoscaling.enabled`.'),
+    resources: anyMap
+      .default(defaults.resources as Record<string, unknown>)
+      .describe(
+        'Requests and limits. Node takes the size of its heap from the memory limit: always set one.',
+      ),
+    autoscaling: autoscaling.prefault({}).describe('A HorizontalPodAutoscaler.'),
+    podDisruptionBudget: disruptionBudget.prefault({}).describe('What voluntary evictions must leave.'),
+    topologySpreadConstraints: anyList
+      .default([])
+      .describe('Empty: spread over zones and nodes where that can be done.'),
+    priorityClassName: objectName.describe('PriorityClass of the pods.'),
+    nodeSelector: textMap.default({}).describe('Nodes that they may run on.'),
+    tolerations: anyList.default([]).describe('Taints that they tolerate.'),
+    affinity: anyMap.default({}).describe('Affinity, as Kubernetes has it.'),
+    podLabels: textMap.default({}).describe('Further labels of the pods.'),
+    podAnnotations: textMap.default({}).describe('Further annotations of the pods.'),
+    extraEnv: anyList
+      .default([])
+      .describe(
+        'Further environment variables as Kubernetes writes them, such as `OTEL_EXPORTER_OTLP_HEADERS` of a Secret.',
+      ),
+    terminationGraceSeconds: whole(0, 900)
+      .default(0)
+      .describe('0: the drain and 20 seconds more. Never less than the drain and 15.'),
+    serviceAnnotations: textMap.default({}).describe('Annotations of its Services.'),
+  }
+}
+
+const autoscaling = z.strictObject({
+  enabled: flag(false).describe('Let the number of pods follow their load.'),
+  minReplicas: whole(1, 100).default(2).describe('Least number.'),
+  maxReplicas: whole(1, 100).default(6).describe('Greatest number.'),
+  targetCpuPercent: whole(1, 100)
+    .default(70)
+    .describe('CPU, in percent of what is requested, that is aimed at.'),
+  behavior: anyMap.default({}).describe('How fast it follows, as Kubernetes has it.'),
+})
+
+const disruptionBudget = z.strictObject({
+  enabled: flag(true).describe('Have one.'),
+  minAvailable: z
+    .union([whole(0, 100), z.string().regex(/^\d{1,3}%$/)])
+    .default(1)
+    .describe('How many must stay. With one replica, 1 keeps its node from being drained.'),
+})

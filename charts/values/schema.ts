@@ -1,0 +1,185 @@
+/** Owns the values of the chart as a whole, and what they must say together. docs/kubernetes.md. */
+import { z } from 'zod'
+import type { JsonSchema } from '../../src/config/settings.ts'
+import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
+import { ENVOY_GATEWAY, EXPOSE, ISTIO, METRICS, NETWORK_POLICY, TEST } from './around.ts'
+import { AUTHORITY } from './authority.ts'
+import {
+  anyMap,
+  dataKey,
+  flag,
+  httpsUrl,
+  givenName,
+  objectName,
+  textMap,
+  variables,
+  whole,
+} from './pieces.ts'
+import { SIDECAR } from './sidecar.ts'
+
+const IMAGE = z.strictObject({
+  repository: z
+    .string()
+    .min(1)
+    .default('')
+    .describe('**Required.** Where the image is, such as registry.example.com/usher.'),
+  tag: z
+    .string()
+    .regex(/^[\w.-]{0,128}$/)
+    .default('')
+    .describe("Its tag; empty: the chart's appVersion."),
+  digest: z
+    .string()
+    .regex(/^(sha256:[0-9a-f]{64})?$/)
+    .default('')
+    .describe('Its digest, which wins over the tag.'),
+  pullPolicy: z
+    .enum(['IfNotPresent', 'Always', 'Never'])
+    .default('IfNotPresent')
+    .describe('When it is pulled.'),
+  pullSecrets: z
+    .array(z.strictObject({ name: givenName }))
+    .default([])
+    .describe('Credentials of the registry.'),
+})
+
+const id = whole(0, 2_147_483_647).describe('0: leave it out, where the platform gives one (OpenShift).')
+
+const SECURITY = z.strictObject({
+  runAsUser: id.default(1000),
+  runAsGroup: id.default(1000),
+  fsGroup: id
+    .default(1000)
+    .describe('Group of the mounted Secrets, which have the mode 0440. 0: leave it out.'),
+})
+
+const EXTRA_CA = z.strictObject({
+  existingConfigMap: objectName.describe('Name of a ConfigMap with certificates of private CAs.'),
+  existingSecret: objectName.describe('The same of a Secret.'),
+  key: dataKey('ca.crt'),
+})
+
+const SERVICE_ACCOUNT = z.strictObject({
+  create: flag(true).describe('Make one. It has no rights, and its token is mounted nowhere.'),
+  name: objectName.describe('Its name; empty: of the release, or `default` where none is made.'),
+  annotations: textMap.default({}).describe('Its annotations.'),
+})
+
+/** Every value of the chart with its default. */
+export const VALUES = z.strictObject({
+  nameOverride: objectName.describe('Stands for `usher` in names and labels.'),
+  fullnameOverride: objectName.describe('Stands for the name of the release and `usher` in names.'),
+  commonLabels: textMap.default({}).describe('Labels of everything.'),
+  commonAnnotations: textMap.default({}).describe('Annotations of everything.'),
+  image: IMAGE.prefault({}).describe('The image.'),
+  specNs: httpsUrl
+    .default('')
+    .describe('`UMA_SPEC_NS`, the base of identifier URIs, the same for every party; empty: the usual one.'),
+  listenAddress: z
+    .enum(['0.0.0.0', '[::]'])
+    .default('0.0.0.0')
+    .describe('Address that the pods listen on; `[::]` where they have IPv6 alone.'),
+  extraCa: EXTRA_CA.prefault({}).describe(
+    'Certificates trusted beside the usual ones, by every process, for all that it asks: `NODE_EXTRA_CA_CERTS`, read at the start.',
+  ),
+  tracing: variables(
+    TRACING_SETTINGS.settings,
+    [],
+    'Traces, by the variables of OpenTelemetry (docs/configuration.md).',
+  ),
+  serviceAccount: SERVICE_ACCOUNT.prefault({}).describe('ServiceAccount of all pods.'),
+  security: SECURITY.prefault({}).describe(
+    'As whom the processes run. All else that the restricted Pod Security Standard asks for is fixed, and more: the root file system is read-only.',
+  ),
+  authority: AUTHORITY.prefault({}).describe('The authorization server (`usher authority`).'),
+  sidecar: SIDECAR.prefault({}).describe('The enforcement point (`usher sidecar`).'),
+  networkPolicy: NETWORK_POLICY.prefault({}).describe('NetworkPolicies.'),
+  expose: EXPOSE.prefault({}).describe('Routes from outside; all off by default.'),
+  istio: ISTIO.prefault({}).describe('Istio asks the sidecar (docs/attaching.md).'),
+  envoyGateway: ENVOY_GATEWAY.prefault({}).describe('Envoy Gateway asks the sidecar (docs/attaching.md).'),
+  metrics: METRICS.prefault({}).describe('Prometheus and Grafana.'),
+  test: TEST.prefault({}).describe('`helm test` walks one challenge.'),
+  global: anyMap.default({}).describe('Values that Helm shares between charts; none is read.'),
+})
+
+type Condition = JsonSchema
+
+/** `at('a.b', x)`: the value at `a.b` is there and satisfies x. */
+function at(path: string, condition: Condition): Condition {
+  return path
+    .split('.')
+    .reduceRight<Condition>((inner, name) => ({ properties: { [name]: inner }, required: [name] }), condition)
+}
+
+const is = (path: string, value: unknown): Condition => at(path, { const: value })
+const given = (path: string): Condition => at(path, { minLength: 1 })
+const all = (...conditions: Condition[]): Condition => ({ allOf: conditions })
+const either = (...conditions: Condition[]): Condition => ({ anyOf: conditions })
+const rule = (when: Condition, then: Condition): Condition => ({ if: when, then })
+
+const asService = all(is('sidecar.enabled', true), is('sidecar.mode', 'service'))
+const certificates = ['authority.tls', 'sidecar.tls', 'sidecar.documentsTls']
+const routes = ['authority', 'ownerApi', 'documents'].map(name => `expose.${name}`)
+
+/** What several values must say together, as JSON Schema. */
+export const RULES: Condition[] = [
+  rule(
+    is('authority.enabled', true),
+    all(
+      given('authority.issuer'),
+      given('authority.database.existingSecret'),
+      given('authority.keys.existingSecret'),
+    ),
+  ),
+  rule(is('authority.migration.job.enabled', true), given('authority.migration.job.existingSecret')),
+  rule(
+    given('authority.provisioning.existingSecret'),
+    at('authority.provisioning.config', { maxProperties: 0 }),
+  ),
+  rule(
+    is('sidecar.enabled', true),
+    all(
+      given('sidecar.keys.existingSecret'),
+      either(at('sidecar.config', { minProperties: 1 }), given('sidecar.existingConfig.existingSecret')),
+    ),
+  ),
+  rule(given('sidecar.existingConfig.existingSecret'), at('sidecar.config', { maxProperties: 0 })),
+  // Whoever reaches the check port can spend grants.
+  rule(
+    asService,
+    either(
+      is('sidecar.trustedNetwork', true),
+      given('sidecar.tls.existingSecret'),
+      is('sidecar.tls.certManager.enabled', true),
+    ),
+  ),
+  rule(all(asService, is('networkPolicy.enabled', true)), at('networkPolicy.gateways', { minItems: 1 })),
+  rule(
+    all(
+      either(is('expose.ownerApi.gatewayApi.enabled', true), is('expose.ownerApi.ingress.enabled', true)),
+      is('networkPolicy.enabled', true),
+    ),
+    at('networkPolicy.owners', { minItems: 1 }),
+  ),
+  ...certificates.map(path =>
+    rule(
+      is(`${path}.certManager.enabled`, true),
+      all(at(`${path}.existingSecret`, { maxLength: 0 }), given(`${path}.certManager.issuerRef.name`)),
+    ),
+  ),
+  ...routes.map(path =>
+    rule(is(`${path}.gatewayApi.enabled`, true), at(`${path}.gatewayApi.parentRefs`, { minItems: 1 })),
+  ),
+  ...['istio', 'envoyGateway'].map(name => rule(is(`${name}.enabled`, true), asService)),
+  rule(is('envoyGateway.enabled', true), at('envoyGateway.routes', { minItems: 1 })),
+]
+
+/** values.schema.json: closed to what it does not name. */
+export function valuesSchema(): JsonSchema {
+  const schema = z.toJSONSchema(VALUES, {
+    io: 'input',
+    unrepresentable: 'any',
+    target: 'draft-7',
+  }) as JsonSchema
+  return { ...schema, title: 'Values of the chart usher', allOf: RULES }
+}

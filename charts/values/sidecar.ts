@@ -1,0 +1,97 @@
+/** Owns the values of the sidecar: its file as docs/configuration.md has it, but for what the chart mounts and opens. */
+import { z } from 'zod'
+import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
+import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'
+import {
+  certificate,
+  dataKey,
+  flag,
+  objectName,
+  podValues,
+  secretKey,
+  usherFile,
+  variables,
+} from './pieces.ts'
+
+/** Written by the chart, which knows where it mounts and what it opens. */
+const OWN_MEMBERS = {
+  listen: true,
+  check_tls: true,
+  http_tls: true,
+  keys_file: true,
+  authority_ca_file: true,
+  network_trusted: true,
+} as const
+
+const OWN_VARIABLES = ['UMA_PEP_CONFIG', 'ENFORCEMENT_MODE', 'UMA_SPEC_NS', 'UMA_DEV_LOOPBACK'] as const
+
+const existingConfig = z.strictObject({
+  existingSecret: objectName.describe(
+    'Name of a Secret with the whole file, which is mounted as it is, with every member. Where it listens and what it names must be what docs/kubernetes.md lists.',
+  ),
+  key: dataKey('sidecar.yaml'),
+})
+
+const tls = certificate('the certificate of the check port')
+  .unwrap()
+  .extend({
+    clientCaKey: dataKey('ca.crt').describe(
+      'Key of the CA whose client certificates may ask, in the same Secret.',
+    ),
+  })
+
+export const SIDECAR = z.strictObject({
+  enabled: flag(false).describe('Run the enforcement point.'),
+  mode: z
+    .enum(['service', 'container'])
+    .default('service')
+    .describe(
+      '`service`: pods of its own behind a headless Service. `container`: only its files, and a patch that puts it into the pod of a gateway.',
+    ),
+  config: usherFile(
+    SIDECAR_FILE.omit(OWN_MEMBERS),
+    'The file of the sidecar (docs/configuration.md) without `listen`, `check_tls`, `http_tls`, `keys_file`, `authority_ca_file` and `network_trusted`, which follow from the values here. Changing it restarts the pods.',
+  ),
+  existingConfig: existingConfig.prefault({}).describe('The file of a Secret, instead of `config`.'),
+  keys: secretKey('the private keys of the resource server, `{"keys": [JWK, …]}`', {
+    name: 'usher-sidecar-keys',
+    key: 'keys.json',
+  }),
+  clientSecrets: z
+    .strictObject({
+      existingSecret: objectName.describe(
+        'Name of a Secret whose keys are mounted as the files `/etc/usher/client-secrets/<key>`.',
+      ),
+    })
+    .prefault({})
+    .describe('Secrets for `client_secret_file` of its owners.'),
+  tls: tls
+    .prefault({})
+    .describe('Mutual TLS of the check ports. This, or `trustedNetwork`, is needed for `mode: service`.'),
+  trustedNetwork: flag(false).describe(
+    'Says that nobody but the gateway can reach the check ports, because the network keeps others out: whoever does can spend grants. A NetworkPolicy does that only where the cluster enforces them.',
+  ),
+  documentsTls: certificate('the certificate of the documents port').describe(
+    'TLS of the port of the public documents.',
+  ),
+  authorityCa: z
+    .strictObject({
+      existingSecret: objectName.describe('Name of a Secret with the CA of the authorities.'),
+      key: dataKey('ca.crt'),
+    })
+    .prefault({})
+    .describe('`authority_ca_file`: trusted for authorities alone, and read again when it changes.'),
+  checkHttp: z
+    .strictObject({ enabled: flag(false).describe('Open the check over HTTP as well (port 9193).') })
+    .prefault({})
+    .describe('For gateways that do not speak gRPC; `config.check_http` says how they write.'),
+  settings: variables(
+    SIDECAR_SETTINGS.settings,
+    OWN_VARIABLES,
+    'Its variables by their own names (docs/configuration.md).',
+  ),
+  ...podValues({
+    replicas: 2,
+    resources: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '256Mi' } },
+  }),
+})
