@@ -6,6 +6,9 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 
 .PHONY: help demo test python faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
+# The parts of `make check`, which run side by side; those that take longest begin first.
+CHECKS := check-lint check-types check-format check-tidy check-imports
+.PHONY: $(CHECKS)
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -27,11 +30,24 @@ python: $(INSTALLED) ## Install the Python packages that tests run beside ours (
 faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its test red (ARGS=--help; FAULT=name runs one)
 	@node test/faults/run.ts $(ARGS) $(FAULT)
 
-check: $(INSTALLED) ## The quick checks: format, lint, types, import rules (under a minute)
-	@prettier --check --log-level warn .
+check: $(INSTALLED) ## The quick checks, two at a time: format, lint, types, import rules, tidiness (under a minute)
+	@mkdir -p .cache
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
+
+check-format:
+	@prettier --check --log-level warn --cache --cache-location .cache/prettier .
+
+check-lint:
 	@oxlint --type-aware --quiet
-	@tsc -p .
+
+check-types:
+	@tsc -p . --incremental --tsBuildInfoFile .cache/tsc.tsbuildinfo
+
+check-imports:
 	@depcruise --config .dependency-cruiser.cjs --output-type err src
+
+check-tidy:
+	@vitest run --project pure --reporter=agent test/tidy.test.ts test/import-rules.test.ts
 
 format: $(INSTALLED) ## Format everything
 	@prettier --write --log-level warn .

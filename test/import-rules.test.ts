@@ -1,0 +1,175 @@
+/**
+ * The import rules of docs/architecture.md, each shown red: one violation per rule is planted in a copy of the sources, which the rules are then
+ * run over once. A rule whose pattern fits nothing any more, or that nobody planted for, fails here.
+ */
+import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { cruise, type ICruiseResult, type IViolation } from 'dependency-cruiser'
+import extractOptions from 'dependency-cruiser/config-utl/extract-depcruise-options'
+import extractTsConfig from 'dependency-cruiser/config-utl/extract-ts-config'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ROOT } from './support/repository.ts'
+
+interface Plant {
+  rule: string
+  /** The file that breaks the rule. One that the rule names must be there; another is made. */
+  file: string
+  /** What is written into it. */
+  code: string
+  /** What the rule is to complain of: a part of the path that was reached. */
+  reached: string
+}
+
+const plant = (rule: string, file: string, imported: string, reached: string): Plant => ({
+  rule,
+  file: `src/${file}`,
+  code: `import '${imported}'\n`,
+  reached,
+})
+
+const PARTIES = ['authority', 'organization', 'tally', 'enforcement', 'agent', 'owner']
+const KEEPERS = ['authority', 'organization', 'tally']
+const SERVED_BY_CLI = ['authority', 'enforcement', 'agent', 'owner', 'dev']
+
+/** Every file that is planted is called so, where the rule itself names none. */
+const PLANTS: Plant[] = [
+  plant('wire-is-the-floor', 'wire/planted.ts', '../rules/pending.ts', 'src/rules/'),
+  plant('wire-is-the-floor', 'wire/planted.ts', 'jose', 'jose'),
+  plant('wire-core-is-crypto-only', 'wire/planted.ts', 'node:fs', 'fs'),
+  plant('rules-are-pure', 'rules/planted.ts', '../http/log.ts', 'src/http/'),
+  plant('rules-are-pure', 'rules/planted.ts', 'zod', 'zod'),
+  plant('rules-touch-no-core-module', 'rules/planted.ts', 'node:crypto', 'crypto'),
+  plant('storage-below-parties', 'storage/core/planted.ts', '../../authority/context.ts', 'src/authority/'),
+  plant('storage-below-parties', 'storage/authority/planted.ts', '../../http/log.ts', 'src/http/'),
+  plant('storage-core-serves-every-party', 'storage/core/planted.ts', '../authority/ledger.ts', 'ledger'),
+  plant('sql-only-in-storage', 'authority/planted.ts', 'pg', 'node_modules/pg/'),
+  plant('sql-only-in-storage', 'http/planted.ts', 'kysely', 'node_modules/kysely/'),
+  plant('http-knows-no-party', 'http/planted.ts', '../authority/context.ts', 'src/authority/'),
+  plant('http-knows-no-party', 'http/planted.ts', '../rules/pending.ts', 'src/rules/'),
+  plant('sockets-only-in-http', 'authority/planted.ts', 'node:https', 'https'),
+  plant('sockets-only-in-http', 'enforcement/planted.ts', 'node:net', 'net'),
+  ...KEEPERS.flatMap(party => [
+    plant('servers-of-owners-join-layers', `${party}/planted.ts`, 'commander', 'commander'),
+    plant('servers-of-owners-join-layers', `${party}/planted.ts`, '../dev/ports.ts', 'src/dev/'),
+  ]),
+  plant(
+    'rows-have-one-party',
+    'tally/planted.ts',
+    '../storage/authority/ledger.ts',
+    'src/storage/authority/',
+  ),
+  plant('rows-have-one-party', 'storage/organization/planted.ts', '../authority/ledger.ts', 'authority/'),
+  plant('rows-have-one-party', 'authority/planted.ts', '../storage/tally/planted.ts', 'src/storage/tally/'),
+  plant('enforcement-has-no-database', 'enforcement/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
+  plant('enforcement-has-no-database', 'enforcement/request/planted.ts', 'undici', 'undici'),
+  ...['agent', 'owner'].flatMap(party => [
+    plant('agent-is-light', `${party}/planted.ts`, '../http/log.ts', 'src/http/'),
+    plant('agent-is-light', `${party}/planted.ts`, 'zod', 'zod'),
+  ]),
+  plant('terminal-is-below-parties', 'terminal/planted.ts', '../owner/index.ts', 'src/owner/'),
+  plant('config-is-below-parties', 'config/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
+  plant('config-is-below-parties', 'config.ts', './enforcement/call.ts', 'src/enforcement/'),
+  plant('dev-goes-by-public-doors', 'dev/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
+  plant('dev-goes-by-public-doors', 'dev/planted.ts', '../owner/client.ts', 'src/owner/client'),
+  ...['wire', 'rules', 'storage/core', 'http', 'terminal', 'config', ...PARTIES].map(folder =>
+    plant(
+      'nobody-imports-dev',
+      `${folder}/planted.ts`,
+      `${'../'.repeat(folder.split('/').length)}dev/ports.ts`,
+      'src/dev/',
+    ),
+  ),
+  plant('nobody-imports-dev', 'config.ts', './dev/ports.ts', 'src/dev/'),
+  ...SERVED_BY_CLI.map(party =>
+    plant('cli-loads-one-party', 'cli.ts', `./${party}/main.ts`, `src/${party}/`),
+  ),
+  plant('cli-loads-one-party', 'cli.ts', './config.ts', 'src/config.ts'),
+  plant('cli-sees-only-mains', 'cli.ts', './owner/client.ts', 'src/owner/client'),
+  plant('cli-sees-only-mains', 'cli.ts', './dev/ports.ts', 'src/dev/ports'),
+  plant('agent-closure-is-light', 'agent/index.ts', 'fastify', 'fastify'),
+  plant(
+    'embedded-closure-is-light',
+    'enforcement/doors/embedded/index.ts',
+    '../../../terminal/command.ts',
+    'src/terminal/',
+  ),
+  plant('embedded-closure-is-light', 'enforcement/doors/embedded/index.ts', '@grpc/grpc-js', '@grpc'),
+  plant('embedded-knows-fastify-by-type', 'enforcement/doors/embedded/planted.ts', 'fastify', 'fastify'),
+  ...PARTIES.flatMap(party =>
+    PARTIES.filter(other => other !== party).map(other =>
+      plant('parties-meet-on-the-wire', `${party}/planted.ts`, `../${other}/planted.ts`, `src/${other}/`),
+    ),
+  ),
+  plant('nobody-imports-cli', 'terminal/planted.ts', '../cli.ts', 'src/cli.ts'),
+  plant('config-only-in-main', 'authority/planted.ts', '../config/settings.ts', 'src/config/'),
+  plant('no-circular', 'rules/pending.ts', './planted-circle.ts', 'src/rules/planted-circle.ts'),
+  {
+    rule: 'no-unreachable',
+    file: 'src/wire/planted-alone.ts',
+    code: 'export {}\n',
+    reached: 'planted-alone',
+  },
+  plant('src-not-to-test', 'http/planted.ts', '../../test/planted.ts', 'test/planted.ts'),
+]
+
+/** What plants import, and what breaks no rule by itself. */
+const SOIL = {
+  'src/rules/planted-circle.ts': "import './pending.ts'\n",
+  'src/storage/tally/planted.ts': 'export {}\n',
+  'test/planted.ts': 'export {}\n',
+}
+
+let folder: string
+let forbidden: string[]
+let violations: IViolation[]
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'usher-imports-'))
+  for (const name of ['src', 'package.json', 'tsconfig.json'])
+    cpSync(join(ROOT, name), join(folder, name), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  for (const [file, code] of [
+    ...Object.entries(SOIL),
+    ...PLANTS.map(({ file, code }) => [file, code] as const),
+  ]) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    appendFileSync(
+      join(folder, file),
+      `
+${code}`,
+    )
+  }
+  const { cache: _cache, ...options } = await extractOptions(join(ROOT, '.dependency-cruiser.cjs'))
+  forbidden = (options.ruleSet?.forbidden ?? []).map(({ name }) => name!)
+  const tsConfig = extractTsConfig(join(folder, 'tsconfig.json'))
+  const { output } = await cruise(['src'], { ...options, baseDir: folder }, undefined, { tsConfig })
+  violations = (output as ICruiseResult).summary.violations
+}, 60_000)
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('Each import rule of docs/architecture.md', () => {
+  it('has a violation planted for it here', () => {
+    const planted = new Set(PLANTS.map(({ rule }) => rule))
+    expect(forbidden.filter(rule => !planted.has(rule))).toEqual([])
+    expect(forbidden).toHaveLength(planted.size)
+  })
+
+  it.each(PLANTS)('$rule is broken by $file with $code', ({ rule, file, reached }) => {
+    const found = violations.filter(violation => violation.rule.name === rule)
+    expect(found.map(({ from, to }) => `${from} -> ${to}`)).toContainEqual(
+      expect.stringMatching(new RegExp(`${file}.* -> .*${reached}`)),
+    )
+  })
+
+  it('is broken by what was planted, and by nothing else', () => {
+    const planted = new Set([...Object.keys(SOIL), ...PLANTS.map(({ file }) => file)])
+    const others = violations.filter(({ from, to }) => !planted.has(from) && !planted.has(to))
+    expect(others).toEqual([])
+  })
+
+  it('names only files that are there', () => {
+    const named = PLANTS.map(({ file }) => file).filter(file => !/planted/.test(file))
+    expect(named.filter(file => !existsSync(join(ROOT, file)))).toEqual([])
+  })
+})
