@@ -3,7 +3,7 @@
  * (beat 1)": trust comes from the address that was called, so an answer from anywhere else counts for nothing.
  */
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
-import { isLoopbackHost } from '../wire/members.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 
 /** One request. `bodyBytesMax` bounds the answer; the time runs until the answer's body has been read. */

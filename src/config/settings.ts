@@ -3,7 +3,8 @@
  * "What the service does" and "Limits": the names written `UMA_…` there, and every number it leaves open.
  */
 import { z } from 'zod'
-import { isLoopbackHost, parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
 import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
 
 /** How the text of a variable becomes a value; `type` is the word the reference page uses. */

@@ -2,7 +2,8 @@
  * Owns the configuration of `usher sidecar`: one YAML file. contract, "Resource server enforcement point" and "Authorized call":
  * owners, their authorities, tools and the public URL are configured, never taken from a request.
  */
-import { formatListenAddress, isLocalAddress, isLoopbackHost } from '../http/listen-address.ts'
+import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
 import type { TraceExport } from '../http/otlp.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { templateShape } from '../wire/http-operation.ts'

@@ -3,6 +3,7 @@
  * by one line, `host:port`, `[v6]:port` or `unix:/path`.
  */
 import { isIP } from 'node:net'
+import { isLoopbackHost } from '../wire/loopback.ts'
 
 export type ListenAddress = { host: string; port: number } | { path: string }
 
@@ -29,10 +30,4 @@ export function formatListenAddress(address: ListenAddress): string {
 /** Whether only this machine can reach it: a Unix socket or a literal loopback address. */
 export function isLocalAddress(address: ListenAddress): boolean {
   return 'path' in address || isLoopbackHost(address.host)
-}
-
-/** Whether a host is a literal loopback address, as it stands in a URL or alone. `localhost` is a name and is none. */
-export function isLoopbackHost(host: string): boolean {
-  const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
-  return bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'))
 }

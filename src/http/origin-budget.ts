@@ -3,7 +3,7 @@
  * contract, "Operator documents" and "Limits".
  */
 import { isIP } from 'node:net'
-import { isLoopbackHost } from './listen-address.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
 
 export interface OriginBudgetOptions {
   /** Milliseconds since the epoch. */

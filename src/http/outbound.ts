@@ -7,7 +7,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { parseJson, type Json } from '../wire/json.ts'
-import { isLoopbackHost } from './listen-address.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
 import { isPublicAddress } from './public-address.ts'
 import { publicLookup } from './public-lookup.ts'
 

@@ -5,7 +5,7 @@
 import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
 import type { PrivateKey } from '../wire/keys.ts'
-import { isLoopbackHost } from '../wire/members.ts'
+import { isLoopbackHost } from '../wire/loopback.ts'
 import { OwnerError } from './owner-error.ts'
 
 /**

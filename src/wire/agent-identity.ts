@@ -6,7 +6,8 @@
 import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, timeClaim, verifyJws, type Verified } from './jws.ts'
 import { importPublicJwk, thumbprintHandle, type PublicKey, type PublishedKey } from './keys.ts'
-import { isLoopbackHost, member, objectMember, optionalText, textMember } from './members.ts'
+import { isLoopbackHost } from './loopback.ts'
+import { member, objectMember, optionalText, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 

@@ -5,6 +5,7 @@
  * Every reader refuses (`invalid_request`) with a sentence that names the member; only own members count.
  */
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
+import { isLoopbackHost } from './loopback.ts'
 import { refuse } from './refusal.ts'
 
 /** Longest text accepted in one member, in UTF-16 units, where no other bound is given. */
@@ -106,11 +107,6 @@ export function isWebUrl(text: string): boolean {
   const url = new URL(text)
   if (/^https?:\/\/[^/?]*@/.test(text)) return false
   return url.protocol === 'https:' || isLoopbackHost(url.hostname)
-}
-
-/** Whether a host, as URL spells it, is a literal loopback address or `localhost`. */
-export function isLoopbackHost(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname)
 }
 
 function isText(value: Json): value is string {

@@ -14,6 +14,7 @@ describe('an address', () => {
     ['http://tools.example.com/mcp', 'is not https'],
     ['http://192.168.1.7/mcp', 'is in a private network, without TLS'],
     ['http://127.0.0.1.nip.io/mcp', 'only looks like loopback'],
+    ['http://localhost/mcp', 'is a name that a resolver may send anywhere'],
     ['https://user:pw@tools.example.com/mcp', 'carries user information'],
     ['https://tools.example.com/mcp#a', 'carries a fragment'],
     ['file:///etc/passwd', 'is no web address'],

@@ -150,10 +150,13 @@ describe('an address', () => {
   it.each([
     'http://as.example.com',
     'http://10.0.0.1:9101',
+    'http://localhost:9101',
+    'http://127.0.0.1.nip.io:9101',
     'ftp://127.0.0.1',
     'https://u:p@as.example.com',
     'https://as.example.com?x',
   ])('%s is no place to send an owner’s decisions to', url => {
     expect(() => createOwnerClient({ api: url, issuer, key })).toThrow('address_refused')
+    expect(() => createOwnerClient({ api: url, issuer, token: 'realm-token' })).toThrow('address_refused')
   })
 })

@@ -16,7 +16,6 @@ describe('a URL that names a party', () => {
     'http://127.0.0.1:9100',
     'http://127.9.9.9/x',
     'http://[::1]:9100/x',
-    'http://localhost:9100',
     'https://h/a@b',
   ])('may be %s', url => {
     expect(isWebUrl(url)).toBe(true)
@@ -28,6 +27,7 @@ describe('a URL that names a party', () => {
     '//as.example.com',
     'http://as.example.com',
     'http://127.0.0.1.evil.example',
+    'http://localhost:9100',
     'http://localhost.evil.example',
     'http://[::2]/',
     'https://u@h/',

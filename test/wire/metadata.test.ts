@@ -54,7 +54,6 @@ describe('the metadata URL', () => {
     ],
     ['http://127.0.0.1:10000/mcp/bea', 'http://127.0.0.1:10000/.well-known/oauth-protected-resource/mcp/bea'],
     ['http://[::1]:1/a', 'http://[::1]:1/.well-known/oauth-protected-resource/a'],
-    ['http://localhost/a', 'http://localhost/.well-known/oauth-protected-resource/a'],
   ])('of %s is %s: nothing is normalised', (resource, url) => {
     expect(resourceMetadataUrl(resource)).toBe(url)
   })
@@ -71,6 +70,7 @@ describe('the metadata URL', () => {
     'https://h/a\n',
     'https://é/a',
     'http://127.0.0.1.evil.example/a',
+    'http://localhost/a',
     'http://localhost.evil.example/a',
     'http://127.0.0.1@evil.example/a',
     'HTTPS://h/a',
