@@ -8,7 +8,6 @@ CREATE TABLE connections (
   generation integer NOT NULL DEFAULT 1,
   identity text NOT NULL CHECK (identity IN ('pseudonymous', 'identified')),
   label text,
-  operator text,
   first_party boolean NOT NULL DEFAULT false,
   first_seen timestamptz NOT NULL DEFAULT now(),
   admitted_at timestamptz NOT NULL DEFAULT now(),
@@ -17,8 +16,20 @@ CREATE TABLE connections (
   introduced_by text,
   PRIMARY KEY (owner, handle)
 );
-CREATE INDEX connections_operator ON connections (owner, operator, handle) WHERE operator IS NOT NULL;
 CREATE INDEX connections_introducer ON connections (owner, introduced_by, handle) WHERE introduced_by IS NOT NULL;
+
+-- The operators that stand beside a connection: those named when the owner approved it, and each that a later agreement named whose
+-- directory lists the key. None is ever taken off, also not by a revocation: a block must find every agent that was an operator's, and
+-- an agent must not get past a block by leaving out its client_id. A row is written under the lock of the operator's row, before the
+-- grant that rests on it; a later grant finds it and locks nothing.
+CREATE TABLE connection_operators (
+  owner text NOT NULL,
+  handle text NOT NULL,
+  origin text NOT NULL,
+  since timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (owner, handle, origin)
+);
+CREATE INDEX connection_operators_origin ON connection_operators (owner, origin, handle);
 
 -- Per tier: first grant ever, and the owner's own approval with the generation it was given in.
 CREATE TABLE connection_tiers (

@@ -43,6 +43,8 @@ export interface Connection {
   tiers_approved?: string[]
   revocations?: number
   introduced_by?: string | null
+  /** Origins of the operators that stand behind it. */
+  operators?: string[]
 }
 
 /** What a revocation ended; `rpts_deactivated_more` where there were more grants than were counted. */

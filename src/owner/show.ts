@@ -89,10 +89,14 @@ export function connectionTable(connections: Connection[]): string {
     one.label,
     one.tiers_approved,
     one.tiers_granted,
+    one.operators,
     printableTime(one.first_seen),
     printableTime(one.last_access),
   ])
-  return table(['handle', 'status', 'label', 'approved', 'granted', 'first seen', 'last access'], rows)
+  return table(
+    ['handle', 'status', 'label', 'approved', 'granted', 'operators', 'first seen', 'last access'],
+    rows,
+  )
 }
 
 /** What a revocation ended. */

@@ -68,6 +68,9 @@ export function isSingleUse(tier: { readonly ask_me: boolean }): boolean {
   return tier.ask_me
 }
 
+/** Operators that may come to stand behind one connection by later agreements, so that an agent cannot fill the owner's list of them. */
+export const OPERATORS_PER_CONNECTION_MAX = 16
+
 /** Live agents one introducer may have brought in. */
 export const LIVE_INTRODUCED_MAX = 3
 

@@ -48,6 +48,7 @@ describe('GET /owner/connections', () => {
       tiers_approved: [],
       revocations: 0,
       introduced_by: null,
+      operators: [],
     })
     expect(first.headers.get('link')).toBe('</owner/connections?after=jkt%3Ab&limit=2>; rel="next"')
     const all: string[] = []

@@ -141,8 +141,8 @@ const CALLS: [string, OwnerCall, number][] = [
   ['connections', get('/owner/connections'), 5 * PAGE],
   ['connections, further on', get('/owner/connections?after=jkt:agent005000'), 5 * PAGE],
   ['connections, the most at once', get('/owner/connections?limit=1000'), 5 * 1_000],
-  // An operator is told with how many agents it has: these are counted, once each (read from index, then from table).
-  ['operators', get('/owner/operators'), 2 * CONNECTIONS + 5 * PAGE],
+  // An operator is told with how many agents it has: these are counted, once each (where it stands, then by index, then from table).
+  ['operators', get('/owner/operators'), 3 * CONNECTIONS + 5 * PAGE],
   ['policies', get('/owner/policies'), 5 * 1_000],
   ['resources', get('/owner/resources'), 5 * PAGE],
   ['resources, further on', get('/owner/resources?after=alice/album-5'), 5 * PAGE],

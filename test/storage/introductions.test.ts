@@ -47,12 +47,11 @@ const approve = (owner: string, handle: string, generation: number) =>
 describe('The record of an introduction', () => {
   it('tells of nobody where nobody is known', async () => {
     const owner = await seed.seedOwner(database.db)
-    expect(
-      await readIntroduction(database.db, owner, { introducer: 'a', newcomer: 'b', newcomerJkt: 'c' }),
-    ).toEqual({
+    const of = { introducer: 'a', newcomer: 'b', newcomerJkt: 'c', operator: OPERATOR }
+    expect(await readIntroduction(database.db, owner, of)).toEqual({
       newcomer: 'none',
       introducer: 'none',
-      operator: null,
+      operatorStands: false,
       jkt: null,
       wasIntroduced: false,
       approvedInPerson: false,
@@ -60,23 +59,25 @@ describe('The record of an introduction', () => {
     })
   })
 
-  it('tells operator, key, approval in the present generation, and how many it introduced live', async () => {
+  it('tells whether the operator stands there, key, approval in the present generation, and how many it introduced live', async () => {
     const owner = await seed.seedOwner(database.db)
     const generation = await admit(owner, 'p@i', { jkt: JKT(1) })
     await approve(owner, 'p@i', generation)
     await admit(owner, 'c1@i', { introduced_by: 'p@i' })
     await admit(owner, 'c2@i', { introduced_by: 'p@i' })
-    const of = { introducer: 'p@i', newcomer: 'n@i', newcomerJkt: JKT(9) }
+    const of = { introducer: 'p@i', newcomer: 'n@i', newcomerJkt: JKT(9), operator: OPERATOR }
     const record = await readIntroduction(database.db, owner, of)
     expect(record).toEqual({
       newcomer: 'none',
       introducer: 'active',
-      operator: OPERATOR,
+      operatorStands: true,
       jkt: JKT(1),
       wasIntroduced: false,
       approvedInPerson: true,
       liveIntroduced: 2,
     })
+    for (const operator of ['https://other.example', null])
+      expect((await readIntroduction(database.db, owner, { ...of, operator })).operatorStands).toBe(false)
     await inTx(tx => revokeConnection(tx, owner, 'c1@i'))
     expect((await readIntroduction(database.db, owner, of)).liveIntroduced).toBe(1)
     expect((await readIntroduction(database.db, owner, { ...of, introducer: 'c2@i' })).wasIntroduced).toBe(
@@ -95,7 +96,7 @@ describe('The record of an introduction', () => {
   it('remembers an ended newcomer by its handle, and by its key under any handle', async () => {
     const owner = await seed.seedOwner(database.db)
     await admit(owner, 'n@i', { jkt: JKT(2) })
-    const of = { introducer: 'p@i', newcomer: 'n@i', newcomerJkt: JKT(3) }
+    const of = { introducer: 'p@i', newcomer: 'n@i', newcomerJkt: JKT(3), operator: null }
     expect((await readIntroduction(database.db, owner, of)).newcomer).toBe('active')
     await inTx(tx => revokeConnection(tx, owner, 'n@i'))
     expect((await readIntroduction(database.db, owner, of)).newcomer).toBe('revoked')
@@ -110,6 +111,7 @@ describe('The record of an introduction', () => {
       introducer: 'p@i',
       newcomer: 'n',
       newcomerJkt: JKT(1),
+      operator: OPERATOR,
     })
     expect([record.introducer, record.newcomer]).toEqual(['none', 'none'])
   })
@@ -151,7 +153,8 @@ describe('An introduced agent written against the end of its introducer', () => 
       await lockQueue(tx, owner)
       if ((await lockOperator(tx, owner, OPERATOR)).blocked) return false
       await lockIntroducer(tx, owner, introducer)
-      const record = await readIntroduction(tx, owner, { introducer, newcomer: handle, newcomerJkt: handle })
+      const of = { introducer, newcomer: handle, newcomerJkt: handle, operator: OPERATOR }
+      const record = await readIntroduction(tx, owner, of)
       if (record.introducer !== 'active' || record.liveIntroduced >= 3) return false
       const identity = 'identified' as const
       const admission = {

@@ -53,10 +53,12 @@ export async function crowd(db: Db, { owner, ledgerRows, connections, waiting }:
     INSERT INTO operators (owner, origin)
     SELECT DISTINCT ${owner}, ${operator} FROM generate_series(0, 199) n ON CONFLICT DO NOTHING`.execute(db)
   await sql`
-    INSERT INTO connections (owner, handle, status, identity, operator, jkt)
-    SELECT ${owner}, ${handle(n)}, CASE WHEN n % 10 = 9 THEN 'revoked' ELSE 'active' END, 'pseudonymous', ${operator},
-      ${handle(n)}
+    INSERT INTO connections (owner, handle, status, identity, jkt)
+    SELECT ${owner}, ${handle(n)}, CASE WHEN n % 10 = 9 THEN 'revoked' ELSE 'active' END, 'pseudonymous', ${handle(n)}
     FROM generate_series(0, ${connections - 1}) n`.execute(db)
+  await sql`
+    INSERT INTO connection_operators (owner, handle, origin)
+    SELECT ${owner}, ${handle(n)}, ${operator} FROM generate_series(0, ${connections - 1}) n`.execute(db)
   await sql`
     INSERT INTO connection_tiers (owner, handle, tier_id, granted_at, approved_at, approved_generation)
     SELECT ${owner}, ${handle(n)}, 'reading', now(), now(), 1 FROM generate_series(0, ${connections - 1}) n`.execute(

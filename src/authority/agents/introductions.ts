@@ -73,7 +73,12 @@ export async function weighIntroduction(
   agent: Identified,
   named: NamedIntroducer,
 ): Promise<IntroductionAnswer> {
-  const of = { introducer: named.handle, newcomer: agent.handle, newcomerJkt: agent.jkt }
+  const of = {
+    introducer: named.handle,
+    newcomer: agent.handle,
+    newcomerJkt: agent.jkt,
+    operator: agent.operator ?? null,
+  }
   const record = await readIntroduction(db, owner, of)
   // A parent has signed nothing here: its key is the one on record now, not the one that was there a moment ago.
   const introducerJkt = named.namedBy === 'parent_agent' ? record.jkt : named.jkt
@@ -83,10 +88,10 @@ export async function weighIntroduction(
     introducer: record.introducer,
     introducerApprovedInPerson: record.approvedInPerson,
     introducerWasIntroduced: record.wasIntroduced || named.isChild,
-    // The operator on record, not only a directory that lists both: anybody can list anybody's public key.
+    // An operator on record, not only a directory that lists both: anybody can list anybody's public key.
     oneOperatorPublishedBoth:
       agent.attested &&
-      record.operator === agent.operator &&
+      record.operatorStands &&
       typeof introducerJkt === 'string' &&
       agent.published.has(introducerJkt),
     liveIntroduced: record.liveIntroduced,

@@ -5,15 +5,15 @@
  */
 import { absencesOf, operationOf } from '../../rules/agreement.ts'
 import { consequenceFact, type RequestFacts } from '../../rules/conditions.ts'
-import { answerFor } from '../../rules/connection.ts'
+import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { grantScope } from '../../rules/permission.ts'
 import { evaluateTier, type Rule } from '../../rules/tier.ts'
-import { isBlocked } from '../../storage/authority/connections.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import type { Refused } from './answers.ts'
 import type { Authority } from '../context.ts'
+import type { Identified } from '../agents/identity.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
-import type { NamedIntroducer, Presented, Weighed } from './presentation.ts'
+import { newOperator, type NamedIntroducer, type Presented, type Weighed } from './presentation.ts'
 
 /** What the request gets by the record as it stands now, or why it is refused. */
 export async function weigh(
@@ -30,13 +30,10 @@ export async function weigh(
     windowSeconds: authority.limits.trajectoryWindowSeconds,
     trajectory: asksTrajectory(tier.rules),
     introducedBy: introducer?.handle,
+    operator: agent.operator,
   })
-  // Also the operator on record: leaving out client_id must not be a way past a block.
-  for (const operator of new Set([agent.operator, standing.operator ?? undefined]))
-    if (operator !== undefined && (await isBlocked(db, family.owner, operator)))
-      return {
-        refused: { code: 'operator_blocked', sentence: 'The owner has blocked the operator of this agent.' },
-      }
+  const operatorRefused = refusedForOperator(agent, standing)
+  if (operatorRefused !== undefined) return { refused: operatorRefused }
   const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
   const facts = factsOf(presented, standing, expiresIn)
   const tierAnswer = evaluateTier(tier, facts)
@@ -70,6 +67,18 @@ export async function weigh(
     expiresIn,
     operation,
   }
+}
+
+/** Also by an operator on record: leaving out client_id must not be a way past a block. */
+function refusedForOperator(agent: Identified, standing: StandingFacts): Refused | undefined {
+  if (standing.operatorBlocked)
+    return { code: 'operator_blocked', sentence: 'The owner has blocked the operator of this agent.' }
+  if (newOperator(agent, standing) !== undefined && standing.operators >= OPERATORS_PER_CONNECTION_MAX)
+    return {
+      code: 'too_many_operators',
+      sentence: `client_id: ${OPERATORS_PER_CONNECTION_MAX} operators stand behind this agent already; name one of them.`,
+    }
+  return undefined
 }
 
 /** The introducer where the owner's record bears it out; in any case what she is told of it. */

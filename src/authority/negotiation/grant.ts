@@ -6,12 +6,13 @@ import { absentEchoes } from '../../rules/agreement.ts'
 import { inTransaction, retried, type Tx } from '../../storage/core/database.ts'
 import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
+import { addOperator } from '../../storage/authority/operators.ts'
 import { s256Json, sha256 } from '../../wire/encoding.ts'
 import { grantAnswer } from '../../wire/negotiation.ts'
 import { signReceipt } from '../../wire/agreement.ts'
 import { newJti } from '../../wire/ticket.ts'
 import { signRpt } from '../../wire/tokens.ts'
-import type { Weighed } from './presentation.ts'
+import { newOperator, type Weighed } from './presentation.ts'
 import type { Answer } from './answers.ts'
 import type { Authority } from '../context.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
@@ -149,10 +150,12 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
 
 /**
  * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing. 'facts-moved' where
- * the connection (or the introducer's) was revoked or admitted anew since its standing was read; then no grant was made.
+ * the connection (or the introducer's) was revoked or admitted anew since its standing was read, or the operator blocked;
+ * then no grant was made.
  */
 export async function grantNow(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
   const { db } = authority.database
+  if (!(await operatorStands(authority, weighed))) return 'facts-moved'
   const { row, answer } = signGrant(authority, basisOf(weighed))
   const committed =
     weighed.introducer === undefined
@@ -161,6 +164,16 @@ export async function grantNow(authority: Authority, weighed: Weighed): Promise<
         )
       : await inTransaction(db, tx => grantIntroduced(tx, weighed, row))
   return committed ? answer : 'facts-moved'
+}
+
+/** Sees to it, once for each, that a block of an operator that attests the agent will find its connection. */
+async function operatorStands(authority: Authority, weighed: Weighed): Promise<boolean> {
+  const { agent, standing, family } = weighed
+  const origin = newOperator(agent, standing)
+  if (origin === undefined) return true
+  const { handle, operatorName: name } = agent
+  const beside = { owner: family.owner, handle, generation: standing.generation!, origin, name }
+  return inTransaction(authority.database.db, tx => addOperator(tx, beside))
 }
 
 async function grantIntroduced(tx: Tx, weighed: Weighed, row: SignedGrant['row']): Promise<boolean> {

@@ -4,9 +4,10 @@
  * Contract: "Permission ticket" (awaiting-owner), "Limits" (pending queue), "Events" (row 1).
  */
 import { queueAnswer } from '../../rules/pending.ts'
-import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
+import { readConnection } from '../../storage/authority/connections.ts'
 import { inTransaction, type Db, type Tx } from '../../storage/core/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
+import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
 import { countWaiting, findWaiting, type WaitingItem } from '../../storage/authority/pending.ts'
 import { endFamily, holdFamily, joinFamily, readFamily } from '../../storage/authority/tickets.ts'
@@ -71,13 +72,13 @@ async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | u
 }
 
 async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticketHash: Buffer): Promise<Held> {
-  const { family, agent, standing, answer, introducer } = weighed
+  const { family, agent, answer, introducer } = weighed
   const { owner } = family
   if (answer.kind !== 'ask') throw new Error('only a request that asks is held')
   await lockQueue(tx, owner)
-  // The operator the agent names, else the one on record. A block takes the queue's lock too, so reading is enough.
-  const operator = agent.operator ?? standing.operator
-  if (operator !== null && (await isBlocked(tx, owner, operator))) return { kind: 'blocked' }
+  const operator = agent.operator ?? null
+  // A block takes the queue's lock too, so reading is enough.
+  if (await isAnyBlocked(tx, owner, { handle: agent.handle, operator })) return { kind: 'blocked' }
   if (await factsMoved(tx, weighed)) return { kind: 'facts-moved' }
 
   const { awaitingSeconds } = authority.limits

@@ -4,10 +4,11 @@
  * Contract: "Permission ticket" (awaiting-owner).
  */
 import { collectionFault } from '../../rules/pending.ts'
-import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
+import { readConnection } from '../../storage/authority/connections.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { insertGrant } from '../../storage/authority/grants.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
+import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { collectFamily } from '../../storage/authority/pending.ts'
 import { readResource, readResourceServer } from '../../storage/authority/resources.ts'
 import { tierOfResource } from '../../storage/authority/tiers.ts'
@@ -110,7 +111,7 @@ async function withdrawnSince(
   const { db } = authority.database
   const { owner } = family
   const [blocked, connection, server, resource, tier] = await Promise.all([
-    family.operator === null ? false : isBlocked(db, owner, family.operator),
+    isAnyBlocked(db, owner, { handle: basis.handle, operator: family.operator }),
     readConnection(db, owner, basis.handle),
     readResourceServer(db, owner, basis.client_id),
     readResource(db, owner, basis.resource_id),

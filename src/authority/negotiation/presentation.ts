@@ -55,6 +55,15 @@ export interface Weighed extends Presented {
 }
 
 /**
+ * The operator that is to stand beside the agent's connection before it is granted anything: its directory lists the key, and
+ * it does not stand there yet. Undefined where there is none, or no connection to stand beside: an admission records its own.
+ */
+export function newOperator(agent: Identified, standing: StandingFacts): string | undefined {
+  const isNew = agent.attested && standing.generation !== null && !standing.operatorStands
+  return isNew && standing.status === 'active' ? agent.operator : undefined
+}
+
+/**
  * Ends the negotiation. An agent the owner knows gets its own ledger entry; strangers with free keys are
  * counted, one row per reason and minute, and so is whoever claims to be an agent she knows and cannot prove it.
  */

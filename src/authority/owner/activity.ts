@@ -14,7 +14,7 @@ import {
 import type { Db, Tx } from '../../storage/core/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger, LEDGER_KINDS, readLedger, type LedgerEntry } from '../../storage/authority/ledger.ts'
-import { isOwn, nameOperator } from '../../storage/authority/operators.ts'
+import { isAnyBlocked, isOwn, nameOperator } from '../../storage/authority/operators.ts'
 import {
   decideFamily,
   listPending,
@@ -133,22 +133,21 @@ async function decide(
  */
 async function admit(tx: Tx, owner: string, item: UndecidedItem, isListed: boolean): Promise<number> {
   const { family, handle, operator, tier_id, attested } = item
-  if (operator !== null && (await lockOperator(tx, owner, operator)).blocked)
+  if (operator !== null) await lockOperator(tx, owner, operator)
+  if (await isAnyBlocked(tx, owner, { handle, operator }))
     refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
   const connection = await readConnection(tx, owner, handle)
   const isActive = connection?.status === 'active'
   // An operation is asked about on a connection: with that ended, no approval may bring it back.
   if (!isActive && item.kind === 'operation') throw noLongerWaits()
   const { jkt, operatorName } = claimedBy(item)
-  // On a standing connection only an operator that publishes the key replaces the one on record: a block must find it.
-  const recorded = isActive && !attested ? (connection.operator ?? operator) : operator
   const operatorIsHers = operator !== null && (await isOwn(tx, owner, operator))
   const generation = await admitConnection(tx, {
     owner,
     handle,
     identity: isThumbprint(handle) ? 'pseudonymous' : 'identified',
     label: null,
-    operator: recorded,
+    operator,
     introduced_by: null,
     jkt,
     first_party: makesFirstParty({ byOwner: true, operatorIsHers, directoryListsKey: isListed }),

@@ -74,7 +74,7 @@ async function getConnections(
 
 function connectionAnswer(row: ListedConnection): object {
   const { handle, identity, label, status, first_seen, last_access } = row
-  const { tiers_granted, tiers_approved, revocations, introduced_by } = row
+  const { tiers_granted, tiers_approved, revocations, introduced_by, operators } = row
   return {
     handle,
     identity,
@@ -86,6 +86,7 @@ function connectionAnswer(row: ListedConnection): object {
     tiers_approved,
     revocations,
     introduced_by,
+    operators,
   }
 }
 

@@ -73,6 +73,7 @@ const CONNECTION = z.object({
   tiers_approved: z.array(text),
   revocations: count,
   introduced_by: maybe,
+  operators: z.array(text),
 })
 
 const ENDED = { rpts_deactivated: count, rpts_deactivated_more: z.literal(true).optional() }

@@ -15,7 +15,6 @@ export interface ConnectionRow {
   generation: number
   identity: 'pseudonymous' | 'identified'
   label: string | null
-  operator: string | null
   first_party: boolean
   first_seen: string
   admitted_at: string
@@ -39,6 +38,8 @@ export function readConnection(db: Db, owner: string, handle: string): Promise<C
 export interface ListedConnection extends ConnectionRow {
   tiers_granted: string[]
   tiers_approved: string[]
+  /** Origins of the operators that stand beside it. */
+  operators: string[]
 }
 
 /** The owner's connections after the given handle, by handle. */
@@ -52,7 +53,9 @@ export async function listConnections(
       ARRAY(SELECT tier_id FROM connection_tiers ct WHERE ct.owner = c.owner AND ct.handle = c.handle
             AND ct.granted_at IS NOT NULL ORDER BY tier_id) AS tiers_granted,
       ARRAY(SELECT tier_id FROM connection_tiers ct WHERE ct.owner = c.owner AND ct.handle = c.handle
-            AND ct.approved_generation = c.generation ORDER BY tier_id) AS tiers_approved
+            AND ct.approved_generation = c.generation ORDER BY tier_id) AS tiers_approved,
+      ARRAY(SELECT origin FROM connection_operators co WHERE co.owner = c.owner AND co.handle = c.handle
+            ORDER BY origin) AS operators
     FROM connections c WHERE c.owner = ${owner} AND c.handle > ${page.after ?? ''}
     ORDER BY c.handle LIMIT ${page.limit}`.execute(db)
   return rows
@@ -86,6 +89,7 @@ export interface Admission {
   handle: string
   identity: 'pseudonymous' | 'identified'
   label: string | null
+  /** Origin of the operator that stands beside it from now on, with those that do already. */
   operator: string | null
   introduced_by: string | null
   /** Thumbprint of the key that signed; left out, that of a pseudonymous handle. */
@@ -96,7 +100,7 @@ export interface Admission {
 
 /**
  * Admits an agent: makes its connection, or makes a revoked one active again at the generation that the
- * revocation left, so earlier grants stay ended. Of an active one only the operator, the key and `first_party`
+ * revocation left, so earlier grants stay ended. Of an active one only the operators, the key and `first_party`
  * are brought up to date. The caller holds the queue lock and, where an operator is named, its lock (and has
  * seen that it is not blocked).
  * @returns the generation now in force.
@@ -105,16 +109,19 @@ export async function admitConnection(tx: Tx, admission: Admission): Promise<num
   const { owner, handle, identity, label, operator, introduced_by, first_party = false } = admission
   const jkt = admission.jkt ?? /^jkt:([\w-]{43})$/.exec(handle)?.[1] ?? null
   const { rows } = await sql<{ generation: number }>`
-    INSERT INTO connections AS c (owner, handle, status, identity, label, operator, introduced_by, jkt, first_party)
-    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${operator}, ${introduced_by}, ${jkt}, ${first_party})
+    INSERT INTO connections AS c (owner, handle, status, identity, label, introduced_by, jkt, first_party)
+    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${introduced_by}, ${jkt}, ${first_party})
     ON CONFLICT (owner, handle) DO UPDATE SET status = 'active',
       admitted_at = CASE WHEN c.status = 'active' THEN c.admitted_at ELSE now() END,
-      operator = coalesce(excluded.operator, c.operator),
       jkt = coalesce(excluded.jkt, c.jkt),
       first_party = excluded.first_party OR (c.first_party AND c.status = 'active'
         AND c.jkt IS NOT DISTINCT FROM coalesce(excluded.jkt, c.jkt)),
       introduced_by = CASE WHEN c.status = 'active' THEN c.introduced_by ELSE excluded.introduced_by END
     RETURNING generation`.execute(tx)
+  if (operator !== null)
+    await sql`
+      INSERT INTO connection_operators (owner, handle, origin) VALUES (${owner}, ${handle}, ${operator})
+      ON CONFLICT DO NOTHING`.execute(tx)
   return rows[0]!.generation
 }
 
@@ -161,8 +168,8 @@ export async function revokeConnection(tx: Tx, owner: string, handle: string): P
 }
 
 /**
- * Blocks an operator: refuses its agents from now on, ends their connections, those of the agents they
- * introduced, and what they wait for.
+ * Blocks an operator: refuses its agents from now on, ends every connection that it stands beside, those of the
+ * agents they introduced, and what they wait for.
  */
 export async function blockOperator(tx: Tx, owner: string, origin: string): Promise<Ended> {
   await lockQueue(tx, owner)
@@ -171,7 +178,8 @@ export async function blockOperator(tx: Tx, owner: string, origin: string): Prom
     UPDATE operators SET blocked_at = coalesce(blocked_at, now())
     WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
   const { rows: parents } = await sql<{ handle: string }>`
-    SELECT handle FROM connections WHERE owner = ${owner} AND operator = ${origin} AND status = 'active'
+    SELECT handle FROM connections WHERE owner = ${owner} AND status = 'active'
+      AND handle = ANY(ARRAY(SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin}))
     ORDER BY handle FOR UPDATE`.execute(tx)
   const own = parents.map(parent => parent.handle)
   const { rows: children } = await sql<{ handle: string }>`
@@ -201,7 +209,7 @@ export async function unblockOperator(tx: Tx, owner: string, origin: string): Pr
 export interface ListedOperator {
   origin: string
   name: string | null
-  /** Connections that ever named it, and those active now. */
+  /** Connections that it ever stood beside, and those active now. */
   agents: number
   active: number
   blocked: boolean
@@ -219,7 +227,8 @@ export async function listOperators(
     SELECT o.origin, o.name, c.agents, c.active, o.blocked_at IS NOT NULL AS blocked, o.blocked_at, o.mine
     FROM operators o, LATERAL (
       SELECT count(*)::int AS agents, count(*) FILTER (WHERE status = 'active')::int AS active
-      FROM connections WHERE owner = o.owner AND operator = o.origin) c
+      FROM connections WHERE owner = o.owner AND handle = ANY(ARRAY(
+        SELECT handle FROM connection_operators co WHERE co.owner = o.owner AND co.origin = o.origin))) c
     WHERE o.owner = ${owner} AND o.origin > ${page.after ?? ''}
     ORDER BY o.origin LIMIT ${page.limit}`.execute(db)
   return rows

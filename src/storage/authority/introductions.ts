@@ -11,8 +11,9 @@ export interface IntroductionRecord {
   /** Of the newcomer; 'revoked' also where its key had a connection under another handle that was ended. */
   newcomer: State
   introducer: State
-  /** Of the introducer, as recorded: its operator and the key that was last approved on it. */
-  operator: string | null
+  /** The newcomer's operator stands beside the introducer's connection. */
+  operatorStands: boolean
+  /** Of the introducer, as recorded: the key that was last approved on it. */
   jkt: string | null
   /** The introducer was itself introduced. */
   wasIntroduced: boolean
@@ -26,9 +27,9 @@ export interface IntroductionRecord {
 export async function readIntroduction(
   db: Db,
   owner: string,
-  of: { introducer: string; newcomer: string; newcomerJkt: string },
+  of: { introducer: string; newcomer: string; newcomerJkt: string; operator: string | null },
 ): Promise<IntroductionRecord> {
-  const { introducer, newcomer, newcomerJkt } = of
+  const { introducer, newcomer, newcomerJkt, operator } = of
   const { rows } = await sql<IntroductionRecord>`
     WITH introducer AS (SELECT * FROM connections WHERE owner = ${owner} AND handle = ${introducer})
     SELECT
@@ -40,7 +41,8 @@ export async function readIntroduction(
           THEN 'revoked'
         ELSE 'none' END AS newcomer,
       coalesce((SELECT status FROM introducer), 'none') AS introducer,
-      (SELECT operator FROM introducer) AS operator,
+      EXISTS (SELECT FROM connection_operators
+        WHERE owner = ${owner} AND handle = ${introducer} AND origin = ${operator}) AS "operatorStands",
       (SELECT jkt FROM introducer) AS jkt,
       coalesce((SELECT introduced_by IS NOT NULL FROM introducer), false) AS "wasIntroduced",
       EXISTS (SELECT FROM introducer i JOIN connection_tiers ct ON ct.owner = i.owner AND ct.handle = i.handle

@@ -39,15 +39,51 @@ export async function isOwn(db: Db, owner: string, origin: string): Promise<bool
 
 /** Whether some agent of an operator is connected now. */
 export async function hasActiveAgents(db: Db, owner: string, origin: string): Promise<boolean> {
-  const row = await db
-    .selectFrom('connections')
-    .select('handle')
-    .where('owner', '=', owner)
-    .where('operator', '=', origin)
-    .where('status', '=', 'active')
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+  const { rows } = await sql`
+    SELECT 1 FROM connection_operators co JOIN connections c ON c.owner = co.owner AND c.handle = co.handle
+    WHERE co.owner = ${owner} AND co.origin = ${origin} AND c.status = 'active' LIMIT 1`.execute(db)
+  return rows.length === 1
+}
+
+/**
+ * Has an operator stand beside a connection, under the operator's lock, which a block takes too: either the block finds
+ * this connection, or this finds the block. For an operator whose directory lists the agent's key, before the first grant
+ * that is made while it names it.
+ * @returns false where the operator is blocked or the connection no longer active at that generation.
+ */
+export async function addOperator(
+  tx: Tx,
+  beside: { owner: string; handle: string; generation: number; origin: string; name: string | undefined },
+): Promise<boolean> {
+  const { owner, handle, generation, origin, name } = beside
+  if ((await lockOperator(tx, owner, origin)).blocked) return false
+  await nameOperator(tx, owner, origin, { name, attested: true })
+  const { rows } = await sql`
+    WITH standing AS (
+      SELECT owner, handle FROM connections
+      WHERE owner = ${owner} AND handle = ${handle} AND status = 'active' AND generation = ${generation}),
+    added AS (
+      INSERT INTO connection_operators (owner, handle, origin) SELECT owner, handle, ${origin} FROM standing
+      ON CONFLICT DO NOTHING)
+    SELECT 1 FROM standing`.execute(tx)
+  return rows.length === 1
+}
+
+/**
+ * Whether the owner blocked the operator that a request names, or any that stands beside its handle's connection, named or
+ * not. Decides nothing unless the caller holds the queue's lock, as a block does.
+ */
+export async function isAnyBlocked(
+  db: Db,
+  owner: string,
+  of: { handle: string; operator: string | null },
+): Promise<boolean> {
+  const { rows } = await sql`
+    SELECT 1 FROM operators o WHERE o.owner = ${owner} AND o.blocked_at IS NOT NULL AND o.origin = ANY(
+      ARRAY(SELECT origin FROM connection_operators WHERE owner = ${owner} AND handle = ${of.handle})
+        || ${of.operator}::text)
+    LIMIT 1`.execute(db)
+  return rows.length === 1
 }
 
 /**
@@ -65,10 +101,10 @@ export async function claimOperator(
   await lockOperator(tx, owner, origin)
   await sql`UPDATE operators SET mine = true WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
   const { rows } = await sql<{ handle: string }>`
-    UPDATE connections SET first_party = true
-    WHERE owner = ${owner} AND operator = ${origin} AND status = 'active' AND NOT first_party
-      AND jkt = ANY(${published})
-    RETURNING handle`.execute(tx)
+    UPDATE connections c SET first_party = true FROM connection_operators co
+    WHERE co.owner = ${owner} AND co.origin = ${origin} AND c.owner = co.owner AND c.handle = co.handle
+      AND c.status = 'active' AND NOT c.first_party AND c.jkt = ANY(${published})
+    RETURNING c.handle`.execute(tx)
   return rows.map(row => row.handle).sort()
 }
 
@@ -79,7 +115,8 @@ export async function disclaimOperator(tx: Tx, owner: string, origin: string): P
     UPDATE operators SET mine = false WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
   if (done.numAffectedRows !== 1n) return false
   await sql`
-    UPDATE connections SET first_party = false
-    WHERE owner = ${owner} AND operator = ${origin} AND first_party`.execute(tx)
+    UPDATE connections c SET first_party = false FROM connection_operators co
+    WHERE co.owner = ${owner} AND co.origin = ${origin} AND c.owner = co.owner AND c.handle = co.handle
+      AND c.first_party`.execute(tx)
   return true
 }

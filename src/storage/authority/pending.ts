@@ -171,7 +171,7 @@ export async function endWaitingOf(tx: Tx, owner: string, handles: string[], by:
   return rows.map(row => row.family)
 }
 
-/** As endWaitingOf, for everything an operator's agents wait for. */
+/** As endWaitingOf, for everything that an operator's agents wait for: those that name it, and those that it stands beside. */
 export async function endWaitingOfOperator(
   tx: Tx,
   owner: string,
@@ -180,8 +180,9 @@ export async function endWaitingOfOperator(
 ): Promise<string[]> {
   const { rows } = await sql<{ family: string }>`
     UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
-    WHERE owner = ${owner} AND state = 'awaiting_owner' AND operator = ${origin}
-      AND decision IS DISTINCT FROM 'denied'
+    WHERE owner = ${owner} AND state = 'awaiting_owner' AND decision IS DISTINCT FROM 'denied'
+      AND (operator = ${origin} OR handle = ANY(ARRAY(
+        SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin})))
     RETURNING family`.execute(tx)
   return rows.map(row => row.family)
 }

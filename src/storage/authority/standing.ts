@@ -11,9 +11,14 @@ export interface StandingFacts {
   first_party: boolean
   revocations: number
   introduced_by: string | null
-  /** The operator and the key that stand on record. */
-  operator: string | null
+  /** The key that stands on record. */
   jkt: string | null
+  /** The owner blocked the operator that the request names, or one that stands beside the connection. */
+  operatorBlocked: boolean
+  /** The operator that the request names stands beside the connection. */
+  operatorStands: boolean
+  /** How many operators do. */
+  operators: number
   /** Seconds since the current admission; null where there is none in force. */
   ageSeconds: number | null
   /** The owner herself approved this agent, or one of its live lineage, at this tier since its admission. */
@@ -48,6 +53,8 @@ interface StandingQuestion {
   windowSeconds: number
   trajectory: boolean
   introducedBy?: string | undefined
+  /** Origin of the operator that the request names. */
+  operator?: string | undefined
 }
 
 async function readStandings(db: Db, asked: StandingQuestion[]): Promise<StandingFacts[]> {
@@ -57,6 +64,7 @@ async function readStandings(db: Db, asked: StandingQuestion[]): Promise<Standin
     asked.map(({ handle }) => handle),
     asked.map(({ tier_id }) => tier_id),
     asked.map(({ introducedBy }) => introducedBy ?? null),
+    asked.map(({ operator }) => operator ?? null),
   ]
   const { rows } = trajectory
     ? await STANDING.withTrajectory(db, [...values, windowSeconds])
@@ -87,12 +95,16 @@ function standingStatement(
   name: string,
   counted: (count: string) => string,
 ): Prepared<StandingFacts & { place: number }> {
-  const since = `now() - $5::float8 * interval '1 second'`
+  const since = `now() - $6::float8 * interval '1 second'`
   return prepared(
     name,
     `SELECT asked.place::int, me.status, own.generation,
       coalesce(own.first_party, false) AS first_party, coalesce(own.revocations, 0) AS revocations,
-      me.introduced_by, own.operator, own.jkt,
+      me.introduced_by, own.jkt,
+      EXISTS (SELECT FROM operators o WHERE o.owner = $1 AND o.blocked_at IS NOT NULL
+        AND o.origin = ANY(beside.origins || asked.operator)) AS "operatorBlocked",
+      coalesce(asked.operator = ANY(beside.origins), false) AS "operatorStands",
+      cardinality(beside.origins) AS operators,
       CASE WHEN me.status = 'active' THEN extract(epoch FROM now() - coalesce(own.admitted_at, now()))::float8 END
         AS "ageSeconds",
       coalesce(me.status = 'active' AND mine.approved_generation = own.generation, false) OR kin.approved
@@ -105,10 +117,13 @@ function standingStatement(
         AND handle = asked.handle AND granted_at > ${since})`)} AS tiers,
       ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
         AND kind = 'touched' AND ts > ${since})`)} AS calls
-    FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS asked(handle, tier_id, introduced_by, place)
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[])
+      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, place)
     LEFT JOIN connections own ON own.owner = $1 AND own.handle = asked.handle
     LEFT JOIN connection_tiers mine ON mine.owner = $1 AND mine.handle = asked.handle
       AND mine.tier_id = asked.tier_id
+    CROSS JOIN LATERAL (SELECT ARRAY(SELECT origin FROM connection_operators
+      WHERE owner = $1 AND handle = asked.handle) AS origins) beside
     CROSS JOIN LATERAL (SELECT
       CASE WHEN own.handle IS NOT NULL THEN own.status WHEN asked.introduced_by IS NOT NULL THEN 'active'
         ELSE 'none' END AS status,

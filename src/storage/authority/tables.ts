@@ -180,7 +180,6 @@ export interface ConnectionsTable {
   generation: Generated<number>
   identity: 'pseudonymous' | 'identified'
   label: string | null
-  operator: string | null
   first_party: Generated<boolean>
   first_seen: Timestamp
   admitted_at: Timestamp
@@ -188,6 +187,13 @@ export interface ConnectionsTable {
   revocations: Generated<number>
   introduced_by: string | null
   jkt: string | null
+}
+
+export interface ConnectionOperatorsTable {
+  owner: string
+  handle: string
+  origin: string
+  since: Timestamp
 }
 
 export interface ConnectionTiersTable {
@@ -266,6 +272,7 @@ export interface Tables {
   terms_versions: TermsVersionsTable
   families: FamiliesTable
   connections: ConnectionsTable
+  connection_operators: ConnectionOperatorsTable
   connection_tiers: ConnectionTiersTable
   operators: OperatorsTable
   grants: GrantsTable
