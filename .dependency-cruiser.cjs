@@ -48,9 +48,22 @@ module.exports = {
       to: { dependencyTypes: ['core'] },
     },
     may(
+      'limits-are-the-floor',
+      '^src/limits/',
+      { ours: ['^src/limits/'] },
+      'a limit knows nothing of what it bounds.',
+    ),
+    {
+      name: 'limits-touch-no-core-module',
+      severity: 'error',
+      comment: 'a limit is counting and waiting: pass the clock in.',
+      from: { path: '^src/limits/' },
+      to: { dependencyTypes: ['core'] },
+    },
+    may(
       'storage-below-parties',
       '^src/storage/',
-      { ours: ['^src/(wire|rules|storage)/'], npm: ['kysely', 'pg', '@types/pg'] },
+      { ours: ['^src/(limits|wire|rules|storage)/'], npm: ['kysely', 'pg', '@types/pg'] },
       'storage knows rows, not parties: pass what it needs as a parameter.',
     ),
     {
@@ -78,7 +91,7 @@ module.exports = {
       'http-knows-no-party',
       '^src/http/',
       {
-        ours: ['^src/(wire|http)/'],
+        ours: ['^src/(limits|wire|http)/'],
         npm: ['fastify', 'pino', 'undici', 'zod', 'prom-client', '@opentelemetry/[a-z-]+'],
       },
       'http is plumbing: it may not know who serves or what is decided.',
@@ -98,7 +111,7 @@ module.exports = {
       'servers-of-owners-join-layers',
       `^src/${keeper}/`,
       {
-        ours: [`^src/(wire|rules|storage|http|terminal)/`, `^src/${keeper}/`, '^src/config'],
+        ours: [`^src/(limits|wire|rules|storage|http|terminal)/`, `^src/${keeper}/`, '^src/config'],
         npm: ['fastify', 'zod', 'jose'],
       },
       'a party with rows joins wire, rules, storage and http to endpoints: new plumbing goes to http.',
@@ -107,7 +120,7 @@ module.exports = {
       'enforcement-has-no-database',
       '^src/enforcement/',
       {
-        ours: ['^src/(wire|rules|http|enforcement)/', '^src/config'],
+        ours: ['^src/(limits|wire|rules|http|enforcement)/', '^src/config'],
         npm: [
           'fastify',
           '@grpc/grpc-js',
@@ -124,7 +137,10 @@ module.exports = {
     may(
       'agent-is-light',
       '^src/(agent|owner)/',
-      { ours: ['^src/(wire|rules|agent|owner)/', '^src/config', '^src/terminal/'], npm: ['commander'] },
+      {
+        ours: ['^src/(limits|wire|rules|agent|owner)/', '^src/config', '^src/terminal/'],
+        npm: ['commander'],
+      },
       'what agents and owners install must stay small: wire, rules and fetch.',
     ),
     may(

@@ -40,6 +40,8 @@ const PLANTS: Plant[] = [
   plant('rules-are-pure', 'rules/planted.ts', '../http/log.ts', 'src/http/'),
   plant('rules-are-pure', 'rules/planted.ts', 'zod', 'zod'),
   plant('rules-touch-no-core-module', 'rules/planted.ts', 'node:crypto', 'crypto'),
+  plant('limits-are-the-floor', 'limits/planted.ts', '../wire/keys.ts', 'src/wire/'),
+  plant('limits-touch-no-core-module', 'limits/planted.ts', 'node:timers', 'timers'),
   plant('storage-below-parties', 'storage/core/planted.ts', '../../authority/context.ts', 'src/authority/'),
   plant('storage-below-parties', 'storage/authority/planted.ts', '../../http/log.ts', 'src/http/'),
   plant('storage-core-serves-every-party', 'storage/core/planted.ts', '../authority/ledger.ts', 'ledger'),
@@ -72,7 +74,7 @@ const PLANTS: Plant[] = [
   plant('config-is-below-parties', 'config.ts', './enforcement/call.ts', 'src/enforcement/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../owner/client.ts', 'src/owner/client'),
-  ...['wire', 'rules', 'storage/core', 'http', 'terminal', 'config', ...PARTIES].map(folder =>
+  ...['limits', 'wire', 'rules', 'storage/core', 'http', 'terminal', 'config', ...PARTIES].map(folder =>
     plant(
       'nobody-imports-dev',
       `${folder}/planted.ts`,

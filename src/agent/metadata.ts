@@ -2,6 +2,7 @@
  * Owns whom the agent believes. contract, "Challenge (beat 1)", client rule: the metadata is read from the resource that was
  * called, and the authority is accepted only if that document names it. Nothing is ever fetched from where a challenge points.
  */
+import { BoundedMap } from '../limits/bounded-map.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { parseJwks, type PublishedKey } from '../wire/keys.ts'
 import {
@@ -45,7 +46,7 @@ const DOCUMENTS_KEPT_MAX = 256
 
 /** A directory that fetches over https (`allowLoopback`: also http, from hosts literally loopback). */
 export function createDirectory(options: { allowLoopback: boolean; now: () => number }): Directory {
-  const kept = new Map<string, { at: number; document: JsonObject }>()
+  const kept = new BoundedMap<string, { at: number; document: JsonObject }>(DOCUMENTS_KEPT_MAX)
   const get = async (address: string, what: string, fetching: Fetching): Promise<JsonObject> => {
     const url = checkAddress(address, options.allowLoopback, what)
     const known = kept.get(url.href)
@@ -54,9 +55,7 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     if (known && (fetching.fresh ? now <= known.at : now < known.at + DOCUMENT_SECONDS_KEPT))
       return known.document
     const document = await fetchDocument(url, what, fetching.signal)
-    kept.delete(url.href)
     kept.set(url.href, { at: options.now(), document })
-    if (kept.size > DOCUMENTS_KEPT_MAX) kept.delete(kept.keys().next().value!)
     return document
   }
   return {

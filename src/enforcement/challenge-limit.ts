@@ -3,6 +3,7 @@
  * them, and each asks the owner's authority for a ticket.
  */
 import { forwardedAddress, peerNetwork } from '../http/peer-network.ts'
+import { createRateShares, type RateShares } from '../limits/rate-shares.ts'
 import type { Call } from './call.ts'
 
 export interface ChallengeLimitOptions {
@@ -13,37 +14,12 @@ export interface ChallengeLimitOptions {
   clock: () => number
 }
 
-export interface ChallengeLimit {
-  /** Takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
-  take(source: string): number
-}
-
-interface Share {
-  left: number
-  at: number
-}
+/** `take` takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
+export type ChallengeLimit = Pick<RateShares, 'take'>
 
 /** A share of `perMinute` per source that refills steadily. */
-export function createChallengeLimit({
-  perMinute,
-  sourcesMax = 10_000,
-  clock,
-}: ChallengeLimitOptions): ChallengeLimit {
-  const shares = new Map<string, Share>()
-  const perMs = perMinute / 60_000
-  return {
-    take: source => {
-      const now = clock()
-      const known = shares.get(source)
-      const left =
-        known === undefined ? perMinute : Math.min(perMinute, known.left + (now - known.at) * perMs)
-      const granted = left >= 1
-      shares.delete(source)
-      shares.set(source, { left: granted ? left - 1 : left, at: now })
-      if (shares.size > sourcesMax) shares.delete(shares.keys().next().value!)
-      return granted ? 0 : Math.max(1, Math.ceil((1 - left) / perMs / 1000))
-    },
-  }
+export function createChallengeLimit(options: ChallengeLimitOptions): ChallengeLimit {
+  return createRateShares({ sourcesMax: 10_000, ...options })
 }
 
 /**

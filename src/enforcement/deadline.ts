@@ -2,6 +2,7 @@
  * Owns how long one check may wait. contract, "Authorized call": a grant must not be spent for an answer that comes too late, so
  * every wait ends a margin before the caller's own deadline, with a denial.
  */
+import { LATE, waitAtMost } from '../limits/patience.ts'
 import { Refusal } from '../wire/refusal.ts'
 
 export interface Deadline {
@@ -34,18 +35,9 @@ export function deadlineOf({ at, marginMs, clock, signal, onWaited }: DeadlineOp
 
 /** The promise's value, if it comes in time; else a `temporarily_unavailable` refusal naming what was waited for. */
 export async function within<T>(deadline: Deadline, what: string, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(
-      () => reject(outage(`There was no time left to wait for ${what}.`)),
-      Math.max(0, deadline.remainingMs()),
-    )
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
-  }
+  const value = await waitAtMost(deadline.remainingMs(), promise)
+  if (value === LATE) throw outage(`There was no time left to wait for ${what}.`)
+  return value
 }
 
 /** Our own outage or the authority's, told as a denial that may be tried again: 503 `temporarily_unavailable`. */

@@ -2,6 +2,7 @@
  * Owns the header fields by which a tool's server learns who calls, and that no caller can forge them. contract, "Resource server
  * enforcement point"; docs/choices.md: every `x-uma-*` that a client sent is taken off on every allow.
  */
+import { BoundedMap } from '../limits/bounded-map.ts'
 import { UPSTREAM_HEADER, UPSTREAM_HEADER_PREFIX } from '../wire/names.ts'
 import type { Allowed } from './call.ts'
 import type { HeaderLines } from './request/header-lines.ts'
@@ -38,16 +39,13 @@ function isClientCopy(name: string): boolean {
 
 /** The same few names come with every call; those that do not must not fill memory. */
 const KEPT = { names: 1_000, characters: 64 }
-const folded = new Map<string, string>()
+const folded = new BoundedMap<string, string>(KEPT.names)
 
 /** A lower-case field name as servers see it that hand fields on as variables: whatever a variable cannot be called is one sign. */
 export function foldedName(name: string): string {
   const known = folded.get(name)
   if (known !== undefined) return known
   const result = name.replaceAll(/[^a-z0-9]/g, '-')
-  if (name.length <= KEPT.characters) {
-    if (folded.size >= KEPT.names) folded.clear()
-    folded.set(name, result)
-  }
+  if (name.length <= KEPT.characters) folded.set(name, result)
   return result
 }

@@ -2,7 +2,8 @@
  * Owns keys published by others, kept for a while. contract, "Authentication": signatures are verified against published keys;
  * an unknown kid is worth one more look, at a bounded rate, as it may be a key just rotated in.
  */
-import { parseJwks, type KeyImportOptions, type PublishedKey } from '../wire/keys.ts'
+import { BoundedMap } from '../limits/bounded-map.ts'
+import { keyNamed, parseJwks, type KeyImportOptions, type PublishedKey } from '../wire/keys.ts'
 import type { Outbound } from './outbound.ts'
 
 export interface JwksCacheOptions extends KeyImportOptions {
@@ -34,7 +35,7 @@ const ENTRIES_MAX = 1_000
 
 /** A cache that fetches each URL at most once at a time, and forgets the oldest of 1,000. */
 export function createJwksCache(options: JwksCacheOptions): JwksCache {
-  const entries = new Map<string, Entry>()
+  const entries = new BoundedMap<string, Entry>(ENTRIES_MAX)
   const refetchMs = (options.refetchSeconds ?? 30) * 1000
 
   const fetchKeys = (url: string): Entry => {
@@ -50,9 +51,7 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
       if (stillGood && entries.get(url) === entry) entries.set(url, { ...previous, fetchedAt: now })
       entry.freshUntil = Math.min(entry.freshUntil, options.clock() + (options.failureSeconds ?? 5) * 1000)
     })
-    entries.delete(url)
     entries.set(url, entry)
-    if (entries.size > ENTRIES_MAX) entries.delete(entries.keys().next().value!)
     return entry
   }
   const current = (url: string): Entry => {
@@ -62,13 +61,14 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
   return {
     keys: url => current(url).keys,
     find: async (url, kid) => {
-      const named = (keys: PublishedKey[]) => keys.find(key => key.kid === kid || key.thumbprint === kid)
       const entry = current(url)
-      const found = named(await entry.keys)
+      const found = keyNamed(await entry.keys, kid)
       if (found !== undefined) return found
       const newest = current(url) // another caller may have fetched it meanwhile
-      if (newest !== entry) return named(await newest.keys)
-      return options.clock() - entry.fetchedAt < refetchMs ? undefined : named(await fetchKeys(url).keys)
+      if (newest !== entry) return keyNamed(await newest.keys, kid)
+      return options.clock() - entry.fetchedAt < refetchMs
+        ? undefined
+        : keyNamed(await fetchKeys(url).keys, kid)
     },
   }
 }

@@ -3,6 +3,7 @@
  * contract, "Operator documents" and "Limits".
  */
 import { isIP } from 'node:net'
+import { BoundedMap } from '../limits/bounded-map.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 
 export interface OriginBudgetOptions {
@@ -29,7 +30,7 @@ const SERVED_MAX = 4_000
 /** A budget over a sliding minute. */
 export function createOriginBudget(options: OriginBudgetOptions): OriginBudget {
   const { clock, perMinute, perSite } = options
-  const served = new Set<string>()
+  const served = new BoundedMap<string, true>(SERVED_MAX)
   /** Origins charged in the last minute, oldest first. */
   let charged: { origin: string | undefined; site: string; at: number }[] = []
   return {
@@ -45,9 +46,7 @@ export function createOriginBudget(options: OriginBudgetOptions): OriginBudget {
       return true
     },
     served: origin => {
-      served.delete(origin) // and back in at the end, so that those in use are forgotten last
-      served.add(origin)
-      if (served.size > SERVED_MAX) served.delete(served.values().next().value!)
+      served.set(origin, true) // those in use are forgotten last
     },
     failed: origin => {
       for (const charge of charged) if (charge.origin === origin) charge.origin = undefined

@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Context, Span as SdkSpan, SpanStatusCode } from '@opentelemetry/api'
 import type { Sampler } from '@opentelemetry/sdk-trace'
+import { waitAtMost } from '../limits/patience.ts'
 import { parseTraceparent, type Span, type SpanOptions, type Tracing } from './tracing.ts'
 
 /** What the standard `OTEL_…` variables say. */
@@ -80,9 +81,11 @@ export async function openTracing(config: TraceExport): Promise<Tracing> {
     },
     active: () => active.getStore()?.span,
     close: async () => {
-      const patience = new Promise<void>(resolve => void setTimeout(resolve, CLOSE_MS).unref())
       // A collector that is away must not keep the process.
-      await Promise.race([provider.shutdown().catch(() => undefined), patience])
+      await waitAtMost(
+        CLOSE_MS,
+        provider.shutdown().catch(() => undefined),
+      )
     },
   }
 }

@@ -7,6 +7,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { parseJson, type Json } from '../wire/json.ts'
+import { BoundedMap } from '../limits/bounded-map.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { isPublicAddress } from './public-address.ts'
 import { publicLookup } from './public-lookup.ts'
@@ -238,13 +239,12 @@ const TARGETS_MAX = 256
 
 /** `checkUrl`, made once for the few URLs that are asked again and again. */
 function keepingTargets(options: OutboundOptions): (url: string) => Target {
-  const kept = new Map<string, Target>()
+  const kept = new BoundedMap<string, Target>(TARGETS_MAX)
   return text => {
     const known = kept.get(text)
     if (known !== undefined) return known
     const { origin, pathname, search } = checkUrl(text, options)
     const target = { origin, path: pathname + search }
-    if (kept.size >= TARGETS_MAX) kept.clear()
     kept.set(text, target)
     return target
   }

@@ -8,7 +8,7 @@ import {
   type VerificationOptions,
   type VerifiedSignature,
 } from '../wire/http-signature.ts'
-import type { PublishedKey } from '../wire/keys.ts'
+import { keyNamed, type PublishedKey } from '../wire/keys.ts'
 
 /** Where the keys are had from. */
 export interface KeySource {
@@ -55,7 +55,7 @@ function verifyWith(
     absentAuthorizationIsEmpty: true,
     mustCoverDigest: true,
     findKey: keyid => {
-      const found = keys.find(key => key.kid === keyid || key.thumbprint === keyid)
+      const found = keyid === undefined ? undefined : keyNamed(keys, keyid)
       if (found === undefined && keyid !== undefined) missing.add(keyid)
       return found
     },

@@ -3,6 +3,7 @@
  * (agent-token issuers): each is fetched at most once at a time, few at once, and what cannot be had is only not known,
  * never a fault of the request that asked.
  */
+import { LATE, waitAtMost } from '../limits/patience.ts'
 import { parseJson, type Json } from '../wire/json.ts'
 import { createFetchGate } from './fetch-gate.ts'
 import { createOriginBudget } from './origin-budget.ts'
@@ -119,23 +120,15 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
       entries.set(url, entry)
       const known = look(entry, holds)
       if (known !== undefined) return known
-      const untried = await before(deadline - clock(), fetchOnce(entry, url, favoured))
+      const untried = await waitAtMost(deadline - clock(), fetchOnce(entry, url, favoured))
       const held = kept(entry)
       if (held !== undefined) return held
-      if (untried === 'late') return { missing: WHY.timeout, reason: 'timeout' }
+      if (untried === LATE) return { missing: WHY.timeout, reason: 'timeout' }
       if (untried !== undefined) return { missing: untried, reason: 'busy' }
       const { missing, reason } = entry.failure ?? { missing: 'could not be read', reason: 'broken' as const }
       return { missing, reason }
     },
   }
-}
-
-/** Waits for `work`, `ms` at most; the work goes on, for whoever asks next. */
-function before<T>(ms: number, work: Promise<T>): Promise<T | 'late'> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve('late'), Math.max(0, ms))
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
 }
 
 /** What could not be had goes first: strangers name any number of such addresses, and must not push out documents. */

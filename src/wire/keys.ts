@@ -154,6 +154,11 @@ export function parseJwks(json: unknown, options: KeyImportOptions = {}): Publis
   return keys
 }
 
+/** The key published under `kid`, or whose thumbprint that is. */
+export function keyNamed(keys: readonly PublishedKey[], kid: string): PublishedKey | undefined {
+  return keys.find(key => key.kid === kid || key.thumbprint === kid)
+}
+
 /** The pseudonymous handle of a key, `jkt:` + RFC 7638 thumbprint (contract, "Connection"). */
 export function thumbprintHandle(key: PublicKey): string {
   return `jkt:${key.thumbprint}`

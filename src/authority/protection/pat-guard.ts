@@ -2,6 +2,7 @@
  * Who calls the protection API: the PAT is our own signed token, so it names owner and resource server; that
  * the server still stands is read with the answer itself. Contract: "Protection access token (PAT)".
  */
+import { BoundedMap } from '../../limits/bounded-map.ts'
 import { PROTECTION_SCOPE } from '../../wire/names.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { verifyPat } from '../../wire/tokens.ts'
@@ -44,7 +45,7 @@ export function standsFor(
  * checked at every use here, and the server's record by the statement that answers.
  */
 export function createPatGuard(authority: Authority): PatGuard {
-  const remembered = new Map<string, PatHolder & { exp: number }>()
+  const remembered = new BoundedMap<string, PatHolder & { exp: number }>(REMEMBERED_MAX)
   return authorization => {
     if (authorization === undefined)
       throw new Refusal('invalid_token', 'Send a PAT as `Authorization: Bearer`.', {
@@ -56,7 +57,6 @@ export function createPatGuard(authority: Authority): PatGuard {
     let holder = remembered.get(token)
     if (holder === undefined) {
       holder = verified(authority, token)
-      if (remembered.size >= REMEMBERED_MAX) remembered.delete(remembered.keys().next().value!)
       remembered.set(token, holder)
     }
     if (holder.exp <= authority.now()) {

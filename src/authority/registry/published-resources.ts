@@ -8,7 +8,7 @@ import type { MissingReason, RemoteDocuments } from '../../http/remote-documents
 import { registrationFault, type ClaimingDocument } from '../../rules/registration.ts'
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { parseJws } from '../../wire/jws.ts'
-import { parseJwks, type PublishedKey } from '../../wire/keys.ts'
+import { keyNamed, parseJwks } from '../../wire/keys.ts'
 import {
   parseResourceMetadata,
   resourceMetadataUrl,
@@ -75,8 +75,8 @@ export function createPublishedResources(documents: RemoteDocuments, issuer: str
   const keys = (document: EstablishedDocument, patience: Patience): KeySource => ({
     keys: () => readKeys(document, patience),
     find: async kid => {
-      const holds = sound(json => named(parseJwks(json), kid) !== undefined)
-      return named(await readKeys(document, { ...patience, holds }), kid)
+      const holds = sound(json => keyNamed(parseJwks(json), kid) !== undefined)
+      return keyNamed(await readKeys(document, { ...patience, holds }), kid)
     },
   })
   return {
@@ -130,13 +130,9 @@ async function verifySigned(signed: string, source: KeySource, resource: string)
   const { kid } = refusedAs('metadata_signature', () => parseJws(signed).header)
   const known = await source.keys()
   const rotatedIn =
-    typeof kid === 'string' && named(known, kid) === undefined ? await source.find(kid) : undefined
+    typeof kid === 'string' && keyNamed(known, kid) === undefined ? await source.find(kid) : undefined
   const keys = rotatedIn === undefined ? known : [rotatedIn]
   return refusedAs('metadata_signature', () => verifySignedMetadata(signed, keys, resource))
-}
-
-function named(keys: readonly PublishedKey[], kid: string): PublishedKey | undefined {
-  return keys.find(key => key.kid === kid || key.thumbprint === kid)
 }
 
 /** What the parsers of the wire refuse is a fault of the publication here. */

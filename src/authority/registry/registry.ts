@@ -4,6 +4,7 @@
  * Contract: "Registry materialization", "Protection API" (`/perm`).
  */
 import type { FastifyBaseLogger } from 'fastify'
+import { waitAtMost } from '../../limits/patience.ts'
 import { isOutage, type Database } from '../../storage/core/database.ts'
 import { listOwners } from '../../storage/authority/owners.ts'
 import {
@@ -94,7 +95,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     pullSoon: source => void pull(source),
     lookAgain: async source => {
       const until = performance.now() + LOOK_MS_MAX
-      if ((await before(LOOK_MS_MAX, pull(source))) !== 'running') return
+      if ((await waitAtMost(LOOK_MS_MAX, pull(source))) !== 'running') return
       // Another replica pulls: it says when it has landed, but may have said so already.
       const { db } = options.database
       while (performance.now() < until && (await isPulling(db, source, PAUSE_SECONDS))) {
@@ -169,12 +170,4 @@ function say(
       { owner, client_id, conflicts: conflicts.slice(0, 20), count: conflicts.length },
       'some listed resources are those of another resource server, and were not taken',
     )
-}
-
-/** Waits for `work`, `ms` at most. */
-function before<T>(ms: number, work: Promise<T>): Promise<T | 'late'> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve('late'), ms)
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
 }

@@ -2,6 +2,8 @@
  * Owns the way of allowed calls into the owner's ledger. contract, "Events", 2: the enforcement point posts `/audit/access` for an allowed
  * call; off the call's path, in batches, each entry under an id so that sending twice records once.
  */
+import { setTimeout as delay } from 'node:timers/promises'
+import { waitAtMost } from '../../limits/patience.ts'
 import { UnwantedAnswer, type AccessEntry, type AuthorityClient } from './authority-client.ts'
 import { deadlineOf } from '../deadline.ts'
 
@@ -58,7 +60,7 @@ export function createAccessReports(options: AccessReportsOptions): AccessReport
       } catch (error) {
         if (isRefusal(error)) return 'refused'
         const pauseMs = Math.min(retryMs.most, retryMs.first * 2 ** Math.min(attempt, 16))
-        await (closing.signal.aborted ? timePassed(CLOSING_RETRY_MS) : pause(pauseMs, closing.signal))
+        await (closing.signal.aborted ? pause(CLOSING_RETRY_MS) : pause(pauseMs, closing.signal))
       }
     }
     return 'out of time'
@@ -104,7 +106,7 @@ export function createAccessReports(options: AccessReportsOptions): AccessReport
     close: async withinMs => {
       closedAt = clock() + withinMs
       closing.abort()
-      await Promise.race([Promise.all(senders.values()), timePassed(withinMs)])
+      await waitAtMost(withinMs, Promise.all(senders.values()))
       if (waiting > 0) onDropped(waiting, 'there was no time left to send them')
     },
   }
@@ -116,21 +118,7 @@ function isRefusal(error: unknown): boolean {
   return status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status)
 }
 
-async function timePassed(ms: number): Promise<void> {
-  await new Promise<void>(resolve => void setTimeout(resolve, ms).unref())
-}
-
 /** Waits, or until the signal says that there is no more time for it. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  await new Promise<void>(resolve => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    timer.unref()
-    signal.addEventListener('abort', done)
-  })
+async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { ref: false, ...(signal && { signal }) }).catch(() => undefined)
 }

@@ -2,6 +2,7 @@
  * Owns what every door to a gateway does with one call, whatever it speaks: reads it, has it judged in time, and always has an answer.
  * contract, "Resource server enforcement point" and "Errors": whatever fails here is a denial.
  */
+import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
 import { tooLate } from '../deadline.ts'
@@ -23,8 +24,6 @@ export interface CheckDoor {
   /** Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in the gRPC library. */
   onUnjudged?: ((denied: Denied, call: Call | undefined) => void) | undefined
 }
-
-const TIMER_MS_MAX = 2_147_483_647
 
 /** How a door puts an outcome into words. */
 export interface AnswerWriter<Answer> {
@@ -93,15 +92,8 @@ function refuseLate(call: Call, door: CheckDoor): void {
 /** The last guard on time: `decide` ends its own waits a whole margin early, this one ends `decide` half a margin early. */
 async function decideInTime(call: Call, door: CheckDoor): Promise<Outcome> {
   if (call.deadlineAt === undefined) return door.decide(call)
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<Outcome>(resolve => {
-    timer = setTimeout(() => resolve(denialOf(tooLate())), Math.min(guardMs(call, door), TIMER_MS_MAX))
-  })
-  try {
-    return await Promise.race([door.decide(call), late])
-  } finally {
-    clearTimeout(timer)
-  }
+  const outcome = await waitAtMost(guardMs(call, door), door.decide(call))
+  return outcome === LATE ? denialOf(tooLate()) : outcome
 }
 
 function guardMs({ deadlineAt }: Call, { deadlineMarginMs }: CheckDoor): number {

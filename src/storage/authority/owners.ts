@@ -3,6 +3,7 @@
  * Contract: "Authentication" (owner at the owner API).
  */
 import { sql } from 'kysely'
+import { BoundedMap } from '../../limits/bounded-map.ts'
 import { prepared, type Database, type Db, type Tx } from '../core/database.ts'
 
 export interface OwnerRow {
@@ -64,20 +65,19 @@ export async function ownerOf(
 }
 
 const TAGS_KEPT_MAX = 10_000
-const ownersByTag = new WeakMap<Database, Map<string, string>>()
+const ownersByTag = new WeakMap<Database, BoundedMap<string, string>>()
 
 /**
  * Whose a ticket tag is; undefined where nobody's. A tag is made with its owner and never changes hands, so what was once found is kept;
  * that there is none is asked anew each time. It says where to look, and nothing of what stands there.
  */
 export async function ownerOfTag(database: Database, tag: string): Promise<string | undefined> {
-  const kept = ownersByTag.get(database) ?? new Map<string, string>()
+  const kept = ownersByTag.get(database) ?? new BoundedMap<string, string>(TAGS_KEPT_MAX)
   ownersByTag.set(database, kept)
   const known = kept.get(tag)
   if (known !== undefined) return known
   const owner = await ownerOf(database.db, 'tag', tag)
   if (owner === undefined) return undefined
-  if (kept.size >= TAGS_KEPT_MAX) kept.delete(kept.keys().next().value!)
   kept.set(tag, owner)
   return owner
 }
