@@ -28,6 +28,8 @@ interface Account {
   gid: number
 }
 
+/** What a server's data is initialised with, and the least that one following it must allow. */
+const INITIAL_CONNECTIONS = 100
 const START_ATTEMPTS_MAX = 3
 const START_TIMEOUT_MS = 60_000
 /** Data that is thrown away need not survive a crash: no flush to disk is waited for. */
@@ -36,51 +38,128 @@ const THROW_AWAY = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off
 /** What a deployment has. */
 const DURABLE = ['fsync=on', 'synchronous_commit=on', 'full_page_writes=on']
 
+interface ServerOptions {
+  maxConnections: number
+  /** Every commit is on disk before it is answered, as in a deployment; for measurements. */
+  durable?: boolean
+}
+
 /**
- * Starts a fresh server on a free loopback port; its data lives in a temporary directory. `durable`: every commit is on disk
- * before it is answered, as in a deployment; for measurements.
+ * Starts a fresh server on a free loopback port; its data lives in a temporary directory.
  * @throws PostgresAbsent where the package or its binaries for this platform are missing.
  */
-export async function startEmbeddedPostgres(options: {
-  maxConnections: number
-  durable?: boolean
-}): Promise<PostgresServer> {
+export async function startEmbeddedPostgres(options: ServerOptions): Promise<PostgresServer> {
+  const place = await preparePlace()
+  return orRemoved(place, async () =>
+    running(place, await launchAnywhere(place, 'data', settingsOf(options))),
+  )
+}
+
+/** A server and one that streams from it, which may be promoted; both end together. */
+export interface PostgresPair {
+  primary: Omit<PostgresServer, 'stop'>
+  /** Open to reading only, until `pg_promote()`. */
+  standby: Omit<PostgresServer, 'stop'>
+  stop(): Promise<void>
+}
+
+/** Starts a server and its streaming standby, for tests of failing over. @throws PostgresAbsent as `startEmbeddedPostgres`. */
+export async function startEmbeddedPair(): Promise<PostgresPair> {
+  const place = await preparePlace()
+  return orRemoved(place, async () => {
+    // Before either has run: the copy of a server that is not running is a sound one.
+    await copyData(place, 'standby')
+    const settings = settingsOf({ maxConnections: INITIAL_CONNECTIONS })
+    const primary = running(place, await launchAnywhere(place, 'data', settings))
+    try {
+      const follow = `primary_conninfo=${primary.url}`
+      const following = await launchAnywhere(place, 'standby', [...settings, follow])
+      const stop = async (): Promise<void> => {
+        await ended(following.process)
+        await primary.stop()
+      }
+      return { primary, standby: running(place, following), stop }
+    } catch (error) {
+      await primary.stop()
+      throw error
+    }
+  })
+}
+
+function settingsOf({ durable, maxConnections }: ServerOptions): string[] {
+  return [...(durable ? DURABLE : THROW_AWAY), `max_connections=${maxConnections}`]
+}
+
+/** What servers are started from: binaries, an account that may run them, and in `home` an initialised `data`. */
+interface Place {
+  home: string
+  binaries: string
+  password: string
+  account: Account | undefined
+}
+
+async function preparePlace(): Promise<Place> {
   const account = await unprivilegedAccount()
   const home = await mkdtemp(join(tmpdir(), 'usher-postgres-'))
-  try {
+  return orRemoved({ home }, async () => {
     if (account !== undefined) await chown(home, account.uid, account.gid)
     const binaries = await usableBinaries(home, account)
     const password = randomBytes(12).toString('hex')
-    const data = join(home, 'data')
-    await initialise({ binaries, data, home, password, account })
-    for (let attempt = 1; ; attempt++) {
-      const [port] = await freePorts(1)
-      const settings = [
-        ...(options.durable ? DURABLE : THROW_AWAY),
-        `max_connections=${options.maxConnections}`,
-      ]
-      const server = await launch({ binaries, home, data, port, settings, account })
-      if (server !== undefined)
-        return running(server, home, `postgres://usher:${password}@127.0.0.1:${port}/postgres`)
-      if (attempt === START_ATTEMPTS_MAX) throw new Error('Postgres did not start: no port could be had.')
-    }
+    await initialise({ binaries, data: join(home, 'data'), home, password, account })
+    return { home, binaries, password, account }
+  })
+}
+
+/** Copies `data` to another directory, of a server that follows. */
+async function copyData({ home, account }: Place, to: string): Promise<void> {
+  // By the account itself, so that everything in it is its own.
+  const child = spawn('/bin/sh', ['-c', `cp -Rp data ${to} && touch ${to}/standby.signal`], {
+    ...account,
+    cwd: home,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  await succeeded(child, 'copying the data of Postgres')
+}
+
+async function orRemoved<T>({ home }: Pick<Place, 'home'>, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
   } catch (error) {
     await rm(home, { recursive: true, force: true })
     throw error
   }
 }
 
-function running(server: ChildProcess, home: string, url: string): PostgresServer {
+interface Launched {
+  process: ChildProcess
+  port: number
+}
+
+async function launchAnywhere(place: Place, directory: string, settings: string[]): Promise<Launched> {
+  const { binaries, home, account } = place
+  for (let attempt = 1; ; attempt++) {
+    const [port] = await freePorts(1)
+    const child = await launch({ binaries, home, data: join(home, directory), port, settings, account })
+    if (child !== undefined) return { process: child, port }
+    if (attempt === START_ATTEMPTS_MAX) throw new Error('Postgres did not start: no port could be had.')
+  }
+}
+
+function running({ home, password }: Place, { process: server, port }: Launched): PostgresServer {
   let stopped: Promise<void> | undefined
   const end = async (): Promise<void> => {
-    if (server.exitCode === null && server.signalCode === null) {
-      const exited = new Promise(resolve => server.once('exit', resolve))
-      server.kill('SIGINT')
-      await exited
-    }
+    await ended(server)
     await rm(home, { recursive: true, force: true })
   }
+  const url = `postgres://usher:${password}@127.0.0.1:${port}/postgres`
   return { url, pid: server.pid, stop: () => (stopped ??= end()) }
+}
+
+async function ended(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return
+  const exited = new Promise(resolve => server.once('exit', resolve))
+  server.kill('SIGINT')
+  await exited
 }
 
 /** Postgres refuses to run as root: then the machine's `postgres` account is used, else `nobody`. */
@@ -151,12 +230,16 @@ async function initialise({ binaries, data, home, password, account }: Initialis
     ],
     { ...account, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] },
   )
+  await succeeded(child, 'initdb')
+}
+
+async function succeeded(child: ChildProcess, what: string): Promise<void> {
   const errors = gather(child)
   const code = await new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('close', resolve)
   })
-  if (code !== 0) throw new Error(`initdb failed (${String(code)}): ${errors()}`)
+  if (code !== 0) throw new Error(`${what} failed (${String(code)}): ${errors()}`)
 }
 
 interface Launch {
@@ -195,7 +278,7 @@ async function launch({
       reject(new Error(`Postgres did not start within ${START_TIMEOUT_MS / 1000} s: ${errors()}`))
     }, START_TIMEOUT_MS)
     child.stderr!.on('data', () => {
-      if (!errors().includes('ready to accept connections')) return
+      if (!/ready to accept (?:read-only )?connections/.test(errors())) return
       clearTimeout(deadline)
       child.stderr!.removeAllListeners('data').resume()
       resolve(child)

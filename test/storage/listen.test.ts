@@ -32,3 +32,40 @@ it('a listener whose connection breaks is connected again, and hears what is sai
     await database.close()
   }
 })
+
+it('a listener whose server is gone without a word notices within 30 s, and is connected again', async () => {
+  const database = await freshDatabase()
+  const link = await severableLink(database.url)
+  const heard: string[] = []
+  let connects = 0
+  const listener = await listen({
+    url: link.url,
+    channel: 'said',
+    onNotify: payload => heard.push(payload),
+    onConnect: () => connects++,
+  })
+  try {
+    link.freeze()
+    await until(() => connects === 2, 30_000)
+    await database.pool.query('SELECT pg_notify($1, $2)', ['said', 'after'])
+    await until(() => heard.length === 1)
+  } finally {
+    await listener.close()
+    await link.close()
+    await database.close()
+  }
+})
+
+it('a listener that cannot reach its server at the start fails, and does not wait for ever', async () => {
+  const database = await freshDatabase()
+  const link = await severableLink(database.url)
+  link.silence()
+  try {
+    await expect(listen({ url: link.url, channel: 'said', onNotify: () => undefined })).rejects.toThrow(
+      /timeout/,
+    )
+  } finally {
+    await link.close()
+    await database.close()
+  }
+})

@@ -8,15 +8,20 @@ export interface SeverableLink {
   cut(): void
   /** Lets nothing more through on the open connections, and breaks none: what a frozen server looks like. */
   freeze(): void
+  /** Takes new connections, and never says a word on them: what a server looks like whose machine accepts for it. */
+  silence(): void
   mend(): void
+  /** New connections go to this server from now on. */
+  leadTo(target: string): void
   close(): Promise<void>
 }
 
 /** A link to the server of a `postgres://` URL. */
 export async function severableLink(target: string): Promise<SeverableLink> {
-  const { hostname, port } = new URL(target)
+  let { hostname, port } = new URL(target)
   const sockets = new Set<Socket>()
   let severed = false
+  let silent = false
   const track = (socket: Socket): Socket => {
     sockets.add(socket)
     return socket.on('error', () => socket.destroy()).on('close', () => sockets.delete(socket))
@@ -24,6 +29,7 @@ export async function severableLink(target: string): Promise<SeverableLink> {
   const server = createServer(incoming => {
     track(incoming)
     if (severed) return void incoming.destroy()
+    if (silent) return
     const outgoing = track(connect(Number(port), hostname))
     incoming.pipe(outgoing).pipe(incoming)
     incoming.on('close', () => outgoing.destroy())
@@ -44,7 +50,9 @@ export async function severableLink(target: string): Promise<SeverableLink> {
     url: url.href,
     cut,
     freeze,
-    mend: () => (severed = false),
+    silence: () => (silent = true),
+    mend: () => (severed = silent = false),
+    leadTo: other => ({ hostname, port } = new URL(other)),
     close: async () => {
       cut()
       await new Promise(resolve => server.close(resolve))

@@ -3,6 +3,7 @@
  * Contract: "Grant (RPT) liveness", "Single-use grant".
  */
 import { sql } from 'kysely'
+import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
 import { prepared, type Database, type Db, type Tx } from '../core/database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { LedgerKind } from './ledger.ts'
@@ -193,13 +194,13 @@ export interface GrantReading {
 const READ = {
   name: 'read-grants',
   text: `
-    SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+    SELECT asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
       g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
       tr.resource_id IS NOT NULL AS governed
     FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
-    JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
+    LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
     LEFT JOIN grants g ON g.owner = $1 AND g.rpt_sha256 = asked.rpt_sha256
     LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
     LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
@@ -211,7 +212,10 @@ const READ = {
 interface ReadRow {
   /** Of the question, from 1. */
   place: number
-  rs_status: 'pending' | 'active' | 'revoked'
+  /** Nothing else of the row is an answer then. */
+  standby: boolean
+  /** Null where the owner has no such resource server. */
+  rs_status: 'pending' | 'active' | 'revoked' | null
   rs_generation: number
   resource_uri: string
   claims: Record<string, unknown> | null
@@ -234,8 +238,8 @@ interface GrantQuestion {
 }
 
 /**
- * Reads a grant for a resource server, never consuming it. Always from the primary, never from a cache; those asked for at the same
- * time are read by one statement.
+ * Reads a grant for a resource server, never consuming it. Always from the primary, which the statement itself makes sure of, never
+ * from a cache; those asked for at the same time are read by one statement.
  * @returns undefined where the owner has no such resource server; without `grant` where no such RPT was
  * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
  */
@@ -262,7 +266,10 @@ async function readGrants(
     ],
   })
   const answers: (GrantReading | undefined)[] = questions.map(() => undefined)
-  for (const row of rows) answers[row.place - 1] = readingOf(row)
+  for (const row of rows) {
+    if (row.standby) throw takesNoWrites()
+    answers[row.place - 1] = readingOf(row)
+  }
   return answers
 }
 
@@ -272,7 +279,8 @@ const READ_GRANT = gatheringOf(readGrants, {
   atOnce: READS_AT_ONCE,
 })
 
-function readingOf(row: ReadRow): GrantReading {
+function readingOf(row: ReadRow): GrantReading | undefined {
+  if (row.rs_status === null) return undefined
   const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
   if (row.claims === null) return { server }
   const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row

@@ -6,6 +6,7 @@
 import { Socket } from 'node:net'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { assertTakesWrites } from './connection.ts'
 import type { Tables } from '../authority/tables.ts'
 
 /** A connection or a transaction: the first parameter of every storage function. */
@@ -106,6 +107,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     statement_timeout: statementTimeoutMs,
     idle_in_transaction_session_timeout: 15_000,
     application_name: 'usher',
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, and gives up the connection where it rejects
+    onConnect: assertTakesWrites,
     types,
   })
   // Without a listener the process dies when Postgres ends a session that no statement is waiting on: one that is
@@ -159,8 +162,8 @@ function codeOf(error: unknown): string | undefined {
 export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
-  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system.
-  return /^(08|53|57|58)/.test(code) || isOfConnection(code)
+  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system; 25006 is a standby's.
+  return /^(08|53|57|58|25006)/.test(code) || isOfConnection(code)
 }
 
 /** What the system, the stream or TLS says of a connection. */

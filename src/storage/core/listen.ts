@@ -1,12 +1,25 @@
 /**
  * LISTEN on a connection of its own, kept open for as long as the process lives. A notification carries
- * only a name; what happened is read back, so one lost while reconnecting loses nothing.
+ * only a name; what happened is read back, so one lost while reconnecting loses nothing. The same connection is asked for the time
+ * now and then: so a server that is gone without a word is noticed, and so is a clock that differs.
  * Contract: "Events".
  */
-import { Client, escapeIdentifier } from 'pg'
+import { escapeIdentifier } from 'pg'
+import { openConnection, TAKES_NO_WRITES, takesNoWrites, type DedicatedConnection } from './connection.ts'
 
 export interface Listener {
   close(): Promise<void>
+}
+
+/** What the database's clock showed at some moment between two of this process's. */
+export interface ClockReading {
+  /** Milliseconds since the epoch. */
+  databaseMs: number
+  /** By `performance.now()`. */
+  askedAt: number
+  answeredAt: number
+  /** On another connection than the reading before, so perhaps of another server. */
+  fresh: boolean
 }
 
 export interface ListenOptions {
@@ -17,46 +30,71 @@ export interface ListenOptions {
   /** Called after every (re)connect: whatever was missed meanwhile must be read now. */
   onConnect?: () => void
   onError?: (error: Error) => void
+  /** Called with the database's time, at every (re)connect and after every beat. */
+  onClock?: (reading: ClockReading) => void
+  /** Pause between two beats; 10 s when left out, so that a lost server is noticed within 16 s. */
+  beatMs?: number
 }
 
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5_000
+const BEAT_MS = 10_000
 
 /**
  * Starts listening; resolves once the first LISTEN stands (rejects if that one fails). Afterwards a lost
- * connection is opened again, for ever, with growing pauses.
+ * connection is opened again, for ever, with growing pauses. A standby, reached during a failover, is not listened to.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  let client: Client | undefined
+  const { url, channel, onError, beatMs = BEAT_MS } = options
+  let current: DedicatedConnection | undefined
   let timer: NodeJS.Timeout | undefined
+  let beating: NodeJS.Timeout | undefined
   let closed = false
   let retryMs = RETRY_MS_MIN
 
   async function connect(): Promise<void> {
-    const next = new Client({
-      connectionString: options.url,
-      application_name: 'usher-listen',
-      keepAlive: true,
-      connectionTimeoutMillis: RETRY_MS_MAX,
+    const next = await openConnection({ url, name: 'usher-listen', onError })
+    try {
+      next.client.on('notification', message => options.onNotify(message.payload ?? ''))
+      await next.client.query(`LISTEN ${escapeIdentifier(channel)}`)
+      options.onClock?.(await readClock(next, true))
+    } catch (error) {
+      next.drop()
+      throw error
+    }
+    if (closed) return next.drop()
+    current = next
+    void next.ended.then(() => {
+      if (current === next) again()
     })
-    next.on('notification', message => options.onNotify(message.payload ?? ''))
-    next.on('error', error => options.onError?.(error))
-    next.on('end', () => {
-      if (client === next) again()
-    })
-    await next.connect()
-    await next.query(`LISTEN ${escapeIdentifier(options.channel)}`)
-    client = next
     retryMs = RETRY_MS_MIN
     options.onConnect?.()
+    beatLater(next)
+  }
+
+  function beatLater(connection: DedicatedConnection): void {
+    beating = setTimeout(() => {
+      readClock(connection, false).then(
+        reading => {
+          options.onClock?.(reading)
+          if (connection === current) beatLater(connection)
+        },
+        (error: Error) => {
+          if (connection !== current) return
+          onError?.(error)
+          connection.drop()
+        },
+      )
+    }, beatMs).unref()
   }
 
   function again(): void {
-    client = undefined
+    current = undefined
+    clearTimeout(beating)
     if (closed) return
     timer = setTimeout(() => {
       connect().catch((error: Error) => {
-        options.onError?.(error)
+        onError?.(error)
         retryMs = Math.min(retryMs * 2, RETRY_MS_MAX)
         again()
       })
@@ -68,9 +106,22 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     async close() {
       closed = true
       clearTimeout(timer)
-      const last = client
-      client = undefined
-      await last?.end()
+      clearTimeout(beating)
+      const last = current
+      current = undefined
+      await last?.close()
     },
   }
+}
+
+/** @throws also where the server takes no writes (any more). */
+async function readClock({ client }: DedicatedConnection, fresh: boolean): Promise<ClockReading> {
+  const askedAt = performance.now()
+  const { rows } = await client.query<{ ms: number; standby: boolean }>(
+    `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms, ${TAKES_NO_WRITES} AS standby`,
+  )
+  const answeredAt = performance.now()
+  const { ms, standby } = rows[0]!
+  if (standby) throw takesNoWrites()
+  return { databaseMs: ms, askedAt, answeredAt, fresh }
 }

@@ -1,0 +1,90 @@
+/**
+ * Connections outside the pools, and what every connection must be: to the primary, open to writing. Contract: "What the service does"
+ * (row 9: revocation is immediate). A standby still knows revoked grants as live, so that what it answers is no answer.
+ */
+import { Socket } from 'node:net'
+import { Client, type ClientBase } from 'pg'
+
+/** SQLSTATE of a write where none is taken. */
+const READ_ONLY = '25006'
+
+/** SQL that is true on a standby, and on a connection that takes no writes. For the statement itself whose answer must not be stale. */
+export const TAKES_NO_WRITES = `(pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean)`
+
+/** An outage to `isOutage`. */
+export function takesNoWrites(): Error {
+  const message =
+    'the database takes no writes: it is a standby, or read-only (DATABASE_URL must lead to the primary)'
+  return Object.assign(new Error(message), { code: READ_ONLY })
+}
+
+/** Rejects where the connection leads to a standby or takes no writes. */
+export async function assertTakesWrites(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<{ standby: boolean }>(`SELECT ${TAKES_NO_WRITES} AS standby`)
+  if (rows[0]?.standby !== false) throw takesNoWrites()
+}
+
+export interface DedicatedOptions {
+  url: string
+  /** What Postgres shows of it. */
+  name: string
+  /** How long connecting, and then each statement, may take; 5 s when left out. */
+  timeoutMs?: number
+  onError?: ((error: Error) => void) | undefined
+}
+
+/** A connection of its own, to a primary. Whoever is told of a failure by it gives it up. */
+export interface DedicatedConnection {
+  readonly client: Client
+  /** Resolves once it is no more, whoever ended it. */
+  readonly ended: Promise<void>
+  /** Ends it in good order, and by force where the server does not answer. */
+  close(): Promise<void>
+  /** Ends it at once. */
+  drop(): void
+}
+
+const TIMEOUT_MS = 5_000
+/** The answer of Postgres that it ended a statement comes after the time for it. */
+const GRACE_MS = 500
+const GOODBYE_MS = 1_000
+
+/**
+ * Connects; where anything fails, nothing stays open. @throws what Postgres or the network said; where a standby was reached, and where
+ * nothing answered in time, an outage to `isOutage`.
+ */
+export async function openConnection(options: DedicatedOptions): Promise<DedicatedConnection> {
+  const { url, name, timeoutMs = TIMEOUT_MS, onError } = options
+  const socket = new Socket()
+  const client = new Client({
+    connectionString: url,
+    application_name: name,
+    // A server that is gone is noticed while nothing is asked of it.
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    connectionTimeoutMillis: timeoutMs,
+    statement_timeout: timeoutMs,
+    query_timeout: timeoutMs + GRACE_MS,
+    stream: () => socket,
+  })
+  client.on('error', error => onError?.(error))
+  const ended = new Promise<void>(resolve => client.once('end', () => resolve()))
+  const drop = (): void => {
+    // Said first, so that its end is not told as an error.
+    client.end().catch(() => undefined)
+    socket.destroy()
+  }
+  try {
+    await client.connect()
+    await assertTakesWrites(client)
+  } catch (error) {
+    drop()
+    throw error
+  }
+  const close = async (): Promise<void> => {
+    const late = setTimeout(() => socket.destroy(), GOODBYE_MS)
+    await client.end().catch(() => undefined)
+    clearTimeout(late)
+  }
+  return { client, ended, close, drop }
+}
