@@ -89,6 +89,7 @@ describe('the endpoints of the contract', () => {
     'GET /.well-known/oauth-protected-resource/*',
     'GET /owner-resources/{}',
     'GET /metrics',
+    'GET /ready',
     'POST /owner/policies/preview',
     'POST /owner/operators/claim',
     'POST /owner/operators/disclaim',

@@ -7,6 +7,7 @@ import type { Database } from '../storage/core/database.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import type { TicketKey } from '../wire/ticket.ts'
 import type { AgentIssuers } from './agents/agent-issuers.ts'
+import type { Clock } from './clock.ts'
 import type { Announcements } from './owner/announcements.ts'
 import type { OperatorDocuments } from './agents/operator-documents.ts'
 import type { PublishedResources } from './registry/published-resources.ts'
@@ -45,7 +46,8 @@ export interface Authority {
   /** What was pulled from resource servers, and when to pull again. */
   readonly registry: Registry
   readonly log: FastifyBaseLogger
-  /** Seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
+  readonly clock: Clock
+  /** Whole seconds of `clock` since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   now(): number
 }
 

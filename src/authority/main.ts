@@ -18,6 +18,7 @@ import { ticketKeys } from '../wire/ticket.ts'
 import { UsageError } from '../terminal/command.ts'
 import { createAgentIssuers } from './agents/agent-issuers.ts'
 import { startAnnouncements } from './owner/announcements.ts'
+import { createClock, type Clock } from './clock.ts'
 import type { Authority } from './context.ts'
 import { registerDiscovery } from './discovery.ts'
 import { issueEnrolmentCode, registerEnrolment } from './owner/enrolment.ts'
@@ -64,8 +65,14 @@ export interface RunningAuthority {
   close(): Promise<void>
 }
 
-/** Starts an authority; rejects, with nothing left running, where the store or an address cannot be had. */
-export async function startAuthority(config: AuthorityConfig): Promise<RunningAuthority> {
+/**
+ * Starts an authority; rejects, with nothing left running, where the store or an address cannot be had.
+ * @param localClock of this machine, in milliseconds since the epoch.
+ */
+export async function startAuthority(
+  config: AuthorityConfig,
+  localClock: () => number = Date.now,
+): Promise<RunningAuthority> {
   const log = createLogger({ name: 'authority', level: config.logLevel })
   // Closed in the reverse order, also when a later step of the start fails.
   const closers: (() => Promise<void>)[] = []
@@ -79,9 +86,11 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
   }
   try {
     warnOfDevelopment(config, log)
-    const authority = await openAuthority(config, log, closers)
-    const metrics = createAuthorityMetrics(authority.database, () => !draining)
-    const around = await openSurroundings(config, { log, metrics, healthy: () => !draining, closers })
+    const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
+    const authority = await openAuthority(config, { log, clock, closers })
+    const said = { logger: log, healthy: () => !draining, notReady: () => clock.fault() }
+    const metrics = createAuthorityMetrics(authority, said)
+    const around = await openSurroundings(config, { said, metrics, closers })
     const sweeper = startSweeper(authority, config.sweepSeconds)
     closers.push(() => sweeper.stop())
     const open = (app: HttpServer, address: AuthorityConfig['listen']) => {
@@ -93,7 +102,7 @@ export async function startAuthority(config: AuthorityConfig): Promise<RunningAu
       routes(app)
       return open(app, address)
     }
-    const metricsAddress = await open(metrics.createServer(log), config.metricsListen)
+    const metricsAddress = await open(metrics.createServer(), config.metricsListen)
     const accepted = openOwnerAuthentication(config, () => authority.now(), closers)
     const ownerAddress = await serve(
       app => ownerRoutes(app, authority, { config, accepted }),
@@ -162,10 +171,14 @@ export async function runEnrol({ owner, json }: { owner: string; json?: boolean 
   }
 }
 
+function logTurn(log: Logger, fault: string | undefined): void {
+  if (fault === undefined) log.info('the clock of this replica is right again: it issues grants')
+  else log.error(`${fault}: it issues nothing until its clock is right (introspection goes on)`)
+}
+
 async function openAuthority(
   config: AuthorityConfig,
-  log: Logger,
-  closers: (() => Promise<void>)[],
+  { log, clock, closers }: { log: Logger; clock: Clock; closers: (() => Promise<void>)[] },
 ): Promise<Authority> {
   if (config.migrate) {
     const applied = await migrate(config.databaseUrl)
@@ -177,14 +190,16 @@ async function openAuthority(
   closers.push(() => database.close())
   for (const done of await provision(database.db, config.owners))
     log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)
-  const announcements = await startAnnouncements(config.databaseUrl, error =>
-    log.warn({ err: error }, 'listening to the database was interrupted'),
-  )
+  const announcements = await startAnnouncements({
+    url: config.databaseUrl,
+    onError: error => log.warn({ err: error }, 'listening to the database was interrupted'),
+    onClock: reading => clock.take(reading),
+  })
   closers.push(() => announcements.close())
   const [first, ...others] = config.keys
   if (first === undefined) throw new Error('the configuration holds no signing key')
   const keys = [first, ...others] as const
-  const now = (): number => Math.floor(Date.now() / 1_000)
+  const now = (): number => Math.floor(clock.now() / 1_000)
   const core = { database, announcements, log, keys, now }
   return {
     issuer: config.issuer,
@@ -198,6 +213,7 @@ async function openAuthority(
     ...openRegistry(config, core, closers),
     refusals: createRefusalCounts(database.db),
     log,
+    clock,
     now,
   }
 }
@@ -268,26 +284,23 @@ function openRegistry(
 async function openSurroundings(
   { tls, traces }: AuthorityConfig,
   {
-    log,
+    said,
     metrics,
-    healthy,
     closers,
   }: {
-    log: Logger
+    said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'>
     metrics: AuthorityMetrics
-    healthy: () => boolean
     closers: (() => Promise<void>)[]
   },
 ): Promise<HttpServerOptions> {
   const tracing = traces === undefined ? undefined : await openTracing(traces)
   if (tracing !== undefined) closers.push(() => tracing.close())
   const { certificates: observer, answered } = metrics
-  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: log, observer })
+  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
   closers.push(async () => certificates?.stop())
   return {
-    logger: log,
+    ...said,
     bodyBytesMax: BODY_BYTES_MAX,
-    healthy,
     refusalOf: outageOf,
     onAnswered: answered,
     tls: certificates,

@@ -3,22 +3,24 @@
  * label says whose anything is.
  */
 import type { CertificateObserver } from '../http/certificates.ts'
-import type { Logger } from '../http/log.ts'
 import { addGauge, createMetricsRegistry, requestMetrics, type RequestObserver } from '../http/metrics.ts'
-import { createHttpServer, type HttpServer } from '../http/server.ts'
-import type { Database } from '../storage/core/database.ts'
+import { createHttpServer, type HttpServer, type HttpServerOptions } from '../http/server.ts'
+import type { Authority } from './context.ts'
 
 export interface AuthorityMetrics {
   certificates: CertificateObserver
   answered: RequestObserver
-  /** A server of `/metrics` and `/health` alone, not yet listening. */
-  createServer(logger: Logger): HttpServer
+  /** A server of `/metrics`, `/health` and `/ready` alone, not yet listening. */
+  createServer(): HttpServer
 }
 
 const BODY_BYTES_MAX = 1_024
 
-/** Reads the pool of the database whenever somebody asks. */
-export function createAuthorityMetrics(database: Database, serving: () => boolean): AuthorityMetrics {
+/** Reads the pool of the database, and the clock, whenever somebody asks. */
+export function createAuthorityMetrics(
+  { database, clock }: Pick<Authority, 'database' | 'clock'>,
+  around: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
+): AuthorityMetrics {
   const { registry, certificates, render } = createMetricsRegistry('authority')
   const { pool } = database
   addGauge(
@@ -41,13 +43,21 @@ export function createAuthorityMetrics(database: Database, serving: () => boolea
   addGauge(
     registry,
     { name: 'usher_serving', help: '1 while health says SERVING or ok, 0 while the process drains.' },
-    gauge => gauge.set(serving() ? 1 : 0),
+    gauge => gauge.set(around.healthy() ? 1 : 0),
+  )
+  addGauge(
+    registry,
+    {
+      name: 'usher_clock_offset_seconds',
+      help: "The database's clock less this replica's; more than 2 either way, and it issues nothing.",
+    },
+    gauge => gauge.set(clock.offsetSeconds() ?? NaN),
   )
   return {
     certificates,
     answered: requestMetrics(registry),
-    createServer: logger => {
-      const server = createHttpServer({ logger, bodyBytesMax: BODY_BYTES_MAX, healthy: serving })
+    createServer: () => {
+      const server = createHttpServer({ ...around, bodyBytesMax: BODY_BYTES_MAX })
       server.get('/metrics', async (_request, reply) => {
         const { text, contentType } = await render()
         return reply.type(contentType).send(text)

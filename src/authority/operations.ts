@@ -248,6 +248,11 @@ const PROTECTION: Operation[] = [
 const HEALTH: Operation[] = (['public', 'owner'] as const).flatMap(listener =>
   [
     { path: '/health', summary: 'Local liveness', schema: z.object({ status: z.enum(['ok', 'draining']) }) },
+    {
+      path: '/ready',
+      summary: 'Whether requests should come to this replica; 503 with the reason where not',
+      schema: z.object({ status: z.literal('ready') }),
+    },
     { path: '/openapi.json', summary: 'This document', schema: anything },
   ].map(({ path, summary, schema }) => ({
     listener,

@@ -1,5 +1,5 @@
 /**
- * Owns what every HTTP listener of ours does alike: limits, strict bodies, what a refusal looks like, `/health`. Knows no party.
+ * Owns what every HTTP listener of ours does alike: limits, strict bodies, what a refusal looks like, `/health` and `/ready`. Knows no party.
  * contract, "Errors" and "Health".
  */
 import {
@@ -49,6 +49,8 @@ export interface HttpServerOptions {
   tls?: Certificates<ServerTls> | undefined
   /** False while the process drains: GET /health then answers 503. Left out: always healthy. */
   healthy?: () => boolean
+  /** Why requests should go to another replica, though this process is healthy; undefined: nothing. With it there is GET /ready. */
+  notReady?: () => string | undefined
   /** What an error of the party's own means to a caller, such as an outage of its store; undefined: 500. */
   refusalOf?: (error: unknown) => Refusal | undefined
   /** Told of every answer. */
@@ -122,7 +124,23 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       .header('cache-control', 'no-store')
       .send({ status: healthy ? 'ok' : 'draining' })
   })
+  if (options.notReady !== undefined) serveReadiness(server, options.notReady, options.healthy)
   return server
+}
+
+/** For balancers: 503 tells them to send requests elsewhere, and restarts nothing. */
+function serveReadiness(
+  server: HttpServer,
+  notReady: () => string | undefined,
+  healthy: () => boolean = () => true,
+): void {
+  server.get('/ready', async (_request, reply) => {
+    const because = healthy() ? notReady() : 'it is draining'
+    return reply
+      .code(because === undefined ? 200 : 503)
+      .header('cache-control', 'no-store')
+      .send(because === undefined ? { status: 'ready' } : { status: 'not_ready', because })
+  })
 }
 
 /** Starts listening; answers the address as text, with the port that was really given. */
@@ -138,7 +156,7 @@ function routeOf(request: FastifyRequest): string {
 }
 
 /** Asked again and again by machines. */
-const UNTRACED = new Set(['/health', '/metrics'])
+const UNTRACED = new Set(['/health', '/ready', '/metrics'])
 
 function traceRequests(server: HttpServer, tracing: Tracing): void {
   const spans = new WeakMap<FastifyRequest, Span>()

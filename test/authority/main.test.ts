@@ -120,6 +120,17 @@ describe('usher authority', () => {
     expect(await answer.json()).toMatchObject({ owner_endpoint: `http://${addresses.owner}/owner` })
   })
 
+  it('says in its log that its clock is off, and by how much', async () => {
+    const ahead = 'const now = Date.now; Date.now = () => now() + 120_000'
+    const run = usher(['authority'], {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(ahead)}`,
+    })
+    await serving(run)
+    expect(run.output()).toMatch(
+      /"level":"error".*clock of this replica is 120\.\d s ahead of .*issues nothing/,
+    )
+  })
+
   it('sweeps rows that no answer depends on any more', async () => {
     const spent = async () => {
       const { rows } = await database.pool.query(`SELECT count(*) AS n FROM spent_signatures`)

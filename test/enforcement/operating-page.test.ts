@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { createClock } from '../../src/authority/clock.ts'
 import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
 import { createLogger } from '../../src/http/log.ts'
@@ -35,7 +36,8 @@ describe('docs/operating.md tells of each metric what the process itself tells o
   test('at the authority', async () => {
     const database = openDatabase({ url: 'postgres://nowhere', poolMax: 2 })
     const logger = createLogger({ name: 'test', level: 'silent' })
-    const server = createAuthorityMetrics(database, () => true).createServer(logger)
+    const clock = createClock({ local: Date.now })
+    const server = createAuthorityMetrics({ database, clock }, { logger, healthy: () => true }).createServer()
     const address = await listen(server, { host: '127.0.0.1', port: 0 })
     const text = await (await fetch(`http://${address}/metrics`)).text()
     expect(documented('Of the authority:')).toEqual(told(text))

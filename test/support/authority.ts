@@ -118,6 +118,8 @@ export interface TestAuthorityOptions {
   owners?: string[]
   /** Settings beside the usual ones, by variable. */
   environment?: Record<string, string>
+  /** Of its machine, in milliseconds; the right one when left out. */
+  localClock?: () => number
   /** A second replica beside this one: same database, keys and provisioning. */
   beside?: TestAuthority
   /** Changes the provisioning document before it is written. */
@@ -139,7 +141,7 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
     ...options.environment,
   }
   const config = readAuthorityConfig({ DATABASE_URL: database.url, ...environment })
-  const running = await startAuthority(config)
+  const running = await startAuthority(config, options.localClock)
   const publicUrl = `http://${running.publicAddress}`
   const ownerUrl = `http://${running.ownerAddress}`
   const owners = Object.fromEntries(

@@ -4,7 +4,7 @@
  * Contract: "Events".
  */
 import { EVENTS_CHANNEL } from '../../storage/authority/events.ts'
-import { listen, type Listener } from '../../storage/core/listen.ts'
+import { listen, type Listener, type ListenOptions } from '../../storage/core/listen.ts'
 
 export interface Announcements {
   /**
@@ -17,8 +17,7 @@ export interface Announcements {
 
 /** Starts listening; rejects where Postgres cannot be reached. */
 export async function startAnnouncements(
-  url: string,
-  onError: (error: Error) => void,
+  around: Pick<ListenOptions, 'url' | 'onError' | 'onClock'>,
 ): Promise<Announcements> {
   const waiters = new Map<string, Set<() => void>>()
   const wake = (owner: string) => {
@@ -28,11 +27,10 @@ export async function startAnnouncements(
     for (const owner of waiters.keys()) wake(owner)
   }
   const listener: Listener = await listen({
-    url,
+    ...around,
     channel: EVENTS_CHANNEL,
     onNotify: wake,
     onConnect: wakeAll,
-    onError,
   })
 
   return {

@@ -113,7 +113,7 @@ async function turn(
 ): Promise<EventCursor | 'ended'> {
   const { db } = authority.database
   const { expiresAt } = credential
-  const untilEnd = expiresAt === undefined ? heartbeatMs : expiresAt * 1_000 - Date.now()
+  const untilEnd = expiresAt === undefined ? heartbeatMs : expiresAt * 1_000 - authority.clock.now()
   // Waiting begins before reading: what happens in between is announced to this wait.
   const reading = new AbortController()
   const announced = authority.announcements.next(

@@ -13,6 +13,7 @@ import { refuse } from '../../wire/refusal.ts'
 import { newFamily, sealTicket } from '../../wire/ticket.ts'
 import { verifyRpt } from '../../wire/tokens.ts'
 import { registerAudit } from './audit.ts'
+import { refuseWhileOff } from '../clock.ts'
 import type { Authority } from '../context.ts'
 import { createPatGuard, invalidPat, standsFor, type PatHolder } from './pat-guard.ts'
 
@@ -31,6 +32,7 @@ export function registerProtection(app: FastifyInstance, authority: Authority): 
   const guard = createPatGuard(authority)
   app.post('/perm', async (request, reply) => {
     const holder = guard(request.headers.authorization)
+    refuseWhileOff(authority.clock)
     const ticket = await registerPermission(authority, holder, parseBody(PERM_REQUEST, request.body))
     return reply.status(201).header('cache-control', 'no-store').send({ ticket })
   })
