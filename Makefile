@@ -5,9 +5,9 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test python faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
+.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
-CHECKS := check-lint check-types check-format check-tidy check-imports
+CHECKS := check-lint chart check-types check-format check-tidy check-imports
 .PHONY: $(CHECKS)
 
 help: ## Show this help
@@ -30,9 +30,15 @@ python: $(INSTALLED) ## Install the Python packages that tests run beside ours (
 faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its test red (ARGS=--help; FAULT=name runs one)
 	@node test/faults/run.ts $(ARGS) $(FAULT)
 
-check: $(INSTALLED) ## The quick checks, two at a time: format, lint, types, import rules, tidiness (under a minute)
+check: $(INSTALLED) ## The quick checks, two at a time: format, lint, types, import rules, tidiness, chart (under a minute)
 	@mkdir -p .cache
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
+
+chart-tools: $(INSTALLED) ## Prepare what `make chart` needs beside Node: helm, kubeconform, promtool and schemas, in .cache/chart
+	@test/chart/tools.sh
+
+chart: $(INSTALLED) ## The chart: lint, templates, schemas, alerts (a part of check; what is missing is said, REQUIRE_ALL=1: and fails)
+	@vitest run --project pure --reporter=agent test/chart
 
 check-format:
 	@prettier --check --log-level warn --cache --cache-location .cache/prettier .

@@ -121,6 +121,9 @@ export const ENVOY_GATEWAY = z.strictObject({
     )
     .default([])
     .describe('A SecurityPolicy is made for each.'),
+  caConfigMap: objectName.describe(
+    'With `sidecar.tls`: ConfigMap (key `ca.crt`) with the CA of the certificate of the check port, for a BackendTLSPolicy.',
+  ),
   maxRequestBytes: whole(0, 16_777_216).default(0).describe(OF_GATEWAY),
 })
 

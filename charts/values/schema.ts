@@ -4,17 +4,7 @@ import type { JsonSchema } from '../../src/config/settings.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
 import { ENVOY_GATEWAY, EXPOSE, ISTIO, METRICS, NETWORK_POLICY, TEST } from './around.ts'
 import { AUTHORITY } from './authority.ts'
-import {
-  anyMap,
-  dataKey,
-  flag,
-  httpsUrl,
-  givenName,
-  objectName,
-  textMap,
-  variables,
-  whole,
-} from './pieces.ts'
+import { anyMap, dataKey, flag, givenName, objectName, textMap, variables, whole } from './pieces.ts'
 import { SIDECAR } from './sidecar.ts'
 
 const IMAGE = z.strictObject({
@@ -72,7 +62,9 @@ export const VALUES = z.strictObject({
   commonLabels: textMap.default({}).describe('Labels of everything.'),
   commonAnnotations: textMap.default({}).describe('Annotations of everything.'),
   image: IMAGE.prefault({}).describe('The image.'),
-  specNs: httpsUrl
+  specNs: z
+    .string()
+    .regex(/^(https:\/\/[^?#@\s]*[^/?#@\s])?$/)
     .default('')
     .describe('`UMA_SPEC_NS`, the base of identifier URIs, the same for every party; empty: the usual one.'),
   listenAddress: z

@@ -42,16 +42,16 @@ app.kubernetes.io/instance: {{ $.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
-{{/* What every object's metadata begins with. Call with (list $ "component" "name"). */}}
+{{/* What every object's metadata begins with; labels come last, and more may follow. Call with (list $ "component" "name"). */}}
 {{- define "usher.metadata" -}}
 {{- $ := index . 0 -}}
 name: {{ index . 2 }}
 namespace: {{ $.Release.Namespace }}
-{{ include "usher.labels" (list $ (index . 1)) }}
 {{- with $.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{ include "usher.labels" (list $ (index . 1)) }}
 {{- end }}
 
 {{- define "usher.labels" -}}

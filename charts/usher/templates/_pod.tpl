@@ -28,7 +28,16 @@ securityContext:
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
+  # Said here as well, since the container may stand in the pod of a gateway.
   runAsNonRoot: true
+  {{- with .Values.security.runAsUser }}
+  runAsUser: {{ int64 . }}
+  {{- end }}
+  {{- with .Values.security.runAsGroup }}
+  runAsGroup: {{ int64 . }}
+  {{- end }}
+  seccompProfile:
+    type: RuntimeDefault
   capabilities:
     drop: [ALL]
 {{- end }}
@@ -115,19 +124,19 @@ topologySpreadConstraints:
 
 {{- define "usher.extraCaVolume" -}}
 {{- with .Values.extraCa.existingConfigMap }}
-- name: extra-ca
+- name: usher-extra-ca
   configMap:
     name: {{ . }}
 {{- else }}
 {{- with .Values.extraCa.existingSecret }}
-{{ include "usher.secretVolume" (dict "name" "extra-ca" "secret" .) }}
+{{ include "usher.secretVolume" (dict "name" "usher-extra-ca" "secret" .) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "usher.extraCaMount" -}}
 {{- if or .Values.extraCa.existingConfigMap .Values.extraCa.existingSecret }}
-- name: extra-ca
+- name: usher-extra-ca
   mountPath: /etc/usher/extra-ca
   readOnly: true
 {{- end }}

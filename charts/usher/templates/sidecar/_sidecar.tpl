@@ -101,7 +101,7 @@ usher-documents-tls: documents-tls
 usher-authority-ca: authority-ca
 {{- end }}
 {{- if or .Values.extraCa.existingConfigMap .Values.extraCa.existingSecret }}
-extra-ca: extra-ca
+usher-extra-ca: extra-ca
 {{- end }}
 {{- end }}
 

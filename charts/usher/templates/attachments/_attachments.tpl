@@ -1,0 +1,38 @@
+{{/* Both caps must be equal: with a lower one at the gateway the rest of a body would reach the tool unjudged. Call with (list $ .Values.istio). */}}
+{{- define "usher.maxRequestBytes" -}}
+{{- $of := index . 1 -}}
+{{- if $of.maxRequestBytes }}{{ int64 $of.maxRequestBytes }}{{ else }}{{ int64 (dig "body_bytes_max" 1048576 (index . 0).Values.sidecar.config) }}{{ end }}
+{{- end }}
+
+{{/* Metadata of what stands beside a gateway. Call with (list $ "namespace" "name"). */}}
+{{- define "usher.beside" -}}
+{{- $ := index . 0 -}}
+name: {{ index . 2 }}
+namespace: {{ default $.Release.Namespace (index . 1) }}
+{{- with $.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{ include "usher.labels" (list $ "gateway") }}
+{{- end }}
+
+{{- define "usher.checkHost" -}}
+{{ include "usher.fullname" . }}-check.{{ .Release.Namespace }}.svc.cluster.local
+{{- end }}
+
+{{/* What the mesh configuration of Istio must hold, which no chart but its own can write. */}}
+{{- define "usher.istioProvider" -}}
+extensionProviders:
+  - name: {{ .Values.istio.provider }}
+    envoyExtAuthzGrpc:
+      service: {{ include "usher.checkHost" . }}
+      port: 9191
+      timeout: 3s
+      failOpen: false
+      statusOnError: '503'
+      clearRouteCache: false
+      includeRequestBodyInCheck:
+        maxRequestBytes: {{ include "usher.maxRequestBytes" (list . .Values.istio) }}
+        allowPartialMessage: true
+        packAsBytes: true
+{{- end }}

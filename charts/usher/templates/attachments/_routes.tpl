@@ -1,0 +1,116 @@
+{{/* What agents and resource servers ask of the authority. Neither the owner API, nor metrics, nor health. */}}
+{{- define "usher.publicPaths" -}}
+exact:
+  - /.well-known/agents-configuration
+  - /.well-known/uma2-configuration
+  - /jwks
+  - /terms
+  - /token
+  - /perm
+  - /introspect
+  - /consume
+  - /audit/access
+  - /rs/register
+  - /openapi.json
+prefix:
+  - /terms/
+{{- end }}
+
+{{- define "usher.ownerPaths" -}}
+exact: []
+prefix:
+  - /owner
+{{- end }}
+
+{{- define "usher.documentPaths" -}}
+exact:
+  - /jwks
+prefix:
+  - /.well-known/oauth-protected-resource
+  - /owner-resources
+{{- end }}
+
+{{- define "usher.hostOf" -}}
+{{- regexReplaceAll ":[0-9]+$" (urlParse .).host "" }}
+{{- end }}
+
+{{/* The host of the documents: of the public URL, which the chart only knows where it writes the file. */}}
+{{- define "usher.documentsHost" -}}
+{{- with .Values.sidecar.config.public_url }}
+{{- include "usher.hostOf" . }}
+{{- else }}
+{{- fail "expose.documents and envoyGateway need sidecar.config.public_url: with sidecar.existingConfig write these routes yourself (docs/kubernetes.md)." }}
+{{- end }}
+{{- end }}
+
+{{/* HTTPRoute and Ingress of one Service. Call with (dict "root" $ "component" "name" "route" "host" "paths" "service" "port"). */}}
+{{- define "usher.route" -}}
+{{- $ := .root -}}
+{{- $of := . -}}
+{{- if .route.gatewayApi.enabled }}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  {{- include "usher.annotated" (list $ .component .name .route.gatewayApi.annotations) | nindent 2 }}
+spec:
+  parentRefs:
+    {{- toYaml .route.gatewayApi.parentRefs | nindent 4 }}
+  hostnames: [{{ .host | quote }}]
+  rules:
+    {{- include "usher.routeRules" . | nindent 4 }}
+{{- end }}
+{{- if .route.ingress.enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  {{- include "usher.annotated" (list $ .component .name .route.ingress.annotations) | nindent 2 }}
+spec:
+  {{- with .route.ingress.className }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with .route.ingress.tlsSecret }}
+  tls:
+    - hosts: [{{ $of.host | quote }}]
+      secretName: {{ . }}
+  {{- end }}
+  rules:
+    - host: {{ .host | quote }}
+      http:
+        paths:
+          {{- range $type, $paths := .paths }}
+          {{- range $paths }}
+          - path: {{ . }}
+            pathType: {{ title $type }}
+            backend:
+              service:
+                name: {{ $of.service }}
+                port:
+                  number: {{ $of.port }}
+          {{- end }}
+          {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* At most eight matches a rule, which is what the first versions of the Gateway API took. */}}
+{{- define "usher.routeRules" -}}
+{{- $of := . -}}
+{{- $matches := list -}}
+{{- range .paths.exact }}
+{{- $matches = append $matches (dict "path" (dict "type" "Exact" "value" .)) }}
+{{- end }}
+{{- range .paths.prefix }}
+{{- $matches = append $matches (dict "path" (dict "type" "PathPrefix" "value" (trimSuffix "/" .))) }}
+{{- end }}
+{{- range chunk 8 $matches }}
+- matches:
+    {{- toYaml . | nindent 4 }}
+  backendRefs:
+    - name: {{ $of.service }}
+      {{- with $of.namespace }}
+      namespace: {{ . }}
+      {{- end }}
+      port: {{ $of.port }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,174 @@
+/** Every value set, rendered: against the schemas of Kubernetes, against what every pod is held to, and against usher's own configuration. */
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
+import { PROVISION_FILE } from '../../src/config/provision.ts'
+import { readSettings } from '../../src/config/settings.ts'
+import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
+import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'
+import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
+import { describeWith } from '../support/requirement.ts'
+import { manifestCheck } from '../support/schemas.ts'
+import { containers, pods, type Container } from './pods.ts'
+import { CHART, complaints, helm, manifests, render, tools, valueSet, VALUE_SETS } from './render.ts'
+
+describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value set', found => {
+  const texts = new Map(VALUE_SETS.map(name => [name, render(found.helm, valueSet(name))]))
+  const of = (name: string) => manifests(texts.get(name)!)
+
+  test('there are at least eight', () => {
+    expect(VALUE_SETS.length).toBeGreaterThanOrEqual(8)
+  })
+
+  test.each(VALUE_SETS)('%s: helm lint finds nothing', name => {
+    expect(helm(found.helm, valueSet(name), ['lint', '--strict', '--quiet', CHART])).toEqual({
+      ok: true,
+      text: '',
+    })
+  })
+
+  test.each(VALUE_SETS)('%s: every manifest is one that Kubernetes and its custom resources admit', name => {
+    const schema = `${found.schemas}/{{ .ResourceKind }}{{ .KindSuffix }}.json`
+    expect(complaints(found.kubeconform, ['-strict', '-schema-location', schema, '-'], texts.get(name))).toBe(
+      '',
+    )
+  })
+
+  test('a fault in a manifest is found', () => {
+    const schema = `${found.schemas}/{{ .ResourceKind }}{{ .KindSuffix }}.json`
+    const wrong = texts.get('ha')!.replace('minReadySeconds:', 'minReadySecond:')
+    expect(complaints(found.kubeconform, ['-strict', '-schema-location', schema, '-'], wrong)).toContain(
+      'minReadySecond',
+    )
+  })
+
+  describe.each(VALUE_SETS)('%s: every pod', name => {
+    const all = pods(of(name))
+
+    test('there are some', () => {
+      expect(all.length).toBeGreaterThan(0)
+    })
+
+    test.each(all.map(pod => [pod.of, pod] as const))(
+      '%s keeps to the restricted standard and has no rights',
+      (_of, pod) => {
+        const { spec } = pod
+        expect(spec).toMatchObject({
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+        })
+        for (const host of ['hostNetwork', 'hostPID', 'hostIPC']) expect(spec).not.toHaveProperty(host)
+        for (const { name, securityContext, resources, ports } of containers(pod)) {
+          expect(securityContext, name).toMatchObject({
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            runAsNonRoot: true,
+            capabilities: { drop: ['ALL'] },
+            seccompProfile: { type: 'RuntimeDefault' },
+          })
+          expect(securityContext).not.toHaveProperty('privileged')
+          expect(securityContext?.['capabilities']).not.toHaveProperty('add')
+          expect(securityContext?.['runAsUser']).not.toBe(0)
+          expect(resources?.limits?.memory).toMatch(/^\d+Mi$/)
+          expect(resources?.requests?.cpu).toBeDefined()
+          for (const port of ports ?? []) expect(port).not.toHaveProperty('hostPort')
+        }
+      },
+    )
+
+    test.each(all.map(pod => [pod.of, pod] as const))(
+      '%s mounts secrets for its group alone, and never to write',
+      (_of, { spec, of }) => {
+        for (const volume of spec.volumes ?? []) {
+          expect(
+            Object.keys(volume).filter(kind => kind !== 'name' && kind !== 'secret' && kind !== 'configMap'),
+          ).toEqual([])
+          if (volume.secret !== undefined) expect(volume.secret.defaultMode, volume.name).toBe(0o440)
+        }
+        if ((spec.volumes ?? []).some(({ secret }) => secret))
+          expect(spec.securityContext, of).toHaveProperty('fsGroup')
+        for (const container of [...(spec.initContainers ?? []), ...spec.containers]) {
+          for (const mount of container.volumeMounts ?? []) {
+            expect(mount.readOnly).toBe(true)
+            expect(spec.volumes?.map(({ name }) => name)).toContain(mount.name)
+          }
+        }
+      },
+    )
+  })
+
+  test.each(VALUE_SETS)('%s: no kind gives rights, and no hook runs but the test', name => {
+    const all = of(name)
+    expect(
+      all.map(({ kind }) => kind).filter(kind => /Role|Secret$|Webhook|CustomResourceDefinition/.test(kind)),
+    ).toEqual([])
+    const hooks = all.filter(({ metadata }) => metadata.annotations?.['helm.sh/hook'] !== undefined)
+    expect(hooks.map(({ metadata }) => metadata.annotations!['helm.sh/hook'])).toEqual(['test'])
+    expect(texts.get(name)).not.toContain('initContainers:\n        - name: wait')
+  })
+
+  const envOf = ({ env = [] }: Container) =>
+    Object.fromEntries(
+      env.map(({ name, value, valueFrom }) => [name, value ?? `from ${valueFrom?.secretKeyRef?.name}`]),
+    )
+  const known = new Set(
+    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS].flatMap(({ settings }) =>
+      Object.values(settings).map(({ variable }) => variable),
+    ),
+  )
+
+  test.each(VALUE_SETS)('%s: each process takes the variables that its container has', name => {
+    for (const container of pods(of(name)).flatMap(containers)) {
+      const environment = envOf(container)
+      const realm = { UMA_AS_OIDC_ISSUER: 'https://realm.example.com', UMA_AS_OIDC_AUDIENCE: 'owners' }
+      const given = { ...environment, ...(environment['UMA_AS_OIDC_ISSUER'] && realm) }
+      if (container.args?.[0] === 'authority') readSettings(AUTHORITY_SETTINGS, given, known)
+      if (container.args?.[0] === 'sidecar') readSettings(SIDECAR_SETTINGS, given, known)
+      const traces = Object.entries(environment).filter(([variable]) => variable.startsWith('OTEL_'))
+      const plain = traces.map(([variable, value]) => [variable, value.startsWith('from ') ? 'a=b' : value])
+      readSettings(TRACING_SETTINGS, Object.fromEntries(plain) as Record<string, string>, known)
+    }
+  })
+
+  test.each(VALUE_SETS)(
+    '%s: each file is one that its process takes, and names only what is mounted',
+    name => {
+      const all = of(name)
+      const files = all.flatMap(({ data = {} }) => Object.entries(data))
+      for (const [file, text] of files) {
+        if (file === 'sidecar.yaml') expect(SIDECAR_FILE.safeParse(parse(text)).error).toBeUndefined()
+        if (file === 'provisioning.yaml') expect(PROVISION_FILE.safeParse(parse(text)).error).toBeUndefined()
+      }
+      const folders = pods(all)
+        .flatMap(containers)
+        .flatMap(({ volumeMounts = [] }) => volumeMounts.map(({ mountPath }) => mountPath))
+      const written = files
+        .filter(([file]) => file.endsWith('.yaml') && file !== 'patch.yaml')
+        .map(([, text]) => text)
+      const paths = [
+        ...written,
+        ...pods(all)
+          .flatMap(containers)
+          .flatMap(one => Object.values(envOf(one))),
+      ].flatMap(text => [...(text.match(/\/etc\/usher\/[^\s"']+/g) ?? [])])
+      expect(paths.filter(path => !folders.some(folder => `${path}/`.startsWith(`${folder}/`)))).toEqual([])
+    },
+  )
+})
+
+describeWith(manifestCheck(), 'custom resources of gateways, against the schemas of SCHEMAS_DIR', check => {
+  describeWith(tools('helm'), 'of each value set', found => {
+    const kinds =
+      /^(gateway\.networking\.k8s\.io|gateway\.envoyproxy\.io|security\.istio\.io|networking\.istio\.io)\//
+    /** Of these SCHEMAS_DIR has no schema; kubeconform judges them. */
+    const others = ['DestinationRule', 'BackendTLSPolicy']
+
+    test.each(VALUE_SETS)('%s', name => {
+      const all = manifests(render(found.helm, valueSet(name)))
+      const ours = all.filter(({ apiVersion, kind }) => kinds.test(apiVersion) && !others.includes(kind))
+      if (['istio', 'envoy-gateway'].includes(name)) expect(ours.length).toBeGreaterThan(1)
+      for (const manifest of ours) expect(check(manifest)).toEqual([])
+    })
+  })
+})

@@ -1,0 +1,264 @@
+/** What values.schema.json refuses before anything is installed, and how the refusal names the place. */
+import { Ajv } from 'ajv'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { describeWith } from '../support/requirement.ts'
+import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './render.ts'
+
+/** What is wrong, the value set it is wrong in, the changes, and what the refusal must name. */
+const FAULTS: [string, string, Values, string][] = [
+  ['no image', 'default', { image: { repository: '' } }, '/image/repository'],
+  ['no issuer', 'default', { authority: { issuer: '' } }, '/authority/issuer'],
+  [
+    'an issuer that is not https',
+    'default',
+    { authority: { issuer: 'http://as.example.com' } },
+    '/authority/issuer',
+  ],
+  [
+    'an issuer with a path',
+    'default',
+    { authority: { issuer: 'https://example.com/as' } },
+    '/authority/issuer',
+  ],
+  ['a value that does not exist', 'default', { replicas: 3 }, 'replicas'],
+  ['a misspelt value', 'default', { authority: { replica: 3 } }, 'replica'],
+  [
+    'no database',
+    'default',
+    { authority: { database: { existingSecret: '' } } },
+    '/authority/database/existingSecret',
+  ],
+  [
+    'no signing keys',
+    'default',
+    { authority: { keys: { existingSecret: '' } } },
+    '/authority/keys/existingSecret',
+  ],
+  [
+    'a variable that the authority does not know',
+    'default',
+    { authority: { settings: { UMA_AS_TICKETS: 3 } } },
+    'UMA_AS_TICKETS',
+  ],
+  [
+    'a variable that the chart sets itself',
+    'default',
+    { authority: { settings: { UMA_AS_LISTEN: '0.0.0.0:1' } } },
+    'UMA_AS_LISTEN',
+  ],
+  [
+    'development switched on',
+    'default',
+    { authority: { settings: { UMA_DEV_LOOPBACK: true } } },
+    'UMA_DEV_LOOPBACK',
+  ],
+  [
+    'a number out of its bounds',
+    'default',
+    { authority: { settings: { UMA_AS_TICKET_SECONDS: 5 } } },
+    'UMA_AS_TICKET_SECONDS',
+  ],
+  [
+    'a word that is none of the words',
+    'default',
+    { authority: { settings: { UMA_AS_OWNER_AUTH: ['password'] } } },
+    'UMA_AS_OWNER_AUTH',
+  ],
+  [
+    'traces over gRPC',
+    'default',
+    { tracing: { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' } },
+    'OTEL_EXPORTER_OTLP_PROTOCOL',
+  ],
+  ['processes that run as root', 'default', { security: { runAsUser: -1 } }, '/security/runAsUser'],
+  [
+    'a migration without a role',
+    'default',
+    { authority: { migration: { job: { enabled: true, existingSecret: '' } } } },
+    '/authority/migration/job/existingSecret',
+  ],
+  [
+    'a secret in the provisioning file',
+    'ha',
+    {
+      authority: {
+        provisioning: {
+          config: {
+            owners: [
+              {
+                owner: 'alice',
+                resource_servers: [
+                  {
+                    client_id: 't',
+                    name: 't',
+                    client_secret: 'hushhushhushhush',
+                    resource_uri: 'https://t.example.com',
+                  },
+                ],
+              },
+            ],
+          },
+        },
+      },
+    },
+    'client_secret',
+  ],
+  [
+    'two provisioning files',
+    'ha',
+    { authority: { provisioning: { existingSecret: 'other' } } },
+    '/authority/provisioning/config',
+  ],
+  [
+    'a sidecar that anybody may ask',
+    'sidecar',
+    { sidecar: { trustedNetwork: false } },
+    '/sidecar/trustedNetwork',
+  ],
+  [
+    'a sidecar that no gateway may reach',
+    'sidecar',
+    { networkPolicy: { gateways: [] } },
+    '/networkPolicy/gateways',
+  ],
+  ['a sidecar without a file', 'sidecar', { sidecar: { config: {} } }, '/sidecar/config'],
+  [
+    'a sidecar with two files',
+    'sidecar',
+    { sidecar: { existingConfig: { existingSecret: 'other' } } },
+    '/sidecar/config',
+  ],
+  [
+    'a member that the sidecar does not know',
+    'sidecar',
+    { sidecar: { config: { owner: 'alice' } } },
+    '/sidecar/config',
+  ],
+  ['a member that the chart writes', 'sidecar', { sidecar: { config: { keys_file: '/keys' } } }, 'keys_file'],
+  [
+    'a listener of its own',
+    'sidecar',
+    { sidecar: { config: { listen: { check: '0.0.0.0:1', http: '0.0.0.0:2' } } } },
+    'listen',
+  ],
+  [
+    'a body cap out of its bounds',
+    'sidecar',
+    { sidecar: { config: { body_bytes_max: 1 } } },
+    'body_bytes_max',
+  ],
+  [
+    'a secret in the file of the sidecar',
+    'sidecar',
+    {
+      sidecar: {
+        config: {
+          owners: [
+            {
+              owner: 'a',
+              authority: 'https://as.example.com',
+              client_secret: 'hush',
+              tools: [{ tool: 't', resource_id: 'a/t', scopes: ['r'] }],
+            },
+          ],
+        },
+      },
+    },
+    'client_secret',
+  ],
+  [
+    'embedded enforcement in a pod of its own',
+    'sidecar',
+    { sidecar: { settings: { ENFORCEMENT_MODE: 'embedded' } } },
+    'ENFORCEMENT_MODE',
+  ],
+  [
+    'a certificate from two places',
+    'mutual-tls',
+    { sidecar: { tls: { existingSecret: 'other' } } },
+    '/sidecar/tls/existingSecret',
+  ],
+  [
+    'cert-manager without an issuer',
+    'mutual-tls',
+    { authority: { tls: { certManager: { issuerRef: { name: '' } } } } },
+    'issuerRef/name',
+  ],
+  [
+    'the owner API open to nobody named',
+    'envoy-gateway',
+    { networkPolicy: { owners: [] } },
+    '/networkPolicy/owners',
+  ],
+  [
+    'a route that hangs nowhere',
+    'envoy-gateway',
+    { expose: { authority: { gatewayApi: { parentRefs: [] } } } },
+    'parentRefs',
+  ],
+  [
+    'Envoy Gateway without a route',
+    'envoy-gateway',
+    { envoyGateway: { routes: [] } },
+    '/envoyGateway/routes',
+  ],
+  ['Istio without a sidecar to ask', 'default', { istio: { enabled: true } }, '/sidecar/enabled'],
+  ['Istio for a sidecar in the pod', 'gateway-pod', { istio: { enabled: true } }, '/sidecar/mode'],
+  ['a mode that there is not', 'sidecar', { sidecar: { mode: 'daemonset' } }, '/sidecar/mode'],
+]
+
+/** What the schema says of values that stand over the defaults, as Helm asks it. */
+const schema = new Ajv({ strict: false, allErrors: true }).compile(
+  JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')) as object,
+)
+const defaults = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as Values
+
+function refusals(values: Values): string {
+  schema(over(defaults, values))
+  return (schema.errors ?? [])
+    .map(one => `${one.instancePath} ${one.message} ${JSON.stringify(one.params)}`)
+    .join('\n')
+}
+
+test.each(VALUE_SETS)('the value set %s is refused nothing', name => {
+  expect(refusals(valueSet(name))).toBe('')
+})
+
+test.each(FAULTS)('%s (%s)', (_title, set, changes, named) => {
+  expect(refusals(over(valueSet(set), changes))).toContain(named)
+})
+
+test.each([
+  ['mutual TLS of a Secret', { tls: { existingSecret: 'check' } }],
+  ['mutual TLS of cert-manager', { tls: { certManager: { enabled: true, issuerRef: { name: 'company' } } } }],
+  ['a network that is said to be trusted', { trustedNetwork: true }],
+  ['the pod of the gateway', { mode: 'container' }],
+])('a sidecar may be had with %s', (_title, changes) => {
+  const closed = over(valueSet('sidecar'), { sidecar: { trustedNetwork: false } })
+  expect(refusals(over(closed, { sidecar: changes }))).toBe('')
+})
+
+describeWith(tools('helm'), 'helm refuses', found => {
+  const template = (values: Values) => helm(found.helm, values, ['template', 'usher', CHART])
+
+  test.each(
+    FAULTS.filter(([title]) => /^(no issuer|a misspelt value|a sidecar that anybody may ask)$/.test(title)),
+  )('%s (%s), with the place', (_title, set, changes, named) => {
+    const { ok, text } = template(over(valueSet(set), changes))
+    expect(ok).toBe(false)
+    expect(text).toContain("don't meet the specifications of the schema")
+    expect(text).toContain(named)
+  })
+
+  test.each([
+    ['istio', { istio: { clientCertificate: '' } }, 'istio.clientCertificate'],
+    ['envoy-gateway', { envoyGateway: { caConfigMap: '' } }, 'envoyGateway.caConfigMap'],
+  ])('%s that asks a sidecar which wants certificates without one', (set, changes, named) => {
+    const { ok, text } = template(over(valueSet(set), changes))
+    expect(ok).toBe(false)
+    expect(text).toContain(named)
+  })
+})
