@@ -1,36 +1,65 @@
--- The owner's ledger and the events of her portal stream. Both are read in the order of (`xid`, number), and
--- only below the oldest transaction still in flight. The number alone would not do: it is drawn before commit,
--- and a transaction with a higher id may draw the lower number, so a late commit would be skipped for ever.
+-- The owner's ledger and the events of her portal stream. Readers go on from the last position they got, so positions are given in the order in
+-- which entries become readable: by one writer at a time for each owner, to what is committed and has none (docs/decisions/0014). Nothing of that
+-- rests on the cluster that the rows stand in.
 
-CREATE SEQUENCE ledger_seq;
+-- What an entry is called until it has a position, and the order in which those without one are numbered: microseconds, then a counter. No two are
+-- alike, also where rows were moved here from another cluster while its counter was not.
+CREATE SEQUENCE insertions;
+CREATE FUNCTION insertion_id() RETURNS bigint LANGUAGE sql VOLATILE AS
+  $$SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint * 1024 + (nextval('insertions') & 1023)$$;
+
+-- The last position given in each of an owner's lists. Locked by whoever numbers, and by nobody else: the tail of the lock order.
+CREATE TABLE heads (
+  owner text PRIMARY KEY,
+  ledger bigint NOT NULL DEFAULT 0,
+  events bigint NOT NULL DEFAULT 0
+);
+
 CREATE TABLE ledger (
   owner text NOT NULL,
-  seq bigint NOT NULL DEFAULT nextval('ledger_seq'),
+  id bigint NOT NULL DEFAULT insertion_id(),
+  -- The position, from 1, without gaps; null until it is given, and never changed after.
+  seq bigint,
   ts timestamptz NOT NULL DEFAULT now(),
   kind text NOT NULL,
   family text,
   handle text,
   data json NOT NULL,
   count integer NOT NULL DEFAULT 1,
-  -- An access report's id, or the (reason, minute) under which refusals of strangers are counted.
+  -- An access report's id, or the (reason, minute) of which this is the first refusal of a stranger.
   once_key text,
-  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
-  PRIMARY KEY (owner, seq)
+  PRIMARY KEY (owner, id)
 );
 CREATE UNIQUE INDEX ledger_once ON ledger (owner, once_key) WHERE once_key IS NOT NULL;
-CREATE INDEX ledger_order ON ledger (owner, xid, seq);
-CREATE INDEX ledger_handle ON ledger (owner, handle, xid, seq) WHERE handle IS NOT NULL;
-CREATE INDEX ledger_kind ON ledger (owner, kind, xid, seq);
+CREATE INDEX ledger_unnumbered ON ledger (owner, id) WHERE seq IS NULL;
+CREATE UNIQUE INDEX ledger_order ON ledger (owner, seq) WHERE seq IS NOT NULL;
+-- This one finds those without a position, too: an agent's standing is counted from all that is committed.
+CREATE INDEX ledger_handle ON ledger (owner, handle, seq) WHERE handle IS NOT NULL;
+CREATE INDEX ledger_kind ON ledger (owner, kind, seq) WHERE seq IS NOT NULL;
 
-CREATE SEQUENCE event_id;
+-- Refusals of strangers after the first of a minute: counted here, one row for each owner, reason and minute, and told to the ledger as one entry
+-- when the minute has closed. So the ledger's entries never change, and strangers with free keys cannot fill it.
+CREATE TABLE refusal_counts (
+  owner text NOT NULL,
+  minute timestamptz NOT NULL,
+  kind text NOT NULL,
+  reason text NOT NULL,
+  -- The handle that was claimed and not proved; empty where none was.
+  handle text NOT NULL,
+  count integer NOT NULL,
+  -- Five at most.
+  families text[] NOT NULL,
+  PRIMARY KEY (owner, minute, kind, reason, handle)
+);
+
 CREATE TABLE events (
   owner text NOT NULL,
-  id bigint NOT NULL DEFAULT nextval('event_id'),
+  id bigint NOT NULL DEFAULT insertion_id(),
+  seq bigint,
   at timestamptz NOT NULL DEFAULT now(),
   event text NOT NULL,
   data json NOT NULL,
-  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
   PRIMARY KEY (owner, id)
 );
-CREATE INDEX events_order ON events (owner, xid, id);
-CREATE INDEX events_at ON events (owner, at);
+CREATE INDEX events_unnumbered ON events (owner, id) WHERE seq IS NULL;
+CREATE UNIQUE INDEX events_order ON events (owner, seq) WHERE seq IS NOT NULL;

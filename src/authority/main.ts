@@ -44,6 +44,7 @@ import { createRealmKeys } from './owner/realm-keys.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { registerRegistration } from './protection/registration.ts'
 import { createRegistry } from './registry/registry.ts'
+import { startSequencer } from './owner/sequencer.ts'
 import { startSweeper } from './sweeper.ts'
 import { registerTerms } from './terms.ts'
 import { registerToken } from './negotiation/token.ts'
@@ -188,6 +189,8 @@ async function openAuthority(
     log.warn({ err: error }, 'a connection to the database was lost')
   const database = openDatabase({ url: config.databaseUrl, poolMax: config.poolMax, onConnectionError })
   closers.push(() => database.close())
+  const sequencer = startSequencer(database.db, log)
+  closers.push(() => sequencer.stop())
   for (const done of await provision(database.db, config.owners))
     log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)
   const announcements = await startAnnouncements({

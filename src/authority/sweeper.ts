@@ -4,6 +4,7 @@
  */
 import { isOutage } from '../storage/core/database.ts'
 import { listOwners } from '../storage/authority/owners.ts'
+import { number } from '../storage/authority/positions.ts'
 import { sweepOwner } from '../storage/core/sweep.ts'
 import type { Authority } from './context.ts'
 
@@ -49,6 +50,8 @@ async function sweepAll(authority: Authority, stopped: () => boolean): Promise<v
 }
 
 async function sweepOne(authority: Authority, owner: string, stopped: () => boolean): Promise<void> {
+  // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
+  await number(authority.database.db, owner)
   for (let batch = 0; batch < BATCHES_MAX && !stopped(); batch++) {
     const gone = await sweepOwner(authority.database.db, owner, ROWS_PER_BATCH)
     if (gone === 0) return

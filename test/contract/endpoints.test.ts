@@ -46,7 +46,7 @@ describe("Owner's authorization server: public", () => {
     const { status, body } = await get('/jwks')
     expect(status).toBe(200)
     for (const key of body.keys) {
-      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'Ed25519', kid: expect.any(String) })
+      expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', kid: expect.any(String) })
       expect(key).not.toHaveProperty('d')
     }
   })

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { sql } from 'kysely'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, type ContractStand } from '../support/contract-stand.ts'
+import * as seed from '../support/seed.ts'
 import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -152,15 +153,19 @@ describe('Permission ticket', () => {
       expect(answers(await agent.present(ticket, { decline: 'true' }))).toEqual([403, 'request_denied'])
       expect(answers(await agent.present(ticket))).toEqual([400, 'invalid_grant'])
     }
-    const refusals = async () =>
-      ((await own('GET', '/owner/ledger?limit=1000&kind=refused')).body.entries as Record<string, unknown>[])
+    const refusals = async () => {
+      await seed.closeMinutes(stand.authority.database.db)
+      return (
+        (await own('GET', '/owner/ledger?limit=1000&kind=refused')).body.entries as Record<string, unknown>[]
+      )
         .filter(entry => entry['reason'] === 'declined')
         .reduce((sum, entry) => sum + Number(entry['count'] ?? 1), 0)
+    }
     const before = await refusals()
     await declined(await agent.ticket())
     await declined((await agent.offer()).ticket)
     await declined((await agent.ask('place_trade', OPERATION)).body.ticket)
-    await until(async () => (await refusals()) === before + 3)
+    expect(await refusals()).toBe(before + 3)
   })
 
   row('ticket-queue-full', async () => {

@@ -1,6 +1,6 @@
 /** What storage promises beyond the races: generations, epochs, versions, once-only rows, bounded sweeps. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   blockOperator,
   readConnection,
@@ -8,9 +8,8 @@ import {
   unblockOperator,
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction, isOutage, openDatabase, type Database } from '../../src/storage/core/database.ts'
-import { appendEvent, findEvent, latestEvent, readEvents } from '../../src/storage/authority/events.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
-import { appendLedger, countRefusal, readLedger } from '../../src/storage/authority/ledger.ts'
+import { appendLedger, readLedger } from '../../src/storage/authority/ledger.ts'
 import {
   claimProvisioned,
   insertDeviceKey,
@@ -171,81 +170,7 @@ describe('Policy tiers', () => {
   })
 })
 
-describe('Ledger and events', () => {
-  it('a reader stops before the oldest transaction in flight, so that no late commit is skipped', async () => {
-    const owner = await seed.seedOwner(database.db)
-    const kinds = async () =>
-      (await readLedger(database.db, owner, { after: 0, limit: 10 })).map(entry => entry.kind)
-    let commit!: () => void
-    const gate = new Promise<void>(resolve => (commit = resolve))
-    let written!: () => void
-    const early = new Promise<void>(resolve => (written = resolve))
-    const slow = inTx(async tx => {
-      await appendLedger(tx, owner, { kind: 'approved' })
-      await appendEvent(tx, owner, 'decided', { n: 1 })
-      written()
-      await gate
-    })
-    // Also where an expectation fails: a transaction left open would hold up the end of the file.
-    onTestFinished(() => commit())
-    await early
-    await inTx(async tx => {
-      await appendLedger(tx, owner, { kind: 'denied' })
-      await appendEvent(tx, owner, 'decided', { n: 2 })
-    })
-    expect(await kinds()).toEqual([])
-    const start = { xid: '0', id: 0 }
-    expect(await readEvents(database.db, owner, { after: start, limit: 10 })).toEqual({
-      events: [],
-      unsettled: true,
-    })
-    commit()
-    await slow
-    expect(await kinds()).toEqual(['approved', 'denied'])
-    const { events, unsettled } = await readEvents(database.db, owner, { after: start, limit: 10 })
-    expect(unsettled).toBe(false)
-    expect(events.map(event => event.data)).toEqual([{ n: 1 }, { n: 2 }])
-    expect(await findEvent(database.db, owner, events[0]!.id)).toMatchObject({ id: events[0]!.id })
-    expect(await findEvent(database.db, owner, events[0]!.id - 1)).toBeUndefined()
-    expect(await latestEvent(database.db, owner)).toMatchObject({ id: events[1]!.id })
-  })
-
-  it('a late commit is not skipped either where its lower number was drawn by the later transaction', async () => {
-    const owner = await seed.seedOwner(database.db)
-    const read = (after: number) => readLedger(database.db, owner, { after, limit: 10 })
-    const [early, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const [earlyBegun, lateWritten] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const first = inTx(async tx => {
-      await sql`SELECT pg_current_xact_id()`.execute(tx)
-      earlyBegun.resolve()
-      await early.promise
-      await appendLedger(tx, owner, { kind: 'approved' })
-    })
-    await earlyBegun.promise
-    const second = inTx(async tx => {
-      await appendLedger(tx, owner, { kind: 'denied' })
-      lateWritten.resolve()
-      await late.promise
-    })
-    await lateWritten.promise
-    early.resolve()
-    await first
-    const seen = await read(0)
-    late.resolve()
-    await second
-    const rest = await read(seen.at(-1)?.seq ?? 0)
-    expect([...seen, ...rest].map(entry => entry.kind)).toEqual(['approved', 'denied'])
-  })
-
-  it('refusals of strangers are one counted row a minute', async () => {
-    const owner = await seed.seedOwner(database.db)
-    await Promise.all(Array.from({ length: 50 }, () => countRefusal(database.db, owner, 'ungoverned')))
-    const counted = await readLedger(database.db, owner, { kind: 'refused', after: 0, limit: 100 })
-    // The minute may turn once while the fifty are counted.
-    expect(counted.length).toBeLessThanOrEqual(2)
-    expect(counted.reduce((sum, entry) => sum + entry.count, 0)).toBe(50)
-  })
-
+describe('The ledger', () => {
   it('what an agent wrote survives storage to the letter, NUL escapes and big numbers included', async () => {
     const owner = await seed.seedOwner(database.db)
     const data = { text: 'a\u0000b\u202e', big: 1e300, lone: '\ud800' }

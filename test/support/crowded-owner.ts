@@ -118,13 +118,17 @@ async function crowdLedger(
   })
   for (let from = 1; from <= ledgerRows; from += ROWS_PER_INSERT)
     await sql`
-    INSERT INTO ledger (owner, seq, ts, kind, family, handle, data, xid)
-    SELECT ${owner}, ${FIRST_SEQ} + n, now() - (${ledgerRows}::bigint - n) * interval '1 second',
+    INSERT INTO ledger (owner, id, seq, ts, kind, family, handle, data)
+    SELECT ${owner}, n, ${FIRST_SEQ} + n, now() - (${ledgerRows}::bigint - n) * interval '1 second',
       CASE WHEN n < 10 THEN 'claimed' WHEN n % 100 = 0 THEN 'promised' WHEN n % 10 = 5 THEN 'denied' ELSE 'touched' END,
       'fam_' || n,
       CASE WHEN n % 10 < 3 THEN ${BUSY} ELSE ${handle(sql`n % ${connections}::int`)} END,
-      CASE WHEN n % 100 = 0 THEN ${promise}::json ELSE '{"tool":"portfolio_read"}'::json END, (3 + n * 400 / ${ledgerRows}::bigint)::text::xid8
+      CASE WHEN n % 100 = 0 THEN ${promise}::json ELSE '{"tool":"portfolio_read"}'::json END
     FROM generate_series(${from}::bigint, ${Math.min(from + ROWS_PER_INSERT - 1, ledgerRows)}::bigint) n`.execute(
       db,
     )
+  const last = FIRST_SEQ + ledgerRows
+  await sql`
+    INSERT INTO heads (owner, ledger) VALUES (${owner}, ${last})
+    ON CONFLICT (owner) DO UPDATE SET ledger = excluded.ledger`.execute(db)
 }

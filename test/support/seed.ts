@@ -1,5 +1,6 @@
 /** Rows for storage tests: an owner with a resource server, a resource, a tier, and whatever a test needs beside. */
 import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
 import { inTransaction, type Db } from '../../src/storage/core/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections.ts'
 import { insertGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
@@ -191,3 +192,8 @@ export async function inRounds(
 
 export const callers = <T>(count: number, call: (n: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, n) => call(n)))
+
+/** As if the minutes in which refusals were counted had passed: the next reader finds them told. */
+export async function closeMinutes(db: Db): Promise<void> {
+  await sql`UPDATE refusal_counts SET minute = minute - interval '1 hour'`.execute(db)
+}

@@ -51,7 +51,7 @@ export async function holdForOwner(authority: Authority, weighed: Weighed): Prom
       })
     case 'full':
       await endFamily(db, owner, weighed.family.family, 'denied')
-      await authority.refusals.count(owner, { reason: 'queue_full' })
+      await authority.refusals.count(owner, weighed.family.family, { reason: 'queue_full' })
       return tooMany(held.reason)
   }
 }

@@ -87,7 +87,9 @@ async function firstPresentation(
   })
   if (!opened) return invalidGrant()
   if (offer !== undefined) return askForAgreement(authority, next.ticket, offer.template)
-  await authority.refusals.count(owner, { reason: declined ? 'declined' : (governed.code ?? 'denied') })
+  await authority.refusals.count(owner, sealed.family, {
+    reason: declined ? 'declined' : (governed.code ?? 'denied'),
+  })
   return denied((declined ? undefined : governed.fault) ?? DECLINED)
 }
 
@@ -179,7 +181,7 @@ async function rotate(
 
 async function decline(authority: Authority, family: FamilyRow): Promise<Answer> {
   await endFamily(authority.database.db, family.owner, family.family, 'ended')
-  await authority.refusals.count(family.owner, { reason: 'declined' })
+  await authority.refusals.count(family.owner, family.family, { reason: 'declined' })
   return denied(DECLINED)
 }
 
@@ -190,7 +192,7 @@ async function deny(
   sentence: string,
 ): Promise<Answer> {
   await endFamily(authority.database.db, family.owner, family.family, 'denied')
-  await authority.refusals.count(family.owner, { reason: code ?? 'denied' })
+  await authority.refusals.count(family.owner, family.family, { reason: code ?? 'denied' })
   return denied(sentence)
 }
 

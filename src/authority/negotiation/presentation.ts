@@ -79,12 +79,13 @@ export async function refuseAgreement(
   const handle = agent?.handle ?? refused.unverified?.handle
   const known = handle !== undefined && (await readConnection(db, owner, handle)) !== undefined
   if (refused.unverified !== undefined)
-    await authority.refusals.count(owner, {
+    await authority.refusals.count(owner, family.family, {
       kind: 'identity_refused',
       reason: refused.code,
       handle: known ? handle : undefined,
     })
-  else if (!known || agent === undefined) await authority.refusals.count(owner, { reason: refused.code })
+  else if (!known || agent === undefined)
+    await authority.refusals.count(owner, family.family, { reason: refused.code })
   else
     await appendLedger(db, owner, {
       kind: 'refused',

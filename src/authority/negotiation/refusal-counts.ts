@@ -4,28 +4,33 @@
  * Contract: "Events" (row 5), "Limits" (pending queue).
  */
 import type { Db } from '../../storage/core/database.ts'
-import { countRefusal, type CountedRefusal } from '../../storage/authority/ledger.ts'
+import { countRefusal, FAMILIES_NAMED_MAX, type CountedRefusal } from '../../storage/authority/ledger.ts'
 
 export interface RefusalCounts {
-  /** Counts one refusal; resolves when it is in the ledger. */
-  count(owner: string, refusal: CountedRefusal): Promise<void>
+  /** Counts the refusal of one negotiation; resolves when it is stored. */
+  count(owner: string, family: string, refusal: CountedRefusal): Promise<void>
+}
+
+interface Counted {
+  times: number
+  families: string[]
 }
 
 interface Batch {
   running: Promise<void>
   /** What came while it ran. */
-  next: { times: number; done: Promise<void> } | undefined
+  next: (Counted & { done: Promise<void> }) | undefined
 }
 
 /** Counts into one store. */
 export function createRefusalCounts(db: Db): RefusalCounts {
   const batches = new Map<string, Batch>()
   return {
-    count: (owner, refusal) => {
+    count: (owner, family, refusal) => {
       const key = JSON.stringify([owner, refusal.kind, refusal.reason, refusal.handle])
-      const write = async (batch: Batch, times: number): Promise<void> => {
+      const write = async (batch: Batch, counted: Counted): Promise<void> => {
         try {
-          await countRefusal(db, owner, refusal, times)
+          await countRefusal(db, owner, refusal, counted)
         } finally {
           if (batch.next === undefined) batches.delete(key)
         }
@@ -34,25 +39,30 @@ export function createRefusalCounts(db: Db): RefusalCounts {
       if (known === undefined) {
         const batch: Batch = { running: Promise.resolve(), next: undefined }
         batches.set(key, batch)
-        batch.running = write(batch, 1)
+        batch.running = write(batch, { times: 1, families: [family] })
         return batch.running
       }
       known.next ??= followUp(known, write)
       known.next.times += 1
+      // One more than an entry names: the first of a minute is told by itself.
+      if (known.next.families.length <= FAMILIES_NAMED_MAX) known.next.families.push(family)
       return known.next.done
     },
   }
 }
 
 /** Runs once the batch has; a failure of that one is told to those who waited for it, and to nobody else. */
-function followUp(batch: Batch, write: (batch: Batch, times: number) => Promise<void>): Batch['next'] & {} {
-  const next = { times: 0, done: Promise.resolve() }
+function followUp(
+  batch: Batch,
+  write: (batch: Batch, counted: Counted) => Promise<void>,
+): Batch['next'] & {} {
+  const next = { times: 0, families: [] as string[], done: Promise.resolve() }
   next.done = batch.running
     .catch(() => undefined)
     .then(() => {
       batch.running = next.done
       batch.next = undefined
-      return write(batch, next.times)
+      return write(batch, next)
     })
   return next
 }

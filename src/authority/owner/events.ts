@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { openEventStream, type EventStream } from '../../http/event-stream.ts'
 import { isOutage } from '../../storage/core/database.ts'
-import { findEvent, latestEvent, readEvents, type EventCursor } from '../../storage/authority/events.ts'
+import { readEvents, startOfReading } from '../../storage/authority/events.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { ownerOf, type OwnerCredential } from './guard.ts'
@@ -15,8 +15,6 @@ import { queryOf } from './requests.ts'
 
 const NO_QUERY = z.strictObject({})
 const EVENTS_PER_READ = 100
-/** Until the transaction that holds an event back has ended; nobody announces that. */
-const UNSETTLED_MS = 20
 const OUTAGE_MS_MIN = 100
 const OUTAGE_MS_MAX = 2_000
 
@@ -37,7 +35,7 @@ export function registerOwnerEvents(
     async (request, reply) => {
       queryOf(NO_QUERY, request)
       const credential = ownerOf(request)
-      const start = await startingPlace(authority, credential.owner, lastEventId(request))
+      const start = await startOfReading(authority.database.db, credential.owner, lastEventId(request))
       const stream = openEventStream(reply, heartbeatSeconds)
       open.add(stream)
       try {
@@ -61,19 +59,6 @@ function lastEventId(request: FastifyRequest): number | undefined {
   return Number(text)
 }
 
-interface Start {
-  cursor: EventCursor
-  /** The event that the reader knows is kept no more, nor perhaps what came after it. */
-  reset: boolean
-}
-
-async function startingPlace(authority: Authority, owner: string, known: number | undefined): Promise<Start> {
-  const { db } = authority.database
-  const found = known === undefined ? undefined : await findEvent(db, owner, known)
-  if (found !== undefined) return { cursor: found, reset: false }
-  return { cursor: await latestEvent(db, owner), reset: known !== undefined }
-}
-
 interface Following {
   authority: Authority
   credential: OwnerCredential
@@ -85,17 +70,17 @@ interface Following {
  * Sends what is there and what comes, until the reader goes or its credential is no longer good. Each turn
  * reads the store: an announcement only says that it is worth reading, and one lost in an outage loses nothing.
  */
-async function follow(following: Following, start: Start): Promise<void> {
+async function follow(following: Following, start: { after: number; reset: boolean }): Promise<void> {
   const { stream } = following
-  let { cursor } = start
+  let { after } = start
   let outageMs = OUTAGE_MS_MIN
-  if (start.reset) await stream.send({ id: cursor.id, event: 'reset', data: {} })
-  else stream.place(cursor.id)
+  if (start.reset) await stream.send({ id: after, event: 'reset', data: {} })
+  else stream.place(after)
   while (!stream.closed.aborted) {
     try {
-      const next = await turn(following, cursor)
+      const next = await turn(following, after)
       if (next === 'ended') return
-      cursor = next
+      after = next
       outageMs = OUTAGE_MS_MIN
     } catch (error) {
       if (!isOutage(error)) throw error
@@ -109,8 +94,8 @@ async function follow(following: Following, start: Start): Promise<void> {
 /** One look at the store, after which either events were sent or the next announcement was waited for. */
 async function turn(
   { authority, credential, stream, heartbeatMs }: Following,
-  cursor: EventCursor,
-): Promise<EventCursor | 'ended'> {
+  after: number,
+): Promise<number | 'ended'> {
   const { db } = authority.database
   const { expiresAt } = credential
   const untilEnd = expiresAt === undefined ? heartbeatMs : expiresAt * 1_000 - authority.clock.now()
@@ -122,14 +107,12 @@ async function turn(
     AbortSignal.any([stream.closed, reading.signal]),
   )
   try {
-    const page = { after: cursor, limit: EVENTS_PER_READ }
-    const { events, unsettled } = await readEvents(db, credential.owner, page)
+    const events = await readEvents(db, credential.owner, { after, limit: EVENTS_PER_READ })
     // After reading: what was written since the credential ended is not for it.
     if (!(await credential.stands(db))) return 'ended'
     for (const event of events) await stream.send(event)
-    if (unsettled) await delay(UNSETTLED_MS, undefined, { signal: stream.closed }).catch(() => undefined)
-    else if (events.length === 0) await announced
-    return events.at(-1) ?? cursor
+    if (events.length === 0) await announced
+    return events.at(-1)?.id ?? after
   } finally {
     reading.abort()
   }

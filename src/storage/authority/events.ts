@@ -1,10 +1,11 @@
 /**
  * The events of the owner's portal stream: written with the change they tell of, announced by NOTIFY with
- * the owner's name only, read back by id. Contract: "Events", "Owner API" (`/owner/events`).
+ * the owner's name only, read back by position. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import { sql } from 'kysely'
+import { note } from '../core/after-commit.ts'
 import type { Db, Tx } from '../core/database.ts'
-import { SETTLED } from './ledger.ts'
+import { number } from './positions.ts'
 
 /** The channel; its payload is an owner. */
 export const EVENTS_CHANNEL = 'usher_events'
@@ -23,13 +24,9 @@ export interface NewEvent {
   data: unknown
 }
 
-/** A place in the stream. Ids alone do not order it: see the migration. */
-export interface EventCursor {
-  xid: string
+/** `id` is its position in her stream: from 1, without gaps. */
+export interface EventRow {
   id: number
-}
-
-export interface EventRow extends EventCursor {
   event: string
   data: unknown
 }
@@ -49,44 +46,39 @@ export async function appendEvents(tx: Tx, owner: string, events: readonly NewEv
       .insertInto('events')
       .values(rows.slice(at, at + ROWS_PER_INSERT))
       .execute()
-  if (rows.length > 0) await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${owner})`.execute(tx)
+  if (rows.length === 0) return
+  await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${owner})`.execute(tx)
+  note(tx, owner)
 }
 
-/**
- * Events after a place, oldest first, stopping before the oldest transaction still in flight.
- * @returns `unsettled` where events are there that will be readable once that transaction has ended: nobody
- * announces them again, so the reader comes back by itself.
- */
+/** Events after a position, oldest first: all that were committed before this was called, up to the limit. */
 export async function readEvents(
   db: Db,
   owner: string,
-  page: { after: EventCursor; limit: number },
-): Promise<{ events: EventRow[]; unsettled: boolean }> {
-  const { rows } = await sql<EventRow & { settled: boolean }>`
-    SELECT id, xid, event, data, ${SETTLED} AS settled FROM events
-    WHERE owner = ${owner} AND (xid, id) > (${page.after.xid}::xid8, ${page.after.id})
-    ORDER BY xid, id LIMIT ${page.limit}`.execute(db)
-  const events = rows.filter(row => row.settled)
-  return { events, unsettled: events.length < rows.length }
+  page: { after: number; limit: number },
+): Promise<EventRow[]> {
+  await number(db, owner)
+  const { rows } = await sql<EventRow>`
+    SELECT seq AS id, event, data FROM events
+    WHERE owner = ${owner} AND seq > ${page.after} ORDER BY seq LIMIT ${page.limit}`.execute(db)
+  return rows
 }
 
 /**
- * The place of an event that a reader was given; undefined where it is kept no more. Later ones may have gone
- * with it, so that reader gets `reset` and reads its lists afresh.
+ * Where a reader begins: after the newest event, or after the one that it was given last (`known`), if all that came behind that one is
+ * kept. If not, it gets `reset`, begins after the newest, and reads its lists afresh.
  */
-export function findEvent(db: Db, owner: string, id: number): Promise<EventCursor | undefined> {
-  return db
-    .selectFrom('events')
-    .select(['xid', 'id'])
-    .where('owner', '=', owner)
-    .where('id', '=', id)
-    .executeTakeFirst()
-}
-
-/** The place of the newest event that a reader could have been given. */
-export async function latestEvent(db: Db, owner: string): Promise<EventCursor> {
-  const { rows } = await sql<EventCursor>`
-    SELECT xid, id FROM events WHERE owner = ${owner} AND ${SETTLED}
-    ORDER BY xid DESC, id DESC LIMIT 1`.execute(db)
-  return rows[0] ?? { xid: '0', id: 0 }
+export async function startOfReading(
+  db: Db,
+  owner: string,
+  known?: number,
+): Promise<{ after: number; reset: boolean }> {
+  await number(db, owner)
+  const { rows } = await sql<{ newest: number; kept: boolean }>`
+    SELECT head.events AS newest, ${known ?? -1}::bigint = head.events
+      OR EXISTS (SELECT 1 FROM events WHERE owner = ${owner} AND seq = ${known ?? -1}::bigint + 1) AS kept
+    FROM (SELECT coalesce((SELECT events FROM heads WHERE owner = ${owner}), 0) AS events) head`.execute(db)
+  const { newest, kept } = rows[0]!
+  if (known !== undefined && kept) return { after: known, reset: false }
+  return { after: newest, reset: known !== undefined }
 }

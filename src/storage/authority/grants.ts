@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
 import { prepared, type Database, type Db, type Tx } from '../core/database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
+import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
 
 export interface NewGrant {
@@ -156,6 +157,7 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
     told.map(({ kind }) => kind),
     JSON.stringify(told.map(({ data }) => data)),
   ])
+  if (rows.length > 0) note(db, sorted[0]!.grant.owner)
   const made = new Set(rows.map(({ jti }) => jti))
   return asked.map(({ grant }) => made.has(grant.jti))
 }

@@ -3,6 +3,7 @@
  * Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { sql } from 'kysely'
+import { note } from '../core/after-commit.ts'
 import type { Tx } from '../core/database.ts'
 
 export interface ReportedCall {
@@ -51,5 +52,6 @@ export async function recordTouches(
     SELECT (SELECT count(*)::int FROM made) AS recorded,
       ARRAY(SELECT (place - 1)::int FROM reported WHERE place NOT IN (SELECT place FROM known) ORDER BY place)
         AS unknown`.execute(tx)
+  note(tx, owner)
   return rows[0]!
 }

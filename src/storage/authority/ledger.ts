@@ -3,7 +3,9 @@
  * Contract: "Events" (row 5), "Owner API" (`/owner/ledger`).
  */
 import { sql, type RawBuilder } from 'kysely'
-import type { Db } from '../core/database.ts'
+import { note } from '../core/after-commit.ts'
+import { prepared, type Db } from '../core/database.ts'
+import { number } from './positions.ts'
 
 export const LEDGER_KINDS = [
   'promised',
@@ -31,6 +33,7 @@ export interface NewLedgerEntry {
 }
 
 export interface LedgerEntry {
+  /** Its position: from 1, without gaps. */
   seq: number
   ts: string
   kind: string
@@ -65,6 +68,7 @@ export async function appendLedgerAll(
       .insertInto('ledger')
       .values(rows.slice(at, at + ROWS_PER_INSERT))
       .execute()
+  if (rows.length > 0) note(db, owner)
 }
 
 export interface CountedRefusal {
@@ -75,43 +79,50 @@ export interface CountedRefusal {
   handle?: string | undefined
 }
 
+/** Most negotiations that a counted entry names. */
+export const FAMILIES_NAMED_MAX = 5
+
 /**
- * Counts refusals of agents without a connection, or of requests that only claim one: one row per owner, reason and
- * minute, so strangers with free keys cannot fill the ledger.
+ * Counts refusals of agents without a connection, or of requests that only claim one, by owner, reason and minute: the first of a minute is an
+ * entry at once, the rest of it becomes one when the minute has closed. So strangers with free keys cannot fill the ledger, and what it says
+ * never changes. `families` are those of the negotiations, as many of them as are named.
  */
 export async function countRefusal(
   db: Db,
   owner: string,
-  refusal: string | CountedRefusal,
-  times = 1,
+  { kind = 'refused', reason, handle }: CountedRefusal,
+  { times, families }: { times: number; families: readonly string[] },
 ): Promise<void> {
-  const {
-    kind = 'refused',
+  await COUNT_REFUSAL(db, [
+    owner,
+    kind,
     reason,
-    handle,
-  }: CountedRefusal = typeof refusal === 'string' ? { reason: refusal } : refusal
-  const data = handle === undefined ? { reason, strangers: true } : { reason, claimed: true }
-  const name = handle === undefined ? reason : `${reason} ${handle}`
-  await sql`
-    INSERT INTO ledger AS l (owner, kind, handle, data, count, once_key)
-    VALUES (${owner}, ${kind}, ${handle ?? null}, ${JSON.stringify(data)}, ${times},
-      ${kind} || to_char(date_trunc('minute', now() AT TIME ZONE 'UTC'), ' YYYY-MM-DD"T"HH24:MI ') || ${name})
-    ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO UPDATE SET count = l.count + excluded.count`.execute(
-    db,
-  )
+    handle ?? '',
+    times,
+    families.slice(0, FAMILIES_NAMED_MAX + 1),
+  ])
+  note(db, owner)
 }
 
-/**
- * Rows below every transaction still in flight: whatever appears later has a higher xid than these, so a
- * reader that goes on in the order of (xid, number) misses nothing.
- */
-export const SETTLED = sql`xid < pg_snapshot_xmin(pg_current_snapshot())`
+const COUNT_REFUSAL = prepared(
+  'count-refusal',
+  `WITH asked AS (SELECT $1 AS owner, date_trunc('minute', now()) AS minute, $2 AS kind, $3 AS reason, $4 AS handle,
+      $5::int AS times, $6::text[] AS families),
+    first AS (
+      INSERT INTO ledger (owner, kind, handle, data, once_key)
+      SELECT owner, kind, nullif(handle, ''),
+        json_build_object('reason', reason, CASE WHEN handle = '' THEN 'strangers' ELSE 'claimed' END, true, 'families', families[1:1]),
+        concat_ws(' ', kind, to_char(minute AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI'), reason, nullif(handle, ''))
+      FROM asked ON CONFLICT (owner, once_key) WHERE once_key IS NOT NULL DO NOTHING RETURNING 1),
+    told AS (SELECT count(*)::int AS entries FROM first)
+    INSERT INTO refusal_counts AS c (owner, minute, kind, reason, handle, count, families)
+    SELECT owner, minute, kind, reason, handle, times - entries, families[1 + entries:${FAMILIES_NAMED_MAX} + entries]
+    FROM asked, told WHERE times > entries
+    ON CONFLICT (owner, minute, kind, reason, handle) DO UPDATE
+    SET count = c.count + excluded.count, families = (c.families || excluded.families)[1:${FAMILIES_NAMED_MAX}]`,
+)
 
-/**
- * The ledger, oldest first, after the entry with a sequence number (a number that no entry has means all
- * those above it). Stops before the oldest transaction still in flight, so that a reader who goes on from the
- * last entry it got misses none, however late an earlier number commits.
- */
+/** The ledger, oldest first, after a position: all that was committed before this was called, up to the limit. */
 export async function readLedger(
   db: Db,
   owner: string,
@@ -123,23 +134,16 @@ export async function readLedger(
     limit: number
   },
 ): Promise<LedgerEntry[]> {
-  const last = await db
-    .selectFrom('ledger')
-    .select('xid')
-    .where('owner', '=', owner)
-    .where('seq', '=', page.after)
-    .executeTakeFirst()
-  const after =
-    last === undefined ? sql`seq > ${page.after}` : sql`(xid, seq) > (${last.xid}::xid8, ${page.after})`
+  await number(db, owner)
   // Of each kind by itself, so that each is read in its order by index: a page costs its own length, however rare its kind.
   const ofKind = (kind: string | undefined) => sql`
-    (SELECT seq, ts, kind, family, handle, data, count, xid FROM ledger
-    WHERE owner = ${owner} AND ${after} AND ${SETTLED} AND ${filter(page.handle, kind)}
-    ORDER BY xid, seq LIMIT ${page.limit})`
+    (SELECT seq, ts, kind, family, handle, data, count FROM ledger
+    WHERE owner = ${owner} AND seq > ${page.after} AND ${filter(page.handle, kind)}
+    ORDER BY seq LIMIT ${page.limit})`
   const kinds = page.kind === undefined ? [undefined] : [page.kind].flat()
   const { rows } = await sql<LedgerEntry>`
     SELECT seq, ts, kind, family, handle, data, count FROM (${sql.join(kinds.map(ofKind), sql` UNION ALL `)}) page
-    ORDER BY xid, seq LIMIT ${page.limit}`.execute(db)
+    ORDER BY seq LIMIT ${page.limit}`.execute(db)
   return rows
 }
 

@@ -233,9 +233,17 @@ export interface GrantsTable {
   consumed_at: NullableTimestamp
 }
 
+export interface HeadsTable {
+  owner: string
+  ledger: Generated<number>
+  events: Generated<number>
+}
+
+/** `id` is far above what a number holds, so it never leaves Postgres. */
 export interface LedgerTable {
   owner: string
-  seq: Generated<number>
+  id: Generated<string>
+  seq: number | null
   ts: Timestamp
   kind: string
   family: string | null
@@ -243,16 +251,25 @@ export interface LedgerTable {
   data: Json<Record<string, unknown>>
   count: Generated<number>
   once_key: string | null
-  xid: Generated<string>
+}
+
+export interface RefusalCountsTable {
+  owner: string
+  minute: Timestamp
+  kind: string
+  reason: string
+  handle: string
+  count: number
+  families: string[]
 }
 
 export interface EventsTable {
   owner: string
-  id: Generated<number>
+  id: Generated<string>
+  seq: number | null
   at: Timestamp
   event: string
   data: Json<unknown>
-  xid: Generated<string>
 }
 
 export interface Tables {
@@ -276,6 +293,8 @@ export interface Tables {
   connection_tiers: ConnectionTiersTable
   operators: OperatorsTable
   grants: GrantsTable
+  heads: HeadsTable
   ledger: LedgerTable
+  refusal_counts: RefusalCountsTable
   events: EventsTable
 }

@@ -7,6 +7,7 @@ import { Socket } from 'node:net'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
 import { assertTakesWrites } from './connection.ts'
+import { tellingAfter } from './after-commit.ts'
 import type { Tables } from '../authority/tables.ts'
 
 /** A connection or a transaction: the first parameter of every storage function. */
@@ -128,7 +129,9 @@ const ATTEMPTS_MAX = 3
  * must have no effect outside the transaction.
  */
 export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
-  return retried(() => db.transaction().setIsolationLevel('read committed').execute(work))
+  const run = (once: (tx: Tx) => Promise<T>): Promise<T> =>
+    db.transaction().setIsolationLevel('read committed').execute(once)
+  return retried(() => tellingAfter(db, run, work))
 }
 
 /** Runs one writing statement, which is a transaction by itself, as often as `inTransaction` runs one of several. */

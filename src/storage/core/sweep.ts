@@ -26,9 +26,12 @@ export async function sweepOwner(db: Db, owner: string, limit: number): Promise<
       SELECT owner, rpt_sha256 FROM grants WHERE owner = ${owner}
         AND expires_at < now() - ${KEPT_SECONDS.grants} * interval '1 second'
       ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
-    sql`DELETE FROM events WHERE (owner, id) IN (
-      SELECT owner, id FROM events WHERE owner = ${owner}
-        AND at < now() - ${KEPT_SECONDS.events} * interval '1 second' ORDER BY at LIMIT ${limit})`,
+    // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether they missed something.
+    sql`DELETE FROM events WHERE owner = ${owner} AND seq IN (
+      SELECT seq FROM events WHERE owner = ${owner} AND seq < coalesce(
+        (SELECT seq FROM events WHERE owner = ${owner} AND seq IS NOT NULL
+          AND at >= now() - ${KEPT_SECONDS.events} * interval '1 second' ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
+      ORDER BY seq LIMIT ${limit})`,
   ]
   let gone = 0
   for (const batch of batches) gone += Number((await batch.execute(db)).numAffectedRows ?? 0n)

@@ -1,0 +1,52 @@
+/** Contract, "Events": what nobody reads has its position soon after it was committed. */
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { appendEvent } from '../../src/storage/authority/events.ts'
+import { appendLedger, countRefusal } from '../../src/storage/authority/ledger.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import * as seed from '../support/seed.ts'
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority({ environment: { UMA_AS_SWEEP_SECONDS: '1' } })
+})
+afterAll(() => authority.close())
+
+/** Read past the functions that would number. */
+async function stored(owner: string) {
+  const { rows } = await sql<{ entries: (number | null)[]; events: (number | null)[]; counts: number[] }>`
+    SELECT ARRAY(SELECT seq::int FROM ledger WHERE owner = ${owner} ORDER BY id) AS entries,
+      ARRAY(SELECT seq::int FROM events WHERE owner = ${owner} ORDER BY id) AS events,
+      ARRAY(SELECT count FROM ledger WHERE owner = ${owner} ORDER BY id) AS counts`.execute(
+    authority.database.db,
+  )
+  return rows[0]!
+}
+
+describe('Without a reader', () => {
+  it('entries and events are numbered after the commit of their transaction, and not where it is undone', async () => {
+    const { db } = authority.database
+    const owner = await seed.seedOwner(db)
+    const change = (fail: boolean) =>
+      inTransaction(db, async tx => {
+        await appendLedger(tx, owner, { kind: 'approved' })
+        await appendEvent(tx, owner, 'decided', {})
+        if (fail) throw new Error('undone')
+      })
+    await change(false)
+    await expect(change(true)).rejects.toThrow('undone')
+    await change(false)
+    await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2], events: [1, 2] })
+  })
+
+  it('what a replica left behind is numbered with the next sweep, and so are refusals of a minute that closed', async () => {
+    const { db } = authority.database
+    const [{ owner }] = [authority.alice]
+    // As one that ended between the commit and what follows it.
+    await sql`INSERT INTO ledger (owner, kind, data) VALUES (${owner}, 'touched', '{}')`.execute(db)
+    await countRefusal(db, owner, { reason: 'ungoverned' }, { times: 3, families: ['fam_1'] })
+    await seed.closeMinutes(db)
+    await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2, 3], counts: [1, 1, 2] })
+  })
+})
