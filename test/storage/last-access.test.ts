@@ -1,11 +1,13 @@
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConnection } from '../../src/storage/authority/connections.ts'
-import { inTransaction, type Database } from '../../src/storage/core/database.ts'
+import { blockOperator, readConnection, revokeConnection } from '../../src/storage/authority/connections.ts'
+import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
 import { insertGrant } from '../../src/storage/authority/grants.ts'
 import { readLedger } from '../../src/storage/authority/ledger.ts'
 import { recordTouches, type ReportedCall } from '../../src/storage/authority/last-access.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 let database: Database
 beforeAll(async () => {
@@ -29,6 +31,54 @@ async function scene() {
   const touched = () => readLedger(database.db, owner, { kind: 'touched', after: 0, limit: 1_000 })
   return { owner, handle, client_id, aud, call, report, touched }
 }
+
+describe('Reports of an agent and of who introduced it, while what they stand on is ended', () => {
+  it.each(['revocation', 'block'])(
+    'a %s and the reports wait for each other one way round only',
+    async end => {
+      const owner = await seed.seedOwner(database.db)
+      const operator = 'https://operator.example'
+      // The introduced one comes first by name.
+      const [child, parent] = [seed.name('jkt:a'), seed.name('jkt:z')]
+      const calls: ReportedCall[] = []
+      for (const [handle, more] of [
+        [parent, { operator }],
+        [child, { operator, introduced_by: parent }],
+      ] as const) {
+        const generation = await seed.seedConnection(database.db, owner, handle, more)
+        const grant = seed.grantRow(owner, handle, generation, seed.bytes())
+        await inTransaction(database.db, tx => insertGrant(tx, grant))
+        calls.push({ id: seed.name('report-'), jti: grant.jti, family: grant.family, data: {} })
+      }
+      const holder = new Client({ connectionString: database.url })
+      await holder.connect()
+      const waiting = async () => {
+        const { rows } = await database.pool.query<{ n: number }>(
+          `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        )
+        return rows[0]!.n
+      }
+      const by = { owner, client_id: seed.CLIENT_ID, aud: seed.resourceUri(owner) }
+      // Not tried again: a deadlock must show.
+      const once = <T>(work: (tx: Tx) => Promise<T>) => database.db.transaction().execute(work)
+      await holder.query('BEGIN')
+      await holder.query('SELECT FROM connections WHERE owner = $1 AND handle = $2 FOR UPDATE', [
+        owner,
+        parent,
+      ])
+      const ended = once<unknown>(tx =>
+        end === 'block' ? blockOperator(tx, owner, operator) : revokeConnection(tx, owner, parent),
+      )
+      await until(async () => (await waiting()) === 1)
+      const reported = once(tx => recordTouches(tx, by, calls))
+      await until(async () => (await waiting()) === 2)
+      await holder.query('COMMIT')
+      await holder.end()
+      expect(await ended).toMatchObject({ handles: [parent, child] })
+      expect(await reported).toEqual({ recorded: 2, unknown: [] })
+    },
+  )
+})
 
 describe('An access report arrives at least once, and the ledger tells of each call once', () => {
   it('in the order of the report, with what it says of each to the letter', async () => {

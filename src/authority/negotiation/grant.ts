@@ -3,7 +3,7 @@
  * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import { absentEchoes } from '../../rules/agreement.ts'
-import { inTransaction, retried, type Tx } from '../../storage/core/database.ts'
+import { inTransaction, type Tx } from '../../storage/core/database.ts'
 import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { addOperator } from '../../storage/authority/operators.ts'
@@ -159,9 +159,7 @@ export async function grantNow(authority: Authority, weighed: Weighed): Promise<
   const { row, answer } = signGrant(authority, basisOf(weighed))
   const committed =
     weighed.introducer === undefined
-      ? await retried(() =>
-          recordGrant(db, { ...row, generation: weighed.standing.generation ?? -1 }, promiseOf(weighed)),
-        )
+      ? await recordGrant(db, { ...row, generation: weighed.standing.generation ?? -1 }, promiseOf(weighed))
       : await inTransaction(db, tx => grantIntroduced(tx, weighed, row))
   return committed ? answer : 'facts-moved'
 }

@@ -177,16 +177,23 @@ export async function blockOperator(tx: Tx, owner: string, origin: string): Prom
   await sql`
     UPDATE operators SET blocked_at = coalesce(blocked_at, now())
     WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
+  const beside = sql`SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin}`
   const { rows: parents } = await sql<{ handle: string }>`
-    SELECT handle FROM connections WHERE owner = ${owner} AND status = 'active'
-      AND handle = ANY(ARRAY(SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin}))
+    SELECT handle FROM connections
+    WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NULL AND handle = ANY(ARRAY(${beside}))
     ORDER BY handle FOR UPDATE`.execute(tx)
-  const own = parents.map(parent => parent.handle)
+  // Whether it stands beside them or beside who introduced them: all in one order, and read once these are locked.
   const { rows: children } = await sql<{ handle: string }>`
     SELECT handle FROM connections
-    WHERE owner = ${owner} AND introduced_by = ANY(${own}) AND status = 'active' AND NOT handle = ANY(${own})
+    WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NOT NULL AND handle = ANY(ARRAY(${beside}
+      UNION SELECT handle FROM connections
+        WHERE owner = ${owner} AND status = 'active' AND introduced_by = ANY(ARRAY(${beside}))))
     ORDER BY handle FOR UPDATE`.execute(tx)
-  const ended = await endConnections(tx, owner, [...own, ...children.map(child => child.handle)])
+  const ended = await endConnections(
+    tx,
+    owner,
+    [...parents, ...children].map(({ handle }) => handle),
+  )
   const families = await endWaitingOfOperator(tx, owner, origin, 'block')
   families.push(...(await endWaitingOf(tx, owner, ended.handles, 'block')))
   return { ...ended, families }

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
-import { prepared, type Database, type Db, type Tx } from '../core/database.ts'
+import { prepared, retried, retriedAlone, type Database, type Db, type Tx } from '../core/database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
@@ -162,11 +162,14 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
   return asked.map(({ grant }) => made.has(grant.jti))
 }
 
-const RECORD_GRANT = gatheringOf(recordGrants, {
-  group: ({ grant }: Recorded) => grant.owner,
-  together: TOGETHER_MAX,
-  atOnce: WRITES_AT_ONCE,
-})
+const RECORD_GRANT = gatheringOf(
+  (db: Db, asked: Recorded[]) => retriedAlone(db, () => recordGrants(db, asked)),
+  {
+    group: ({ grant }: Recorded) => grant.owner,
+    together: TOGETHER_MAX,
+    atOnce: WRITES_AT_ONCE,
+  },
+)
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
@@ -332,10 +335,8 @@ export async function consumeGrant(
 ): Promise<string | undefined> {
   const { client_id, generation } =
     typeof server === 'string' ? { client_id: server, generation: null } : server
-  const { rows } = await database.pool.query<{ family: string }>({
-    ...CONSUME,
-    values: [owner, rptSha256, client_id, generation],
-  })
+  const values = [owner, rptSha256, client_id, generation]
+  const { rows } = await retried(() => database.pool.query<{ family: string }>({ ...CONSUME, values }))
   return rows[0]?.family
 }
 

@@ -45,7 +45,8 @@ export async function recordTouches(
       SELECT c.handle FROM connections c
       WHERE c.owner = ${owner} AND c.handle IN (SELECT handle FROM made)
         AND (c.last_access IS NULL OR c.last_access < now() - interval '1 minute')
-      ORDER BY c.handle FOR NO KEY UPDATE),
+      -- As what ends them locks them: who introduces before whom they introduced.
+      ORDER BY c.introduced_by IS NOT NULL, c.handle FOR NO KEY UPDATE),
     touched AS (
       UPDATE connections c SET last_access = now() FROM stale
       WHERE c.owner = ${owner} AND c.handle = stale.handle)

@@ -3,7 +3,7 @@
  * who won. Contract: "Permission ticket".
  */
 import { sql } from 'kysely'
-import { prepared, type Db, type Tx } from '../core/database.ts'
+import { prepared, retriedAlone, type Db, type Tx } from '../core/database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { FamilyState, PendingKind } from './tables.ts'
 
@@ -102,11 +102,14 @@ const OPEN = prepared<{ family: string }>(
   RETURNING family`,
 )
 
-const OPEN_FAMILY = gatheringOf(openFamilies, {
-  group: (row: NewFamily) => row.owner,
-  together: TOGETHER_MAX,
-  atOnce: WRITES_AT_ONCE,
-})
+const OPEN_FAMILY = gatheringOf(
+  (db: Db, asked: NewFamily[]) => retriedAlone(db, () => openFamilies(db, asked)),
+  {
+    group: (row: NewFamily) => row.owner,
+    together: TOGETHER_MAX,
+    atOnce: WRITES_AT_ONCE,
+  },
+)
 
 const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
   opened_at, negotiation_expires_at, ticket_issued_at, ticket_previous_at, ticket_expires_at, kind, handle,
@@ -158,11 +161,14 @@ const PRESENT = prepared<FamilyRow & { place: number }>(
   RETURNING asked.place::int, ${FAMILY_COLUMNS}`,
 )
 
-const PRESENT_TICKET = gatheringOf(presentTickets, {
-  group: ({ owner }: PresentedTicket) => owner,
-  together: TOGETHER_MAX,
-  atOnce: WRITES_AT_ONCE,
-})
+const PRESENT_TICKET = gatheringOf(
+  (db: Db, asked: PresentedTicket[]) => retriedAlone(db, () => presentTickets(db, asked)),
+  {
+    group: ({ owner }: PresentedTicket) => owner,
+    together: TOGETHER_MAX,
+    atOnce: WRITES_AT_ONCE,
+  },
+)
 
 /**
  * Issues the next ticket of a negotiation whose last one was just spent, with a new offer where the terms
@@ -179,12 +185,13 @@ export async function continueFamily(
   },
 ): Promise<boolean> {
   const offer = next.offer
-  const done = await sql`
+  const statement = sql`
     UPDATE families SET ticket_hash = ${next.ticketHash}, ticket_issued_at = now(),
       ticket_expires_at = least(now() + ${next.ticketSeconds} * interval '1 second', negotiation_expires_at)
       ${offer === undefined ? sql`` : sql`, tier_id = ${offer.tier_id}, template = ${json(offer.template)}`}
     WHERE owner = ${next.owner} AND family = ${next.family} AND state = 'need_info' AND ticket_hash IS NULL
-      AND negotiation_expires_at > now()`.execute(db)
+      AND negotiation_expires_at > now()`
+  const done = await retriedAlone(db, () => statement.execute(db))
   return done.numAffectedRows === 1n
 }
 
@@ -195,13 +202,13 @@ export async function endFamily(
   family: string,
   state: 'denied' | 'ended' | 'granted',
 ): Promise<boolean> {
-  const done = await db
+  const statement = db
     .updateTable('families')
     .set({ state, ticket_hash: null })
     .where('owner', '=', owner)
     .where('family', '=', family)
     .where('state', 'in', ['need_info', 'awaiting_owner'])
-    .executeTakeFirst()
+  const done = await retriedAlone(db, () => statement.executeTakeFirst())
   return done.numUpdatedRows === 1n
 }
 

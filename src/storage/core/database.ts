@@ -4,6 +4,7 @@
  * with row locks; every statement here goes to the primary.
  */
 import { Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
 import { assertTakesWrites } from './connection.ts'
@@ -120,13 +121,17 @@ export function openDatabase(options: DatabaseOptions): Database {
   return { db, pool, url: options.url, close: () => db.destroy() }
 }
 
+/** Of what Postgres gave up for the sake of another, and took back whole: a serialization failure, a deadlock. */
 const RETRYABLE = new Set(['40001', '40P01'])
-const ATTEMPTS_MAX = 3
+const ATTEMPTS_MAX = 4
+/** No attempt begins later: callers of ours wait no longer for an answer. */
+const RETRY_WITHIN_MS = 5_000
+/** Doubled with each attempt; the pause is anything up to it, so that those who met do not meet again. */
+const RETRY_PAUSE_MS = 20
 
 /**
  * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back.
- * A deadlock or serialization failure (40P01, 40001) is tried again, at most three times in all, so `work`
- * must have no effect outside the transaction.
+ * A deadlock or serialization failure is tried again as `retried` says, so `work` must have no effect outside the transaction.
  */
 export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
   const run = (once: (tx: Tx) => Promise<T>): Promise<T> =>
@@ -134,15 +139,28 @@ export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<
   return retried(() => tellingAfter(db, run, work))
 }
 
-/** Runs one writing statement, which is a transaction by itself, as often as `inTransaction` runs one of several. */
+/**
+ * Runs a whole transaction, or one statement that is one by itself, and again where Postgres took it back (40001, 40P01): four times at most, within
+ * 5 seconds, with pauses. Nothing else is tried again, least of all after a lost connection: whether that committed is not known. What is given
+ * up in the end is an outage to `isOutage`.
+ */
 export async function retried<T>(work: () => Promise<T>): Promise<T> {
+  const until = performance.now() + RETRY_WITHIN_MS
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      if (attempt >= ATTEMPTS_MAX || !RETRYABLE.has(sqlState(error) ?? '')) throw error
+      if (!RETRYABLE.has(sqlState(error) ?? '')) throw error
+      const pauseMs = Math.random() * RETRY_PAUSE_MS * 2 ** attempt
+      if (attempt >= ATTEMPTS_MAX || performance.now() + pauseMs > until) throw error
+      await delay(pauseMs)
     }
   }
+}
+
+/** As `retried`, of one statement; within a transaction, of which only the whole can be tried again, it is run once. */
+export function retriedAlone<T>(db: Db, statement: () => Promise<T>): Promise<T> {
+  return db.isTransaction ? statement() : retried(statement)
 }
 
 /** Five signs, at least one of them a digit: what tells it from EPIPE. */
@@ -165,8 +183,9 @@ function codeOf(error: unknown): string | undefined {
 export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
-  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system; 25006 is a standby's.
-  return /^(08|53|57|58|25006)/.test(code) || isOfConnection(code)
+  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system; 25006 is a standby's. What was
+  // tried as often as it may be is one too: the next request may find its way free.
+  return /^(08|53|57|58|25006)/.test(code) || RETRYABLE.has(code) || isOfConnection(code)
 }
 
 /** What the system, the stream or TLS says of a connection. */
