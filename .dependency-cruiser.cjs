@@ -139,7 +139,7 @@ module.exports = {
     ),
     may(
       'agent-is-light',
-      '^src/(agent|owner)/',
+      '^src/(agent/(?!bridge/)|owner/)',
       {
         ours: ['^src/(limits|wire|rules|agent|owner)/', '^src/config', '^src/terminal/'],
         npm: ['commander'],
@@ -185,12 +185,24 @@ module.exports = {
       from: { path: '^src/cli[.]ts$' },
       to: { path: `^src/(?:dev/|config|${party}/)`, dependencyTypesNot: ['dynamic-import'] },
     },
+    may(
+      'bridge-speaks-mcp',
+      '^src/agent/bridge/',
+      {
+        ours: ['^src/(limits|wire|agent)/', '^src/config', '^src/terminal/'],
+        npm: ['commander', '@modelcontextprotocol'],
+      },
+      'the bridge joins the agent library to the MCP SDK, and nothing else.',
+    ),
     {
       name: 'agent-closure-is-light',
       severity: 'error',
       comment: 'the published agent must reach no server or database package.',
       from: { path: '^src/agent/index[.]ts$' },
-      to: { path: 'node_modules/(fastify|pg|kysely|@grpc)/', reachable: true },
+      to: {
+        path: '^src/agent/bridge/|node_modules/(fastify|pg|kysely|@grpc|@modelcontextprotocol)/',
+        reachable: true,
+      },
     },
     {
       name: 'embedded-closure-is-light',

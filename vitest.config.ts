@@ -1,7 +1,12 @@
 /** Three projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy, or the built package. */
 import { defineConfig } from 'vitest/config'
 
-const POSTGRES = ['test/storage/**/*.test.ts', 'test/authority/**/*.test.ts', 'test/contract/**/*.test.ts']
+const POSTGRES = [
+  'test/storage/**/*.test.ts',
+  'test/authority/**/*.test.ts',
+  'test/contract/**/*.test.ts',
+  'test/agent/bridge/**/*.test.ts',
+]
 const PRODUCT = ['test/envoy/**/*.test.ts', 'test/image.test.ts', 'test/package.test.ts']
 /** How long `expect.poll` waits, which by default is a second. */
 const WAITING = { poll: { timeout: 15_000 } }

@@ -60,7 +60,7 @@ function passOn(name: string, description: string, run: (args: string[]) => Prom
     })
 }
 
-passOn('agent', 'call tools as an agent: keygen, call, decline, introduce, receipts', async args =>
+passOn('agent', 'call tools as an agent: keygen, call, decline, introduce, receipts, bridge', async args =>
   (await import('./agent/main.ts')).runAgent(args),
 )
 passOn(

@@ -69,6 +69,8 @@ const PLANTS: Plant[] = [
     plant('agent-is-light', `${party}/planted.ts`, '../http/log.ts', 'src/http/'),
     plant('agent-is-light', `${party}/planted.ts`, 'zod', 'zod'),
   ]),
+  plant('bridge-speaks-mcp', 'agent/bridge/planted.ts', '../../http/log.ts', 'src/http/'),
+  plant('bridge-speaks-mcp', 'agent/bridge/planted.ts', 'zod', 'zod'),
   plant('terminal-is-below-parties', 'terminal/planted.ts', '../owner/index.ts', 'src/owner/'),
   plant('config-is-below-parties', 'config/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
   plant('config-is-below-parties', 'config.ts', './enforcement/call.ts', 'src/enforcement/'),
@@ -90,6 +92,7 @@ const PLANTS: Plant[] = [
   plant('cli-sees-only-mains', 'cli.ts', './owner/client.ts', 'src/owner/client'),
   plant('cli-sees-only-mains', 'cli.ts', './dev/ports.ts', 'src/dev/ports'),
   plant('agent-closure-is-light', 'agent/index.ts', 'fastify', 'fastify'),
+  plant('agent-closure-is-light', 'agent/index.ts', './bridge/state.ts', 'src/agent/bridge/'),
   plant(
     'embedded-closure-is-light',
     'enforcement/doors/embedded/index.ts',

@@ -111,7 +111,8 @@ async function keptGrant(
   return (await standingGrants(profile, resource)).find(grant => covers(grant, need))
 }
 
-function covers(grant: Grant, need: { resource_id: string; scopes: string[] }): boolean {
+/** Whether a grant permits what a tool was found to need. */
+export function covers(grant: Grant, need: { resource_id: string; scopes: string[] }): boolean {
   return grant.permissions.some(
     permission =>
       permission.resource_id === need.resource_id &&

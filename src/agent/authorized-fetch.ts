@@ -2,12 +2,13 @@
  * Owns calls over HTTP that somebody else's MCP client makes: a `fetch` for the transports of the official SDK. contract, "Authorized call": the
  * original call is retried with the grant and a signature over it.
  */
-import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
+import { isJsonObject } from '../wire/json.ts'
 import { CHALLENGE_ERROR } from '../wire/names.ts'
 import type { AgentError } from './agent-error.ts'
 import { challengeIn, refusalIn, type CallAnswer } from './answer.ts'
 import { heed, performCall, standingGrants } from './authorized-call.ts'
 import { toolCallOf, type ToolCall } from './mcp.ts'
+import { readMessage } from './message.ts'
 import type { Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 import { signedHeaders } from './proof.ts'
@@ -79,12 +80,4 @@ async function refusalOf(profile: Profile, response: Response, url: URL): Promis
 function toolCallIn(body: string): ToolCall | undefined {
   const message = readMessage(body)
   return isJsonObject(message) && message.method === 'tools/call' ? toolCallOf(message.params) : undefined
-}
-
-function readMessage(body: string): Json | undefined {
-  try {
-    return parseJson(body)
-  } catch {
-    return undefined
-  }
 }

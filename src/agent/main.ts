@@ -21,6 +21,7 @@ import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { importPublicJwk, publicJwk } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { AgentError } from './agent-error.ts'
+import { addBridge } from './bridge/command.ts'
 import { createAgent, type Agent, type AgentOptions, type CallOptions } from './index.ts'
 import { confirmAtTerminal, resultText, teller } from './narrate.ts'
 import { fileStore } from './store.ts'
@@ -71,6 +72,7 @@ function agentCommand(terminal: Terminal): Command {
     .requiredOption('--authority <url>', 'the authority it is for')
     .option('--agent-token <token>', 'the aa-agent+jwt of the agent that introduces, or @file')
     .action((options: IntroduceOptions) => introduce(common(), options, terminal))
+  addBridge(program, readClientConfig, terminal)
   program
     .command('receipts')
     .description('the receipts this agent holds, oldest first')

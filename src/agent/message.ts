@@ -2,7 +2,7 @@
  * Owns the proof of a call over a transport that is no HTTP (stdio, in process). contract, "Authorized call": the same credential and
  * the same signature, over the request that would carry the message to its resource.
  */
-import type { JsonObject } from '../wire/json.ts'
+import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { carryProof, messageBody } from '../wire/message-proof.ts'
 import { signedHeaders } from './proof.ts'
@@ -24,4 +24,13 @@ export function proveMessage({ resource, message, accessToken, key, now }: Prove
   const proven = { method: 'POST', url: new URL(resource), body: messageBody(message), accessToken }
   const clock = (): number => now ?? Math.floor(Date.now() / 1000)
   return carryProof(message, signedHeaders(proven, { key, now: clock }))
+}
+
+/** The message of a body; undefined where it is no JSON that everybody reads alike. */
+export function readMessage(body: string): Json | undefined {
+  try {
+    return parseJson(body)
+  } catch {
+    return undefined
+  }
 }

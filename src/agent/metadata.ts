@@ -32,6 +32,8 @@ export interface Directory {
    * documents of both. Fails with `challenge_untrusted`.
    */
   authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<Authority>
+  /** The authority of that issuer, where the resource's own document names it. Fails with `challenge_untrusted`. */
+  authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<Authority>
   /** The tools that a resource says it has, from its own document. */
   surfacesOf(resource: string, signal?: AbortSignal): Promise<ToolSurface[]>
   /** The keys an authority signs with; `fresh` asks again, for a key not among those known. */
@@ -58,19 +60,23 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     kept.set(url.href, { at: options.now(), document })
     return document
   }
+  const authorityNamed: Directory['authorityNamed'] = async (resource, issuer, signal) => {
+    await checkNamed(resource, issuer, fresh =>
+      get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal }),
+    )
+    const address = issuer + WELL_KNOWN.agentsConfiguration
+    return readAuthority(
+      await get(address, "authority's metadata", { fresh: false, signal }),
+      issuer,
+      options,
+    )
+  }
   return {
     authorityOf: async (resource, challenge, signal) => {
       checkChallenge(resource, challenge)
-      await checkNamed(resource, challenge.as_uri, fresh =>
-        get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal }),
-      )
-      const address = challenge.as_uri + WELL_KNOWN.agentsConfiguration
-      return readAuthority(
-        await get(address, "authority's metadata", { fresh: false, signal }),
-        challenge.as_uri,
-        options,
-      )
+      return authorityNamed(resource, challenge.as_uri, signal)
     },
+    authorityNamed,
     surfacesOf: async (resource, signal) => {
       const address = reading('request_invalid', 'The resource has no metadata address', () =>
         resourceMetadataUrl(resource),

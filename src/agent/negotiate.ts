@@ -21,13 +21,28 @@ export interface NegotiationRequest {
   call: ToolCall
   challenge: Challenge
   signal?: AbortSignal | undefined
+  /** Asked before the terms are signed, in place of the profile's `confirmTerms`; what it throws ends the negotiation. */
+  confirm?: ((template: TermsTemplate) => Promise<boolean>) | undefined
+  /** Told of each ticket that waits for the owner before it is presented, so that it can be kept. */
+  onWaiting?: ((waiting: WaitingRequest) => Promise<void>) | undefined
+  /** Waits between two polls, at most so many seconds: an earlier poll is held by the authority, and counts against nobody. */
+  pause?: ((seconds: number) => Promise<void>) | undefined
+}
+
+/** A request that waits for the owner: enough to poll it, also from another process. Kept as it is, it is a secret of the agent's. */
+export interface WaitingRequest {
+  as_uri: string
+  ticket: string
+  kind: RequestSubmitted['kind']
+  intervalSeconds: number
+  signed: SignedAgreement
 }
 
 /** The parts of a running negotiation. */
 interface Negotiation {
   profile: Profile
   directory: Directory
-  request: NegotiationRequest
+  request: Omit<NegotiationRequest, 'challenge'>
   authority: Authority
   endpoint: TokenEndpoint
   /** Every ticket presented so far. */
@@ -48,8 +63,41 @@ export async function negotiate(
   request: NegotiationRequest,
 ): Promise<Accepted> {
   const negotiation = await begin(profile, directory, request)
-  let answer = await present(negotiation, { ticket: request.challenge.ticket })
-  let signed: SignedAgreement | undefined
+  return conclude(negotiation, await present(negotiation, { ticket: request.challenge.ticket }), undefined)
+}
+
+/**
+ * Goes on with a request that waits for the owner. Fails as `negotiate` does; with `invalid_grant` where its ticket was presented by
+ * somebody else meanwhile, or has expired: a new negotiation of the same agent joins what waits.
+ */
+export async function resumeNegotiation(
+  profile: Profile,
+  directory: Directory,
+  request: Omit<NegotiationRequest, 'challenge'> & { waiting: WaitingRequest },
+): Promise<Accepted> {
+  const { waiting } = request
+  const negotiation = await reach(profile, directory, request)
+  return conclude(negotiation, await present(negotiation, { ticket: waiting.ticket }), waiting.signed)
+}
+
+/** Withdraws a request that waits for the owner, by declining it. */
+export async function withdrawRequest(
+  profile: Profile,
+  directory: Directory,
+  request: { resource: string; call: ToolCall; waiting: WaitingRequest; signal?: AbortSignal | undefined },
+): Promise<void> {
+  await decline(await reach(profile, directory, request), request.waiting.ticket)
+}
+
+/** From an answer of the authority to the end of the negotiation. */
+async function conclude(
+  negotiation: Negotiation,
+  first: TokenAnswer,
+  before: SignedAgreement | undefined,
+): Promise<Accepted> {
+  const { profile } = negotiation
+  let answer = first
+  let signed = before
   let deadline: number | undefined
   for (let offers = 0; ;) {
     switch (answer.kind) {
@@ -65,6 +113,7 @@ export async function negotiate(
       case 'submitted':
         if (!signed) fail('answer_malformed', 'The authority asks the owner before it has seen an agreement.')
         deadline ??= performance.now() / 1000 + profile.waitSecondsMax
+        await negotiation.request.onWaiting?.(waitingOf(negotiation, answer, signed))
         await waitInterval(negotiation, answer.submitted, { deadline, family: signed.template.family })
         answer = await present(negotiation, { ticket: answer.ticket })
         break
@@ -111,6 +160,25 @@ async function begin(
     as_uri: authority.issuer,
     metadata: challenge.resource_metadata,
   })
+  return negotiationWith(profile, directory, { request, authority })
+}
+
+/** A negotiation that goes on at the authority where it began, which the resource must still name. */
+async function reach(
+  profile: Profile,
+  directory: Directory,
+  request: Omit<NegotiationRequest, 'challenge'> & { waiting: WaitingRequest },
+): Promise<Negotiation> {
+  const authority = await directory.authorityNamed(request.resource, request.waiting.as_uri, request.signal)
+  return negotiationWith(profile, directory, { request, authority })
+}
+
+function negotiationWith(
+  profile: Profile,
+  directory: Directory,
+  { request, authority }: Pick<Negotiation, 'request' | 'authority'>,
+): Negotiation {
+  const { signal } = request
   const endpoint = {
     url: authority.tokenEndpoint,
     now: profile.now,
@@ -127,15 +195,25 @@ function present(
   return presentTicket(negotiation.endpoint, presentation, negotiation.used)
 }
 
+function waitingOf(
+  { authority }: Negotiation,
+  { ticket, submitted }: TokenAnswer & { kind: 'submitted' },
+  signed: SignedAgreement,
+): WaitingRequest {
+  const { kind, interval: intervalSeconds } = submitted
+  return { as_uri: authority.issuer, ticket, kind, intervalSeconds, signed }
+}
+
 /** Signs the terms, or declines them and fails with `terms_declined`. */
 async function agree(
   negotiation: Negotiation,
   answer: TokenAnswer & { kind: 'need_info' },
 ): Promise<SignedAgreement> {
-  const { profile } = negotiation
+  const { profile, request } = negotiation
   const template = readOffer(negotiation, answer.needed)
   profile.tell({ type: 'terms_offered', template })
-  if (await profile.confirmTerms(template)) return sign(negotiation, template)
+  const confirm = request.confirm ?? profile.confirmTerms
+  if (await confirm(template)) return sign(negotiation, template)
   await decline(negotiation, answer.ticket)
   profile.tell({ type: 'terms_declined', template })
   return fail('terms_declined', 'The terms were declined, so nothing was signed.')
@@ -228,5 +306,5 @@ async function waitInterval(
       { terminal: false },
     )
   }
-  await pause(intervalSeconds, request.signal)
+  await (request.pause?.(intervalSeconds) ?? pause(intervalSeconds, request.signal))
 }

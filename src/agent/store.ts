@@ -98,11 +98,12 @@ function needName(resource: string, tool: string): string {
 }
 
 /** Names come from others (a `jti`, a tool), so the file is named by their hash. */
-function fileName(name: string): string {
+export function fileName(name: string): string {
   return `${encodeBase64url(sha256(name))}.json`
 }
 
-async function writeWhole(directory: string, name: string, value: unknown): Promise<void> {
+/** Writes a JSON file whole or not at all, for its user alone. */
+export async function writeWhole(directory: string, name: string, value: unknown): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const temporary = join(directory, `.${name}.${crypto.randomUUID()}`)
   const file = await open(temporary, 'wx', 0o600)
@@ -114,7 +115,8 @@ async function writeWhole(directory: string, name: string, value: unknown): Prom
   await rename(temporary, join(directory, name))
 }
 
-async function readAll<T>(directory: string): Promise<T[]> {
+/** Every value in a directory, in the order of the files' names. */
+export async function readAll<T>(directory: string): Promise<T[]> {
   let names: string[]
   try {
     names = await readdir(directory)
@@ -127,7 +129,7 @@ async function readAll<T>(directory: string): Promise<T[]> {
 }
 
 /** A file that is gone, or that somebody has spoilt, is as good as never written: the agent negotiates anew. */
-async function readOne<T>(path: string): Promise<T | undefined> {
+export async function readOne<T>(path: string): Promise<T | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as T
   } catch {

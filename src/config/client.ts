@@ -28,6 +28,14 @@ export const CLIENT_SETTINGS = defineSettings({
     agentStore: defaulted('UMA_AGENT_STORE', filePath, '~/.usher/agent', {
       description: 'Directory of receipts and standing grants (`--store`).',
     }),
+    bridgeState: optional('UMA_BRIDGE_STATE', filePath, {
+      description:
+        'Where `usher agent bridge` keeps keys, grants and requests under way; `usher` in XDG_STATE_HOME when left out.',
+    }),
+    stateHome: optional('XDG_STATE_HOME', filePath, {
+      description:
+        "Where programs keep their state; ~/.local/state when left out. Read for the bridge's alone.",
+    }),
     specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
       description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',
     }),

@@ -1,0 +1,257 @@
+/**
+ * Owns how a call that has to wait is brought to its end with what its client can do: a form for the terms, a task, a link to the owner's
+ * console, else patience and words. contract, "Permission ticket" (awaiting-owner), docs/choices.md for the order of these.
+ */
+import { inputRequired, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/server'
+import type { Json, JsonObject } from '../../wire/json.ts'
+import { AgentError } from '../agent-error.ts'
+import { errorResult, waitingResult, waitingText } from './answers.ts'
+import type { Asked, Calls } from './calls.ts'
+import { foreignLine } from './foreign-text.ts'
+import type { PendingRequest, Stage } from './request.ts'
+import { termsText, type Offer } from './terms.ts'
+
+/** What a person answered to a question. */
+export type Word = 'accept' | 'decline' | 'cancel'
+
+/** What a client can do, and what it brought back from an earlier round. */
+export interface Client {
+  /** Asks now, and waits for the word (2025-11-25). */
+  askNow?: ((message: string, signal: AbortSignal) => Promise<Word>) | undefined
+  /** Shows a page now (2025-11-25); `decided` tells the client that it may be closed. */
+  showNow?:
+    | ((
+        message: string,
+        url: string,
+        signal: AbortSignal,
+      ) => Promise<{ word: Word; decided: () => Promise<void> }>)
+    | undefined
+  /** Questions go back with the answer to the call (2026-07-28). */
+  form: boolean
+  url: boolean
+  /** Makes a task of the call. */
+  toTask?: ((request: PendingRequest) => Promise<JsonObject>) | undefined
+  /** The words it brought, and what they are about. */
+  words: { terms?: Word | undefined; owner?: Word | undefined; about?: string | undefined }
+  progress?: ((message: string) => Promise<void>) | undefined
+  /** State for the next round, which it cannot make itself. */
+  sealed(state: { about: string }): Promise<string>
+}
+
+/** One call to be answered. `name` is the tool's as the client calls it. */
+export interface Answering extends Asked {
+  name: string
+  /** The tool promises structured answers. */
+  structured: boolean
+  holdSeconds: number
+  ownerConsole: URL | undefined
+  client: Client
+  /** Called once the answer is with the client. */
+  onDelivered(act: () => Promise<void>): void
+}
+
+export type Answer = CallToolResult | InputRequiredResult | JsonObject
+
+const PROGRESS_MILLISECONDS = 5000
+/** A standing grant may be gone when it is used: then the call begins anew, not for ever. */
+const ROUNDS_MAX = 3
+
+/** Answers the call. Fails with `AgentError` only where the tool itself answered with a JSON-RPC error, or the client left. */
+export async function answerCall(calls: Calls, asked: Answering): Promise<Answer> {
+  let family: string | undefined
+  try {
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      const entered = await calls.enter(asked)
+      if (entered.kind === 'answer') return entered.result as Answer
+      const { request, leave } = entered
+      try {
+        const reached = await follow(request, asked)
+        if (reached !== undefined) return reached
+      } finally {
+        family = request.family() ?? family
+        leave()
+      }
+    }
+    return errorResult(
+      new AgentError('challenged_again', { detail: 'The resource challenges every grant.' }),
+      family,
+    )
+  } catch (error) {
+    if (!(error instanceof AgentError) || error.code === 'rpc_error' || asked.signal.aborted) throw error
+    return errorResult(error, family)
+  }
+}
+
+/** Follows a request as far as this call can; undefined where there is a grant now, to make the call with. */
+async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
+  const { signal, client } = asked
+  const ends = performance.now() + asked.holdSeconds * 1000
+  for (;;) {
+    await request.until(({ name }) => name !== 'starting', ends - performance.now(), signal)
+    if (signal.aborted)
+      throw new AgentError('aborted', { detail: 'The client left.', local: true, terminal: false })
+    const { stage } = request
+    switch (stage.name) {
+      case 'starting':
+        return errorResult(slow(), request.family())
+      case 'settled':
+        if (stage.settled.kind === 'grant') return undefined
+        asked.onDelivered(() => request.delivered())
+        return stage.settled.result as Answer
+      case 'failed':
+        asked.onDelivered(() => request.delivered())
+        throw stage.error
+      case 'offer': {
+        const asking = await askTerms(request, stage.offer, asked)
+        if (asking !== undefined) return asking
+        await request.until(now => now !== stage, ends - performance.now(), signal)
+        break
+      }
+      case 'waiting': {
+        if (client.toTask !== undefined) return client.toTask(request)
+        const link = cardOf(asked, stage)
+        if (link !== undefined && client.url && client.words.owner === undefined)
+          return linkBack(client, link, waitingText(asked.name, stage), request)
+        if (client.words.owner === 'decline') request.withdraw()
+        if (!(await holdOn(request, asked, { ends, link })))
+          return waitingResult(asked.name, stage, asked.structured)
+      }
+    }
+  }
+}
+
+/** Whom several calls wait for is asked by one of them. */
+const asking = new WeakSet<PendingRequest>()
+
+/** Has a person say yes or no; answers the question where it goes back with the answer. */
+async function askTerms(
+  request: PendingRequest,
+  offer: Offer,
+  asked: Answering,
+): Promise<Answer | undefined> {
+  const { client, signal } = asked
+  const { terms, about } = client.words
+  if (terms !== undefined && about === offer.terms_s256) {
+    decideTerms(request, offer, terms)
+    return undefined
+  }
+  const message = termsMessage(offer)
+  if (client.askNow !== undefined) {
+    if (asking.has(request)) return undefined
+    asking.add(request)
+    try {
+      decideTerms(request, offer, await client.askNow(message, signal))
+    } catch {
+      if (!signal.aborted) decideTerms(request, offer, 'cancel')
+    } finally {
+      asking.delete(request)
+    }
+    return undefined
+  }
+  if (!client.form) {
+    decideTerms(request, offer, 'cancel')
+    return undefined
+  }
+  return inputRequired({
+    inputRequests: {
+      terms: inputRequired.elicit({ message, requestedSchema: { type: 'object', properties: {} } }),
+    },
+    requestState: await client.sealed({ about: offer.terms_s256 }),
+  })
+}
+
+function decideTerms(request: PendingRequest, offer: Offer, word: Word): void {
+  if (word !== 'cancel') return request.decide(word === 'accept')
+  const detail =
+    `The owner's terms were not accepted. ${termsText(offer).replaceAll('\n', '. ')}. A person who accepts them can start the bridge with ` +
+    `--accept-terms ${offer.terms_s256}`
+  request.decide(new AgentError('terms_unanswered', { detail, local: true }))
+}
+
+function termsMessage(offer: Offer): string {
+  const { tool, resource } = offer
+  return `${foreignLine(tool)} at ${foreignLine(resource)} may be used on these terms.\n${termsText(offer)}\nAccept them?`
+}
+
+/** The owner's card, where the agent's user is the owner. */
+function cardOf(
+  { ownerConsole }: Answering,
+  { family }: Extract<Stage, { name: 'waiting' }>,
+): string | undefined {
+  if (ownerConsole === undefined) return undefined
+  const url = new URL(ownerConsole)
+  url.hash = `/waiting/${encodeURIComponent(family)}`
+  return url.href
+}
+
+async function linkBack(
+  client: Client,
+  url: string,
+  message: string,
+  request: PendingRequest,
+): Promise<Answer> {
+  return inputRequired({
+    inputRequests: { owner: inputRequired.elicitUrl({ message, url }) },
+    requestState: await client.sealed({ about: request.record.id }),
+  })
+}
+
+/** Waits for the owner as long as the client is held; whether she has decided. */
+async function holdOn(
+  request: PendingRequest,
+  asked: Answering,
+  { ends, link }: { ends: number; link: string | undefined },
+): Promise<boolean> {
+  const { signal, client, name } = asked
+  const isOver = ({ name }: Stage): boolean => name !== 'waiting'
+  const page = link === undefined ? undefined : showCard(request, asked, link)
+  while (!isOver(request.stage) && !signal.aborted) {
+    const left = ends - performance.now()
+    if (left <= 0) return false
+    if (request.stage.name === 'waiting')
+      await client.progress?.(waitingText(name, request.stage)).catch(() => undefined)
+    await request.until(isOver, Math.min(left, PROGRESS_MILLISECONDS), signal)
+  }
+  await page?.()
+  return true
+}
+
+const shown = new WeakSet<PendingRequest>()
+
+/** Shows the card once; answers what tells the client that she decided. */
+function showCard(
+  request: PendingRequest,
+  { client, signal, name }: Answering,
+  url: string,
+): (() => Promise<void>) | undefined {
+  const { showNow } = client
+  if (showNow === undefined || shown.has(request) || request.stage.name !== 'waiting') return undefined
+  shown.add(request)
+  let decided: (() => Promise<void>) | undefined
+  void showNow(waitingText(name, request.stage), url, signal).then(
+    shown => {
+      decided = shown.decided
+      if (shown.word === 'decline') request.withdraw()
+    },
+    () => undefined,
+  )
+  return async () => decided?.().catch(() => undefined)
+}
+
+function slow(): AgentError {
+  return new AgentError('temporarily_unavailable', {
+    detail: 'The negotiation takes long.',
+    local: true,
+    terminal: false,
+  })
+}
+
+/** The words that came back from a round of questions; anything that is no word counts as none. */
+export function wordsIn(responses: Record<string, unknown> | undefined): { terms?: Word; owner?: Word } {
+  const word = (key: string): Word | undefined => {
+    const { action } = (responses?.[key] ?? {}) as { action?: Json }
+    return action === 'accept' || action === 'decline' || action === 'cancel' ? action : undefined
+  }
+  const [terms, owner] = [word('terms'), word('owner')]
+  return { ...(terms && { terms }), ...(owner && { owner }) }
+}

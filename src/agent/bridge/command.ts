@@ -1,0 +1,124 @@
+/**
+ * Owns `usher agent bridge`: its options, what it says at its start, and how it ends. contract, "What the service does". Standard output
+ * belongs to the client; whatever a person should know goes to standard error, escaped.
+ */
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import type { ClientConfig } from '../../config.ts'
+import { UsageError, type Terminal } from '../../terminal/command.ts'
+import { printable } from '../../terminal/printable.ts'
+import { checkAddress } from '../transport.ts'
+import type { BridgeOptions } from './core.ts'
+import type { Serving } from './serve.ts'
+import { readAcceptedTerms } from './terms.ts'
+
+interface Given {
+  stdio?: boolean
+  listen?: string
+  clientName?: string
+  clientId?: string
+  acceptTerms?: string[]
+  hold: string
+  linger: string
+  ownerConsole?: string
+}
+
+/** Adds `bridge`, `bridge config` and `bridge doctor`. */
+export function addBridge(program: Command, readConfig: () => ClientConfig, terminal: Terminal): void {
+  const bridge = program
+    .command('bridge')
+    .description("serve somebody's tools to any MCP client: it negotiates, waits and signs for it")
+    .argument('<resources...>', 'the URLs of the MCP endpoints, as their metadata names them')
+    .option('--stdio', 'serve one client on standard input and output (default)')
+    .option('--listen <address>', 'serve clients on a loopback address, such as 127.0.0.1:0')
+    .option('--client-name <name>', 'whose keys and grants to use (default: as the client calls itself)')
+    .option('--client-id <url>', "the operator's client identity document")
+    .option(
+      '--accept-terms <hashes...>',
+      'terms that are accepted without asking: a terms_s256, or: any-of <file>',
+    )
+    .option('--hold <seconds>', 'how long a call waits for the owner before it is answered in words', '45')
+    .option('--linger <seconds>', 'how long a request that nobody waits for stays with the owner', '900')
+    .option('--owner-console <url>', "the owner's console, where the agent's user is the owner")
+    .action((resources: string[], given: Given) => runBridge(resources, given, readConfig(), terminal))
+  bridge
+    .command('config')
+    .description('print the entry that adds the bridge to a client, or write it')
+    .argument('<resources...>', 'the URLs of the MCP endpoints')
+    .requiredOption('--client <name>', 'claude-desktop, claude-code, cursor, vscode or codex')
+    .option('--name <name>', 'what the entry is called', 'usher')
+    .option('--write [file]', "merge it into the client's own file, keeping a copy of that")
+    .action(async (resources: string[], given: { client: string; name: string; write?: string | true }) => {
+      const { configure } = await import('./client-config.ts')
+      await configure({ resources, ...given }, terminal)
+    })
+  bridge
+    .command('doctor')
+    .description('say what keeps the bridge from working with a resource')
+    .argument('<resource>', 'the URL of the MCP endpoint')
+    .option('--client-name <name>', 'whose key to look at')
+    .action(async (resource: string, { clientName }: { clientName?: string }) => {
+      const { diagnose } = await import('./doctor.ts')
+      const config = readConfig()
+      await diagnose({ resource, clientName, stateRoot: stateRoot(config), config }, terminal)
+    })
+}
+
+async function runBridge(
+  resources: string[],
+  given: Given,
+  config: ClientConfig,
+  terminal: Terminal,
+): Promise<void> {
+  if (given.stdio === true && given.listen !== undefined)
+    throw new UsageError('Give --stdio or --listen, not both.')
+  const say = (line: string): void => terminal.err(`usher bridge: ${printable(line)}\n`)
+  const options: BridgeOptions = {
+    resources: [...new Set(resources)],
+    stateRoot: stateRoot(config),
+    clientName: given.clientName,
+    clientId: given.clientId,
+    accepted: await readAcceptedTerms(given.acceptTerms),
+    holdSeconds: seconds(given.hold, '--hold'),
+    lingerSeconds: seconds(given.linger, '--linger'),
+    ownerConsole:
+      given.ownerConsole === undefined
+        ? undefined
+        : checkAddress(given.ownerConsole, config.devLoopback, "owner's console"),
+    allowLoopback: config.devLoopback,
+    specNs: config.specNs,
+    say,
+  }
+  for (const resource of options.resources) checkAddress(resource, config.devLoopback, 'resource')
+  const { serveOnLoopback, serveOnStdio } = await import('./serve.ts')
+  let serving: Serving
+  if (given.listen === undefined) serving = serveOnStdio(options)
+  else {
+    const { host, port } = loopback(given.listen)
+    serving = await serveOnLoopback(options, host, port)
+    say(`listening on ${serving.address}`)
+  }
+  const end = (): void => void serving.close()
+  process.once('SIGINT', end).once('SIGTERM', end)
+  await serving.closed
+  process.off('SIGINT', end).off('SIGTERM', end)
+}
+
+/** `UMA_BRIDGE_STATE`, else `$XDG_STATE_HOME/usher`, else `~/.local/state/usher`. */
+export function stateRoot({ bridgeState, stateHome }: ClientConfig): string {
+  if (bridgeState !== undefined) return resolve(bridgeState.replace(/^~(?=\/)/, homedir()))
+  return join(stateHome ?? join(homedir(), '.local', 'state'), 'usher')
+}
+
+function loopback(address: string): { host: string; port: number } {
+  const [, host, port] = /^(127\.0\.0\.1|localhost|\[::1\]):(\d{1,5})$/.exec(address) ?? []
+  if (host === undefined || Number(port) > 65_535)
+    throw new UsageError('Give --listen a loopback address and a port, such as 127.0.0.1:0.')
+  return { host: host.replace(/[[\]]/g, ''), port: Number(port) }
+}
+
+function seconds(text: string, option: string): number {
+  if (!/^\d{1,6}$/.test(text)) throw new UsageError(`Give ${option} a whole number of seconds.`)
+  return Number(text)
+}

@@ -1,0 +1,137 @@
+/**
+ * Owns `usher agent bridge doctor`: what keeps the bridge from working with a resource, found out one thing after the other. contract,
+ * "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s), "Authorization server metadata members".
+ */
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ClientConfig } from '../../config.ts'
+import { Exit, EXIT, type Terminal } from '../../terminal/command.ts'
+import { printable } from '../../terminal/printable.ts'
+import { parseJwks } from '../../wire/keys.ts'
+import { parseResourceMetadata, resourceMetadataUrl } from '../../wire/metadata.ts'
+import { AgentError, fail, reading } from '../agent-error.ts'
+import { createDirectory } from '../metadata.ts'
+import {
+  checkAddress,
+  DOCUMENT_BYTES_MAX,
+  DOCUMENT_SECONDS_MAX,
+  exchange,
+  fetchDocument,
+  readObject,
+} from '../transport.ts'
+import { sentence } from './answers.ts'
+import { bridgeState } from './state.ts'
+import { openUpstream } from './upstream.ts'
+
+export interface DiagnoseOptions {
+  resource: string
+  clientName: string | undefined
+  stateRoot: string
+  config: ClientConfig
+}
+
+/** How far a clock may be off, seconds. */
+const CLOCK_SECONDS_MAX = 60
+
+/** Says of each thing whether it is as it should be; fails with exit code 1 where one is not. */
+export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Promise<void> {
+  const { resource, config } = options
+  const allowLoopback = config.devLoopback
+  const now = (): number => Math.floor(Date.now() / 1000)
+  let faults = 0
+  const check = async <T>(
+    what: string,
+    step: () => Promise<{ said: string; value: T }>,
+  ): Promise<T | undefined> => {
+    try {
+      const { said, value } = await step()
+      terminal.out(`ok    ${what}: ${printable(said)}\n`)
+      return value
+    } catch (error) {
+      faults++
+      const why = error instanceof AgentError ? sentence(error) : String(error)
+      terminal.out(`FAIL  ${what}: ${printable(why)}\n`)
+      return undefined
+    }
+  }
+  const url = await check('address', async () => ({
+    said: resource,
+    value: checkAddress(resource, allowLoopback, 'resource'),
+  }))
+  if (url === undefined) throw new Exit(EXIT.refused)
+  const authorities = await check('metadata', () => readMetadata(resource, { now }))
+  const directory = createDirectory({ allowLoopback, now })
+  for (const issuer of authorities ?? []) {
+    await check('authority', async () => {
+      const authority = await directory.authorityNamed(resource, issuer)
+      const keys = parseJwks(await fetchDocument(authority.jwksUri, "authority's keys"))
+      if (keys.length === 0) fail('answer_malformed', `${issuer} publishes no key.`)
+      return { said: `${issuer}, ${keys.length} keys`, value: undefined }
+    })
+  }
+  await check('key', () => readKey(options))
+  const upstream = openUpstream({
+    resource,
+    url,
+    specNs: config.specNs,
+    now,
+    capabilities: {},
+    onToolsChanged: () => undefined,
+  })
+  await check('tools', async () => {
+    const { tools } = await upstream.listTools()
+    return { said: `${tools.length}`, value: undefined }
+  })
+  await upstream.close()
+  if (faults > 0) throw new Exit(EXIT.refused)
+}
+
+async function readMetadata(
+  resource: string,
+  { now }: { now: () => number },
+): Promise<{ said: string; value: string[] }> {
+  const url = new URL(
+    reading('request_invalid', 'The resource has no metadata address', () => resourceMetadataUrl(resource)),
+  )
+  const headers = { accept: 'application/json' }
+  const answer = await exchange(
+    { method: 'GET', url, headers, timeoutSeconds: DOCUMENT_SECONDS_MAX },
+    DOCUMENT_BYTES_MAX,
+  )
+  if (answer.status !== 200) fail('unreachable', `${url.href} answered with status ${answer.status}.`)
+  const document = readObject(answer, 'resource metadata')
+  const metadata = reading('challenge_untrusted', 'It is not usable', () =>
+    parseResourceMetadata(document, resource),
+  )
+  const issuers = metadata.authorization_servers ?? []
+  if (issuers.length === 0)
+    fail('challenge_untrusted', 'It names no authorization server, so no challenge would be believed.')
+  const told = Date.parse(answer.headers.get('date') ?? '') / 1000
+  const off = Number.isNaN(told) ? 0 : Math.round(Math.abs(told - now()))
+  if (off > CLOCK_SECONDS_MAX)
+    fail(
+      'request_invalid',
+      `This clock and that of ${url.origin} are ${off} s apart; signatures need 60 s at most.`,
+    )
+  return { said: `${issuers.join(', ')}; clocks ${off} s apart`, value: issuers }
+}
+
+/** The key of this resource's owner, once there is one. */
+async function readKey({
+  resource,
+  clientName,
+  stateRoot,
+}: DiagnoseOptions): Promise<{ said: string; value: undefined }> {
+  if (clientName === undefined) return { said: 'give --client-name to have it looked at', value: undefined }
+  const state = bridgeState(stateRoot, clientName)
+  const owner = await state.ownerOf(resource)
+  if (owner === undefined)
+    return { said: 'none yet; it is made when terms are first signed', value: undefined }
+  const { key, file } = await state.identity(owner)
+  const { mode } = await stat(file)
+  if ((mode & 0o077) !== 0) fail('request_invalid', `${file} can be read by others: chmod 600 it.`)
+  return {
+    said: `jkt:${key.thumbprint} for ${owner.owner} at ${owner.as_uri}, in ${join(file)}`,
+    value: undefined,
+  }
+}

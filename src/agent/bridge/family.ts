@@ -1,0 +1,79 @@
+/**
+ * Owns one request under way as it is kept on disk, and what a repeat of it finds there. contract, "Permission ticket" (the family id),
+ * "Single-use grant": whatever was sent under one is never sent again.
+ */
+import { s256Json } from '../../wire/encoding.ts'
+import type { Json } from '../../wire/json.ts'
+import { AgentError } from '../agent-error.ts'
+import { toolCallParams, type ToolCall } from '../mcp.ts'
+import type { WaitingRequest } from '../negotiate.ts'
+import type { Grant } from '../store.ts'
+import type { Owner } from './state.ts'
+
+/** Times are in seconds since the epoch. */
+export interface Family {
+  id: string
+  resource: string
+  call: ToolCall
+  owner?: Owner | undefined
+  /** Since when the owner is asked. */
+  since: number
+  /** Since when nobody waits for it. */
+  left?: number | undefined
+  /** The task that a client waits by, also while it is away. */
+  task?: string | undefined
+  phase:
+    | { name: 'new' }
+    | { name: 'waiting'; request: WaitingRequest }
+    | { name: 'granted'; grant: Grant }
+    | { name: 'sending'; family: string }
+    | { name: 'answered'; result: Json; family: string }
+    | { name: 'refused'; error: KeptError; family: string | undefined }
+}
+
+/** An error as it is kept for whoever asks again. */
+export interface KeptError {
+  code: string
+  detail: string
+  status?: number | undefined
+  terminal: boolean
+}
+
+/** What names a negotiation: the tool, and for one that is approved each time the exact call. */
+export function familyId(resource: string, call: ToolCall, perOperation: boolean): string {
+  const { tool } = call
+  const of: Json = perOperation ? { resource, call: toolCallParams(call) } : { resource, tool }
+  return s256Json(of).replace(/^s256:/, '')
+}
+
+/** The `family` of the contract, as far as it is known. */
+export function familyName({ phase }: Family): string | undefined {
+  switch (phase.name) {
+    case 'new':
+      return undefined
+    case 'waiting':
+      return phase.request.signed.template.family
+    case 'granted':
+      return phase.grant.family
+    default:
+      return phase.family
+  }
+}
+
+export function keptError(error: AgentError): KeptError {
+  const { code, detail, status, terminal } = error
+  return { code, detail, status, terminal }
+}
+
+export function thrown({ code, detail, status, terminal }: KeptError): AgentError {
+  return new AgentError(code, { detail, status, terminal })
+}
+
+/** Nobody knows whether it ran. */
+export function outcomeUnknown(family: string | undefined): AgentError {
+  const which = family === undefined ? '' : ` (negotiation ${family})`
+  return new AgentError('outcome_unknown', {
+    detail: `The call was sent under a grant for one use, and no answer came${which}. It may have run. It is not sent again; look at the resource before you repeat it.`,
+    local: true,
+  })
+}

@@ -1,0 +1,173 @@
+/**
+ * Owns what the bridge keeps on disk for one client: a key for each owner and authority, receipts and grants, what a person agreed to, and
+ * the requests under way. contract, "Connection" (a pseudonymous handle is a key, so one owner sees one agent and two owners cannot link
+ * it) and "Permission ticket" (the family outlives a process).
+ */
+import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { s256Json } from '../../wire/encoding.ts'
+import { parseJson, type Json } from '../../wire/json.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/keys.ts'
+import { fail } from '../agent-error.ts'
+import { fileName, fileStore, readAll, readOne, writeWhole, type AgentStore } from '../store.ts'
+
+/** Whose resource it is, and who decides for her. */
+export interface Owner {
+  as_uri: string
+  owner: string
+}
+
+/** What is known of one tool from the calls so far. */
+export interface KnownTool {
+  resource: string
+  tool: string
+  /** What its last call met: no challenge, terms, the owner each time, or a refusal. */
+  access: 'free' | 'terms' | 'asks' | 'closed'
+  /** Hash of its definition when a person last agreed to its terms. */
+  definition?: string | undefined
+}
+
+/** Who the agent is to one owner. `file` holds its key. */
+export interface Identity {
+  key: PrivateKey
+  file: string
+  store: AgentStore
+}
+
+/** The folder of one client. Everything in it is readable by its user alone. */
+export interface BridgeState {
+  readonly folder: string
+  /** The key and the store for one owner; the key is made when it is first needed. */
+  identity(owner: Owner): Promise<Identity>
+  ownerOf(resource: string): Promise<Owner | undefined>
+  keepOwner(resource: string, owner: Owner): Promise<void>
+  tool(resource: string, tool: string): Promise<KnownTool | undefined>
+  keepTool(tool: KnownTool): Promise<void>
+  /** Whether a person agreed to these terms, by the hash of all that she was shown. */
+  agreed(consent: Json): Promise<boolean>
+  keepAgreed(consent: Json): Promise<void>
+  /** A record of one request under way, by its id. */
+  keepFamily(id: string, record: object): Promise<void>
+  family<T>(id: string): Promise<T | undefined>
+  families<T>(): Promise<T[]>
+  dropFamily(id: string): Promise<void>
+  /** Holds a request for this process alone; undefined where another one that lives holds it. */
+  hold(id: string): Promise<(() => Promise<void>) | undefined>
+  /** Random bytes of this client's own, kept: what signs the states that its requests carry. */
+  secret(): Promise<Buffer>
+}
+
+/** The state of the client of this name under `root`. */
+export function bridgeState(root: string, client: string): BridgeState {
+  const folder = join(root, folderName(client))
+  const at = (kind: string): string => join(folder, kind)
+  const identities = new Map<string, Promise<Identity>>()
+  const named = (...parts: string[]): string => fileName(JSON.stringify(parts))
+  return {
+    folder,
+    identity: owner => {
+      const place = join(at('owners'), named(owner.as_uri, owner.owner).replace(/\.json$/, ''))
+      const known = identities.get(place) ?? openIdentity(place)
+      identities.set(place, known)
+      known.catch(() => identities.delete(place))
+      return known
+    },
+    ownerOf: resource => readOne<Owner>(join(at('resources'), named(resource))),
+    keepOwner: (resource, owner) => writeWhole(at('resources'), named(resource), owner),
+    tool: (resource, tool) => readOne<KnownTool>(join(at('tools'), named(resource, tool))),
+    keepTool: tool => writeWhole(at('tools'), named(tool.resource, tool.tool), tool),
+    agreed: async consent => (await readOne(join(at('agreed'), `${hashName(consent)}.json`))) !== undefined,
+    keepAgreed: consent => writeWhole(at('agreed'), `${hashName(consent)}.json`, { consent, at: Date.now() }),
+    keepFamily: (id, record) => writeWhole(at('families'), `${id}.json`, record),
+    family: id => readOne(join(at('families'), `${id}.json`)),
+    families: () => readAll(at('families')),
+    dropFamily: id => rm(join(at('families'), `${id}.json`), { force: true }),
+    hold: id => holdFile(at('held'), id),
+    secret: () =>
+      keptOnce(folder, 'secret', () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex')).then(hex =>
+        Buffer.from(hex, 'hex'),
+      ),
+  }
+}
+
+/** A name that may stand in a path, and the whole of it as a hash, so that no two clients share a folder. */
+function folderName(client: string): string {
+  const readable = client
+    .replaceAll(/[^A-Za-z0-9.-]+/g, '-')
+    .replace(/^\.+/, '')
+    .slice(0, 40)
+  return `${readable === '' ? 'client' : readable}-${hashName(client).slice(0, 10)}`
+}
+
+function hashName(value: Json): string {
+  return s256Json(value).replace(/^s256:/, '')
+}
+
+async function openIdentity(place: string): Promise<Identity> {
+  const text = await keptOnce(place, 'key.json', () => JSON.stringify(generatePrivateJwk()))
+  return { key: importPrivateJwk(parseJson(text)), file: join(place, 'key.json'), store: fileStore(place) }
+}
+
+/** The text of a file, made where it is not there; of two processes that make it at once, both have that of the first. */
+async function keptOnce(folder: string, name: string, make: () => string): Promise<string> {
+  const path = join(folder, name)
+  const read = (): Promise<string | undefined> =>
+    readFile(path, 'utf8').then(
+      text => text,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return undefined
+        return fail('request_invalid', `${path} cannot be read.`, { cause: error })
+      },
+    )
+  const kept = await read()
+  if (kept !== undefined) return kept
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const temporary = join(folder, `.${name}.${crypto.randomUUID()}`)
+  await writeFile(temporary, make(), { mode: 0o600, flag: 'wx' })
+  try {
+    await linked(temporary, path)
+  } finally {
+    await rm(temporary, { force: true })
+  }
+  return (await read())!
+}
+
+/** Gives a file, written whole, its name; false where something has that name already. */
+function linked(file: string, name: string): Promise<boolean> {
+  return link(file, name).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') return false
+      throw error
+    },
+  )
+}
+
+/** A lock file with the number of its process; one whose process has ended counts for nothing. */
+async function holdFile(folder: string, id: string): Promise<(() => Promise<void>) | undefined> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const path = join(folder, id)
+  const mine = join(folder, `.${id}.${crypto.randomUUID()}`)
+  await writeFile(mine, String(process.pid), { mode: 0o600, flag: 'wx' })
+  try {
+    for (let attempt = 0; attempt < 3; attempt++) {
+      if (await linked(mine, path)) return () => rm(path, { force: true })
+      const holder = Number(await readFile(path, 'utf8').catch(() => ''))
+      if (holder !== process.pid && lives(holder)) return undefined
+      await rm(path, { force: true })
+    }
+  } finally {
+    await rm(mine, { force: true })
+  }
+  return undefined
+}
+
+function lives(pid: number): boolean {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

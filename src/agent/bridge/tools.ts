@@ -1,0 +1,117 @@
+/**
+ * Owns the list of tools that the bridge shows: every tool of every resource with its schema and annotations, marked with what calling it
+ * takes, and with nothing in it that a client or a terminal would obey. contract, "What the service does".
+ */
+import type { Tool } from '@modelcontextprotocol/client'
+import { printable } from '../../terminal/printable.ts'
+import { s256Json } from '../../wire/encoding.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
+import { markTool, type ToolAccess } from '../../wire/tool-access.ts'
+import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
+import type { KnownTool } from './state.ts'
+
+/** A tool as a client calls it, and what stands behind the name. */
+export interface ListedTool {
+  name: string
+  resource: string
+  tool: string
+  /** Hash of its definition as the resource gave it. */
+  definition: string
+  listed: JsonObject
+}
+
+/** The name of a resource among several, from the last part of its path: `https://…/mcp/alice` is `alice`. */
+export function prefixes(resources: readonly string[]): Map<string, string> {
+  const names = new Map<string, string>()
+  if (resources.length < 2) return new Map(resources.map(resource => [resource, '']))
+  for (const resource of resources) {
+    const url = new URL(resource)
+    const last = url.pathname.split('/').findLast(part => part !== '') ?? url.hostname
+    const plain = decodeURIComponent(last).replaceAll(/[^A-Za-z0-9-]/g, '-')
+    let name = plain
+    for (let count = 2; [...names.values()].includes(`${name}_`); count++) name = `${plain}-${count}`
+    names.set(resource, `${name}_`)
+  }
+  return names
+}
+
+/** The tools of one resource as they are shown; one whose names would have to be changed to be shown is left out. */
+export function listedTools(resource: string, prefix: string, tools: readonly Tool[]): ListedTool[] {
+  return tools.flatMap(tool => {
+    const plain = tool as unknown as JsonObject
+    const schemas = [plain['inputSchema'] ?? {}, plain['outputSchema'] ?? {}]
+    if (!NAME.test(tool.name) || !schemas.every(namesArePlain)) return []
+    const listed = shown(plain, prefix + tool.name)
+    return [{ name: prefix + tool.name, resource, tool: tool.name, definition: s256Json(listed), listed }]
+  })
+}
+
+/** The tool with its mark, and a line that says in words what it takes. */
+export function describeTool(
+  { listed }: ListedTool,
+  known: KnownTool | undefined,
+  held: boolean,
+): JsonObject {
+  const description = typeof listed['description'] === 'string' ? `${listed['description']}\n` : ''
+  const line = held && known?.access === 'terms' ? LINES.held : LINES[known?.access ?? 'unknown']
+  return markTool({ ...listed, description: description + line }, accessOf(known, held))
+}
+
+function accessOf(known: KnownTool | undefined, held: boolean): ToolAccess {
+  if (known === undefined) return 'unknown'
+  if (known.access === 'terms') return held ? 'free' : 'asks'
+  return known.access
+}
+
+const LINES = {
+  free: 'Needs no permission of the owner.',
+  terms: "Needs the owner's terms to be accepted.",
+  held: "The owner's terms are accepted.",
+  asks: 'The owner is asked each time.',
+  closed: 'The owner does not allow this.',
+  unknown: "May need the owner's terms, or the owner each time.",
+} as const
+
+const NAME = /^[A-Za-z0-9_.-]{1,128}$/
+/** What clients need of a tool; its own `_meta` and icons are for programs and pictures of the resource's. */
+const MEMBERS = ['inputSchema', 'outputSchema'] as const
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
+
+function shown(tool: JsonObject, name: string): JsonObject {
+  const { title, description, annotations } = tool
+  const given = isJsonObject(annotations) ? annotations : {}
+  const hints = HINTS.filter(hint => typeof given[hint] === 'boolean').map(hint => [hint, given[hint]!])
+  const labelled = typeof given['title'] === 'string' ? { title: foreignLine(given['title']) } : {}
+  return {
+    name,
+    ...(typeof title === 'string' ? { title: foreignLine(title) } : {}),
+    ...(typeof description === 'string' ? { description: foreignText(description) } : {}),
+    ...Object.fromEntries(
+      MEMBERS.flatMap(key => (tool[key] === undefined ? [] : [[key, withPlainWords(tool[key])]])),
+    ),
+    annotations: { ...Object.fromEntries(hints), ...labelled },
+  }
+}
+
+const WORDS = new Set(['title', 'description', '$comment'])
+
+/** The schema with its words escaped; what is compared with a value (names, enum, const, pattern) stays as it is. */
+function withPlainWords(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(withPlainWords)
+  if (!isJsonObject(schema)) return schema
+  const members = Object.entries(schema).map(([name, value]): [string, Json] => [
+    name,
+    WORDS.has(name) && typeof value === 'string' ? foreignText(value) : withPlainWords(value),
+  ])
+  return Object.fromEntries(members)
+}
+
+function namesArePlain(schema: Json): boolean {
+  if (Array.isArray(schema)) return schema.every(namesArePlain)
+  if (typeof schema === 'string') return printable(schema) === schema
+  if (!isJsonObject(schema)) return true
+  return Object.entries(schema).every(
+    ([name, value]) =>
+      isPlain(name) && ((WORDS.has(name) && typeof value === 'string') || namesArePlain(value)),
+  )
+}

@@ -1,0 +1,275 @@
+/**
+ * Owns the bridge's side towards a resource: the official SDK's client, of whichever revision the resource speaks, over a `fetch` that sends
+ * each call under the grant chosen for it and no other. contract, "Authorized call", "Challenge (beat 1)": a challenge or a refusal
+ * is read here, before the SDK makes an error of it.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import {
+  Client,
+  ProtocolError,
+  StreamableHTTPClientTransport,
+  withInputRequired,
+  specTypeSchemas,
+  type ClientCapabilities,
+  type Progress,
+  type Tool,
+} from '@modelcontextprotocol/client'
+import type { Json, JsonObject } from '../../wire/json.ts'
+import type { PrivateKey } from '../../wire/keys.ts'
+import { AgentError, fail } from '../agent-error.ts'
+import { challengeIn, interpretRpc, refusalIn, type CallAnswer } from '../answer.ts'
+import { TOOL_ANSWER_BYTES_MAX, toolCallParams, type ToolCall } from '../mcp.ts'
+import { readMessage } from '../message.ts'
+import { signedHeaders } from '../proof.ts'
+import { bodyChunks, DOCUMENT_BYTES_MAX } from '../transport.ts'
+
+/** One call as it is sent. */
+export interface Sending {
+  call: ToolCall
+  /** The grant, and the key that it is bound to; left out, the call goes bare. */
+  proof?: { accessToken: string; key: PrivateKey } | undefined
+  signal?: AbortSignal | undefined
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
+/** A resource as the bridge speaks to it. */
+export interface Upstream {
+  readonly resource: string
+  /** Every tool it lists, and how long the list may be kept, milliseconds. */
+  listTools(): Promise<{ tools: Tool[]; ttlMs: number }>
+  /** Sends a call once. Fails with `unreachable` and `unsent` where it never left, `outcome_unknown` where nobody can say what became of it. */
+  send(sending: Sending): Promise<CallAnswer>
+  close(): Promise<void>
+}
+
+/** What a resource is reached with. */
+export interface UpstreamOptions {
+  resource: string
+  url: URL
+  specNs: string
+  now: () => number
+  /** What the client of the bridge can do for a tool that asks back. */
+  capabilities: ClientCapabilities
+  onToolsChanged: () => void
+}
+
+/** What the `fetch` of one call saw. */
+interface Exchange {
+  proof: Sending['proof']
+  sent: boolean
+  answered: boolean
+  answer?: CallAnswer
+  failure?: AgentError
+  /** Ends the SDK's wait for an answer that cannot come any more. */
+  ending: AbortController
+}
+
+const CALL_MILLISECONDS_MAX = 600_000
+const TTL_MILLISECONDS = 60_000
+const TOOLS_MAX = 2000
+const LAST_EVENT_MILLISECONDS = 250
+
+/** A resource, connected to when it is first asked, and again after a connection was lost. */
+export function openUpstream(options: UpstreamOptions): Upstream {
+  const underway = new AsyncLocalStorage<Exchange>()
+  let connected: Promise<Client> | undefined
+  const client = (): Promise<Client> => {
+    connected ??= connect(options, underway)
+    connected.catch(() => (connected = undefined))
+    return connected
+  }
+  return {
+    resource: options.resource,
+    listTools: async () => {
+      const { tools, ttlMs } = await attempted(async () =>
+        (await client()).listTools({}, { cacheMode: 'refresh' }),
+      )
+      const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
+      return { tools: tools.slice(0, TOOLS_MAX), ttlMs: given }
+    },
+    send: async sending => {
+      const exchange: Exchange = {
+        proof: sending.proof,
+        sent: false,
+        answered: false,
+        ending: new AbortController(),
+      }
+      const sdk = await attempted(client)
+      return underway.run(exchange, () => sendCall(sdk, sending, { exchange, options }))
+    },
+    close: async () => {
+      await (await connected?.catch(() => undefined))?.close().catch(() => undefined)
+    },
+  }
+}
+
+async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Client> {
+  const { url, capabilities, onToolsChanged } = options
+  const client = new Client(
+    { name: 'usher-bridge', version: '1.0' },
+    {
+      capabilities,
+      versionNegotiation: { mode: 'auto' },
+      inputRequired: { autoFulfill: false },
+      listChanged: { tools: { autoRefresh: false, debounceMs: 50, onChanged: onToolsChanged } },
+    },
+  )
+  const transport = new StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
+  await client.connect(transport)
+  return client
+}
+
+async function sendCall(
+  client: Client,
+  { call, signal, onProgress }: Sending,
+  { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
+): Promise<CallAnswer> {
+  const request = { method: 'tools/call' as const, params: toolCallParams(call) }
+  try {
+    const result = await client.request(request, withInputRequired(specTypeSchemas.CallToolResult), {
+      allowInputRequired: true,
+      timeout: CALL_MILLISECONDS_MAX,
+      resetTimeoutOnProgress: true,
+      signal:
+        signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
+      ...(onProgress && { onprogress: onProgress }),
+    })
+    return { kind: 'result', result: result as Json }
+  } catch (error) {
+    if (exchange.answer !== undefined) return exchange.answer
+    if (exchange.failure !== undefined) throw exchange.failure
+    if (error instanceof ProtocolError && exchange.answered) {
+      const { code, message, data } = error
+      return interpretRpc(options, { code, message, ...(data === undefined ? {} : { data: data as Json }) })
+    }
+    if (!exchange.sent)
+      return fail('unreachable', `${options.url.origin} cannot be reached.`, {
+        terminal: false,
+        cause: error,
+      })
+    return fail('outcome_unknown', `${options.url.origin} did not say what became of the call.`, {
+      cause: error,
+    })
+  }
+}
+
+/** Follows no redirect, takes no endless answer, and keeps credentials of ours from every other address. */
+function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): typeof fetch {
+  const { url } = options
+  return async (input, init = {}) => {
+    const at = new URL(input instanceof Request ? input.url : input)
+    if (at.origin !== url.origin)
+      fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
+    const exchange = init.method === 'POST' ? underway.getStore() : undefined
+    const text = typeof init.body === 'string' ? init.body : undefined
+    const isCall = exchange !== undefined && isToolCall(text)
+    const headers = new Headers(init.headers)
+    if (isCall && exchange.proof !== undefined) {
+      const { accessToken, key } = exchange.proof
+      const proof = signedHeaders({ method: 'POST', url, body: text, accessToken }, { key, now: options.now })
+      for (const [name, value] of Object.entries(proof)) headers.set(name, value)
+    }
+    if (isCall) exchange.sent = true
+    const response = await fetch(at, { ...init, headers, redirect: 'manual' }).catch((error: unknown) => {
+      if (isCall && neverLeft(error)) exchange.sent = false
+      throw error
+    })
+    if (response.status >= 300 && response.status < 400) {
+      await response.body?.cancel()
+      fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
+    }
+    if (isCall) await readRefusal(response, exchange, options)
+    return bounded(response, url, isCall ? exchange : undefined)
+  }
+}
+
+/** A challenge or a refusal of this call, if the answer is one. */
+async function readRefusal(response: Response, exchange: Exchange, options: UpstreamOptions): Promise<void> {
+  exchange.answered = response.ok
+  if (response.status < 400) return
+  try {
+    const challenge = challengeIn(options, response)
+    if (challenge !== undefined) exchange.answer = { kind: 'challenge', challenge }
+    else {
+      const chunks: Uint8Array[] = []
+      const bounds = { url: options.url, bytesMax: DOCUMENT_BYTES_MAX }
+      for await (const chunk of bodyChunks(response.clone(), bounds)) chunks.push(chunk)
+      const refusal = refusalIn(options, response, readMessage(Buffer.concat(chunks).toString('utf8')))
+      if (refusal !== undefined) exchange.failure = refusal
+      else if (response.status < 500) exchange.answered = true
+    }
+  } catch (error) {
+    if (error instanceof AgentError && error.code === 'challenge_untrusted') exchange.failure = error
+  }
+}
+
+/** The response, cut off with an error where it, or one event of its stream, is longer than any answer may be. */
+function bounded(response: Response, url: URL, exchange: Exchange | undefined): Response {
+  if (response.body === null) return response
+  const isStream = response.headers.get('content-type')?.includes('text/event-stream') ?? false
+  const reader = response.body.getReader()
+  let bytes = 0
+  let resumable = false
+  const over = (): void => {
+    // A stream whose events have names is taken up again by the SDK; of any other nothing more can come.
+    if (isStream && !resumable) setTimeout(() => exchange?.ending.abort(), LAST_EVENT_MILLISECONDS).unref()
+  }
+  const body = new ReadableStream<Uint8Array>({
+    pull: async controller => {
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        over()
+        throw error
+      })
+      if (done) {
+        over()
+        return controller.close()
+      }
+      const text = isStream ? Buffer.from(value) : undefined
+      resumable ||= text !== undefined && /^id:/m.test(text.toString('latin1'))
+      const gap = text?.lastIndexOf('\n\n') ?? -1
+      bytes = gap === -1 ? bytes + value.byteLength : value.byteLength - gap
+      if (bytes <= TOOL_ANSWER_BYTES_MAX) return controller.enqueue(value)
+      const detail = `${url.origin} sent more than ${TOOL_ANSWER_BYTES_MAX} bytes. The call was made; its answer was not taken.`
+      const error = new AgentError('answer_too_large', { detail, local: true })
+      if (exchange !== undefined) exchange.failure = error
+      exchange?.ending.abort()
+      await reader.cancel().catch(() => undefined)
+      controller.error(error)
+    },
+    cancel: reason => reader.cancel(reason),
+  })
+  const { status, statusText, headers } = response
+  return new Response(body, { status, statusText, headers })
+}
+
+function isToolCall(body: string | undefined): boolean {
+  const message = body === undefined ? undefined : readMessage(body)
+  return (message as JsonObject | undefined)?.['method'] === 'tools/call'
+}
+
+const BEFORE_SENDING = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+function neverLeft(error: unknown): boolean {
+  const { cause } = error as { cause?: { code?: unknown } }
+  return typeof cause?.code === 'string' && BEFORE_SENDING.has(cause.code)
+}
+
+/** Connecting and listing change nothing, so what fails there is an outage. */
+async function attempted<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    return await step()
+  } catch (error) {
+    if (error instanceof AgentError) throw error
+    return fail('unreachable', 'The resource cannot be reached, or does not speak MCP.', {
+      terminal: false,
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,195 @@
+/** Owns the bridge as a client meets it: a process of its own on standard input and output, under the official SDK's clients of both revisions. */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client as Client2 } from '@modelcontextprotocol/client'
+import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/stdio'
+import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { Stack } from '../../src/dev/stack.ts'
+import { createOwnerClient, type OwnerClient, type PendingItem } from '../../src/owner/index.ts'
+import { ROOT } from './repository.ts'
+
+/** The SDK's clients, by package and revision. */
+export const CLIENTS = ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const
+export type ClientKind = (typeof CLIENTS)[number]
+
+export interface Elicited {
+  mode: string
+  message: string
+  url?: string
+}
+
+export interface BridgeOptions {
+  kind?: ClientKind
+  /** What the client calls itself, which is whose keys are used. */
+  name: string
+  resources: readonly string[]
+  /** The folder of the bridge's state. */
+  state: string
+  args?: readonly string[]
+  capabilities?: object
+  /** The person's word to each question; questions are counted. */
+  word?: (asked: Elicited) => 'accept' | 'decline' | 'cancel' | Promise<'accept' | 'decline' | 'cancel'>
+  environment?: Record<string, string>
+}
+
+export interface ToolAnswer {
+  text: string
+  isError: boolean
+  reason: unknown
+  family: unknown
+  meta: Record<string, unknown>
+}
+
+export interface BridgedClient {
+  client: Client1 | Client2
+  pid: number
+  elicited: Elicited[]
+  /** What the bridge wrote to standard error. */
+  said: () => string
+  call: (name: string, args?: object, options?: CallOptions) => Promise<ToolAnswer>
+  tools: () => Promise<Record<string, unknown>[]>
+  /** Ends the process as a crash would. */
+  kill: () => Promise<void>
+  close: () => Promise<void>
+}
+
+export interface CallOptions {
+  signal?: AbortSignal
+  onprogress?: (progress: { progress: number; message?: string | undefined }) => void
+}
+
+const CLI = join(ROOT, 'src', 'cli.ts')
+
+/** Starts a bridge under a client of that kind. */
+export async function startBridge(options: BridgeOptions): Promise<BridgedClient> {
+  const { kind = '1.x 2025-11-25', name, resources, state, args = [], capabilities = {}, word } = options
+  const elicited: Elicited[] = []
+  const answerTo = async (
+    params: unknown,
+  ): Promise<{ action: 'accept' | 'decline' | 'cancel'; content?: object }> => {
+    const asked = params as Elicited
+    elicited.push(asked)
+    const action = (await word?.(asked)) ?? 'accept'
+    return action === 'accept' && asked.mode !== 'url' ? { action, content: {} } : { action }
+  }
+  const server = {
+    command: process.execPath,
+    args: [CLI, 'agent', 'bridge', ...resources, ...args],
+    env: {
+      PATH: process.env['PATH']!,
+      HOME: state,
+      UMA_DEV_LOOPBACK: 'true',
+      UMA_BRIDGE_STATE: state,
+      ...options.environment,
+    },
+    stderr: 'pipe' as const,
+  }
+  const transport = kind.startsWith('1') ? new Stdio1(server) : new Stdio2(server)
+  let said = ''
+  transport.stderr?.on('data', chunk => (said += String(chunk)))
+  const client = await connect(kind, { name, capabilities, transport, answerTo })
+  return {
+    client,
+    pid: transport.pid!,
+    elicited,
+    said: () => said,
+    call: async (tool, given = {}, { signal, onprogress } = {}) => {
+      const sending = { timeout: 60_000, ...(signal && { signal }), ...(onprogress && { onprogress }) }
+      const request = { name: tool, arguments: given as Record<string, unknown> }
+      const result =
+        client instanceof Client2
+          ? await client.callTool(request, sending)
+          : await client.callTool(request, undefined, sending)
+      return answerIn(result)
+    },
+    tools: async () => (await client.listTools()).tools,
+    kill: async () => {
+      const ended = new Promise<void>(resolve => {
+        const before = client.onclose
+        client.onclose = () => {
+          before?.()
+          resolve()
+        }
+      })
+      process.kill(transport.pid!, 'SIGKILL')
+      await ended
+    },
+    close: () => client.close(),
+  }
+}
+
+/** What a call was answered, as a test looks at it. */
+export function answerIn(result: Record<string, unknown>): ToolAnswer {
+  const { content, isError, _meta } = result as {
+    content: { text?: string }[]
+    isError?: boolean
+    _meta?: Record<string, unknown>
+  }
+  const meta = _meta ?? {}
+  return {
+    text: content.map(part => part.text ?? '').join('\n'),
+    isError: isError === true,
+    reason: meta['usher/reason'],
+    family: meta['usher/family'],
+    meta,
+  }
+}
+
+async function connect(
+  kind: ClientKind,
+  using: {
+    name: string
+    capabilities: object
+    transport: Stdio1 | Stdio2
+    answerTo: (params: unknown) => Promise<{ action: 'accept' | 'decline' | 'cancel'; content?: object }>
+  },
+): Promise<Client1 | Client2> {
+  const { name, capabilities, transport, answerTo } = using
+  const asks = 'elicitation' in capabilities
+  if (transport instanceof Stdio1) {
+    const client = new Client1({ name, version: '1' }, { capabilities })
+    if (asks)
+      client.setRequestHandler(
+        ElicitRequestSchema,
+        async ({ params }) => (await answerTo(params)) as { action: 'accept' },
+      )
+    await client.connect(transport)
+    return client
+  }
+  const mode = kind.endsWith('2026-07-28') ? { pin: '2026-07-28' } : ('legacy' as const)
+  const client = new Client2({ name, version: '1' }, { capabilities, versionNegotiation: { mode } })
+  if (asks)
+    client.setRequestHandler(
+      'elicitation/create',
+      async ({ params }) => (await answerTo(params)) as { action: 'accept' },
+    )
+  await client.connect(transport)
+  return client
+}
+
+/** A folder for the bridge's state, and what was started with it, ended together. */
+export async function bridgeFolder(): Promise<{ folder: string; remove: () => Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'usher-bridge-'))
+  return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
+}
+
+/** Every file under a folder, with its text. */
+export async function filesIn(folder: string): Promise<{ path: string; text: string }[]> {
+  const names = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = names.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name))
+  return Promise.all(files.map(async path => ({ path, text: await readFile(path, 'utf8') })))
+}
+
+/** The owner of the stack, as a test acts for her. */
+export function ownerOf(stack: Stack): OwnerClient {
+  return createOwnerClient({ api: stack.ownerApi, issuer: stack.issuer, key: stack.household.ownerKey })
+}
+
+export async function pendingOf(owner: OwnerClient): Promise<PendingItem[]> {
+  const items: PendingItem[] = []
+  for await (const item of owner.pending()) items.push(item)
+  return items
+}
