@@ -1,0 +1,247 @@
+/** What the chart promises beside being well-formed: who may reach whom, what restarts and what does not, which paths are public. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+import { OPERATIONS } from '../../src/authority/operations.ts'
+import { ROOT } from '../support/repository.ts'
+import { describeWith } from '../support/requirement.ts'
+import { containers, pods } from './pods.ts'
+import {
+  CHART,
+  named,
+  over,
+  render,
+  rendered,
+  tools,
+  valueSet,
+  VALUE_SETS,
+  type Manifest,
+  type Values,
+} from './render.ts'
+
+interface Match {
+  path: { type: string; value: string }
+}
+interface Route {
+  hostnames: string[]
+  rules: { matches: Match[]; backendRefs: { name: string; port: number }[] }[]
+}
+
+describeWith(tools('helm'), 'the chart', ({ helm }) => {
+  const sets = new Map(VALUE_SETS.map(name => [name, rendered(helm, valueSet(name))]))
+  const of = (name: string) => sets.get(name)!
+  const changed = (name: string, changes: Values) => rendered(helm, over(valueSet(name), changes))
+  const podOf = (all: Manifest[], name: string) => pods(all).find(pod => pod.of === name)!
+
+  describe('who reaches whom', () => {
+    const ingress = (all: Manifest[], name: string) =>
+      (
+        named(all, 'NetworkPolicy', name).spec as unknown as {
+          ingress: { ports: { port: string }[]; from?: object[] }[]
+        }
+      ).ingress
+
+    test('the check ports are open to the gateway and the pod of the test alone', () => {
+      const rules = ingress(of('mutual-tls'), 'usher-sidecar')
+      const open = rules.filter(({ ports }) => ports.some(({ port }) => port.startsWith('check')))
+      expect(open).toHaveLength(1)
+      expect(open[0]!.ports.map(({ port }) => port)).toEqual(['check', 'check-http', 'usher-documents'])
+      expect(open[0]!.from).toEqual([
+        { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'tools' } } },
+        {
+          podSelector: {
+            matchLabels: expect.objectContaining({ 'app.kubernetes.io/component': 'test' }) as unknown,
+          },
+        },
+      ])
+    })
+
+    test('every pod is under a policy, and the owner API is open to nobody unless somebody is named', () => {
+      expect(
+        ingress(of('default'), 'usher-authority').flatMap(({ ports }) => ports.map(({ port }) => port)),
+      ).toEqual(['public'])
+      expect(
+        ingress(of('envoy-gateway'), 'usher-authority').find(({ ports }) => ports[0]!.port === 'owner')?.from,
+      ).toHaveLength(1)
+      expect(named(of('locked-down'), 'NetworkPolicy', 'usher-migrate').spec).toMatchObject({ ingress: [] })
+    })
+
+    test('where egress is held back, the database is reached at the address that was named alone', () => {
+      const { egress } = named(of('locked-down'), 'NetworkPolicy', 'usher-authority').spec as unknown as {
+        egress: { ports: { port: number }[]; to?: object[] }[]
+      }
+      expect(egress.find(({ ports }) => ports[0]!.port === 5432)?.to).toEqual([
+        { ipBlock: { cidr: '10.20.0.0/16' } },
+      ])
+    })
+  })
+
+  describe('what restarts', () => {
+    const annotations = (changes: Values) =>
+      podOf(changed('sidecar', changes), 'Deployment usher-sidecar').annotations
+
+    test('a change of the file of the sidecar does, for it is read at the start alone', () => {
+      expect(annotations({ sidecar: { config: { realm: 'other' } } })).not.toEqual(annotations({}))
+    })
+
+    test('a change of what is around it does not', () => {
+      expect(
+        annotations({ sidecar: { replicas: 7 }, metrics: { serviceMonitor: { enabled: true } } }),
+      ).toEqual(annotations({}))
+    })
+
+    test('certificates are read again by the process: nothing in the pod follows what is in them', () => {
+      const text = render(helm, valueSet('mutual-tls'))
+      expect(text.match(/checksum\/[\w-]+/g)).toEqual(['checksum/usher-config'])
+    })
+
+    test('of a file that the chart does not see there is no checksum', () => {
+      expect(podOf(of('minimal'), 'Deployment usher-sidecar').annotations).toEqual({})
+    })
+
+    test('a migration is a Job of its own for each version and each change of it, and the authorities then migrate nothing', () => {
+      const job = (changes: Values) =>
+        changed('ha', changes).find(({ kind }) => kind === 'Job')!.metadata.name
+      expect(job({})).toMatch(/^usher-migrate-0-1-0-[0-9a-f]{8}$/)
+      expect(job({ authority: { replicas: 9 } })).toBe(job({}))
+      expect(job({ image: { tag: '0.2.0' } })).toMatch(/^usher-migrate-0-2-0-/)
+      expect(job({ authority: { migration: { job: { existingSecret: 'other' } } } })).not.toBe(job({}))
+      const [authority] = containers(podOf(of('ha'), 'Deployment usher-authority'))
+      expect(authority!.env).toContainEqual({ name: 'UMA_AS_MIGRATE', value: 'false' })
+      const migrating = pods(of('ha')).find(pod => pod.of.startsWith('Job'))!
+      expect(JSON.stringify(migrating.spec.containers)).toContain('usher-database-ddl')
+      expect(JSON.stringify(podOf(of('ha'), 'Deployment usher-authority').spec)).not.toContain('ddl')
+    })
+  })
+
+  describe('how it ends and starts', () => {
+    test.each([
+      ['ha', 'Deployment usher-authority', 12_500],
+      ['default', 'Deployment usher-authority', 5000],
+      ['sidecar', 'Deployment usher-sidecar', 2000],
+    ])('%s: %s has 15 s more than its drain', (name, pod, drainMs) => {
+      expect(podOf(of(name), pod).spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(
+        drainMs / 1000 + 15,
+      )
+    })
+
+    test('a grace that was wanted is never cut below the drain', () => {
+      const all = changed('sidecar', {
+        sidecar: { terminationGraceSeconds: 1, config: { drain_ms: 60_000 } },
+      })
+      expect(podOf(all, 'Deployment usher-sidecar').spec.terminationGracePeriodSeconds).toBe(75)
+    })
+
+    test('probes ask the process itself, over HTTP, and never about the registry', () => {
+      for (const [name, all] of sets) {
+        for (const container of pods(all)
+          .filter(({ of }) => !/^(?:Job|Pod) /.test(of))
+          .flatMap(containers)) {
+          const probes = [container.startupProbe, container.readinessProbe, container.livenessProbe]
+          const authority = container.args?.[0] === 'authority'
+          expect(
+            probes.map(probe => probe?.httpGet?.path),
+            name,
+          ).toEqual(['/health', authority ? '/ready' : '/health', '/health'])
+          const ports = container.ports!.map(({ name }) => name)
+          for (const probe of probes) expect(ports).toContain(probe!.httpGet!.port)
+        }
+      }
+      const [sidecar] = containers(podOf(of('mutual-tls'), 'Deployment usher-sidecar'))
+      expect(sidecar!.readinessProbe!.httpGet).toMatchObject({ port: 'usher-documents', scheme: 'HTTPS' })
+    })
+
+    test('one at a time, none is missed: a new one is up before an old one goes, and evictions leave one', () => {
+      for (const name of ['usher-authority', 'usher-sidecar']) {
+        expect(named(of('sidecar'), 'Deployment', name).spec).toMatchObject({
+          minReadySeconds: 5,
+          strategy: { rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+        })
+        expect(named(of('sidecar'), 'PodDisruptionBudget', name).spec).toMatchObject({ minAvailable: 1 })
+      }
+      expect(named(of('ha'), 'Deployment', 'usher-authority').spec).not.toHaveProperty('replicas')
+    })
+  })
+
+  describe('what is reached from outside', () => {
+    const paths = (all: Manifest[], name: string) =>
+      (named(all, 'HTTPRoute', name).spec as unknown as Route).rules.flatMap(({ matches }) =>
+        matches.map(({ path }) => path),
+      )
+
+    test('by default nothing', () => {
+      for (const name of ['default', 'sidecar', 'minimal', 'locked-down'])
+        expect(of(name).filter(({ kind }) => ['HTTPRoute', 'Ingress', 'Gateway'].includes(kind))).toEqual([])
+    })
+
+    test('of the authority every public operation, and none that is for operators', () => {
+      const inside = ['/health', '/ready', '/health/registry']
+      const asked = OPERATIONS.filter(
+        ({ listener, path }) => listener === 'public' && !inside.includes(path),
+      ).map(({ path }) => path)
+      const routed = paths(of('envoy-gateway'), 'usher-authority')
+      const leads = (path: string) =>
+        routed.some(({ type, value }) =>
+          type === 'Exact' ? path === value : path === value || path.startsWith(`${value}/`),
+        )
+      expect(asked.filter(path => !leads(path))).toEqual([])
+      for (const path of [...inside, '/metrics', '/owner', '/owner/pending', '/'])
+        expect(leads(path), path).toBe(false)
+      const exact = routed.filter(({ type }) => type === 'Exact').map(({ value }) => value)
+      expect(exact.filter(path => !asked.includes(path))).toEqual([])
+    })
+
+    test('the owner API on a route of its own, to a Service of its own', () => {
+      const { hostnames, rules } = named(of('envoy-gateway'), 'HTTPRoute', 'usher-owner')
+        .spec as unknown as Route
+      expect(hostnames).toEqual(['owners.example.com'])
+      expect(rules.flatMap(({ backendRefs }) => backendRefs)).toEqual([{ name: 'usher-owner', port: 9101 }])
+      expect(paths(of('envoy-gateway'), 'usher-owner')).toEqual([{ type: 'PathPrefix', value: '/owner' }])
+    })
+  })
+
+  describe('attachments', () => {
+    const examples = (file: string) =>
+      parseAllDocuments(readFileSync(join(ROOT, 'envoy', file), 'utf8')).map(
+        document => document.toJS() as Manifest,
+      )
+
+    test('of Istio ask as the examples in envoy/istio do', () => {
+      const wanted = named(examples('istio/authorization-policy.yaml'), 'AuthorizationPolicy', 'usher').spec
+      const selector = { selector: { matchLabels: { istio: 'ingress' } } }
+      expect(named(of('istio'), 'AuthorizationPolicy', 'usher').spec).toEqual({
+        ...(wanted as object),
+        ...selector,
+      })
+      const filter = named(examples('istio/envoy-filter.yaml'), 'EnvoyFilter', 'usher-gateway').spec as {
+        configPatches?: unknown
+      }
+      expect(named(of('istio'), 'EnvoyFilter', 'usher-gateway').spec).toMatchObject({
+        configPatches: filter.configPatches,
+      })
+    })
+
+    test('of Envoy Gateway ask as the example in envoy/envoy-gateway does', () => {
+      const wanted = named(
+        examples('envoy-gateway/security-policy.yaml'),
+        'SecurityPolicy',
+        'usher-alice',
+      ).spec
+      expect(named(of('envoy-gateway'), 'SecurityPolicy', 'usher-alice').spec).toEqual(wanted)
+    })
+
+    test('take the cap on bodies from the file of the sidecar', () => {
+      const all = changed('envoy-gateway', { sidecar: { config: { body_bytes_max: 16_777_216 } } })
+      expect(named(all, 'SecurityPolicy', 'usher-alice').spec).toMatchObject({
+        extAuth: { bodyToExtAuth: { maxRequestBytes: 16_777_216 } },
+      })
+    })
+  })
+
+  test('the version of the chart, of its application and of the package are one', () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
+    const chart = parse(readFileSync(join(CHART, 'Chart.yaml'), 'utf8')) as object
+    expect(chart).toMatchObject({ version, appVersion: version })
+  })
+})

@@ -1,0 +1,163 @@
+/** The alerts and the dashboard of the chart: what Prometheus says of them, and whether the processes have the metrics they ask for. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parse, stringify } from 'yaml'
+import { ROOT, tableRows } from '../support/repository.ts'
+import { describeWith } from '../support/requirement.ts'
+import { CHART, complaints, named, rendered, tools, valueSet } from './render.ts'
+
+interface Rule {
+  alert: string
+  expr: string
+  for?: string
+  labels: Record<string, string>
+}
+
+const ALERTS = join(CHART, 'files', 'alerts.yaml')
+const groups = (parse(readFileSync(ALERTS, 'utf8')) as { groups: { name: string; rules: Rule[] }[] }).groups
+const rules = groups.flatMap(({ rules }) => rules)
+const operating = tableRows(readFileSync(join(ROOT, 'docs', 'operating.md'), 'utf8'))
+
+interface Dashboard {
+  panels: { title: string; targets: { expr: string }[] }[]
+}
+const dashboard = JSON.parse(readFileSync(join(CHART, 'files', 'dashboard.json'), 'utf8')) as Dashboard
+const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
+
+describe('the alerts', () => {
+  test('are those of docs/operating.md, with the time that each must last', () => {
+    const advised = operating
+      .filter(({ cells }) => cells.has('When') && cells.has('Why'))
+      .map(({ first }) => /`(.+?)`(?: for (\d+ [smh]))?$/.exec(first)!.slice(1))
+      .map(([expr, lasting]) => [expr, lasting?.replace(' ', '')])
+    expect(advised.length).toBeGreaterThan(5)
+    expect(rules.map(({ expr, for: lasting }) => [expr, lasting])).toEqual(advised)
+  })
+})
+
+test('alerts and dashboard ask for metrics that docs/operating.md names', () => {
+  const documented = new Set(
+    operating
+      .filter(({ first }) => first.startsWith('`usher_'))
+      .map(({ first }) => first.replaceAll('`', '')),
+  )
+  const asked = [...rules.map(({ expr }) => expr), ...expressions].flatMap(
+    text => text.match(/\busher_\w+/g) ?? [],
+  )
+  const unknown = asked
+    .map(name => name.replace(/_(?:bucket|count|sum)$/, ''))
+    .filter(name => !documented.has(name))
+  expect(documented.size).toBeGreaterThan(15)
+  expect(unknown).toEqual([])
+})
+
+describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
+  const withFiles = (files: Record<string, string>, run: (directory: string) => void): void => {
+    const directory = mkdtempSync(join(tmpdir(), 'usher-rules-'))
+    try {
+      for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, name), text)
+      run(directory)
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  }
+
+  test('takes the rules, and finds a fault planted in them', () => {
+    expect(complaints(promtool, ['check', 'rules', ALERTS])).toBe('')
+    const wrong = readFileSync(ALERTS, 'utf8').replace(
+      'rate(usher_decisions_total',
+      'rat(usher_decisions_total',
+    )
+    withFiles({ 'alerts.yaml': wrong }, at => {
+      expect(complaints(promtool, ['check', 'rules', join(at, 'alerts.yaml')])).toContain('rat')
+    })
+  })
+
+  test('takes every expression of the dashboard', () => {
+    const whole = expressions.map(expr =>
+      expr.replaceAll('$__rate_interval', '5m').replaceAll('$namespace', '.*'),
+    )
+    const asRules = whole.map((expr, at) => ({ record: `panel:${at}`, expr }))
+    withFiles({ 'panels.yaml': stringify({ groups: [{ name: 'panels', rules: asRules }] }) }, at => {
+      expect(complaints(promtool, ['check', 'rules', join(at, 'panels.yaml')])).toBe('')
+    })
+  })
+
+  /** A series, and the alert that it must raise at the 30th minute; the same series standing still must raise none. */
+  const RAISED: [string, string, string, string][] = [
+    ['UsherOutage', 'usher_decisions_total{reason="temporarily_unavailable"}', '0+5x40', '5x40'],
+    ['UsherNotApproved', 'usher_pat_requests_total{outcome="refused"}', '0+1x40', '1x40'],
+    ['UsherAuthorityAddressDown', 'usher_authority_address_up{address="https://as-1"}', '0x40', '1x40'],
+    ['UsherAccessReportsDropped', 'usher_access_reports_dropped_total', '0+1x40', '7x40'],
+    ['UsherAccessReportsWaiting', 'usher_access_reports_waiting', '5001x40', '5000x40'],
+    ['UsherCertificateRefused', 'usher_certificate_reloads_total{outcome="refused"}', '0+1x40', '1x40'],
+    ['UsherCertificateExpires', 'usher_certificate_not_after_seconds', '600000x40', '700000x40'],
+    ['UsherClockOff', 'usher_clock_offset_seconds', '-1.5x40', '1x40'],
+    ['UsherDatabaseWaiting', 'usher_database_waiting', '1x40', '0x40'],
+    ['UsherAuthorityFails', 'usher_http_request_seconds_count{status="503"}', '0+2x40', '2x40'],
+  ]
+
+  test('each alert has a case', () => {
+    expect(RAISED.map(([alert]) => alert)).toEqual(rules.map(({ alert }) => alert))
+  })
+
+  test('each alert is raised by what it is for, and by nothing else', () => {
+    const cases = RAISED.flatMap(([alert, series, bad, good]) =>
+      [bad, good].map(values => ({
+        interval: '1m',
+        input_series: [{ series, values }],
+        promql_expr_test: [
+          {
+            expr: `count(ALERTS{alertstate="firing", alertname="${alert}"})`,
+            eval_time: '30m',
+            exp_samples: values === bad ? [{ labels: '{}', value: 1 }] : [],
+          },
+        ],
+      })),
+    )
+    const file = { rule_files: ['alerts.yaml'], evaluation_interval: '1m', tests: cases }
+    withFiles({ 'alerts.yaml': readFileSync(ALERTS, 'utf8'), 'cases.yaml': stringify(file) }, at => {
+      expect(complaints(promtool, ['test', 'rules', join(at, 'cases.yaml')])).toBe('')
+    })
+  })
+})
+
+describeWith(tools('helm'), 'as the chart renders them', ({ helm }) => {
+  const all = rendered(helm, valueSet('ha'))
+
+  test('the PrometheusRule has the same alerts, with the labels that were wanted', () => {
+    const { spec } = named(all, 'PrometheusRule', 'usher')
+    const wanted = groups.map(group => ({
+      ...group,
+      rules: group.rules.map(rule => ({ ...rule, labels: { ...rule.labels, team: 'platform' } })),
+    }))
+    expect(spec).toEqual({ groups: wanted })
+  })
+
+  test('the dashboard is the file', () => {
+    expect(JSON.parse(named(all, 'ConfigMap', 'usher-dashboard').data!['usher.json']!)).toEqual(dashboard)
+  })
+
+  test('each ServiceMonitor finds a Service with the port that it reads, and Prometheus is let in', () => {
+    const monitors = all.filter(({ kind }) => kind === 'ServiceMonitor')
+    expect(monitors).toHaveLength(2)
+    for (const { spec } of monitors) {
+      const { selector, endpoints } = spec as unknown as {
+        selector: { matchLabels: Record<string, string> }
+        endpoints: { port: string }[]
+      }
+      const services = all.filter(
+        ({ kind, metadata }) =>
+          kind === 'Service' &&
+          Object.entries(selector.matchLabels).every(([name, value]) => metadata.labels?.[name] === value),
+      )
+      expect(services).toHaveLength(1)
+      const ports = (services[0]!.spec as unknown as { ports: { name: string }[] }).ports.map(
+        ({ name }) => name,
+      )
+      expect(ports).toContain(endpoints[0]!.port)
+    }
+  })
+})
