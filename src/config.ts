@@ -45,9 +45,11 @@ export function readAuthorityConfig(environment: Environment = process.env): Aut
   return { ...config, traces: readTraces(environment, 'usher-authority') }
 }
 
-/** The database that `usher migrate` brings up to date. Throws `ConfigFault`. */
-export function readMigrationUrl(environment: Environment = process.env): string {
-  return readSettings(MIGRATION_SETTINGS, environment, KNOWN).databaseUrl
+/** The database that `usher migrate` brings up to date, and how long it waits for it. Throws `ConfigFault`. */
+export function readMigrationConfig(
+  environment: Environment = process.env,
+): Values<typeof MIGRATION_SETTINGS.settings> {
+  return readSettings(MIGRATION_SETTINGS, environment, KNOWN)
 }
 
 /** What `usher authority enrol` works with: the database, and how long a code lives. Throws `ConfigFault`. */

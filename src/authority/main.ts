@@ -3,7 +3,7 @@
  * Contract: "Parties" (owner's authorization server), "Owner API", "Health".
  */
 import type { AuthorityConfig } from '../config.ts'
-import { readAuthorityConfig, readEnrolmentConfig, readMigrationUrl } from '../config.ts'
+import { readAuthorityConfig, readEnrolmentConfig, readMigrationConfig } from '../config.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
@@ -12,6 +12,7 @@ import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { openTracing } from '../http/otlp.ts'
 import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
 import { isOutage, openDatabase } from '../storage/core/database.ts'
+import { awaitDatabase } from '../storage/core/waiting.ts'
 import { migrate } from '../storage/migrate.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
@@ -143,16 +144,23 @@ export async function runAuthority(): Promise<void> {
   process.once('SIGTERM', end).once('SIGINT', end)
 }
 
+function tellTerminal(line: string): void {
+  process.stderr.write(`${line}\n`)
+}
+
 /** `usher migrate`: brings the database up to date, and says what it applied. */
 export async function runMigrate(): Promise<void> {
-  const applied = await migrate(readMigrationUrl())
+  const { databaseUrl, databaseWaitSeconds: seconds } = readMigrationConfig()
+  await awaitDatabase({ url: databaseUrl, seconds, tell: tellTerminal })
+  const applied = await migrate(databaseUrl, tellTerminal)
   const said = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
   process.stdout.write(`${said}\n`)
 }
 
 /** `usher authority enrol`: prints a one-time code by which the owner enrols her first credential. */
 export async function runEnrol({ owner, json }: { owner: string; json?: boolean }): Promise<void> {
-  const { databaseUrl, enrolmentSeconds } = readEnrolmentConfig()
+  const { databaseUrl, databaseWaitSeconds: seconds, enrolmentSeconds } = readEnrolmentConfig()
+  await awaitDatabase({ url: databaseUrl, seconds, tell: tellTerminal })
   const database = openDatabase({ url: databaseUrl, poolMax: 2 })
   try {
     const issued = await issueEnrolmentCode(database.db, owner, enrolmentSeconds)
@@ -181,8 +189,10 @@ async function openAuthority(
   config: AuthorityConfig,
   { log, clock, closers }: { log: Logger; clock: Clock; closers: (() => Promise<void>)[] },
 ): Promise<Authority> {
+  const tell = (line: string): void => log.warn(line)
+  await awaitDatabase({ url: config.databaseUrl, seconds: config.databaseWaitSeconds, tell })
   if (config.migrate) {
-    const applied = await migrate(config.databaseUrl)
+    const applied = await migrate(config.databaseUrl, tell)
     if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
   }
   const onConnectionError = (error: Error): void =>

@@ -5,6 +5,7 @@ import type { TraceExport } from '../http/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
+import { DATABASE_SETTINGS } from './database.ts'
 import { collectFaults, readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
 import { OIDC_SETTINGS, oidcFaults, realmPolicy } from './oidc.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
@@ -21,7 +22,6 @@ import {
   optional,
   required,
   signingAlg,
-  text,
   toggle,
   url,
   wholeNumber,
@@ -37,9 +37,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'The public base URL: the `iss` of everything signed, and the scheme and authority of every signature base.',
     }),
-    databaseUrl: required('DATABASE_URL', text, {
-      description: 'The Postgres that remembers everything, as a `postgres://` URL.',
-    }),
+    ...DATABASE_SETTINGS,
     keysFile: required('UMA_AS_KEYS_FILE', filePath, {
       description:
         'Private signing keys as `{"keys": [JWK, …]}`, the same for all replicas; the first signs, all are published.',
@@ -170,14 +168,14 @@ export const AUTHORITY_SETTINGS = defineSettings({
 /** What `usher migrate` needs of them. */
 export const MIGRATION_SETTINGS = defineSettings({
   title: 'usher migrate',
-  settings: { databaseUrl: AUTHORITY_SETTINGS.settings.databaseUrl },
+  settings: DATABASE_SETTINGS,
 })
 
 /** What `usher authority enrol` needs of them. */
 export const ENROLMENT_SETTINGS = defineSettings({
   title: 'usher authority enrol',
   settings: {
-    databaseUrl: AUTHORITY_SETTINGS.settings.databaseUrl,
+    ...DATABASE_SETTINGS,
     enrolmentSeconds: AUTHORITY_SETTINGS.settings.enrolmentSeconds,
   },
 })

@@ -5,11 +5,18 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
-import { Client } from 'pg'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Client } from 'pg'
+import { openConnection } from './core/connection.ts'
+import { telling } from './core/waiting.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 /** Any constant: the lock's name within the database. */
 const LOCK = 7_348_201_165
+const LOCK_PAUSE_MS = 100
+const LOCK_MS_MAX = 600_000
+/** An index of a large table takes minutes; for ever takes none. */
+const STATEMENT_MS_MAX = 600_000
 
 interface Migration {
   number: number
@@ -20,18 +27,41 @@ interface Migration {
 
 /**
  * Brings the database at `url` up to date.
+ * @param tell told every 5 seconds what is waited for.
  * @returns the names applied by this call (empty where another replica was first).
  * @throws Error when an applied migration has since been edited, or the database is newer than this program.
  */
-export async function migrate(url: string): Promise<string[]> {
+export async function migrate(
+  url: string,
+  tell: (line: string) => void = () => undefined,
+): Promise<string[]> {
   const migrations = await readMigrations()
-  const client = new Client({ connectionString: url, application_name: 'usher-migrate' })
-  await client.connect()
-  try {
-    await client.query('SELECT pg_advisory_lock($1)', [LOCK])
-    return await applyAll(client, migrations)
-  } finally {
-    await client.end()
+  let doing = 'opening the database'
+  const work = async (): Promise<string[]> => {
+    const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
+    try {
+      doing = 'another process that migrates'
+      await lock(connection.client)
+      doing = 'the migrations'
+      return await applyAll(connection.client, migrations)
+    } finally {
+      await connection.close()
+    }
+  }
+  return telling(() => `waiting for ${doing}, to bring the database up to date`, tell, work)
+}
+
+/** Asked for again and again: a statement that waits would not be heard to end where the server falls silent. */
+async function lock(client: Client): Promise<void> {
+  const until = performance.now() + LOCK_MS_MAX
+  for (;;) {
+    const { rows } = await client.query<{ had: boolean }>('SELECT pg_try_advisory_lock($1) AS had', [LOCK])
+    if (rows[0]?.had === true) return
+    if (performance.now() > until)
+      throw new Error(
+        'Another process has been migrating the database for 10 minutes: see what it waits for.',
+      )
+    await delay(LOCK_PAUSE_MS)
   }
 }
 

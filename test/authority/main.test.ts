@@ -11,6 +11,7 @@ import { inTransaction, type Database } from '../../src/storage/core/database.ts
 import { insertOwner, spendSignature } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { freshDatabase } from '../support/postgres.ts'
+import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
 
 const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
@@ -153,9 +154,50 @@ describe('usher authority', () => {
   })
 
   it('does not start without its database, and says so without a stack on the terminal', async () => {
-    const run = usher(['authority'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+    const run = usher(['authority'], {
+      DATABASE_URL: 'postgres://nobody:secret@127.0.0.1:1/none',
+      UMA_AS_DATABASE_WAIT_SECONDS: '0',
+    })
     expect(await run.exit).not.toBe(0)
-    expect(run.output()).toMatch(/ECONNREFUSED|connect/)
+    expect(run.output()).toMatch(/DATABASE_URL: no primary answered at 127\.0\.0\.1:1\/none .*ECONNREFUSED/)
+    expect(run.output()).not.toMatch(/secret|at .*\.ts:/)
+  })
+
+  it('waits for a database that says nothing, tells what it waits for every 5 s, and starts once it answers', async () => {
+    const link = await severableLink(database.url)
+    link.silence()
+    const run = usher(['authority'], { DATABASE_URL: link.url })
+    const line = /"level":"warn".*waiting for the database at 127\.0\.0\.1:\d+\/usher_\w+ \(DATABASE_URL\)/
+    await until(() => line.test(run.output()))
+    link.mend()
+    await serving(run)
+    await link.close()
+  })
+
+  it.each([['authority'], ['migrate'], ['authority', 'enrol', '--owner', 'alice']])(
+    'gives up a database that says nothing once the time for it is over: usher %s',
+    async (...args) => {
+      const link = await severableLink(database.url)
+      link.silence()
+      const run = usher(
+        args.filter(argument => argument !== undefined),
+        { DATABASE_URL: link.url, UMA_AS_DATABASE_WAIT_SECONDS: '6' },
+      )
+      expect(await run.exit).not.toBe(0)
+      expect(run.output()).toMatch(/waiting for the database at/)
+      expect(run.output()).toMatch(/DATABASE_URL: no primary answered at .* within 6 s/)
+      await link.close()
+    },
+  )
+
+  it('does not wait where its database refuses it', async () => {
+    const url = new URL(database.url)
+    url.password = 'wrong'
+    const run = usher(['authority'], { DATABASE_URL: url.href })
+    expect(await run.exit).not.toBe(0)
+    expect(run.output()).toMatch(
+      /DATABASE_URL: the database at .* refuses us: password authentication failed/,
+    )
   })
 
   it('two started at once on an empty database both serve', async () => {

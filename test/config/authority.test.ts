@@ -48,6 +48,34 @@ describe('The settings of the authority', () => {
     ])
   })
 
+  test.each([
+    ['mysql://usher:secret@db/usher', /^DATABASE_URL: The scheme must be postgres, and is mysql\. /],
+    ['db:5432/secret', /^DATABASE_URL: Give postgres:\/\//],
+    [
+      'postgres://usher:secret@db:54321x/usher',
+      /^DATABASE_URL: The port must be a whole number from 1 to 65535\. /,
+    ],
+    ['postgres://usher:secret@db:70000/usher', /^DATABASE_URL: The port must be/],
+    ['postgres://usher:secret@db:0/usher', /^DATABASE_URL: The port must be/],
+    ['postgres://usher:secret@db/usher?port=none', /^DATABASE_URL: The port must be/],
+    ['postgres://usher:sec/ret@db/usher', /percent-encoded/],
+    ['postgres://usher:secret@one:5432,two:5432/usher', /^DATABASE_URL: Name one host/],
+    ['postgres://usher:secret@d b/usher', /^DATABASE_URL: Give postgres:\/\//],
+  ])('DATABASE_URL %s is refused by a sentence that names it and tells no secret', (url, sentence) => {
+    const told = faults({ DATABASE_URL: url })
+    expect(told).toEqual([expect.stringMatching(sentence)])
+    expect(told[0]).not.toMatch(/secret|ret@/)
+  })
+
+  test.each([
+    'postgresql://usher:p%23@db:5432/usher?sslmode=verify-full',
+    'postgres://[::1]:5432/usher',
+    'postgres://usher@/usher?host=/run/postgresql',
+    'postgres://%2Frun%2Fpostgresql/usher',
+  ])('DATABASE_URL %s is taken', url => {
+    expect(faults({ DATABASE_URL: url })).toEqual([])
+  })
+
   test('an empty variable counts as unset', () => {
     expect(faults({ UMA_AS_TICKET_SECONDS: '' })).toEqual([])
     expect(faults({ UMA_AS_ISSUER: '' })).toEqual([expect.stringMatching(/^Set UMA_AS_ISSUER: /)])

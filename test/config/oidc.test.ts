@@ -78,7 +78,11 @@ describe('The realm of the owners', () => {
 describe('The commands', () => {
   it('`usher authority enrol` needs the database alone', () => {
     const environment = { DATABASE_URL: 'postgres://x' }
-    expect(readEnrolmentConfig(environment)).toEqual({ databaseUrl: 'postgres://x', enrolmentSeconds: 3600 })
+    expect(readEnrolmentConfig(environment)).toEqual({
+      databaseUrl: 'postgres://x',
+      databaseWaitSeconds: 30,
+      enrolmentSeconds: 3600,
+    })
     expect(() => readEnrolmentConfig({})).toThrow(/Set DATABASE_URL/)
   })
 

@@ -68,4 +68,4 @@ it('a listener that cannot reach its server at the start fails, and does not wai
     await link.close()
     await database.close()
   }
-})
+}, 20_000)

@@ -28,8 +28,10 @@ export interface DedicatedOptions {
   url: string
   /** What Postgres shows of it. */
   name: string
-  /** How long connecting, and then each statement, may take; 5 s when left out. */
-  timeoutMs?: number
+  /** How long connecting may take; 5 s when left out. */
+  connectMs?: number
+  /** How long each statement may take; 5 s when left out. */
+  statementMs?: number
   onError?: ((error: Error) => void) | undefined
 }
 
@@ -54,7 +56,7 @@ const GOODBYE_MS = 1_000
  * nothing answered in time, an outage to `isOutage`.
  */
 export async function openConnection(options: DedicatedOptions): Promise<DedicatedConnection> {
-  const { url, name, timeoutMs = TIMEOUT_MS, onError } = options
+  const { url, name, connectMs = TIMEOUT_MS, statementMs = TIMEOUT_MS, onError } = options
   const socket = new Socket()
   const client = new Client({
     connectionString: url,
@@ -62,9 +64,9 @@ export async function openConnection(options: DedicatedOptions): Promise<Dedicat
     // A server that is gone is noticed while nothing is asked of it.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    connectionTimeoutMillis: timeoutMs,
-    statement_timeout: timeoutMs,
-    query_timeout: timeoutMs + GRACE_MS,
+    connectionTimeoutMillis: connectMs,
+    statement_timeout: statementMs,
+    query_timeout: statementMs + GRACE_MS,
     stream: () => socket,
   })
   client.on('error', error => onError?.(error))
