@@ -197,7 +197,8 @@ async function openAuthority(
   }
   const onConnectionError = (error: Error): void =>
     log.warn({ err: error }, 'a connection to the database was lost')
-  const database = openDatabase({ url: config.databaseUrl, poolMax: config.poolMax, onConnectionError })
+  const { databaseUrl: url, poolMax, callPoolMax } = config
+  const database = openDatabase({ url, poolMax, callPoolMax, onConnectionError })
   closers.push(() => database.close())
   const sequencer = startSequencer(database.db, log)
   closers.push(() => sequencer.stop())
@@ -351,7 +352,7 @@ function ownerRoutes(
 /** The store's outage is ours, never the caller's: 503, the one refusal that is worth trying again. */
 function outageOf(error: unknown): Refusal | undefined {
   if (!isOutage(error)) return undefined
-  return new Refusal('temporarily_unavailable', 'Try again shortly: the store cannot be reached.', {
+  return new Refusal('temporarily_unavailable', 'Try again shortly: the store does not answer in time.', {
     headers: { 'retry-after': '1' },
     cause: error,
   })

@@ -22,23 +22,31 @@ export function createAuthorityMetrics(
   around: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): AuthorityMetrics {
   const { registry, certificates, render } = createMetricsRegistry('authority')
-  const { pool } = database
+  const pools = { calls: database.callPool, rest: database.pool }
   addGauge(
     registry,
     {
       name: 'usher_database_connections',
-      help: 'Connections to Postgres: in use, and idle.',
-      labelNames: ['state'],
+      help: 'Connections to Postgres: of calls and of the rest, in use and idle.',
+      labelNames: ['pool', 'state'],
     },
     gauge => {
-      gauge.set({ state: 'used' }, pool.totalCount - pool.idleCount)
-      gauge.set({ state: 'idle' }, pool.idleCount)
+      for (const [name, pool] of Object.entries(pools)) {
+        gauge.set({ pool: name, state: 'used' }, pool.totalCount - pool.idleCount)
+        gauge.set({ pool: name, state: 'idle' }, pool.idleCount)
+      }
     },
   )
   addGauge(
     registry,
-    { name: 'usher_database_waiting', help: 'Requests that wait for a connection to Postgres.' },
-    gauge => gauge.set(pool.waitingCount),
+    {
+      name: 'usher_database_waiting',
+      help: 'Requests that wait for a connection to Postgres, but for those that wait for their own owner’s share.',
+      labelNames: ['pool'],
+    },
+    gauge => {
+      for (const [name, pool] of Object.entries(pools)) gauge.set({ pool: name }, pool.waitingCount)
+    },
   )
   addGauge(
     registry,

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { ProvisionedOwner } from '../config.ts'
-import { inTransaction, type Db, type Tx } from '../storage/core/database.ts'
+import { inTransaction, waitLongerForRows, type Db, type Tx } from '../storage/core/database.ts'
 import { insertLogin, loginId, ownerOfLogin } from '../storage/authority/logins.ts'
 import {
   claimProvisioned,
@@ -29,6 +29,8 @@ export interface Provisioning {
 }
 
 const ROUTING_TAG_BYTES = 9
+/** For another replica that starts, too, and has a large file to apply. */
+const TURN_MS = 10_000
 
 /**
  * Applies what is new in the file; safe when many replicas start at once. @returns what was made or skipped
@@ -44,6 +46,7 @@ export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Pr
 async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
   const { owner } = given
   const done: Provisioning[] = []
+  await waitLongerForRows(tx, TURN_MS)
   const tag = encodeBase64url(randomBytes(ROUTING_TAG_BYTES))
   if (await insertOwner(tx, { owner, tag })) done.push({ owner, kind: 'owner', item: owner, outcome: 'made' })
   // Replicas that start together take turns here, and the owner's own edits wait.

@@ -134,7 +134,13 @@ export const AUTHORITY_SETTINGS = defineSettings({
       unit: 'seconds',
     }),
     poolMax: defaulted('UMA_AS_POOL_MAX', wholeNumber(2, 500), '20', {
-      description: 'Most connections to Postgres held by one process.',
+      description:
+        'Most connections to Postgres that one process holds for negotiations, registries and the owner API; one owner has at most half of them at a time.',
+      unit: 'connections',
+    }),
+    callPoolMax: defaulted('UMA_AS_CALL_POOL_MAX', wholeNumber(2, 500), '16', {
+      description:
+        'Most connections that it holds for calls under way (introspect, consume), shared likewise. In all a process holds at most both and one to be notified by: 37 by default, times its replicas below `max_connections`.',
       unit: 'connections',
     }),
     specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {

@@ -205,7 +205,7 @@ test('the authority’s own numbers are at a listener of their own, and say noth
   expect(text).toMatch(
     /usher_http_request_seconds_count\{method="POST",route="\/introspect",status="200"\} [1-9]/,
   )
-  expect(text).toMatch(/usher_database_connections\{state="used"\} \d/)
+  expect(text).toMatch(/usher_database_connections\{pool="calls",state="used"\} \d/)
   expect(text).toMatch(/usher_build_info\{party="authority",version="[^"]+",node="v\d/)
   expect(text).toMatch(/process_resident_memory_bytes \d/)
   expect(text).not.toContain('alice')

@@ -5,9 +5,9 @@ import { gathering, gatheringOf, onceEach } from '../../src/storage/core/batch.t
 /** A look-up whose statements are answered when the test says so. */
 function scene(
   {
-    group = () => 'one',
+    owner = () => 'one',
     ...bounds
-  }: { together: number; atOnce: number; waitMs?: number; group?: (key: number) => string } = {
+  }: { together: number; atOnce: number; waitMs?: number; owner?: (key: number) => string } = {
     together: 100,
     atOnce: 1,
   },
@@ -19,7 +19,7 @@ function scene(
       sent.push({ keys, answer: () => resolve(keys.map(key => `answer ${key}`)), fail: reject })
       return promise
     },
-    { group, ...bounds },
+    { owner, ...bounds },
   )
   const turn = () => new Promise(resolve => setImmediate(resolve))
   return { sent, look, turn }
@@ -51,8 +51,8 @@ describe('Look-ups that come at the same time are one statement', () => {
   })
 
   it('those of another owner go in a statement of their own, and in the order in which they came', async () => {
-    const group = (key: number) => (key % 2 === 0 ? 'even' : 'odd')
-    const { sent, look, turn } = scene({ together: 100, atOnce: 1, group })
+    const owner = (key: number) => (key % 2 === 0 ? 'even' : 'odd')
+    const { sent, look, turn } = scene({ together: 100, atOnce: 1, owner })
     const looks = [1, 2, 3, 4].map(look)
     await turn()
     expect(sent.map(({ keys }) => keys)).toEqual([[1, 3]])
@@ -68,7 +68,7 @@ describe('Look-ups that come at the same time are one statement', () => {
   })
 
   it('several statements go at once, and none is longer than it may be', async () => {
-    const { sent, look, turn } = scene({ together: 2, atOnce: 2 })
+    const { sent, look, turn } = scene({ together: 2, atOnce: 4 })
     const looks = [1, 2, 3, 4, 5].map(look)
     await turn()
     expect(sent.map(({ keys }) => keys)).toEqual([
@@ -81,6 +81,26 @@ describe('Look-ups that come at the same time are one statement', () => {
     expect(sent[2]?.keys).toEqual([5])
     for (const { answer } of sent) answer()
     expect(await Promise.all(looks)).toHaveLength(5)
+  })
+
+  it('one owner has at most half of the statements at once, and another who comes later need not wait for hers', async () => {
+    const owner = (key: number) => (key < 10 ? 'alice' : 'bob')
+    const { sent, look, turn } = scene({ together: 1, atOnce: 4, owner })
+    const hers = [1, 2, 3].map(look)
+    await turn()
+    const his = look(10)
+    await turn()
+    expect(sent.map(({ keys }) => keys)).toEqual([[1], [2], [10]])
+    sent[2]!.answer()
+    expect(await his).toBe('answer 10')
+    await turn()
+    expect(sent).toHaveLength(3)
+    sent[0]!.answer()
+    await hers[0]
+    await turn()
+    expect(sent[3]?.keys).toEqual([3])
+    for (const { answer } of sent) answer()
+    expect(await Promise.all(hers)).toHaveLength(3)
   })
 
   it('a failure is that of all who were in it, and of nobody else', async () => {
@@ -178,7 +198,7 @@ describe('Whoever asks of several databases or transactions', () => {
         sent.push([source, keys])
         return keys
       },
-      { group: () => 'one', together: 100, atOnce: 1 },
+      { owner: () => 'one', together: 100, atOnce: 1 },
     )
     const [one, other] = [{}, {}]
     expect(await Promise.all([look(one, 1), look(other, 2), look(one, 3)])).toEqual([1, 2, 3])

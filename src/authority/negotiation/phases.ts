@@ -13,6 +13,7 @@ import {
   type FamilyRow,
   type NewFamily,
 } from '../../storage/authority/tickets.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
 import { specNames } from '../../wire/names.ts'
 import { needInfo } from '../../wire/negotiation.ts'
 import { refuse } from '../../wire/refusal.ts'
@@ -48,8 +49,20 @@ const DECLINED = 'The terms were declined; the owner has been told. Start anew w
 export async function negotiate(authority: Authority, request: TicketRequest): Promise<Answer> {
   const sealed = openTicket(request.ticket, authority.ticketKeys, authority.now())
   if (sealed !== undefined && sealed.issuer === authority.issuer)
-    return firstPresentation(authority, sealed, request)
-  const { family, next } = await spend(authority, request.ticket)
+    return onBehalfOf(sealed.owner, () => firstPresentation(authority, sealed, request))
+  const tag = ticketTag(request.ticket)
+  const owner = tag === undefined ? undefined : await ownerOfTag(authority.database, tag)
+  if (tag === undefined || owner === undefined) return invalidGrant()
+  return onBehalfOf(owner, () => laterPresentation(authority, { owner, tag }, request))
+}
+
+/** Beat 3 and every poll: the ticket is spent first, and what follows is as the negotiation stands. */
+async function laterPresentation(
+  authority: Authority,
+  of: { owner: string; tag: string },
+  request: TicketRequest,
+): Promise<Answer> {
+  const { family, next } = await spend(authority, of, request.ticket)
   if (family.state === 'awaiting_owner') {
     if (request.decline === 'true') return declineWaiting(authority, family, DECLINED)
     return collectOrWait(authority, family, next)
@@ -144,13 +157,13 @@ function offered(
 }
 
 /** Spends a ticket that is not sealed; awaiting the owner, `next` is already valid when this returns. */
-async function spend(authority: Authority, ticket: string): Promise<{ family: FamilyRow; next: string }> {
-  const tag = ticketTag(ticket)
-  const { db } = authority.database
-  const owner = tag === undefined ? undefined : await ownerOfTag(authority.database, tag)
-  if (tag === undefined || owner === undefined) return invalidGrant()
+async function spend(
+  authority: Authority,
+  { owner, tag }: { owner: string; tag: string },
+  ticket: string,
+): Promise<{ family: FamilyRow; next: string }> {
   const next = newTicket(tag)
-  const family = await presentTicket(db, {
+  const family = await presentTicket(authority.database.db, {
     owner,
     hash: ticketHash(ticket),
     nextHash: next.hash,

@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
 import { inTransaction, type Tx } from '../../storage/core/database.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
 import { ownerOfLogin } from '../../storage/authority/logins.ts'
 import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authority/owners.ts'
 import { sha256 } from '../../wire/encoding.ts'
@@ -50,6 +51,11 @@ export function registerOwnerGuard(
         ? await bySignature(authority, base, request)
         : await byToken(authority, accepted.realm!, presented.token),
     )
+  })
+  app.addHook('preHandler', (request, _reply, done) => {
+    const credential = credentials.get(request)
+    if (credential === undefined) done()
+    else onBehalfOf(credential.owner, done)
   })
 }
 

@@ -6,6 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { parseBody } from '../../http/bodies.ts'
 import { inTransaction } from '../../storage/core/database.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
 import { readResourceServer } from '../../storage/authority/resources.ts'
 import { recordTouches } from '../../storage/authority/last-access.ts'
 import type { Authority } from '../context.ts'
@@ -44,7 +45,8 @@ export function registerAudit(app: FastifyInstance, authority: Authority, guard:
     const holder = guard(request.headers.authorization)
     const report = parseBody(REPORT, request.body)
     const entries = 'entries' in report ? report.entries : [report]
-    return reply.header('cache-control', 'no-store').send(await record(authority, holder, entries))
+    const answer = await onBehalfOf(holder.owner, () => record(authority, holder, entries))
+    return reply.header('cache-control', 'no-store').send(answer)
   })
 }
 

@@ -11,6 +11,7 @@ import {
   touchPatIssued,
   type ResourceServerRow,
 } from '../../storage/authority/resources.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { SignedMessage } from '../../wire/http-signature.ts'
 import { PROTECTION_SCOPE } from '../../wire/names.ts'
@@ -58,8 +59,17 @@ export async function issuePat(
   caller: TokenCaller,
 ): Promise<Answer> {
   const presented = presentedCredential(form, caller)
-  if (form.owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
-  const server = await authenticate(authority, form.owner, presented)
+  const { owner } = form
+  if (owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
+  return onBehalfOf(owner, () => issuePatOf(owner, authority, { form, presented }))
+}
+
+async function issuePatOf(
+  owner: string,
+  authority: Authority,
+  { form, presented }: { form: TokenRequest; presented: Presented },
+): Promise<Answer> {
+  const server = await authenticate(authority, owner, presented)
   const refused = protectionRefusal(server.status)
   if (refused !== undefined) refuse(refused, UNDECIDED[refused])
   if (form.scope !== PROTECTION_SCOPE) refuse('invalid_scope', `Ask for the scope ${PROTECTION_SCOPE}.`)

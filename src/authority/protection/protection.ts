@@ -8,6 +8,7 @@ import { parseBody } from '../../http/bodies.ts'
 import { livenessReason } from '../../rules/liveness.ts'
 import { consumeGrant, readGrant, type GrantReading } from '../../storage/authority/grants.ts'
 import { readAskedResource, type AskedReading } from '../../storage/authority/governed.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { newFamily, sealTicket } from '../../wire/ticket.ts'
@@ -33,18 +34,21 @@ export function registerProtection(app: FastifyInstance, authority: Authority): 
   app.post('/perm', async (request, reply) => {
     const holder = guard(request.headers.authorization)
     refuseWhileOff(authority.clock)
-    const ticket = await registerPermission(authority, holder, parseBody(PERM_REQUEST, request.body))
+    const wanted = parseBody(PERM_REQUEST, request.body)
+    const ticket = await onBehalfOf(holder.owner, () => registerPermission(authority, holder, wanted))
     return reply.status(201).header('cache-control', 'no-store').send({ ticket })
   })
   app.post('/introspect', async (request, reply) => {
     const holder = guard(request.headers.authorization)
     const { token } = parseBody(TOKEN_QUERY, request.body)
-    return reply.header('cache-control', 'no-store').send(await introspect(authority, holder, token))
+    const answer = await onBehalfOf(holder.owner, () => introspect(authority, holder, token))
+    return reply.header('cache-control', 'no-store').send(answer)
   })
   app.post('/consume', async (request, reply) => {
     const holder = guard(request.headers.authorization)
     const { token } = parseBody(TOKEN_QUERY, request.body)
-    return reply.header('cache-control', 'no-store').send(await consume(authority, holder, token))
+    const answer = await onBehalfOf(holder.owner, () => consume(authority, holder, token))
+    return reply.header('cache-control', 'no-store').send(answer)
   })
   registerAudit(app, authority, guard)
 }

@@ -22,7 +22,7 @@ interface AskedFor {
 }
 
 const askedTogether = {
-  group: ({ owner }: AskedFor) => owner,
+  owner: ({ owner }: AskedFor) => owner,
   together: TOGETHER_MAX,
   atOnce: READS_AT_ONCE,
 }

@@ -165,7 +165,7 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
 const RECORD_GRANT = gatheringOf(
   (db: Db, asked: Recorded[]) => retriedAlone(db, () => recordGrants(db, asked)),
   {
-    group: ({ grant }: Recorded) => grant.owner,
+    owner: ({ grant }: Recorded) => grant.owner,
     together: TOGETHER_MAX,
     atOnce: WRITES_AT_ONCE,
   },
@@ -262,7 +262,7 @@ async function readGrants(
   database: Database,
   questions: GrantQuestion[],
 ): Promise<(GrantReading | undefined)[]> {
-  const { rows } = await database.pool.query<ReadRow>({
+  const { rows } = await database.calls.query<ReadRow>({
     ...READ,
     values: [
       questions[0]!.owner,
@@ -279,7 +279,7 @@ async function readGrants(
 }
 
 const READ_GRANT = gatheringOf(readGrants, {
-  group: ({ owner }: GrantQuestion) => owner,
+  owner: ({ owner }: GrantQuestion) => owner,
   together: TOGETHER_MAX,
   atOnce: READS_AT_ONCE,
 })
@@ -336,7 +336,7 @@ export async function consumeGrant(
   const { client_id, generation } =
     typeof server === 'string' ? { client_id: server, generation: null } : server
   const values = [owner, rptSha256, client_id, generation]
-  const { rows } = await retried(() => database.pool.query<{ family: string }>({ ...CONSUME, values }))
+  const { rows } = await retried(() => database.calls.query<{ family: string }>({ ...CONSUME, values }))
   return rows[0]?.family
 }
 

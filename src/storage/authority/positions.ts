@@ -36,7 +36,7 @@ const NUMBER = gatheringOf(
     await numberAll(db, owners[0]!)
     return owners.map(() => undefined)
   },
-  { group: owner => owner, together: Infinity, atOnce: AT_ONCE },
+  { owner: owner => owner, together: Infinity, atOnce: AT_ONCE },
 )
 
 async function numberAll(db: Db, owner: string): Promise<void> {

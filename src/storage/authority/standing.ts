@@ -75,6 +75,7 @@ async function readStandings(db: Db, asked: StandingQuestion[]): Promise<Standin
 }
 
 const READ_STANDING = gatheringOf(readStandings, {
+  owner: ({ owner }: StandingQuestion) => owner,
   group: ({ owner, trajectory, windowSeconds }: StandingQuestion) =>
     JSON.stringify([owner, trajectory, windowSeconds]),
   together: TOGETHER_MAX,

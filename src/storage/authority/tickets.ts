@@ -105,7 +105,7 @@ const OPEN = prepared<{ family: string }>(
 const OPEN_FAMILY = gatheringOf(
   (db: Db, asked: NewFamily[]) => retriedAlone(db, () => openFamilies(db, asked)),
   {
-    group: (row: NewFamily) => row.owner,
+    owner: (row: NewFamily) => row.owner,
     together: TOGETHER_MAX,
     atOnce: WRITES_AT_ONCE,
   },
@@ -164,7 +164,7 @@ const PRESENT = prepared<FamilyRow & { place: number }>(
 const PRESENT_TICKET = gatheringOf(
   (db: Db, asked: PresentedTicket[]) => retriedAlone(db, () => presentTickets(db, asked)),
   {
-    group: ({ owner }: PresentedTicket) => owner,
+    owner: ({ owner }: PresentedTicket) => owner,
     together: TOGETHER_MAX,
     atOnce: WRITES_AT_ONCE,
   },

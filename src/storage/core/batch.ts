@@ -3,10 +3,13 @@
  * joins a statement that was sent before it was asked for, so each sees whatever was committed before.
  */
 import { isOutage, sqlState } from './database.ts'
+import { halfOf, onBehalfOf } from './shares.ts'
 
 export interface GatheringOptions<Key> {
-  /** Those of one group alone share a statement: the owner, since no statement crosses owners. */
-  group: (key: Key) => string
+  /** Whose it is. Of the statements at once, at most half are one owner's. */
+  owner: (key: Key) => string
+  /** Those of one group alone share a statement. No statement crosses owners, so it names the owner; the owner herself when left out. */
+  group?: (key: Key) => string
   /** Most of them in one statement. */
   together: number
   /** Most statements at once; what comes meanwhile waits for one to end and goes with the next. */
@@ -35,6 +38,46 @@ function waitedTooLong(): Error {
   return Object.assign(new Error('the statements before this one did not end in time'), { code: 'ETIMEDOUT' })
 }
 
+/** So many places, of which one owner has at most half. */
+function placesOf(atOnce: number): {
+  has: (owner: string) => boolean
+  take: (owner: string) => void
+  give: (owner: string) => void
+} {
+  const taken = new Map<string, number>()
+  let all = 0
+  const change = (owner: string, by: 1 | -1): void => {
+    all += by
+    const now = (taken.get(owner) ?? 0) + by
+    if (now === 0) taken.delete(owner)
+    else taken.set(owner, now)
+  }
+  return {
+    has: owner => all < atOnce && (taken.get(owner) ?? 0) < halfOf(atOnce),
+    take: owner => change(owner, 1),
+    give: owner => change(owner, -1),
+  }
+}
+
+async function sendOneByOne<Key, Answer>(
+  lookUp: (keys: Key[]) => Promise<Answer[]>,
+  asked: readonly Asked<Key, Answer>[],
+): Promise<void> {
+  let lost: unknown
+  for (const { key, resolve, reject } of asked) {
+    // A server that is lost would let each of them wait in turn.
+    if (lost !== undefined) reject(lost)
+    else
+      await lookUp([key]).then(
+        ([answer]) => resolve(answer!),
+        (error: unknown) => {
+          if (isOutage(error)) lost = error
+          reject(error)
+        },
+      )
+  }
+}
+
 /**
  * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. Where Postgres refuses those of a statement,
  * so that nothing of it was done, each goes again by itself; where the statement is lost, it is lost for all who were in it, and for nobody else.
@@ -43,34 +86,35 @@ function waitedTooLong(): Error {
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
-  { group, together, atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
+  { owner, group = owner, together, atOnce, waitMs = WAIT_MS }: GatheringOptions<Key>,
 ): (key: Key) => Promise<Answer> {
+  const places = placesOf(atOnce)
   let waiting: Asked<Key, Answer>[] = []
-  let underWay = 0
   let scheduled: NodeJS.Immediate | undefined
   let givingUp: NodeJS.Timeout | undefined
 
   const send = (): void => {
     scheduled = undefined
-    for (let free = atOnce - underWay; free > 0 && waiting.length > 0; free--)
-      void sendTogether(takeOldestGroup())
-    if (waiting.length > 0) schedule()
+    for (let first = nextInTurn(); first !== undefined; first = nextInTurn())
+      void sendTogether(takeGroupOf(first))
+    if (waiting.length > 0) givingUp ??= setTimeout(giveUp, waitMs).unref()
   }
-  /** Whoever waits longest, and those of the same group behind it, up to the bound; the rest keep their order. */
-  const takeOldestGroup = (): Asked<Key, Answer>[] => {
-    const first = group(waiting[0]!.key)
+  /** Whoever waits longest of those whose owner may have one more. */
+  const nextInTurn = (): Asked<Key, Answer> | undefined => waiting.find(({ key }) => places.has(owner(key)))
+  /** It, and those of the same group behind it, up to the bound; the rest keep their order. */
+  const takeGroupOf = (first: Asked<Key, Answer>): Asked<Key, Answer>[] => {
+    const name = group(first.key)
     const taken: Asked<Key, Answer>[] = []
     const left: Asked<Key, Answer>[] = []
     for (const asked of waiting) {
-      const joins = taken.length < together && group(asked.key) === first
+      const joins = taken.length < together && group(asked.key) === name
       ;(joins ? taken : left).push(asked)
     }
     waiting = left
     return taken
   }
   const schedule = (): void => {
-    if (underWay < atOnce) scheduled ??= setImmediate(send)
-    else givingUp ??= setTimeout(giveUp, waitMs).unref()
+    scheduled ??= setImmediate(send)
   }
   /** Those who wait are in the order in which they came. */
   const giveUp = (): void => {
@@ -82,31 +126,18 @@ export function gathering<Key, Answer>(
     if (waiting.length > 0) givingUp = setTimeout(giveUp, waitMs - (now - waiting[0]!.since)).unref()
   }
   const sendTogether = async (asked: Asked<Key, Answer>[]): Promise<void> => {
-    underWay++
+    const whose = owner(asked[0]!.key)
+    places.take(whose)
     try {
-      const answers = await lookUp(asked.map(({ key }) => key))
+      const answers = await onBehalfOf(whose, () => lookUp(asked.map(({ key }) => key)))
       asked.forEach(({ resolve }, place) => resolve(answers[place]!))
     } catch (error) {
-      if (asked.length > 1 && isRefusedByPostgres(error)) await sendOneByOne(asked)
+      if (asked.length > 1 && isRefusedByPostgres(error))
+        await onBehalfOf(whose, () => sendOneByOne(lookUp, asked))
       else for (const { reject } of asked) reject(error)
     } finally {
-      underWay--
+      places.give(whose)
       if (waiting.length > 0) schedule()
-    }
-  }
-  const sendOneByOne = async (asked: Asked<Key, Answer>[]): Promise<void> => {
-    let lost: unknown
-    for (const { key, resolve, reject } of asked) {
-      // A server that is lost would let each of them wait in turn.
-      if (lost !== undefined) reject(lost)
-      else
-        await lookUp([key]).then(
-          ([answer]) => resolve(answer!),
-          (error: unknown) => {
-            if (isOutage(error)) lost = error
-            reject(error)
-          },
-        )
     }
   }
   return key =>
@@ -148,9 +179,9 @@ export function onceEach<Source, Key, Answer>(
 
 /** Most questions, or rows, of one statement. */
 export const TOGETHER_MAX = 100
-/** Most statements of one kind that one process has under way. */
-export const READS_AT_ONCE = 4
-export const WRITES_AT_ONCE = 4
+/** Most statements of one kind that one process has under way, of which one owner has half. */
+export const READS_AT_ONCE = 8
+export const WRITES_AT_ONCE = 8
 
 /**
  * For the WHERE of a statement over `unnest(…) WITH ORDINALITY AS asked(…, place)`: true of every row. Postgres cannot tell how many there will

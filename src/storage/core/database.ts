@@ -9,6 +9,7 @@ import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
 import { assertTakesWrites } from './connection.ts'
 import { tellingAfter } from './after-commit.ts'
+import { sharePool, type SharedPool } from './shares.ts'
 import type { Tables } from '../authority/tables.ts'
 
 /** A connection or a transaction: the first parameter of every storage function. */
@@ -19,10 +20,14 @@ export type Tx = Transaction<Tables>
 export interface DatabaseOptions {
   /** `postgres://…` */
   url: string
-  /** Most connections held at once. */
+  /** Most connections held at once, beside those of the call path. */
   poolMax: number
+  /** Most connections held at once by the call path; as many when left out. */
+  callPoolMax?: number | undefined
   /** How long a caller waits for a free connection or for the server to answer a connect. */
   connectTimeoutMs?: number
+  /** How long a statement may wait for a row that another transaction holds, before it is given up as an outage. */
+  lockTimeoutMs?: number
   /** How long one statement may run before Postgres ends it; a server silent for 2 s more is given up. */
   statementTimeoutMs?: number
   /** Called when a connection is lost (the server went away); the pool heals by itself. */
@@ -30,9 +35,13 @@ export interface DatabaseOptions {
 }
 
 export interface Database {
+  /** Everything but the call path. One owner has at most half of its connections. */
   readonly db: Db
-  /** For the prepared statements of the call path only. */
+  /** The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting; likewise shared. */
+  readonly calls: SharedPool
+  /** The connections of either, as they are: to be counted, and for whoever acts for no owner. */
   readonly pool: Pool
+  readonly callPool: Pool
   readonly url: string
   close(): Promise<void>
 }
@@ -95,18 +104,36 @@ class PreparingClient extends Client {
   }
 }
 
-/** Opens a pool. Nothing is connected until first use. */
+/** Opens the pools. Nothing is connected until first use. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const statementTimeoutMs = options.statementTimeoutMs ?? 10_000
+  const pool = openPool(options, options.poolMax)
+  const callPool = openPool(options, options.callPoolMax ?? options.poolMax)
+  const shares = { waitMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, survives: survivesOnItsConnection }
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: sharePool(pool, shares) }) })
+  const calls = sharePool(callPool, shares)
+  const close = async (): Promise<void> => {
+    await Promise.all([db.destroy(), calls.end()])
+  }
+  return { db, calls, pool, callPool, url: options.url, close }
+}
+
+const CONNECT_TIMEOUT_MS = 5_000
+const STATEMENT_TIMEOUT_MS = 10_000
+/** A little longer than Postgres takes to look for a deadlock, so that one is told as what it is, and tried again. */
+const LOCK_TIMEOUT_MS = 1_200
+
+function openPool(options: DatabaseOptions, max: number): Pool {
+  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
   const pool = new Pool({
     Client: PreparingClient,
     connectionString: options.url,
     stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
     // Sooner than a socket with nothing to do would lose its patience.
     idleTimeoutMillis: statementTimeoutMs,
-    max: options.poolMax,
-    connectionTimeoutMillis: options.connectTimeoutMs ?? 5_000,
+    max,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
     statement_timeout: statementTimeoutMs,
+    lock_timeout: options.lockTimeoutMs ?? LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: 15_000,
     application_name: 'usher',
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, and gives up the connection where it rejects
@@ -117,8 +144,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   // idle (told by the pool), or one between two statements of a transaction (told by the connection alone).
   pool.on('error', () => undefined)
   pool.on('connect', client => client.on('error', error => options.onConnectionError?.(error)))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
-  return { db, pool, url: options.url, close: () => db.destroy() }
+  return pool
 }
 
 /** Of what Postgres gave up for the sake of another, and took back whole: a serialization failure, a deadlock. */
@@ -137,6 +163,11 @@ export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<
   const run = (once: (tx: Tx) => Promise<T>): Promise<T> =>
     db.transaction().setIsolationLevel('read committed').execute(once)
   return retried(() => tellingAfter(db, run, work))
+}
+
+/** Lets this transaction wait longer for rows that others hold: one that is in no caller's way. */
+export async function waitLongerForRows(tx: Tx, ms: number): Promise<void> {
+  await tx.executeQuery(CompiledQuery.raw(`SELECT set_config('lock_timeout', $1, true)`, [String(ms)]))
 }
 
 /**
@@ -185,7 +216,16 @@ export function isOutage(error: unknown): boolean {
   if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
   // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system; 25006 is a standby's. What was
   // tried as often as it may be is one too: the next request may find its way free.
-  return /^(08|53|57|58|25006)/.test(code) || RETRYABLE.has(code) || isOfConnection(code)
+  return /^(08|53|57|58|25006)/.test(code) || TAKEN_BACK.has(code) || isOfConnection(code)
+}
+
+/** Another transaction kept a row for longer than `lock_timeout`. */
+const LOCK_NOT_AVAILABLE = '55P03'
+/** Nothing of the statement was done, and its connection is as good as before. */
+const TAKEN_BACK = new Set([...RETRYABLE, LOCK_NOT_AVAILABLE])
+
+function survivesOnItsConnection(error: unknown): boolean {
+  return TAKEN_BACK.has(sqlState(error) ?? '') || !isOutage(error)
 }
 
 /** What the system, the stream or TLS says of a connection. */

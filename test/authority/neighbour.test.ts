@@ -1,0 +1,64 @@
+/**
+ * contract, "What the service does" (many owners at one authority): whatever is done to one of them, the others are served. A replica that is
+ * stopped in the midst of a change keeps her rows locked: what a flood of her agents then waits for must not be what others wait for.
+ */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { protectionCall, testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
+
+/** Three times the connections of the pool. */
+const FLOOD = 60
+/** Far below what a caller who waits for a row, or for a connection, would take. */
+const SOON_MS = 1_000
+
+let authority: TestAuthority
+beforeAll(async () => {
+  authority = await startTestAuthority({ owners: ['alice', 'bob'] })
+})
+afterAll(() => authority.close())
+
+/** An agent that bob knows, and the RPT of its standing grant. */
+async function knownToBob(): Promise<{ agent: TestAgent; rpt: string }> {
+  const bob = authority.owners['bob']!
+  const agent = testAgent(authority)
+  const asked = await agent.ask('portfolio_read', {}, 'bob')
+  const pending = (await authority.call(bob, { target: '/owner/pending' })).body as PendingItem[]
+  const target = `/owner/pending/${pending[0]!.family}/decision`
+  await authority.call(bob, { method: 'POST', target, json: { decision: 'approved' } })
+  const granted = await agent.present(asked.body.ticket)
+  return { agent, rpt: granted.body.access_token }
+}
+
+it('while one owner’s rows are held and her agents flood her, another’s calls and negotiations go on, and hers are told 503 soon', async () => {
+  const { agent, rpt } = await knownToBob()
+  const strangers = Array.from({ length: FLOOD }, () => testAgent(authority))
+  const offers = await Promise.all(strangers.map(stranger => stranger.offer('portfolio_read', 'alice')))
+  const stopped = await authority.database.pool.connect()
+  await stopped.query(`BEGIN; SELECT * FROM queues WHERE owner = 'alice' FOR UPDATE`)
+  let answered = 0
+  const flood = strangers.map((stranger, n) => stranger.agree(offers[n]!).finally(() => answered++))
+
+  const slowest: Record<string, number> = {}
+  const seen: unknown[] = []
+  const time = async (name: string, call: () => Promise<Reply>): Promise<void> => {
+    const since = performance.now()
+    const { status, body } = await call()
+    slowest[name] = Math.max(slowest[name] ?? 0, performance.now() - since)
+    seen.push(name === 'introspect' ? [status, body.active] : status)
+  }
+  const isUnderWay = (): boolean => answered < FLOOD
+  while (isUnderWay()) {
+    await time('introspect', () => protectionCall(authority, '/introspect', { token: rpt }, 'bob'))
+    await time('negotiate', () => agent.ask('portfolio_read', {}, 'bob'))
+  }
+  expect(new Set(seen.map(one => JSON.stringify(one)))).toEqual(new Set(['[200,true]', '200']))
+  expect(seen.length).toBeGreaterThan(10)
+  for (const ms of Object.values(slowest)) expect(ms).toBeLessThan(SOON_MS)
+
+  const told = await Promise.all(flood)
+  expect(new Set(told.map(({ status }) => status))).toEqual(new Set([503]))
+  expect(new Set(told.map(({ body }) => body.error))).toEqual(new Set(['temporarily_unavailable']))
+  await stopped.query('ROLLBACK')
+  stopped.release()
+  expect((await testAgent(authority).ask('portfolio_read', {}, 'alice')).body.error).toBe('request_submitted')
+}, 60_000)

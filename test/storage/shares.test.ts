@@ -1,0 +1,85 @@
+/** contract, "What the service does" (many owners at one authority): the connections to Postgres are shared, and no owner has more than half. */
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  inTransaction,
+  isOutage,
+  openDatabase,
+  sqlState,
+  type Database,
+} from '../../src/storage/core/database.ts'
+import { onBehalfOf } from '../../src/storage/core/shares.ts'
+import { freshDatabase } from '../support/postgres.ts'
+
+const POOL_MAX = 4
+
+let database: Database
+let shared: Database
+beforeAll(async () => {
+  database = await freshDatabase()
+  shared = openDatabase({ url: database.url, poolMax: POOL_MAX, connectTimeoutMs: 2_000, lockTimeoutMs: 300 })
+})
+afterAll(async () => {
+  await shared.close()
+  await database.close()
+})
+
+const read = (owner: string) => onBehalfOf(owner, () => sql`SELECT 1`.execute(shared.db))
+
+/** Transactions of an owner that stay open until they are let go. */
+async function hold(owner: string, count: number): Promise<{ letGo: () => Promise<void> }> {
+  const { promise: released, resolve } = Promise.withResolvers<void>()
+  const held: Promise<void>[] = []
+  const begun = Array.from({ length: count }, () => {
+    const { promise, resolve: begin } = Promise.withResolvers<void>()
+    held.push(onBehalfOf(owner, () => inTransaction(shared.db, () => (begin(), released))))
+    return promise
+  })
+  await Promise.all(begun)
+  return { letGo: async () => (resolve(), void (await Promise.all(held))) }
+}
+
+it('whoever has half of the connections waits for one of her own, without one, and others do not wait', async () => {
+  const hers = await hold('alice', POOL_MAX / 2)
+  let answered = false
+  const third = read('alice').then(() => (answered = true))
+  await Promise.all([read('bob'), read('bob'), read('bob'), read('carol')])
+  expect(answered).toBe(false)
+  expect(shared.pool.waitingCount).toBe(0)
+  await hers.letGo()
+  await third
+})
+
+it('whoever waits too long for one of her own has an outage, and her turn passes to the next', async () => {
+  const hers = await hold('alice', POOL_MAX / 2)
+  const late: unknown = await read('alice').catch((error: unknown) => error)
+  expect(isOutage(late)).toBe(true)
+  const next = read('alice')
+  await hers.letGo()
+  await next
+  await Promise.all(Array.from({ length: 10 }, () => read('alice')))
+})
+
+it('a transaction that fails gives its place back', async () => {
+  const failing = (): Promise<unknown> =>
+    onBehalfOf('alice', () => inTransaction(shared.db, tx => sql`SELECT 1 / 0`.execute(tx))).catch(sqlState)
+  for (let n = 0; n <= POOL_MAX; n++) expect(await failing()).toBe('22012')
+})
+
+it('a statement that waits for a row longer than it may is an outage, and its connection serves on', async () => {
+  await database.pool.query('CREATE TABLE rows_held (id int PRIMARY KEY); INSERT INTO rows_held VALUES (1)')
+  const holder = await database.pool.connect()
+  await holder.query('BEGIN; SELECT * FROM rows_held FOR UPDATE')
+  const waiting = (): Promise<unknown> =>
+    onBehalfOf('alice', () => shared.calls.query({ text: 'SELECT * FROM rows_held FOR UPDATE' })).catch(
+      (error: unknown) => error,
+    )
+  const since = performance.now()
+  const faults = await Promise.all([waiting(), waiting()])
+  expect(faults.map(isOutage)).toEqual([true, true])
+  expect(performance.now() - since).toBeLessThan(2_000)
+  expect(shared.callPool.totalCount).toBe(2)
+  await holder.query('ROLLBACK')
+  holder.release()
+  expect(await waiting()).toMatchObject({ rows: [{ id: 1 }] })
+})
