@@ -41,6 +41,8 @@ It all stays up until you press Ctrl-C. In another terminal:
   usher owner revoke <handle>                                            # the next call is refused
   usher owner ledger
 
+  usher agent bridge config --client claude-code ${resource} --write     # adds the tools to an MCP client (also: cursor, vscode, …)
+
   curl -s http://127.0.0.1:${toolServer.port}/record                     # what reached the MCP server
 `
 }

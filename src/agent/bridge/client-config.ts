@@ -20,15 +20,14 @@ export interface ConfigureOptions {
   client: string
   name: string
   write?: string | true | undefined
-  /** What starts the bridge, and its environment; found out when left out. */
-  start?: Start | undefined
+  /** The environment that the bridge is to be started with. */
+  environment?: Readonly<Record<string, string>> | undefined
 }
 
 /** A program with the arguments that come before ours. */
-export interface Start {
+interface Start {
   command: string
   args: string[]
-  env?: Record<string, string>
 }
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/
@@ -40,11 +39,12 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
   for (const resource of resources)
     if (!URL.canParse(resource)) throw new UsageError(`${resource} is no URL.`)
   const file = clientFile(client)
-  const start = options.start ?? (await ownStart())
+  const start = await ownStart()
+  const env = options.environment ?? {}
   const entry = {
     command: start.command,
     args: [...start.args, 'agent', 'bridge', ...resources],
-    ...(start.env && { env: start.env }),
+    ...(Object.keys(env).length > 0 && { env: { ...env } }),
   }
   if (write === undefined) {
     terminal.err(`Add this to ${printable(file.path)}, or run it again with --write:\n`)

@@ -51,7 +51,7 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .option('--write [file]', "merge it into the client's own file, keeping a copy of that")
     .action(async (resources: string[], given: { client: string; name: string; write?: string | true }) => {
       const { configure } = await import('./client-config.ts')
-      await configure({ resources, ...given }, terminal)
+      await configure({ resources, ...given, environment: environmentOf(readConfig()) }, terminal)
     })
   bridge
     .command('doctor')
@@ -103,6 +103,14 @@ async function runBridge(
   process.once('SIGINT', end).once('SIGTERM', end)
   await serving.closed
   process.off('SIGINT', end).off('SIGTERM', end)
+}
+
+/** What of our environment the bridge needs in that of a client. */
+function environmentOf({ devLoopback, bridgeState }: ClientConfig): Record<string, string> {
+  return {
+    ...(devLoopback ? { UMA_DEV_LOOPBACK: 'true' } : {}),
+    ...(bridgeState === undefined ? {} : { UMA_BRIDGE_STATE: resolve(bridgeState) }),
+  }
 }
 
 /** `UMA_BRIDGE_STATE`, else `$XDG_STATE_HOME/usher`, else `~/.local/state/usher`. */
