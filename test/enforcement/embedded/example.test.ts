@@ -27,7 +27,7 @@ beforeAll(async () => {
   const put = (file: string, text: string): void => writeFileSync(join(folder, file), text)
   put('resource-keys.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
   put('usher.yaml', block('yaml').replace('https://authority.example.com', authority.issuer))
-  const entry = join(ROOT, 'src', 'enforcement', 'embedded', 'index.ts')
+  const entry = join(ROOT, 'src', 'enforcement', 'doors', 'embedded', 'index.ts')
   put('server.mts', block('ts').replace("'usher/embedded'", `'${entry}'`).replace('8080', `${port}`))
   child = spawn(process.execPath, ['server.mts'], {
     cwd: folder,
