@@ -52,6 +52,9 @@ check-types:
 check-imports:
 	@depcruise --config .dependency-cruiser.cjs --output-type err src
 
+check-exports:
+	@knip --production --include files,dependencies,unlisted,exports,duplicates --no-progress
+
 check-tidy:
 	@vitest run --project pure --reporter=agent test/tidy.test.ts test/import-rules.test.ts
 

@@ -134,11 +134,6 @@ function sameMaterial(one: TlsMaterial, other: TlsMaterial): boolean {
   })
 }
 
-/** Certificates that are never renewed. */
-export function fixedCertificates<T extends TlsMaterial>(material: T): Certificates<T> {
-  return { current: () => material, onReload: () => undefined, stop: () => undefined }
-}
-
 /** Throws, naming why, where the parts cannot serve together. */
 export function requireUsable(material: TlsMaterial): void {
   createSecureContext(material)

@@ -3,7 +3,6 @@
  */
 export { createOwnerClient, readAll, type LedgerQuery, type OwnerClient } from './client.ts'
 export { watchEvents, type OwnerEvent, type WatchOptions } from './events.ts'
-export { OwnerError } from './owner-error.ts'
 export type {
   Connection,
   Decided,

@@ -3,20 +3,18 @@
  * Contract: "Connection" (States and transitions), "Owner API" (introduction of a sibling agent).
  */
 
-export type ConnectionState = 'none' | 'active' | 'revoked'
+export const CONNECTION_STATES = ['none', 'active', 'revoked'] as const
+export type ConnectionState = (typeof CONNECTION_STATES)[number]
 /** `admitted`: the owner approved a first-contact request. `introduced`: an active connection introduced the agent. */
-export type ConnectionTrigger =
-  'admitted' | 'introduced' | 'owner_revokes' | 'operator_blocked' | 'operator_unblocked' | 'introducer_ended'
-
-export const CONNECTION_STATES: readonly ConnectionState[] = ['none', 'active', 'revoked']
-export const CONNECTION_TRIGGERS: readonly ConnectionTrigger[] = [
+export const CONNECTION_TRIGGERS = [
   'admitted',
   'introduced',
   'owner_revokes',
   'operator_blocked',
   'operator_unblocked',
   'introducer_ended',
-]
+] as const
+export type ConnectionTrigger = (typeof CONNECTION_TRIGGERS)[number]
 
 const MOVES: Record<ConnectionState, Partial<Record<ConnectionTrigger, ConnectionState>>> = {
   none: { admitted: 'active', introduced: 'active' },
@@ -26,7 +24,9 @@ const MOVES: Record<ConnectionState, Partial<Record<ConnectionTrigger, Connectio
 
 /**
  * The state after `trigger`, or undefined where nothing moves. Only the owner's own admission leads out of `revoked`: an
- * unblock restores the right to negotiate and no access, and an agent once ended cannot be introduced back in.
+ * unblock restores the right to negotiate and no access, and an agent once ended cannot be introduced back in. The moves are made by SQL,
+ * which test/storage/rules.test.ts holds to this.
+ * @internal
  */
 export function nextConnectionState(
   from: ConnectionState,
@@ -146,7 +146,9 @@ export interface LineageMember {
 
 /**
  * Whether the owner personally approved this tier for a live member of the lineage: approval pools across it both ways, but
- * only approvals of a connection that is active now, given in its current generation.
+ * only approvals of a connection that is active now, given in its current generation. It is read by SQL (storage/authority/standing.ts), which
+ * test/storage/rules.test.ts holds to this.
+ * @internal
  */
 export function approvedAtTier(lineage: readonly LineageMember[], tier_id: string): boolean {
   return lineage.some(

@@ -51,11 +51,12 @@ export function livenessReason(facts: LivenessFacts): InactiveReason | undefined
 export type ConsumeError = InactiveReason | 'not_single_use'
 
 /**
- * The `error` of a consume that spent nothing: the reason introspection would now give; else a live grant either was never
- * single-use, or a racing caller won it between the statement and these facts.
+ * The `error` of a consume that spent nothing: the reason introspection would now give; else that a live grant never was single-use.
+ * Undefined where it is live and single-use: it came to stand again between the statement and these facts, and nothing was spent
+ * (503 `temporarily_unavailable`, so that the caller asks again).
  */
-export function consumeError(facts: LivenessFacts, singleUse: boolean): ConsumeError {
-  return livenessReason(facts) ?? (singleUse ? 'already_consumed' : 'not_single_use')
+export function consumeError(facts: LivenessFacts, singleUse: boolean): ConsumeError | undefined {
+  return livenessReason(facts) ?? (singleUse ? undefined : 'not_single_use')
 }
 
 const CHALLENGED: ReadonlySet<string> = new Set<InactiveReason>([

@@ -91,16 +91,3 @@ export function grantScope(
 export function grantLifetimeSeconds(offeredSeconds: number, agreedSeconds: number): number {
   return Math.min(offeredSeconds, agreedSeconds)
 }
-
-/**
- * The window in which a permission really works: the permission's own, cut to the token's `exp` where the token has one.
- * Undefined where nothing is left. Seconds since the epoch; `from` is absent where there is no nbf.
- */
-export function permissionWindow(
-  permission: Permission,
-  tokenExp: number | undefined,
-): { from?: number; until: number } | undefined {
-  const until = tokenExp === undefined ? permission.exp : Math.min(permission.exp, tokenExp)
-  if (permission.nbf === undefined) return { until }
-  return permission.nbf < until ? { from: permission.nbf, until } : undefined
-}

@@ -3,15 +3,10 @@
  * Contract: "Resource server registration", "Resource server establishment: POST `/rs/register`".
  */
 
-export type RegistrationState = 'pending' | 'active' | 'revoked'
-export type RegistrationTrigger = 'registered' | 'owner_approves' | 'owner_withdraws'
-
-export const REGISTRATION_STATES: readonly RegistrationState[] = ['pending', 'active', 'revoked']
-export const REGISTRATION_TRIGGERS: readonly RegistrationTrigger[] = [
-  'registered',
-  'owner_approves',
-  'owner_withdraws',
-]
+export const REGISTRATION_STATES = ['pending', 'active', 'revoked'] as const
+export type RegistrationState = (typeof REGISTRATION_STATES)[number]
+export const REGISTRATION_TRIGGERS = ['registered', 'owner_approves', 'owner_withdraws'] as const
+export type RegistrationTrigger = (typeof REGISTRATION_TRIGGERS)[number]
 
 /** Resource servers that may wait for one owner at once. */
 export const PENDING_SERVERS_MAX = 20

@@ -4,27 +4,7 @@
  */
 
 /** Where one negotiation (one family) stands. `issued` is the sealed ticket that no row knows yet. */
-export type TicketState =
-  'issued' | 'need_info' | 'awaiting_owner' | 'granted' | 'denied' | 'ended' | 'expired'
-
-/**
- * What moves a negotiation. `presented`: the ticket came without an agreement that could be judged, so the terms are
- * (again) the answer. `agreed`: agreement verified and let through. `held`: it waits for the owner. `refused`: no tier, a
- * failed check, a refusing rule, a full queue, or a re-check that failed when an approval was collected. `polled`: the
- * agent asks again while the owner has not decided. `declined`: the agent sent `decline=true`.
- */
-export type TicketTrigger =
-  | 'presented'
-  | 'agreed'
-  | 'held'
-  | 'refused'
-  | 'polled'
-  | 'owner_approved'
-  | 'owner_denied'
-  | 'declined'
-  | 'expired'
-
-export const TICKET_STATES: readonly TicketState[] = [
+export const TICKET_STATES = [
   'issued',
   'need_info',
   'awaiting_owner',
@@ -32,9 +12,16 @@ export const TICKET_STATES: readonly TicketState[] = [
   'denied',
   'ended',
   'expired',
-]
+] as const
+export type TicketState = (typeof TICKET_STATES)[number]
 
-export const TICKET_TRIGGERS: readonly TicketTrigger[] = [
+/**
+ * What moves a negotiation. `presented`: the ticket came without an agreement that could be judged, so the terms are
+ * (again) the answer. `agreed`: agreement verified and let through. `held`: it waits for the owner. `refused`: no tier, a
+ * failed check, a refusing rule, a full queue, or a re-check that failed when an approval was collected. `polled`: the
+ * agent asks again while the owner has not decided. `declined`: the agent sent `decline=true`.
+ */
+export const TICKET_TRIGGERS = [
   'presented',
   'agreed',
   'held',
@@ -44,7 +31,8 @@ export const TICKET_TRIGGERS: readonly TicketTrigger[] = [
   'owner_denied',
   'declined',
   'expired',
-]
+] as const
+export type TicketTrigger = (typeof TICKET_TRIGGERS)[number]
 
 type Moves = Partial<Record<TicketTrigger, TicketState>>
 
@@ -75,9 +63,4 @@ const MOVES: Record<TicketState, Moves> = {
 /** The state after `trigger`, or undefined where the contract's "Permission ticket" table has no such move. */
 export function nextTicketState(from: TicketState, trigger: TicketTrigger): TicketState | undefined {
   return MOVES[from][trigger]
-}
-
-/** Whether no trigger leads out of this state: every ticket of its family is `invalid_grant` from now on. */
-export function isTerminalTicketState(state: TicketState): boolean {
-  return Object.keys(MOVES[state]).length === 0
 }

@@ -13,7 +13,7 @@ import { AGENT_ISSUER_PREFIX, TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { TermsTemplate } from './terms.ts'
 
-export { signReceipt, verifyReceipt, type Receipt, type ReceiptClaims } from './receipt.ts'
+export { signReceipt, type Receipt, type ReceiptClaims } from './receipt.ts'
 
 /** Longest claim_token, in bytes. */
 export const CLAIM_TOKEN_BYTES_MAX = 32 * 1024

@@ -18,14 +18,9 @@ import { refuse } from './refusal.ts'
 import { parseTermsTemplate, type TermsTemplate } from './terms.ts'
 
 export {
-  buildRemediation,
-  challengeData,
-  encodeChallenge,
   isChallengeData,
-  parseAuthorizationDetails,
   parseChallenge,
   parseChallengeData,
-  CHALLENGE_BYTES_MAX,
   type AuthorizationDetail,
   type Challenge,
   type ChallengeOptions,

@@ -71,16 +71,6 @@ export const REFUSALS = {
 /** A word of refusal that we know. */
 export type RefusalCode = keyof typeof REFUSALS
 
-/** Whether a word received from outside is one of ours. */
-export function isRefusalCode(word: unknown): word is RefusalCode {
-  return typeof word === 'string' && Object.hasOwn(REFUSALS, word)
-}
-
-/** Whether a refusal ends the token it answered: every word does, known or not, except `temporarily_unavailable`. */
-export function isTerminal(word: string): boolean {
-  return word !== 'temporarily_unavailable'
-}
-
 /** `status` replaces the table's; `extra` are further members of the body; `headers` go with the HTTP answer. */
 export interface RefusalOptions {
   status?: number

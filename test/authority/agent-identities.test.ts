@@ -7,7 +7,7 @@ import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
 import { freePorts } from '../../src/dev/ports.ts'
 import { resourceMetadataUrl } from '../../src/wire/metadata.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
-import { buildRemediation, encodeChallenge } from '../../src/wire/negotiation.ts'
+import { buildRemediation, encodeChallenge } from '../../src/wire/challenge.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import {

@@ -14,7 +14,7 @@ import {
   type CheckServerOptions,
 } from '../../src/enforcement/doors/grpc/check-server.ts'
 import { createHealth, type Health } from '../../src/enforcement/telemetry/health.ts'
-import { fixedCertificates } from '../../src/http/certificates.ts'
+import { fixedCertificates } from '../support/fixed-certificates.ts'
 import {
   checkBytes,
   connect,

@@ -6,7 +6,7 @@ import { request as requestTls } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { fixedCertificates } from '../../src/http/certificates.ts'
+import { fixedCertificates } from '../support/fixed-certificates.ts'
 import { stand } from '../support/http-check-stand.ts'
 import { makeLocalCa } from '../support/local-ca.ts'
 

@@ -3,7 +3,7 @@
  * and what must hold of any answer. contract, "Errors": never a crash, never a gRPC error, never a missing status.
  */
 import { answerCheck } from '../../src/enforcement/doors/grpc/ext-authz.ts'
-import { isRefusalCode } from '../../src/wire/refusal.ts'
+import { isRefusalCode } from '../support/refusals.ts'
 import { startCore, type Core } from '../enforcement/calls.ts'
 import { deniedBody, readAnswer, type Answer } from '../support/check-client.ts'
 import { ISSUER, knownGrants, type KnownGrants } from './known-grants.ts'

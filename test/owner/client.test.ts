@@ -1,6 +1,7 @@
 /** contract, "Owner API" and "Authentication" (owner at the owner API), seen from the owner's client. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createOwnerClient, OwnerError, readAll, type OwnerClient } from '../../src/owner/index.ts'
+import { createOwnerClient, readAll, type OwnerClient } from '../../src/owner/index.ts'
+import { OwnerError } from '../../src/owner/owner-error.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
 import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
 import { newKey } from '../support/wire-samples.ts'

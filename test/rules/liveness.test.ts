@@ -95,7 +95,11 @@ describe('the error of a consume that spent nothing', () => {
   })
 
   it('is already_consumed where a racing caller won', () => {
-    expect(consumeError(LIVE, true)).toBe('already_consumed')
+    expect(consumeError({ ...LIVE, consumed: true }, true)).toBe('already_consumed')
+  })
+
+  it('is none, so that the caller asks again, where the grant came to stand between the two looks', () => {
+    expect(consumeError(LIVE, true)).toBeUndefined()
   })
 })
 

@@ -8,7 +8,6 @@ import {
   matchPermission,
   operationMatches,
   parseConsequence,
-  permissionWindow,
   worseConsequence,
   type Permission,
 } from '../../src/rules/permission.ts'
@@ -66,18 +65,6 @@ describe('the tool maps to a resource_id in permissions', () => {
   it('an entry without a readable exp never covers', () => {
     const broken = { ...READ, exp: undefined } as unknown as Permission
     expect(covers(broken, ['read'], 700)).toBe(false)
-  })
-})
-
-describe('the window in which a permission works', () => {
-  it.each<[string, Permission, number | undefined, { from?: number; until: number } | undefined]>([
-    ['its own, where the token has no exp', READ, undefined, { from: 500, until: 1000 }],
-    ['cut to the exp of the token', READ, 800, { from: 500, until: 800 }],
-    ['its own, where the token lives longer', READ, 5000, { from: 500, until: 1000 }],
-    ['none, where the token ends before its nbf', READ, 500, undefined],
-    ['without nbf, open from the beginning', { ...READ, nbf: undefined }, 300, { until: 300 }],
-  ])('is %s', (_which, permission, exp, expected) => {
-    expect(permissionWindow(permission, exp)).toEqual(expected)
   })
 })
 

@@ -1,6 +1,11 @@
 /** Owns what tests say about refusals: that a call ended in one, and in which. */
 import { expect } from 'vitest'
-import { Refusal } from '../../src/wire/refusal.ts'
+import { Refusal, REFUSALS, type RefusalCode } from '../../src/wire/refusal.ts'
+
+/** Whether a word received from outside is one of ours. */
+export function isRefusalCode(word: unknown): word is RefusalCode {
+  return typeof word === 'string' && Object.hasOwn(REFUSALS, word)
+}
 
 /** The refusal that `run` throws; fails when it returns, or throws anything else. */
 export function refusalOf(run: () => unknown): Refusal {

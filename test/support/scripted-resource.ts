@@ -9,14 +9,8 @@ import { verifyAgreement, type Agreement } from '../../src/wire/agreement.ts'
 import { importPublicJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { resourceMetadataUrl } from '../../src/wire/metadata.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
-import {
-  buildRemediation,
-  encodeChallenge,
-  grantAnswer,
-  needInfo,
-  requestSubmitted,
-  type Challenge,
-} from '../../src/wire/negotiation.ts'
+import { buildRemediation, encodeChallenge } from '../../src/wire/challenge.ts'
+import { grantAnswer, needInfo, requestSubmitted, type Challenge } from '../../src/wire/negotiation.ts'
 import { signReceipt, type ReceiptClaims } from '../../src/wire/receipt.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
 import { newFamily, newJti, newNonce, newTicket } from '../../src/wire/ticket.ts'

@@ -3,7 +3,7 @@ import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src
 import type { AgreementContent } from '../../src/wire/agreement.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { DEFAULT_SPEC_NS, TYP } from '../../src/wire/names.ts'
-import { buildRemediation, type Challenge } from '../../src/wire/negotiation.ts'
+import { buildRemediation, type Challenge } from '../../src/wire/challenge.ts'
 import type { ReceiptClaims } from '../../src/wire/receipt.ts'
 import { offerTemplate, type TermsVersion } from '../../src/wire/terms.ts'
 import type { PatClaims, RptClaims } from '../../src/wire/tokens.ts'

@@ -4,13 +4,8 @@ import { parseAuthChallenges } from '../../src/wire/auth-challenges.ts'
 import { decodeBase64url, encodeBase64url, s256Json } from '../../src/wire/encoding.ts'
 import { parseJson, type Json, type JsonObject } from '../../src/wire/json.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
-import {
-  challengeData,
-  encodeChallenge,
-  isChallengeData,
-  parseChallenge,
-  parseChallengeData,
-} from '../../src/wire/negotiation.ts'
+import { challengeData, encodeChallenge } from '../../src/wire/challenge.ts'
+import { isChallengeData, parseChallenge, parseChallengeData } from '../../src/wire/negotiation.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { challenge } from '../support/wire-samples.ts'
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { verifyAgentToken } from '../../src/wire/agent-identity.ts'
-import { verifyAgreement, verifyReceipt } from '../../src/wire/agreement.ts'
+import { verifyAgreement } from '../../src/wire/agreement.ts'
+import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { verifyIntroduction } from '../../src/wire/introduction.ts'
 import { signJws } from '../../src/wire/jws.ts'

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { signAgreement, signReceipt, verifyAgreement, verifyReceipt } from '../../src/wire/agreement.ts'
+import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/agreement.ts'
+import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { refusalOf } from '../support/refusals.ts'

@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { parseBody } from '../../http/bodies.ts'
-import { livenessReason } from '../../rules/liveness.ts'
+import { consumeError, livenessReason, type LivenessFacts } from '../../rules/liveness.ts'
 import { consumeGrant, readGrant, type GrantReading } from '../../storage/authority/grants.ts'
 import { readAskedResource, type AskedReading } from '../../storage/authority/governed.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
@@ -125,7 +125,7 @@ async function readPublished(
 /** RFC 7662 with the permissions array; never consumes, never cached. */
 async function introspect(authority: Authority, holder: PatHolder, token: string): Promise<object> {
   const reading = await read(authority, holder, token)
-  const reason = reasonOf(authority, reading, holder, token)
+  const reason = livenessReason(factsOf(authority, reading, holder, token))
   if (reason !== undefined) return { active: false, reason, error: reason }
   const grant = reading.grant!
   return { active: true, ...grant.claims, single_use: grant.single_use }
@@ -136,9 +136,9 @@ async function consume(authority: Authority, holder: PatHolder, token: string): 
   const family = await consumeGrant(authority.database, holder.owner, holder, sha256(token))
   if (family !== undefined) return { consumed: true, family }
   const reading = await read(authority, holder, token)
-  const reason = reasonOf(authority, reading, holder, token)
-  if (reason !== undefined) return { consumed: false, error: reason }
-  if (!reading.grant!.single_use) return { consumed: false, error: 'not_single_use' }
+  const singleUse = reading.grant?.single_use === true
+  const error = consumeError(factsOf(authority, reading, holder, token), singleUse)
+  if (error !== undefined) return { consumed: false, error }
   // Refused, yet live by now: admitted again between the two statements. Nothing was spent.
   return refuse(
     'temporarily_unavailable',
@@ -152,17 +152,17 @@ async function read(authority: Authority, holder: PatHolder, token: string): Pro
   return reading
 }
 
-/** Why a token is not live for this server, in the fixed order; undefined where it is. */
-function reasonOf(
+/** What is established about a token that this server asks about. */
+function factsOf(
   authority: Authority,
   reading: GrantReading,
   holder: PatHolder,
   token: string,
-): string | undefined {
+): LivenessFacts {
   const { grant, server } = reading
   const known =
     grant !== undefined && grant.client_id === holder.client_id && grant.aud === server.resource_uri
-  return livenessReason({
+  return {
     // Verified only where no grant was found by its hash: a live look-up costs no signature check.
     signatureValid: grant !== undefined || isOurs(authority, token),
     known,
@@ -175,7 +175,7 @@ function reasonOf(
           expired: grant.expired,
         }
       : {}),
-  })
+  }
 }
 
 function isOurs(authority: Authority, token: string): boolean {

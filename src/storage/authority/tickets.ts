@@ -266,21 +266,6 @@ export async function joinFamily(
   return true
 }
 
-/** Records a ticket the poller was already given: the poll held by the server reads the decision again. */
-export async function readDecision(
-  db: Db,
-  owner: string,
-  family: string,
-): Promise<'approved' | 'denied' | null> {
-  const row = await db
-    .selectFrom('families')
-    .select('decision')
-    .where('owner', '=', owner)
-    .where('family', '=', family)
-    .executeTakeFirst()
-  return row?.decision ?? null
-}
-
 function json(value: unknown): string | null {
   return value === null || value === undefined ? null : JSON.stringify(value)
 }

@@ -73,7 +73,10 @@ export function decodeCheckRequest(bytes: Buffer): CheckRequest {
   return requestType.deserialize(bytes)
 }
 
-/** Reads a CheckResponse back, for whoever asks a check server. */
+/**
+ * Reads a CheckResponse back, for whoever asks a check server: the load of bench does.
+ * @internal
+ */
 export function decodeCheckResponse(bytes: Buffer): Partial<CheckResponse> {
   return responseType.deserialize(bytes)
 }
