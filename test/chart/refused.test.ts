@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { CHART, helm, over, tools, valueSet, VALUE_SETS, type Values } from './render.ts'
 
@@ -225,6 +226,14 @@ function refusals(values: Values): string {
 
 test.each(VALUE_SETS)('the value set %s is refused nothing', name => {
   expect(refusals(valueSet(name))).toBe('')
+})
+
+test('the values of docs/kubernetes.md are refused nothing', () => {
+  const page = readFileSync(join(ROOT, 'docs', 'kubernetes.md'), 'utf8')
+  const shown = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => parse(text!) as Values)
+  expect(shown).toHaveLength(2)
+  expect(refusals(shown[0]!)).toBe('')
+  expect(refusals(over(shown[0]!, shown[1]!))).toBe('')
 })
 
 test.each(FAULTS)('%s (%s)', (_title, set, changes, named) => {
