@@ -122,7 +122,10 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
     for (const container of pods(of(name)).flatMap(containers)) {
       const environment = envOf(container)
       const realm = { UMA_AS_OIDC_ISSUER: 'https://realm.example.com', UMA_AS_OIDC_AUDIENCE: 'owners' }
-      const given = { ...environment, ...(environment['UMA_AS_OIDC_ISSUER'] && realm) }
+      const database = environment['DATABASE_URL'] && {
+        DATABASE_URL: 'postgres://usher@db.example.com/usher',
+      }
+      const given = { ...environment, ...database, ...(environment['UMA_AS_OIDC_ISSUER'] && realm) }
       if (container.args?.[0] === 'authority') readSettings(AUTHORITY_SETTINGS, given, known)
       if (container.args?.[0] === 'sidecar') readSettings(SIDECAR_SETTINGS, given, known)
       const traces = Object.entries(environment).filter(([variable]) => variable.startsWith('OTEL_'))
