@@ -1,25 +1,60 @@
 /**
- * Owns how many challenges one source may cause. contract, "Limits" (rate limits are ours to choose): strangers can cause any number of
- * them, and each asks the owner's authority for a ticket.
+ * Owns how often one source may have an authority asked for nothing. contract, "Limits" (rate limits are ours to choose): strangers can cause any
+ * number of challenges, and invent any number of tokens; each asks the owner's authority for a ticket, or about the token.
  */
 import { forwardedAddress, peerNetwork } from '../http/peer-network.ts'
-import { createRateShares, type RateShares } from '../limits/rate-shares.ts'
+import { BoundedMap } from '../limits/bounded-map.ts'
+import { createRateShares } from '../limits/rate-shares.ts'
+import { sha256 } from '../wire/encoding.ts'
 import type { Call } from './call.ts'
 
 export interface ChallengeLimitOptions {
   perMinute: number
   /** Sources remembered; the one longest unseen is forgotten first. 10,000 when left out. */
   sourcesMax?: number
+  /** Tokens remembered as seen active, likewise. 10,000 when left out. */
+  tokensMax?: number
   /** Milliseconds since the epoch. */
   clock: () => number
 }
 
-/** `take` takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
-export type ChallengeLimit = Pick<RateShares, 'take'>
+export interface ChallengeLimit {
+  /** Takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
+  take(source: string): number
+  /** As `take`, for a token that is about to be introspected. One that was seen active takes nothing. */
+  takeFor(token: string, source: string): TakenFor
+}
 
-/** A share of `perMinute` per source that refills steadily. */
-export function createChallengeLimit(options: ChallengeLimitOptions): ChallengeLimit {
-  return createRateShares({ sourcesMax: 10_000, ...options })
+export interface TakenFor {
+  waitSeconds: number
+  /** To be told what the authority said of it. A token that is active gives back what it took, and takes nothing from now on. */
+  told(active: boolean): void
+}
+
+/**
+ * A share of `perMinute` per source that refills steadily. Of tokens it keeps hashes alone, and says nothing of whether one is live: every use is
+ * introspected.
+ */
+export function createChallengeLimit({
+  tokensMax = 10_000,
+  ...options
+}: ChallengeLimitOptions): ChallengeLimit {
+  const shares = createRateShares({ sourcesMax: 10_000, ...options })
+  const seenActive = new BoundedMap<string, true>(tokensMax)
+  const nameOf = (token: string): string => sha256(token).toString('base64')
+  return {
+    take: source => shares.take(source),
+    takeFor: (token, source) => {
+      const name = nameOf(token)
+      const exempt = seenActive.has(name)
+      const told = (active: boolean): void => {
+        if (!active) return void seenActive.delete(name)
+        if (!exempt) shares.give(source)
+        seenActive.set(name, true)
+      }
+      return { waitSeconds: exempt ? 0 : shares.take(source), told }
+    },
+  }
 }
 
 /**

@@ -22,8 +22,8 @@ export interface ChallengedCall {
   route: Route
   tool: Tool
   deadline: Deadline
-  /** Whether it came with a grant of this owner's: such a call is never limited. */
-  hasGrant: boolean
+  /** Whether it came with a token: what that was to cost its source was taken before anybody was asked about it. */
+  hasToken: boolean
 }
 
 /**
@@ -32,17 +32,8 @@ export interface ChallengedCall {
  */
 export async function challengeFor(challenged: ChallengedCall, options: ChallengeOptions): Promise<Refusal> {
   const { call, route, tool, deadline } = challenged
-  const waitSeconds = challenged.hasGrant ? 0 : options.limit.take(sourceOf(call, options.trustedHops))
-  if (waitSeconds > 0) {
-    return new Refusal(
-      'temporarily_unavailable',
-      `Call again in ${waitSeconds} seconds: too many calls without a grant.`,
-      {
-        status: 429,
-        headers: { 'retry-after': String(waitSeconds) },
-      },
-    )
-  }
+  const waitSeconds = challenged.hasToken ? 0 : options.limit.take(sourceOf(call, options.trustedHops))
+  if (waitSeconds > 0) return tooManyCalls(waitSeconds)
   const wanted = { resource_id: tool.resource_id, resource_scopes: [...tool.scopes] }
   const ticket = await route.client.requestTicket(wanted, deadline)
   const challenge = buildChallenge(ticket, challenged, options)
@@ -52,6 +43,18 @@ export async function challengeFor(challenged: ChallengedCall, options: Challeng
     {
       headers: { 'www-authenticate': encodeChallenge(challenge), 'cache-control': 'no-store' },
       extra: challengeData(challenge),
+    },
+  )
+}
+
+/** 429 `temporarily_unavailable` with Retry-After: the source has had its share. */
+export function tooManyCalls(waitSeconds: number): Refusal {
+  return new Refusal(
+    'temporarily_unavailable',
+    `Call again in ${waitSeconds} seconds: too many calls without a grant.`,
+    {
+      status: 429,
+      headers: { 'retry-after': String(waitSeconds) },
     },
   )
 }

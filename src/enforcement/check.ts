@@ -16,11 +16,12 @@ import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import type { ToolCall } from './request/call-request.ts'
 import { traceCheck } from './telemetry/check-tracing.ts'
-import { challengeFor, type ChallengeOptions } from './challenges.ts'
+import { sourceOf } from './challenge-limit.ts'
+import { challengeFor, tooManyCalls, type ChallengeOptions } from './challenges.ts'
 import { deadlineOf, outage, tooLate, type Deadline } from './deadline.ts'
 import { recordDecision, type Trace } from './telemetry/decision-log.ts'
 import { denialOf } from './denial.ts'
-import type { LiveGrant } from './introspection.ts'
+import type { Introspection, LiveGrant } from './introspection.ts'
 import { checkOperation } from './operation.ts'
 import type { Route, RouteTable, Tool } from './request/routes.ts'
 import { allowCall, presentedGrant } from './upstream.ts'
@@ -116,10 +117,10 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<J
   if (request.kind === 'pass') return { outcome: allowCall(call, options) }
   const tool = request.kind === 'tool' ? findTool(route, request, trace) : undefined
   const token = presentedGrant(call)
-  if (token === undefined) return challenge(judged, tool, { hasGrant: false }, options)
+  if (token === undefined) return challenge(judged, tool, { hasToken: false }, options)
 
   trace.step = 'introspect' // 1. Is the token live, and does the connection stand?
-  const answer = await route.client.introspect(token, judged.deadline)
+  const answer = await introspect(judged, token, options)
   if (!answer.active) return refuseInactive(judged, tool, answer.reason, options)
   const { grant } = answer
   trace.family = grant.family
@@ -127,7 +128,7 @@ async function judge(call: Call, trace: Trace, options: CheckOptions): Promise<J
 
   trace.step = 'permission' // 2. The tool's resource and scopes, inside the permission's own window.
   if (tool !== undefined && matchPermission(grant.permissions, tool, seconds(options)) === undefined) {
-    return challenge(judged, tool, { hasGrant: true }, options)
+    return challenge(judged, tool, { hasToken: true }, options)
   }
 
   trace.step = 'signature' // 3. The request is signed by the key the grant is bound to; nothing was re-declared worse.
@@ -169,11 +170,24 @@ function findTool(route: Route, request: ToolCall, trace: Trace): Tool {
   return tool
 }
 
+/** Asks about a token, where its source has something left of its share or the token needs none. */
+async function introspect(
+  { call, route, deadline }: Judged,
+  token: string,
+  { limit, trustedHops }: CheckOptions,
+): Promise<Introspection> {
+  const taken = limit.takeFor(token, sourceOf(call, trustedHops))
+  if (taken.waitSeconds > 0) throw tooManyCalls(taken.waitSeconds)
+  const answer = await route.client.introspect(token, deadline)
+  taken.told(answer.active)
+  return answer
+}
+
 /** A fresh challenge for a tool; a method that is no tool has no resource to negotiate about. */
 async function challenge(
   judged: Judged,
   tool: Tool | undefined,
-  { hasGrant }: { hasGrant: boolean },
+  { hasToken }: { hasToken: boolean },
   options: CheckOptions,
 ): Promise<never> {
   if (tool === undefined) {
@@ -182,7 +196,7 @@ async function challenge(
       'Present a live grant: this method needs one, and a call of a tool is how to get it.',
     )
   }
-  throw await challengeFor({ ...judged, tool, hasGrant }, options)
+  throw await challengeFor({ ...judged, tool, hasToken }, options)
 }
 
 /** Contract, "Grant (RPT) liveness": by reason a fresh challenge, or the end. */
@@ -200,9 +214,7 @@ async function refuseInactive(
       'The owner or her organization has ended this access: do not call again with this grant.',
     )
   }
-  // A token that nobody here issued is no grant, so that inventing one does not lift the bound on challenges.
-  const hasGrant = reason !== 'unknown_token' && reason !== 'invalid_signature'
-  return challenge(judged, tool, { hasGrant }, options)
+  return challenge(judged, tool, { hasToken: true }, options)
 }
 
 function checkSignature(

@@ -15,6 +15,8 @@ export interface RateShares {
   wait(source: string): number
   /** Takes one where one is left, and answers 0; else takes nothing, and answers the seconds until there is one. */
   take(source: string): number
+  /** Gives one back that was taken. */
+  give(source: string): void
   /** Takes one, or what is left of one. */
   charge(source: string): void
 }
@@ -37,6 +39,10 @@ export function createRateShares({ perMinute, sourcesMax, clock }: RateSharesOpt
       // One that is refused is seen, too: it is not to be forgotten before those that keep quiet.
       shares.set(source, { left: left >= 1 ? left - 1 : left, at: now })
       return secondsUntilOne(left)
+    },
+    give: source => {
+      const now = clock()
+      shares.set(source, { left: Math.min(perMinute, leftAt(source, now) + 1), at: now })
     },
     charge: source => {
       const now = clock()

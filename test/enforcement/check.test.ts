@@ -71,14 +71,17 @@ describe('A call without a sufficient grant is refused with a challenge', () => 
     expect(verdict(await decide({ peer: '203.0.113.8' }))).toBe('401 insufficient_authorization')
   })
 
-  test('a call that carries a grant is never limited, also when it must be challenged', async () => {
+  test('a call with a token that was seen active is never limited, also when it must be challenged', async () => {
     await restart({ perMinute: 1 })
-    await decide({})
-    const [live, ended] = [standing(), standing()]
-    authority.end(ended, 'expired')
+    const live = standing()
     expect(verdict(await decide({ token: live, signer: agent }))).toBe('allow')
-    expect(verdict(await decide({ token: ended, signer: agent }))).toBe('401 insufficient_authorization')
+    await decide({})
+    expect(verdict(await decide({ token: live, signer: agent }))).toBe('allow')
     expect(verdict(await decide(trade(live)))).toBe('401 insufficient_authorization')
+    authority.end(live, 'expired')
+    expect(verdict(await decide({ token: live, signer: agent }))).toBe('401 insufficient_authorization')
+    // Once it is known to have ended it costs its source what any other token does.
+    expect(verdict(await decide({ token: live, signer: agent }))).toBe('429 temporarily_unavailable')
   })
 })
 
