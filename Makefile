@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix clean
+.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix cluster-test clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
 CHECKS := check-lint chart check-types check-format check-tidy check-imports
 .PHONY: $(CHECKS)
@@ -26,6 +26,9 @@ test: check ## Everything: format, lint, types, import rules, then all tests (RE
 
 python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
 	@node test/support/python.ts
+
+cluster-test: $(INSTALLED) ## The image and the chart in a real Kubernetes, built for it, with a real Postgres and Envoy (USHER_LAB_CACHE=folder)
+	@test/cluster/main.sh $(ARGS)
 
 faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its test red (ARGS=--help; FAULT=name runs one)
 	@node test/faults/run.ts $(ARGS) $(FAULT)

@@ -11,20 +11,23 @@ import type { JsonObject } from '../../src/wire/json.ts'
 
 /** Calls that go on until the end, and what came of each kind of them. */
 export interface Load {
+  /** How often what came of each kind so far. */
+  tally: Record<string, Record<string, number>>
   /** Makes one call and counts what came of it. */
   call(kind: string, tool: string, credential?: Credential, args?: JsonObject): Promise<void>
   /** Does the work again and again, a little after each time: the load itself, not a wait for anything. */
   keep(work: () => Promise<void>, pauseMs?: number): void
-  /** How often what came of each kind. */
-  end(): Promise<Record<string, Record<string, number>>>
+  /** Ends the callers, and answers the tally. */
+  end(): Promise<Load['tally']>
 }
 
 /** Begins with no caller. */
 export function startLoad({ resource }: Pick<Stack, 'resource'>): Load {
-  const tally: Record<string, Record<string, number>> = {}
+  const tally: Load['tally'] = {}
   const callers: Promise<void>[] = []
   const ending = new AbortController()
   return {
+    tally,
     call: async (kind, tool, credential, args) => {
       const outcome = await outcomeOf({ resource, tool, arguments: args }, credential)
       const counts = (tally[kind] ??= {})

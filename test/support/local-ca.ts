@@ -18,11 +18,12 @@ export function makeCa(): Promise<Pair> {
   ])
 }
 
-/** A new certificate of it for the name `localhost`, which serves and may be shown by a client; `commonName` tells it from others. */
+/** A new certificate of it, for `localhost` or other `names`, which serves and may be shown by a client; `commonName` tells it from others. */
 export function issueCertificate(
   ca: Pair,
   commonName: string,
   purpose = { serverAuth: true, clientAuth: true },
+  names = ['localhost'],
 ): Promise<Pair> {
   return certificate(
     commonName,
@@ -30,7 +31,7 @@ export function issueCertificate(
       { name: 'basicConstraints', cA: false, critical: true },
       { name: 'keyUsage', digitalSignature: true, critical: true },
       { name: 'extKeyUsage', ...purpose },
-      { name: 'subjectAltName', altNames: [{ type: 2, value: 'localhost' }] },
+      { name: 'subjectAltName', altNames: names.map(value => ({ type: 2, value })) },
     ],
     ca,
   )

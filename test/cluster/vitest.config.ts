@@ -1,0 +1,15 @@
+/** What `make cluster-test` runs, inside the cluster that test/cluster/main.sh started: apart from the other tests, which need none. */
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ['*.test.ts'],
+    reporters: ['verbose'],
+    // One cluster, and each file's tests build on those before.
+    fileParallelism: false,
+    bail: 1,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
+  },
+})
