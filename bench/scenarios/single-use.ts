@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'
-import { signGrant } from '../../src/authority/negotiation/grant.ts'
+import { signGrant, type GrantBasis } from '../../src/authority/negotiation/grant.ts'
 import type { Authority } from '../../src/authority/context.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
@@ -16,6 +16,11 @@ import type { KnownAgent, Scenario, World } from '../world.ts'
 const TOOL = 'place_trade'
 const LIFETIME_SECONDS = 300
 const ROWS_PER_INSERT = 1_000
+/** Of an agreement that names neither reason nor operator; a grant that is there already is not weighed. */
+const FACTS: GrantBasis['facts'] = {
+  assurance: { binding: 1, provenance: 0, accountability: 0 },
+  request: { expiresInSeconds: LIFETIME_SECONDS, reasonAbsent: true, missionAbsent: true },
+}
 
 export const singleUse: Scenario = {
   name: 'single_use',
@@ -71,6 +76,11 @@ function grantSigner(world: World) {
       expires_in: LIFETIME_SECONDS,
       tier_id: 'trading',
       tier_epoch: 1,
+      tier_version: 1,
+      server_generation: 1,
+      resource_scopes: ['trade'],
+      operator: null,
+      facts: FACTS,
       template_id: `${world.owner}/trading/v1`,
       terms_uri: `${world.issuer}/terms/${world.owner}/trading/v1`,
       consequence: 'irreversible',
@@ -86,7 +96,7 @@ function grantSigner(world: World) {
   }
 }
 
-/** As `insertGrant` of the storage writes one, for many. */
+/** As `recordGrant` of the storage writes one, for many. */
 async function insertGrants(pool: Pool, rows: Row[]): Promise<void> {
   await pool.query(
     `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,

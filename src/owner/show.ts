@@ -204,6 +204,8 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
     }
     case 'decided':
       return `decided  ${printableValue(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
+    case 'withdrawn':
+      return `withdrawn ${printableValue(data['family'])}  ${printableValue(data['because'])}\n`
     case 'connection_revoked':
       return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
     case 'resource_server_pending':

@@ -85,6 +85,12 @@ export interface CollectionFacts {
   readonly tierGoverns: boolean
   readonly resourceServerActive: boolean
   readonly resourceRegistered: boolean
+  /** The terms, the resource's class and scopes are as they were agreed to. */
+  readonly unchanged: boolean
+  /** Whatever the tier asks an authority to attest is attested. */
+  readonly clearanceMet: boolean
+  /** A rule of the tier refuses the request by what is known now. */
+  readonly refusedByRule: boolean
 }
 
 /**
@@ -99,5 +105,9 @@ export function collectionFault(facts: CollectionFacts): string | undefined {
     return 'The resource server no longer has protection access for this owner.'
   if (!facts.resourceRegistered) return 'The resource is no longer registered.'
   if (!facts.tierGoverns) return 'No tier governs this resource any more.'
+  if (!facts.clearanceMet)
+    return 'The owner has since asked for a clearance that no authority known to her attests.'
+  if (facts.refusedByRule) return "The owner's policy refuses this request by what she knows now."
+  if (!facts.unchanged) return 'The resource or its terms changed since the agreement; make the call again.'
   return undefined
 }

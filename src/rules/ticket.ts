@@ -20,6 +20,7 @@ export type TicketState = (typeof TICKET_STATES)[number]
  * (again) the answer. `agreed`: agreement verified and let through. `held`: it waits for the owner. `refused`: no tier, a
  * failed check, a refusing rule, a full queue, or a re-check that failed when an approval was collected. `polled`: the
  * agent asks again while the owner has not decided. `declined`: the agent sent `decline=true`.
+ * `terms_changed`: she edited or deleted the tier it waits under, so it is to agree anew.
  */
 export const TICKET_TRIGGERS = [
   'presented',
@@ -30,6 +31,7 @@ export const TICKET_TRIGGERS = [
   'owner_approved',
   'owner_denied',
   'declined',
+  'terms_changed',
   'expired',
 ] as const
 export type TicketTrigger = (typeof TICKET_TRIGGERS)[number]
@@ -50,6 +52,7 @@ const MOVES: Record<TicketState, Moves> = {
     polled: 'awaiting_owner',
     owner_approved: 'granted',
     owner_denied: 'denied',
+    terms_changed: 'need_info',
     refused: 'denied',
     declined: 'ended',
     expired: 'expired',

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grants.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
@@ -294,7 +294,7 @@ describe('A withdrawal that races', () => {
       resource_id: 'alice/portfolio',
       tier_id: 'reading',
     }
-    expect(await inTransaction(db, tx => insertGrant(tx, grant))).toBe(true)
+    expect(await inTransaction(db, tx => recordGrant(tx, grant, []))).toBe(true)
     return { name, handle, token, pat: await tools.pat(authority, name) }
   }
   const consumed = async (token: string): Promise<boolean> => {

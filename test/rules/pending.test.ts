@@ -86,6 +86,9 @@ describe('an approval is collected', () => {
     tierGoverns: true,
     resourceServerActive: true,
     resourceRegistered: true,
+    unchanged: true,
+    clearanceMet: true,
+    refusedByRule: false,
   }
 
   it('while everything it was about still stands', () => {
@@ -99,6 +102,9 @@ describe('an approval is collected', () => {
     ['the agent was revoked and admitted again', { sameGeneration: false }, /revoked this connection/],
     ['no tier governs the resource', { tierGoverns: false }, /No tier governs/],
     ['the resource server was withdrawn', { resourceServerActive: false }, /protection access/],
+    ['she asks for a clearance', { clearanceMet: false }, /clearance/],
+    ['a rule refuses it by now', { refusedByRule: true }, /policy refuses/],
+    ['the terms or the resource changed', { unchanged: false }, /changed since/],
     ['the resource is gone', { resourceRegistered: false }, /no longer registered/],
   ])('but is refused where %s', (_why, changed, sentence) => {
     expect(collectionFault({ ...STANDS, ...changed })).toMatch(sentence)

@@ -22,6 +22,7 @@ const MOVES: [TicketState, TicketTrigger, TicketState, string][] = [
   ['awaiting_owner', 'polled', 'awaiting_owner', 'each poll while still waiting'],
   ['awaiting_owner', 'owner_approved', 'granted', 'the owner approves'],
   ['awaiting_owner', 'owner_denied', 'denied', 'the owner denies'],
+  ['awaiting_owner', 'terms_changed', 'need_info', 'the owner edits the tier: the terms again'],
   ['awaiting_owner', 'refused', 'denied', 'an approval that no longer holds when it is collected'],
   ['awaiting_owner', 'declined', 'ended', 'any negotiation ends on decline=true'],
   ['awaiting_owner', 'expired', 'expired', 'the awaiting-owner ticket expires'],

@@ -9,7 +9,7 @@ import {
   revokeConnection,
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
-import { insertGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { lockIntroducer, readIntroduction } from '../../src/storage/authority/introductions.ts'
 import {
   claimOperator,
@@ -166,7 +166,7 @@ describe('An introduced agent written against the end of its introducer', () => 
         introduced_by: introducer,
       }
       const generation = await admitConnection(tx, admission)
-      return insertGrant(tx, seed.grantRow(owner, handle, generation, rpt))
+      return recordGrant(tx, seed.grantRow(owner, handle, generation, rpt), [])
     })
   const isLive = async (owner: string, rpt: Buffer) => {
     const grant = (await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant

@@ -2,7 +2,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { blockOperator, readConnection, revokeConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
-import { insertGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grants.ts'
 import { readLedger } from '../../src/storage/authority/ledger.ts'
 import { recordTouches, type ReportedCall } from '../../src/storage/authority/last-access.ts'
 import { freshDatabase } from '../support/postgres.ts'
@@ -21,7 +21,7 @@ async function scene() {
   const handle = seed.name('jkt:')
   const generation = await seed.seedConnection(database.db, owner, handle)
   const grant = seed.grantRow(owner, handle, generation, seed.bytes())
-  await inTransaction(database.db, tx => insertGrant(tx, grant))
+  await inTransaction(database.db, tx => recordGrant(tx, grant, []))
   const { jti, family, client_id, aud } = grant
   const call = (data: Record<string, unknown> = {}, more: Partial<ReportedCall> = {}): ReportedCall => {
     return { id: seed.name('report-'), jti, family, data, ...more }
@@ -47,7 +47,7 @@ describe('Reports of an agent and of who introduced it, while what they stand on
       ] as const) {
         const generation = await seed.seedConnection(database.db, owner, handle, more)
         const grant = seed.grantRow(owner, handle, generation, seed.bytes())
-        await inTransaction(database.db, tx => insertGrant(tx, grant))
+        await inTransaction(database.db, tx => recordGrant(tx, grant, []))
         calls.push({ id: seed.name('report-'), jti: grant.jti, family: grant.family, data: {} })
       }
       const holder = new Client({ connectionString: database.url })

@@ -12,7 +12,7 @@ import {
   revokeConnection,
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction, openDatabase, type Database } from '../../src/storage/core/database.ts'
-import { consumeGrant, insertGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { consumeGrant, recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts'
 import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'
 import { openFamily, presentTicket } from '../../src/storage/authority/tickets.ts'
@@ -229,7 +229,7 @@ describe('Connection: revocation is atomic and immediate', () => {
         const rpt = seed.bytes()
         const generation = (await readConnection(database.db, owner, handle))!.generation
         const row = seed.grantRow(owner, handle, generation, rpt)
-        if (await inTransaction(database.db, tx => insertGrant(tx, row))) rpts.push(rpt)
+        if (await inTransaction(database.db, tx => recordGrant(tx, row, []))) rpts.push(rpt)
       })
       const ended = await inTransaction(database.db, tx => revokeConnection(tx, owner, handle))
       expect(ended?.handles).toEqual([handle])

@@ -132,6 +132,7 @@ describe('Policy tiers', () => {
     expect(await inTx(tx => deleteTier(tx, owner, seed.TIER, undefined))).toEqual({
       outcome: 'deleted',
       ungoverned: [seed.resourceId(owner)],
+      withdrawn: [],
     })
     expect((await read(owner, rpt))?.grant?.governed).toBe(false)
     expect(await inTx(tx => insertTier(tx, seed.tierOf(owner, true)))).toBe('added')
@@ -144,7 +145,11 @@ describe('Policy tiers', () => {
     const { owner, rpt } = await connected()
     const edited = { ...seed.tierOf(owner, false), name: 'Reading more' }
     expect(await inTx(tx => updateTier(tx, edited, 7))).toEqual({ outcome: 'stale' })
-    expect(await inTx(tx => updateTier(tx, edited, 1))).toEqual({ outcome: 'updated', version: 2 })
+    expect(await inTx(tx => updateTier(tx, edited, 1))).toEqual({
+      outcome: 'updated',
+      version: 2,
+      withdrawn: [],
+    })
     expect((await readTerms(database.db, owner, seed.TIER, 1))?.name).toBe('Reading')
     expect((await readTerms(database.db, owner, seed.TIER, 2))?.name).toBe('Reading more')
     expect((await read(owner, rpt))?.grant?.governed).toBe(true)

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { inTransaction, type Db } from '../../src/storage/core/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections.ts'
-import { insertGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
 import { insertOwner, lockQueue } from '../../src/storage/authority/owners.ts'
 import { insertResource, insertResourceServer } from '../../src/storage/authority/resources.ts'
 import { insertTier } from '../../src/storage/authority/tiers.ts'
@@ -94,6 +94,13 @@ export function grantRow(owner: string, handle: string, generation: number, rpt:
     resource_id: resourceId(owner),
     tier_id: TIER,
     tierEpoch: 1,
+    restsOn: {
+      tierVersion: 1,
+      serverGeneration: 1,
+      resourceScopes: ['read'],
+      consequence: 'reversible',
+      operator: null,
+    },
     single_use: true,
     claims: { sub: handle },
     receipt: 'receipt',
@@ -104,7 +111,7 @@ export function grantRow(owner: string, handle: string, generation: number, rpt:
 /** A live single-use grant; answers its look-up key. */
 export async function seedGrant(db: Db, owner: string, handle: string, generation: number): Promise<Buffer> {
   const rpt = bytes()
-  await inTransaction(db, tx => insertGrant(tx, grantRow(owner, handle, generation, rpt)))
+  await inTransaction(db, tx => recordGrant(tx, grantRow(owner, handle, generation, rpt), []))
   return rpt
 }
 

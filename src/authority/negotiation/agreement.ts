@@ -8,7 +8,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import type { Answer, Refused } from './answers.ts'
 import type { Authority } from '../context.ts'
-import type { Governed } from './governed.ts'
+import { isSameTier, readGoverned, type Governed } from './governed.ts'
 import { grantNow } from './grant.ts'
 import { identify, REMOTE_MS_MAX, withOperator, type Signed } from '../agents/identity.ts'
 import { namedIntroducer } from '../agents/introductions.ts'
@@ -20,13 +20,17 @@ export const CLAIM_TOKEN_BYTES_MAX = 32 * 1024
 
 const ATTEMPTS_MAX = 3
 
-/** Answers a presented agreement. A fault of it ends the negotiation: 403 `request_denied` with a sentence. */
+/**
+ * Answers a presented agreement. A fault of it ends the negotiation: 403 `request_denied` with a sentence. 'terms-changed'
+ * where the owner edited the tier while documents of others were read, or while the answer was committed: nothing was
+ * written, and the terms are to be offered anew.
+ */
 export async function presentAgreement(
   authority: Authority,
   family: FamilyRow,
   governed: Governed,
   claimToken: string,
-): Promise<Answer> {
+): Promise<Answer | 'terms-changed'> {
   if (governed.fault !== undefined) throw new Error('only a governed resource has terms to agree to')
   if (Buffer.byteLength(claimToken) > CLAIM_TOKEN_BYTES_MAX)
     return refuseAgreement(authority, family, undefined, {
@@ -67,8 +71,9 @@ async function learn(
   }
 }
 
-/** Weighs, and does so again where the connection moved between reading the facts and committing the answer. */
-async function weighAndAnswer(authority: Authority, presented: Presented): Promise<Answer> {
+/** Weighs, and does so again where a fact moved between being read and committing the answer that rests on it. */
+async function weighAndAnswer(authority: Authority, first: Presented): Promise<Answer | 'terms-changed'> {
+  let presented = first
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const weighed = await weigh(authority, presented)
     if ('refused' in weighed)
@@ -78,6 +83,9 @@ async function weighAndAnswer(authority: Authority, presented: Presented): Promi
         ? await grantNow(authority, weighed)
         : await holdForOwner(authority, weighed)
     if (answer !== 'facts-moved') return answer
+    const governed = await readGoverned(authority.database.db, presented.family)
+    if (governed.fault !== undefined || !isSameTier(governed, presented.governed)) return 'terms-changed'
+    presented = { ...presented, governed }
   }
   return refuseAgreement(authority, presented.family, presented.agent, {
     code: 'facts_moved',

@@ -8,6 +8,7 @@ import { consequenceFact, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { grantScope } from '../../rules/permission.ts'
 import { evaluateTier, type Rule } from '../../rules/tier.ts'
+import type { GovernedReading } from '../../storage/authority/governed.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import type { Refused } from './answers.ts'
 import type { Authority } from '../context.ts'
@@ -103,20 +104,7 @@ function factsOf(
 ): RequestFacts {
   return {
     connection: standing.status,
-    standing: {
-      approvedAtTier: standing.approvedAtTier,
-      neverRevoked: standing.revocations === 0,
-      // The owner's act was about one key: another that its issuer vouches for later has none of it.
-      firstParty: standing.first_party && standing.jkt === agent.jkt,
-      ageSeconds: standing.ageSeconds ?? undefined,
-      firstAtTier: !standing.grantedAtTier,
-      revokedBefore: standing.revocations > 0,
-      introduced: standing.introduced_by !== null,
-      lineageNewAtTier: !standing.lineageGrantedAtTier,
-      denials: standing.denials ?? undefined,
-      tiers: standing.tiers ?? undefined,
-      calls: standing.calls ?? undefined,
-    },
+    standing: standingSeen(standing, agent.jkt),
     assurance: agent.assurance,
     request: {
       expiresInSeconds,
@@ -126,8 +114,40 @@ function factsOf(
   }
 }
 
+function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
+  return {
+    approvedAtTier: standing.approvedAtTier,
+    neverRevoked: standing.revocations === 0,
+    // The owner's act was about one key: another that its issuer vouches for later has none of it.
+    firstParty: standing.first_party && standing.jkt === jkt,
+    ageSeconds: standing.ageSeconds ?? undefined,
+    firstAtTier: !standing.grantedAtTier,
+    revokedBefore: standing.revocations > 0,
+    introduced: standing.introduced_by !== null,
+    lineageNewAtTier: !standing.lineageGrantedAtTier,
+    denials: standing.denials ?? undefined,
+    tiers: standing.tiers ?? undefined,
+    calls: standing.calls ?? undefined,
+  }
+}
+
+/** Whether a rule of the tier refuses, by the record as it stands now, what was agreed then. */
+export function refusesNow(
+  { tier, resource }: Pick<Required<GovernedReading>, 'tier' | 'resource'>,
+  standing: StandingFacts,
+  agreed: Pick<RequestFacts, 'assurance' | 'request'> & { jkt: string },
+): boolean {
+  const facts = {
+    connection: standing.status,
+    standing: standingSeen(standing, agreed.jkt),
+    assurance: agreed.assurance,
+    request: { ...agreed.request, consequence: consequenceFact(resource.consequence) },
+  }
+  return evaluateTier(tier, facts).effect === 'refuse'
+}
+
 /** Whether a rule reads counts over the trajectory window, which cost more to gather than the rest. */
-function asksTrajectory(rules: readonly Rule[]): boolean {
+export function asksTrajectory(rules: readonly Rule[]): boolean {
   return rules.some(rule =>
     rule.when.some(condition => /^standing\.(denials|tiers|calls)_above:/.test(condition)),
   )

@@ -9,6 +9,24 @@ export type Governed =
   | { fault: string; code: string; server?: undefined; resource?: undefined; tier?: undefined }
   | ({ fault?: undefined; code?: undefined } & Required<GovernedReading>)
 
+/** What stands behind a resource that is governed. */
+export type Standing = Governed & { fault?: undefined }
+
+/** Whether the same terms are in force: any edit makes a new version, and a tier that was deleted and made again another epoch. */
+export function isSameTier({ tier: a }: Standing, { tier: b }: Standing): boolean {
+  return a.tier_id === b.tier_id && a.version === b.version && a.epoch === b.epoch
+}
+
+/** Whether all that a grant rests on is the same; that the scopes are still there was seen when each was read. */
+export function isSameGoverned(a: Standing, b: Standing): boolean {
+  return (
+    isSameTier(a, b) &&
+    a.server.generation === b.server.generation &&
+    a.server.resource_uri === b.server.resource_uri &&
+    a.resource.consequence === b.resource.consequence
+  )
+}
+
 /** The resource server, the resource and the tier that governs it, or why the request is denied. */
 export async function readGoverned(
   db: Db,

@@ -3,6 +3,7 @@
  * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import { absentEchoes } from '../../rules/agreement.ts'
+import type { RequestFacts } from '../../rules/conditions.ts'
 import { inTransaction, type Tx } from '../../storage/core/database.ts'
 import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
@@ -29,6 +30,15 @@ export interface GrantBasis {
   expires_in: number
   tier_id: string
   tier_epoch: number
+  tier_version: number
+  /** Of the resource server. */
+  server_generation: number
+  /** That the resource must still have when the grant is made. */
+  resource_scopes: string[]
+  /** Named by the agreement. */
+  operator: string | null
+  /** What the tier's rules see of the agreement itself, for when they are asked again. */
+  facts: Pick<RequestFacts, 'assurance' | 'request'>
   template_id: string
   terms_uri: string
   consequence: string | null
@@ -59,6 +69,11 @@ export function basisOf(weighed: Weighed): GrantBasis {
     expires_in: expiresIn,
     tier_id: tier.tier_id,
     tier_epoch: tier.epoch,
+    tier_version: tier.version,
+    server_generation: server.generation,
+    resource_scopes: family.resource_scopes,
+    operator: agent.operator ?? null,
+    facts: { assurance: weighed.facts.assurance, request: weighed.facts.request },
     template_id: template.template_id,
     terms_uri: template.terms_uri,
     consequence: resource.consequence,
@@ -79,6 +94,17 @@ export function basisOf(weighed: Weighed): GrantBasis {
 export interface SignedGrant {
   row: Omit<NewGrant, 'generation'>
   answer: Answer
+}
+
+/** What the statement that records the grant is to find as it was. */
+function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
+  return {
+    tierVersion: basis.tier_version,
+    serverGeneration: basis.server_generation,
+    resourceScopes: basis.resource_scopes,
+    consequence: basis.consequence,
+    operator: basis.operator,
+  }
 }
 
 /** Signs the RPT and the receipt. */
@@ -139,6 +165,7 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
       resource_id: basis.resource_id,
       tier_id: basis.tier_id,
       tierEpoch: basis.tier_epoch,
+      restsOn: restsOn(basis),
       single_use: basis.single_use,
       claims,
       receipt,
@@ -150,8 +177,8 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
 
 /**
  * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing. 'facts-moved' where
- * the connection (or the introducer's) was revoked or admitted anew since its standing was read, or the operator blocked;
- * then no grant was made.
+ * the connection (or the introducer's) was revoked or admitted anew since its standing was read, the operator blocked, or the
+ * tier, its resource or the resource server changed; then no grant was made.
  */
 export async function grantNow(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
   const { db } = authority.database

@@ -17,7 +17,9 @@ import { newTicket } from '../../wire/ticket.ts'
 import { refuseAgreement, shownMission, type Weighed } from './presentation.ts'
 import { tooMany, type Answer } from './answers.ts'
 import { pollInterval, type Authority } from '../context.ts'
+import { isSameGoverned, readGoverned } from './governed.ts'
 import { basisOf, recordPromise } from './grant.ts'
+import { tellWithdrawn } from './withdrawals.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 
 type Held =
@@ -89,8 +91,9 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
       return { kind: 'held', as: waiting.kind }
-    // Other scopes, another lifetime or edited terms: what she was asked no longer matches, so the new request takes its place.
+    // Other scopes, another lifetime or an operator that attests it now: what she was asked no longer matches, so the new request takes its place.
     await endFamily(tx, owner, waiting.family, 'ended')
+    await tellWithdrawn(tx, owner, [{ family: waiting.family, handle }], 'replaced')
   }
   const counts = await countWaiting(tx, owner, { handle, operator })
   const admitted = queueAnswer(counts, { kind: answer.of, attested: agent.attested, repeats: false })
@@ -126,6 +129,8 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
 /** Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes it take. */
 async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
   const { family, agent, standing } = weighed
+  const governed = await readGoverned(tx, family)
+  if (governed.fault !== undefined || !isSameGoverned(governed, weighed.governed)) return true
   if (weighed.introducer !== undefined) return !(await introductionStands(tx, weighed))
   const connection = await readConnection(tx, family.owner, agent.handle)
   return (
@@ -141,9 +146,12 @@ function sameRequest(weighed: Weighed): { handle: string; resource_id: string; p
 
 /** Whether both agreements come to one grant: else she would be shown one, and the other be issued. */
 function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
-  const { family, scopes, expiresIn } = weighed
+  const { family, agent, scopes, expiresIn } = weighed
+  // Else a block of the operator that attests the repeat would miss what waits.
+  const attestsAnew = agent.attested && !(waiting.attested && waiting.operator === agent.operator)
   const template = family.template as { template_id: string }
   return (
+    !attestsAnew &&
     waiting.template_id === template.template_id &&
     waiting.expires_in === expiresIn &&
     sameSet(waiting.resource_scopes, family.resource_scopes) &&

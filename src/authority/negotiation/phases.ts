@@ -124,7 +124,8 @@ async function withTerms(authority: Authority, family: FamilyRow, request: Ticke
       },
     )
   }
-  return presentAgreement(authority, family, governed, request.claim_token)
+  const answer = await presentAgreement(authority, family, governed, request.claim_token)
+  return answer === 'terms-changed' ? withTerms(authority, family, { ticket: request.ticket }) : answer
 }
 
 async function offerAgain(authority: Authority, family: FamilyRow, governed: Governed): Promise<Answer> {

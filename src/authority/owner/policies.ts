@@ -24,6 +24,7 @@ import { NAME_PATTERN } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { parseTemplateId } from '../../wire/terms.ts'
 import type { Authority } from '../context.ts'
+import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { changeAs, ownerOf } from './guard.ts'
 import { bodyOf, plainText } from './requests.ts'
 import { tierAnswer } from './tiers.ts'
@@ -82,6 +83,7 @@ export function registerOwnerPolicies(app: FastifyInstance, authority: Authority
     return changeAs(authority, ownerOf(request), async tx => {
       const done = await deleteTier(tx, owner, id, expectedVersion(request, owner, id))
       if (done.outcome !== 'deleted') return refuseOutcome(done.outcome)
+      await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
       return { deleted: id, ungoverned: done.ungoverned }
     })
   })
@@ -122,6 +124,7 @@ async function editTier(
     const { tier, warnings } = await judge(tx, owner, given)
     const done = await updateTier(tx, tier, expectedVersion(request, owner, given.id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
+    await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
     return { ...tierAnswer((await readTier(tx, owner, given.id))!), warnings }
   })
   return reply.header('etag', etagOf(answer)).send(answer)

@@ -13,6 +13,7 @@ export const EVENTS_CHANNEL = 'usher_events'
 export type EventName =
   | 'pending'
   | 'decided'
+  | 'withdrawn'
   | 'connection_revoked'
   | 'resource_server_pending'
   | 'resource_server_decided'

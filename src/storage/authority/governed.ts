@@ -9,7 +9,7 @@ import type { TierRow } from './tiers.ts'
 
 /** What a requester is held against; each undefined where there is none. */
 export interface GovernedReading {
-  server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status'>
+  server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status' | 'generation'>
   resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence'>
   tier?: Omit<TierRow, 'resources'>
 }
@@ -43,6 +43,7 @@ interface GovernedRow {
   /** Of the question, from 1. */
   place: number
   rs_status: ResourceServerRow['status'] | null
+  rs_generation: number
   resource_uri: string
   resource_client_id: string | null
   resource_name: string
@@ -66,7 +67,7 @@ interface GovernedRow {
 
 const GOVERNED = prepared<GovernedRow>(
   'read-governed',
-  `SELECT asked.place::int, rs.status AS rs_status, rs.resource_uri,
+  `SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
     r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence,
     t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
@@ -96,9 +97,12 @@ async function readGovernedResources(db: Db, asked: AskedFor[]): Promise<Governe
 }
 
 function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRow): GovernedReading {
-  const { rs_status, resource_uri, resource_client_id, resource_name, resource_scopes, consequence } = row
+  const { rs_status, rs_generation, resource_uri } = row
+  const { resource_client_id, resource_name, resource_scopes, consequence } = row
   return {
-    ...(rs_status === null ? {} : { server: { client_id, resource_uri, status: rs_status } }),
+    ...(rs_status === null
+      ? {}
+      : { server: { client_id, resource_uri, status: rs_status, generation: rs_generation } }),
     ...(resource_client_id === null
       ? {}
       : {

@@ -22,6 +22,18 @@ export interface NewGrant {
   resource_id: string
   tier_id: string
   tierEpoch: number
+  /** The rest of what was read and judged: where any of it has changed since, the grant is refused likewise. */
+  restsOn: {
+    tierVersion: number
+    /** Of the resource server. */
+    serverGeneration: number
+    /** Scopes that the resource must still have. */
+    resourceScopes: readonly string[]
+    /** Class that the resource declares. */
+    consequence: string | null
+    /** Operator that the request names, which must not be blocked. */
+    operator: string | null
+  }
   single_use: boolean
   /** The RPT's claims, as introspection will answer them. */
   claims: unknown
@@ -30,70 +42,27 @@ export interface NewGrant {
   expiresAt: number
 }
 
-const INSERT = prepared(
-  'insert-grant',
-  `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-    tier_id, tier_epoch, single_use, claims, receipt, expires_at)
-  SELECT c.owner, $2::bytea, $3, $4, c.handle, c.generation, $7, $8, $9, $10, $11::int, $12::boolean, $13::json, $14,
-    to_timestamp($15::float8)
-  FROM connections c
-  WHERE c.owner = $1 AND c.handle = $5 AND c.status = 'active' AND c.generation = $6`,
-)
-
-/** An agent that had this tier before leaves its row alone, and so waits for no other of its negotiations. */
-const TIER = prepared(
-  'insert-granted-tier',
-  `INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
-  SELECT $1, $2, $3, now()
-  WHERE NOT EXISTS (SELECT 1 FROM connection_tiers WHERE owner = $1 AND handle = $2
-    AND tier_id = $3 AND granted_at IS NOT NULL)
-  ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
-  WHERE connection_tiers.granted_at IS NULL`,
-)
-
-/**
- * Records a grant from the connection row that is active at the generation the decision was made under.
- * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth.
- * @returns false where the connection is no longer that one (revoked meanwhile).
- */
-export async function insertGrant(tx: Tx, grant: NewGrant): Promise<boolean> {
-  const { affected } = await INSERT(tx, [
-    grant.owner,
-    grant.rptSha256,
-    grant.jti,
-    grant.family,
-    grant.handle,
-    grant.generation,
-    grant.client_id,
-    grant.aud,
-    grant.resource_id,
-    grant.tier_id,
-    grant.tierEpoch,
-    grant.single_use,
-    JSON.stringify(grant.claims),
-    grant.receipt,
-    grant.expiresAt,
-  ])
-  if (affected !== 1n) return false
-  await TIER(tx, [grant.owner, grant.handle, grant.tier_id])
-  return true
-}
-
 /** What `recordGrant` writes, of grants of one owner. */
 interface Recorded {
   grant: NewGrant
   entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[]
 }
 
+/**
+ * Each fact that a grant rests on is read once more by the statement that writes it, for each grant of a batch by itself, and
+ * no lock is taken: what had returned before the statement began is seen. An agent that had its tier before leaves that row alone,
+ * and so waits for no other of its negotiations.
+ */
 const RECORD = prepared<{ jti: string }>(
   'record-grants',
   `WITH asked AS (
       SELECT * FROM ROWS FROM (
         unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
-          $11::int[], $12::boolean[], $13::text[], $14::float8[]),
-        json_array_elements($15::json))
+          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[]),
+        json_array_elements($15::json), json_array_elements($23::json))
         WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
-          tier_epoch, single_use, receipt, expires_at, claims, place)
+          tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
+          claims, resource_scopes, place)
       WHERE ${ASKED_FEW}),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
@@ -102,6 +71,16 @@ const RECORD = prepared<{ jti: string }>(
         a.tier_id, a.tier_epoch, a.single_use, a.claims, a.receipt, to_timestamp(a.expires_at)
       FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
         AND c.status = 'active' AND c.generation = a.generation
+      JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = a.client_id AND rs.resource_uri = a.aud
+        AND rs.status = 'active' AND rs.generation = a.server_generation
+      JOIN resources r ON r.owner = $1 AND r.resource_id = a.resource_id AND r.client_id = a.client_id
+        AND r.consequence IS NOT DISTINCT FROM a.consequence
+        AND r.resource_scopes @> ARRAY(SELECT json_array_elements_text(a.resource_scopes))
+      JOIN tiers t ON t.owner = $1 AND t.tier_id = a.tier_id AND t.epoch = a.tier_epoch
+        AND t.version = a.tier_version AND t.deleted_at IS NULL
+      JOIN tier_resources tr ON tr.owner = $1 AND tr.resource_id = a.resource_id AND tr.tier_id = a.tier_id
+      WHERE NOT EXISTS (SELECT FROM operators o
+        WHERE o.owner = $1 AND o.origin = a.operator AND o.blocked_at IS NOT NULL)
       RETURNING jti, handle, family, tier_id),
     tier AS (
       INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
@@ -124,9 +103,11 @@ const RECORD = prepared<{ jti: string }>(
 )
 
 /**
- * Records a grant as `insertGrant` does, ends its negotiation, and tells the ledger of both: one statement, which is one
- * transaction, for the negotiation of an agent that the owner knows. Those recorded at the same time are one statement.
- * @returns false where the connection is no longer that one; then nothing was written.
+ * Records a grant from the connection row that is active at the generation the decision was made under, while all else that
+ * it rests on is as it was judged; ends its negotiation, and tells the ledger of both: one statement, which is one transaction.
+ * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth. Those recorded at
+ * the same time are one statement.
+ * @returns false where something it rests on is no longer so; then nothing was written, and the request is to be weighed anew.
  */
 export function recordGrant(db: Db, grant: NewGrant, entries: Recorded['entries']): Promise<boolean> {
   return RECORD_GRANT(db, { grant, entries })
@@ -156,6 +137,11 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
     told.map(({ jti }) => jti),
     told.map(({ kind }) => kind),
     JSON.stringify(told.map(({ data }) => data)),
+    of(({ restsOn }) => restsOn.tierVersion),
+    of(({ restsOn }) => restsOn.serverGeneration),
+    of(({ restsOn }) => restsOn.consequence),
+    of(({ restsOn }) => restsOn.operator),
+    JSON.stringify(of(({ restsOn }) => restsOn.resourceScopes)),
   ])
   if (rows.length > 0) note(db, sorted[0]!.grant.owner)
   const made = new Set(rows.map(({ jti }) => jti))

@@ -19,6 +19,7 @@ export const LEDGER_KINDS = [
   'revoked',
   'claimed',
   'disclaimed',
+  'withdrawn',
   'credential_added',
   'credential_removed',
 ] as const

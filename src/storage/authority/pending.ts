@@ -6,9 +6,11 @@ import { sql } from 'kysely'
 import type { Db, Tx } from '../core/database.ts'
 import type { PendingKind } from './tables.ts'
 
+/** By the clock and not by when the transaction began, which may have waited for the queue's lock since. */
+const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_expires_at > clock_timestamp()`
+
 /** Waiting and not yet decided; an item whose ticket expired is neither listed nor counted. */
-const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL
-  AND ticket_expires_at > now() AND negotiation_expires_at > now()`
+const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
 
 export interface PendingRow {
   family: string
@@ -66,6 +68,9 @@ export interface WaitingItem {
   family: string
   kind: PendingKind
   template_id: string
+  /** The operator it named, and whether that one's directory listed the key. */
+  operator: string | null
+  attested: boolean
   resource_scopes: string[]
   /** Of the grant that its agreement comes to. */
   scopes: string[]
@@ -89,12 +94,11 @@ export async function findWaiting(
 ): Promise<WaitingItem | undefined> {
   // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and refuses the statement.
   const { rows } = await sql<WaitingRow>`
-    SELECT family, kind, template, resource_scopes, ticket_issued_at, held
+    SELECT family, kind, template, operator, attested, resource_scopes, ticket_issued_at, held
     FROM families
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}
-      AND (decision IS NULL OR decision = 'approved')
-      AND ticket_expires_at > now() AND negotiation_expires_at > now()
+      AND (decision IS NULL OR decision = 'approved') AND ${NOT_EXPIRED}
     ORDER BY requested_at DESC LIMIT 1`.execute(db)
   const [row] = rows
   if (row === undefined) return undefined
@@ -185,6 +189,28 @@ export async function endWaitingOfOperator(
         SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin})))
     RETURNING family`.execute(tx)
   return rows.map(row => row.family)
+}
+
+/**
+ * Takes back what waits under a tier whose terms are changed or which is deleted, approved or not: each goes back to the
+ * terms, so that its next poll is answered with the new ones. Connections that an approval admitted stay. The caller holds
+ * the owner's queue lock, and the tier's.
+ * @returns what no longer waits, oldest first.
+ */
+export async function withdrawItemsUnder(
+  tx: Tx,
+  owner: string,
+  tierId: string,
+): Promise<{ family: string; handle: string }[]> {
+  const { rows } = await sql<{ family: string; handle: string; requested_at: string }>`
+    UPDATE families SET state = 'need_info', decision = NULL, decided_by = NULL, decided_at = NULL, generation = NULL,
+      held = NULL, item = NULL
+    WHERE owner = ${owner} AND state = 'awaiting_owner' AND tier_id = ${tierId}
+      AND decision IS DISTINCT FROM 'denied' AND ${NOT_EXPIRED}
+    RETURNING family, handle, requested_at`.execute(tx)
+  return rows
+    .toSorted((a, b) => Date.parse(a.requested_at) - Date.parse(b.requested_at))
+    .map(({ family, handle }) => ({ family, handle }))
 }
 
 /**

@@ -195,19 +195,21 @@ export async function continueFamily(
   return done.numAffectedRows === 1n
 }
 
-/** Ends a negotiation that has not ended. @returns whether this call ended it. */
+/** Ends a negotiation that has not ended and is in one of the states given. @returns whether this call ended it. */
+// oxlint-disable-next-line eslint/max-params -- which one, where it ends, and where it may stand
 export async function endFamily(
   db: Db,
   owner: string,
   family: string,
   state: 'denied' | 'ended' | 'granted',
+  from: readonly FamilyState[] = ['need_info', 'awaiting_owner'],
 ): Promise<boolean> {
   const statement = db
     .updateTable('families')
     .set({ state, ticket_hash: null })
     .where('owner', '=', owner)
     .where('family', '=', family)
-    .where('state', 'in', ['need_info', 'awaiting_owner'])
+    .where('state', 'in', from)
   const done = await retriedAlone(db, () => statement.executeTakeFirst())
   return done.numUpdatedRows === 1n
 }

@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from '../core/database.ts'
 import { lockQueue } from './owners.ts'
+import { withdrawItemsUnder } from './pending.ts'
 import type { StoredRule } from './tables.ts'
 
 export interface TermsRow {
@@ -165,15 +166,22 @@ export async function insertTier(tx: Tx, tier: NewTier): Promise<'added' | 'exis
   return (await governResources(tx, tier)) ? 'added' : 'governed'
 }
 
+/** Items that the change took back, oldest first. */
+type Withdrawn = { family: string; handle: string }[]
+
 /**
- * Replaces a standing tier's content; the terms get a new version whatever was changed.
+ * Replaces a standing tier's content; the terms get a new version whatever was changed, and what waits under the old
+ * one is taken back.
  * @param expectedVersion the version the owner edited, if she said (`If-Match`).
  */
 export async function updateTier(
   tx: Tx,
   tier: NewTier,
   expectedVersion: number | undefined,
-): Promise<{ outcome: 'updated'; version: number } | { outcome: 'unknown' | 'stale' | 'governed' }> {
+): Promise<
+  | { outcome: 'updated'; version: number; withdrawn: Withdrawn }
+  | { outcome: 'unknown' | 'stale' | 'governed' }
+> {
   await lockQueue(tx, tier.owner)
   const before = await tx
     .selectFrom('tiers')
@@ -194,12 +202,13 @@ export async function updateTier(
     .execute()
   await publishTerms(tx, tier, version)
   await takeOut(tx, tier.owner, { tier_id: tier.tier_id, except: tier.resources })
-  return (await governResources(tx, tier)) ? { outcome: 'updated', version } : { outcome: 'governed' }
+  if (!(await governResources(tx, tier))) return { outcome: 'governed' }
+  return { outcome: 'updated', version, withdrawn: await withdrawItemsUnder(tx, tier.owner, tier.tier_id) }
 }
 
 /**
- * Deletes a tier: its resources become ungoverned, every grant under it ends (their epoch is past), its
- * published terms stay.
+ * Deletes a tier: its resources become ungoverned, every grant under it ends (their epoch is past), what waits under
+ * it is taken back, its published terms stay.
  * @returns the resources no tier governs any more, or undefined where no such tier stands.
  */
 export async function deleteTier(
@@ -207,7 +216,9 @@ export async function deleteTier(
   owner: string,
   tierId: string,
   expectedVersion: number | undefined,
-): Promise<{ outcome: 'deleted'; ungoverned: string[] } | { outcome: 'unknown' | 'stale' }> {
+): Promise<
+  { outcome: 'deleted'; ungoverned: string[]; withdrawn: Withdrawn } | { outcome: 'unknown' | 'stale' }
+> {
   await lockQueue(tx, owner)
   await sql`SELECT FROM tiers WHERE owner = ${owner} AND tier_id = ${tierId} FOR UPDATE`.execute(tx)
   const before = await readTier(tx, owner, tierId)
@@ -220,7 +231,8 @@ export async function deleteTier(
     .where('tier_id', '=', tierId)
     .execute()
   await takeOut(tx, owner, { tier_id: tierId, except: [] })
-  return { outcome: 'deleted', ungoverned: before.resources }
+  const withdrawn = await withdrawItemsUnder(tx, owner, tierId)
+  return { outcome: 'deleted', ungoverned: before.resources, withdrawn }
 }
 
 /** Of a tier all that it governs but what is excepted; or the named resources, whichever tier governs each. */

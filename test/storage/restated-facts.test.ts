@@ -1,0 +1,118 @@
+/**
+ * What a grant rests on is carried into the statement that writes it: a change that returned before the statement began wins, without a
+ * lock. Contract: "What the service does" (row 9), "Policy vocabulary and tiers".
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { blockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'
+import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { readGrant, recordGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
+import { deleteTier, insertTier, updateTier } from '../../src/storage/authority/tiers.ts'
+import { readFamily } from '../../src/storage/authority/tickets.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
+
+let database: Database
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.close())
+
+const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
+const OPERATOR = 'https://operator.example'
+const resource = (tx: Tx, owner: string) => tx.updateTable('resources').where('owner', '=', owner)
+
+async function judged(): Promise<{ owner: string; grant: NewGrant }> {
+  const owner = await seed.seedOwner(database.db)
+  const handle = seed.name('jkt:')
+  const generation = await seed.seedConnection(database.db, owner, handle)
+  const row = seed.grantRow(owner, handle, generation, seed.bytes())
+  const family = await seed.seedFamily(database.db, owner, null)
+  return { owner, grant: { ...row, family, restsOn: { ...row.restsOn, operator: OPERATOR } } }
+}
+const write = (grant: NewGrant) => recordGrant(database.db, grant, [{ kind: 'promised', data: {} }])
+
+type Change = [what: string, change: (tx: Tx, owner: string, grant: NewGrant) => Promise<unknown>]
+const CHANGES: Change[] = [
+  ['the tier was edited', (tx, owner) => updateTier(tx, seed.tierOf(owner, false), undefined)],
+  ['the tier was deleted', (tx, owner) => deleteTier(tx, owner, seed.TIER, undefined)],
+  [
+    'the tier was deleted and made again',
+    async (tx, owner) => {
+      await deleteTier(tx, owner, seed.TIER, undefined)
+      await insertTier(tx, seed.tierOf(owner, false))
+    },
+  ],
+  [
+    'the resource was taken out of it',
+    (tx, owner) => tx.deleteFrom('tier_resources').where('owner', '=', owner).execute(),
+  ],
+  [
+    'the resource server was withdrawn',
+    async (tx, owner) => {
+      await lockQueue(tx, owner)
+      await decideResourceServer(tx, owner, seed.CLIENT_ID, 'revoked')
+    },
+  ],
+  [
+    'the resource server was withdrawn and approved again',
+    async (tx, owner) => {
+      await lockQueue(tx, owner)
+      await decideResourceServer(tx, owner, seed.CLIENT_ID, 'revoked')
+      await decideResourceServer(tx, owner, seed.CLIENT_ID, 'active')
+    },
+  ],
+  [
+    'the resource lost a scope',
+    (tx, owner) =>
+      resource(tx, owner)
+        .set({ resource_scopes: ['write'] })
+        .execute(),
+  ],
+  [
+    'the resource was declared graver',
+    (tx, owner) => resource(tx, owner).set({ consequence: 'irreversible' }).execute(),
+  ],
+  ['the resource changed hands', (tx, owner) => resource(tx, owner).set({ client_id: 'another' }).execute()],
+  ['the operator that it names was blocked', (tx, owner) => blockOperator(tx, owner, OPERATOR)],
+  ['the connection was revoked', (tx, owner, { handle }) => revokeConnection(tx, owner, handle)],
+]
+
+describe('A grant whose facts were read before', () => {
+  it('is written while all of them stand', async () => {
+    const { owner, grant } = await judged()
+    expect(await write(grant)).toBe(true)
+    expect((await readFamily(database.db, owner, grant.family))?.state).toBe('granted')
+    const told = database.db.selectFrom('ledger').select('kind').where('owner', '=', owner)
+    expect(await told.execute()).toEqual([{ kind: 'promised' }])
+  })
+
+  it.each(CHANGES)('is not written where %s, nor is anything else', async (_, change) => {
+    const { owner, grant } = await judged()
+    await inTx(tx => change(tx, owner, grant))
+    expect(await write(grant)).toBe(false)
+    expect((await readGrant(database, owner, seed.CLIENT_ID, grant.rptSha256))?.grant).toBeUndefined()
+    expect((await readFamily(database.db, owner, grant.family))?.state).toBe('need_info')
+    const told = database.db.selectFrom('ledger').select('kind').where('owner', '=', owner)
+    expect(await told.where('kind', '=', 'promised').execute()).toEqual([])
+  })
+
+  it('is judged by itself: of those written in one statement the others are made', async () => {
+    const { owner, grant } = await judged()
+    const like = (version: number): NewGrant => ({
+      ...grant,
+      rptSha256: seed.bytes(),
+      jti: seed.name('rpt_'),
+      family: seed.name('fam_'),
+      restsOn: { ...grant.restsOn, tierVersion: version },
+    })
+    await inTx(tx => updateTier(tx, seed.tierOf(owner, false), undefined))
+    expect(await Promise.all([1, 2, 1, 2].map(version => write(like(version))))).toEqual([
+      false,
+      true,
+      false,
+      true,
+    ])
+  })
+})
