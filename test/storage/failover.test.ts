@@ -85,16 +85,16 @@ describeWith(await pairOf(), 'A standby taken for the primary', pair => {
   })
 
   it('is an outage also on connections that a pooler between leads there', async () => {
-    const pool = new Pool({ connectionString: pair.standby.url, max: 1 })
-    await expectOutage(introspected({ ...primary, pool }))
-    await expectOutage(consumeGrant({ ...primary, pool }, owner, seed.CLIENT_ID, rpt))
-    await pool.end()
+    const calls = new Pool({ connectionString: pair.standby.url, max: 1 })
+    await expectOutage(introspected({ ...primary, calls }))
+    await expectOutage(consumeGrant({ ...primary, calls }, owner, seed.CLIENT_ID, rpt))
+    await calls.end()
   })
 
   it('so is a connection that was made read-only while it was open, as a primary that is retired', async () => {
     const away = openDatabase({ url: pair.primary.url, poolMax: 1 })
     expect((await introspected(away))?.grant?.connected).toBe(false)
-    await sql`SET default_transaction_read_only = on`.execute(away.db)
+    await away.calls.query({ text: 'SET default_transaction_read_only = on' })
     await expectOutage(introspected(away))
     await away.close()
   })
