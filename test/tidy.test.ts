@@ -91,6 +91,7 @@ describe('the endpoints of the contract', () => {
     'GET /metrics',
     'GET /ready',
     'POST /owner/policies/preview',
+    'GET /owner/receipts',
     'POST /owner/operators/claim',
     'POST /owner/operators/disclaim',
     'GET /openapi.json',

@@ -2,7 +2,7 @@
  * Owns the owner's side of her API: one signed call per operation, lists read to their end. contract, "Owner API".
  */
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
-import { publicJwk } from '../wire/keys.ts'
+import { parseJwks, publicJwk, type PublishedKey } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { OwnerError } from './owner-error.ts'
 import type {
@@ -12,6 +12,7 @@ import type {
   LedgerEntry,
   Login,
   PendingItem,
+  ReceiptRecord,
   Resource,
   ResourceServer,
   Revoked,
@@ -40,6 +41,13 @@ export interface LedgerQuery {
   limit?: number | undefined
 }
 
+/** Which receipts are wanted; `after` is a `seq`, `limit` bounds them in all. */
+export interface ReceiptsQuery {
+  family?: string | undefined
+  after?: number | undefined
+  limit?: number | undefined
+}
+
 /** A page of something, and how to ask for the next one (undefined: this was the last). */
 interface Page<T> {
   items: T[]
@@ -58,6 +66,9 @@ export interface OwnerClient {
   resourceServers(): AsyncGenerator<ResourceServer>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
   ledger(query?: LedgerQuery): AsyncGenerator<LedgerEntry>
+  receipts(query?: ReceiptsQuery): AsyncGenerator<ReceiptRecord>
+  /** The keys that the authority publishes at its issuer, by which its receipts are verified. */
+  publishedKeys(): Promise<PublishedKey[]>
   deviceKeys(): AsyncGenerator<DeviceKey>
   /** `jwk` is public. */
   addDeviceKey(key: { name: string; jwk: object }): Promise<DeviceKey>
@@ -91,7 +102,9 @@ export function createOwnerClient(access: OwnerAccess): OwnerClient {
     resources: () => list<Resource>(access, '/owner/resources'),
     resourceServers: () => list<ResourceServer>(access, '/owner/resource-servers'),
     decideServer: (client_id, decision) => post('/owner/resource-servers/decision', { client_id, decision }),
-    ledger: query => readLedger(access, query),
+    ledger: (query = {}) => readNumbered(access, '/owner/ledger', 'entries', query),
+    receipts: (query = {}) => readNumbered(access, '/owner/receipts', 'receipts', query),
+    publishedKeys: () => publishedKeys(access),
     deviceKeys: () => list<DeviceKey>(access, '/owner/device-keys'),
     addDeviceKey: key => post('/owner/device-keys', key),
     removeDeviceKey: kid => remove(`/owner/device-keys/${encodeURIComponent(kid)}`),
@@ -126,26 +139,49 @@ function list<T>(access: OwnerAccess, path: string): AsyncGenerator<T> {
   })
 }
 
-async function* readLedger(access: OwnerAccess, query: LedgerQuery = {}): AsyncGenerator<LedgerEntry> {
-  const path = '/owner/ledger'
-  const size = query.limit === undefined ? undefined : String(Math.min(Math.max(query.limit, 1), PAGE_MAX))
-  const filter = { handle: query.handle, kind: query.kind, limit: size }
-  const entries = pages<LedgerEntry>(
+/** A list within an object, whose items are numbered; `limit` bounds them in all, the rest of the query is a filter. */
+async function* readNumbered<T>(
+  access: OwnerAccess,
+  path: string,
+  member: string,
+  { after, limit, ...filter }: LedgerQuery & ReceiptsQuery,
+): AsyncGenerator<T> {
+  const size = limit === undefined ? undefined : String(Math.min(Math.max(limit, 1), PAGE_MAX))
+  const items = pages<T>(
     async page => {
-      const { json } = await exchange(access, { method: 'GET', path, query: { ...filter, ...page } })
-      const { entries, next } = expectObject(json, path)
+      const { json } = await exchange(access, {
+        method: 'GET',
+        path,
+        query: { ...filter, limit: size, ...page },
+      })
+      const { [member]: found, next } = expectObject(json, path)
       const more = typeof next === 'number' || (typeof next === 'string' && next !== '')
       return {
-        items: expectArray(entries, path) as unknown as LedgerEntry[],
+        items: expectArray(found, path) as unknown as T[],
         next: more ? { after: String(next) } : undefined,
       }
     },
-    query.after === undefined ? {} : { after: String(query.after) },
+    after === undefined ? {} : { after: String(after) },
   )
-  let left = query.limit ?? Number.POSITIVE_INFINITY
-  for await (const entry of entries) {
+  let left = limit ?? Number.POSITIVE_INFINITY
+  for await (const item of items) {
     if (left-- <= 0) return
-    yield entry
+    yield item
+  }
+}
+
+async function publishedKeys({ issuer }: OwnerAccess): Promise<PublishedKey[]> {
+  const url = requestUrl({ api: issuer } as OwnerAccess, { path: '/jwks' })
+  const signal = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1000)
+  const response = await fetch(url, { redirect: 'manual', signal }).catch((cause: unknown) => {
+    throw unreachable(url, signal, cause)
+  })
+  const json = await readJson(response, url)
+  if (!response.ok) throw refusalOf(response, json)
+  try {
+    return parseJwks(json)
+  } catch (cause) {
+    throw new OwnerError('answer_malformed', `${url.href} holds no keys.`, { cause })
   }
 }
 

@@ -21,6 +21,7 @@ import { createOwnerClient, readAll, type OwnerClient } from './client.ts'
 import { addCredentialCommands } from './credential-commands.ts'
 import { OwnerError } from './owner-error.ts'
 import { addPolicyCommands } from './policy-commands.ts'
+import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
@@ -99,6 +100,7 @@ function ownerCommand(terminal: Terminal): Command {
   addPolicyCommands(program, action)
   addServerCommands(program, action)
   addLedger(program, action)
+  addReceipts(program, action, wholeNumber)
   program
     .command('watch')
     .option('--after <id>', 'resume after this event')

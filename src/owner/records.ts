@@ -131,3 +131,13 @@ export interface LedgerEntry {
   handle?: string
   [member: string]: unknown
 }
+
+/** A receipt as the authority lists it: `jti` is the grant's, `receipt` a signed document with the agreement in it. */
+export interface ReceiptRecord {
+  seq: number
+  family: string
+  jti: string
+  handle: string
+  issued_at: string
+  receipt: string
+}

@@ -7,6 +7,7 @@ import type {
   Connection,
   LedgerEntry,
   PendingItem,
+  ReceiptRecord,
   Resource,
   ResourceServer,
   Revoked,
@@ -189,6 +190,22 @@ function moreText(more: Record<string, unknown>): string {
     .filter(([, value]) => value !== null && value !== undefined && value !== '' && !isRecord(value))
     .map(([name, value]) => `${printable(name)}=${printableValue(value)}`)
     .join(' ')
+}
+
+/** Receipts, one line each, with what verifying them found where that was asked. */
+export function receiptTable(records: ReceiptRecord[], found?: string[]): string {
+  if (records.length === 0) return 'No receipt is kept.\n'
+  return table(
+    ['seq', 'issued', 'family', 'grant', 'handle', ...(found === undefined ? [] : ['found'])],
+    records.map(({ seq, issued_at, family, jti, handle }, at) => [
+      seq,
+      printableTime(issued_at),
+      family,
+      jti,
+      handle,
+      ...(found === undefined ? [] : [found[at]]),
+    ]),
+  )
 }
 
 /** One event of the stream as a line: what happened, to what. */

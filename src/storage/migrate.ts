@@ -8,6 +8,7 @@ import { readFile, readdir } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
+import { ensureRuntimeRole } from './core/runtime-role.ts'
 import { telling } from './core/waiting.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
@@ -43,7 +44,9 @@ export async function migrate(
       doing = 'another process that migrates'
       await lock(connection.client)
       doing = 'the migrations'
-      return await applyAll(connection.client, migrations)
+      const applied = await applyAll(connection.client, migrations)
+      await ensureRuntimeRole(connection.client, { migrated: applied.length > 0 })
+      return applied
     } finally {
       await connection.close()
     }

@@ -17,7 +17,7 @@ import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts
 import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'
 import { openFamily, presentTicket } from '../../src/storage/authority/tickets.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import { freshDatabase, onServer } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
@@ -211,7 +211,7 @@ async function consumerHoldingTheGrant(owner: string, rpt: Buffer): Promise<{ ki
   ])
   return {
     async kill() {
-      await database.pool.query('SELECT pg_terminate_backend($1)', [rows[0]!.pid])
+      await onServer(server => server.query('SELECT pg_terminate_backend($1)', [rows[0]!.pid]))
       await client.end().catch(() => {})
     },
   }

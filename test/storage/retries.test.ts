@@ -3,6 +3,7 @@
  * Contract, "Errors" (503), "What the service does" (atomicity).
  */
 import { sql } from 'kysely'
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { consumeGrant, recordGrant } from '../../src/storage/authority/grants.ts'
 import {
@@ -25,34 +26,34 @@ import * as seed from '../support/seed.ts'
 import { testAgent } from '../support/test-agent.ts'
 
 let database: Database
+/** Who owns the tables. */
+let admin: Client
 let owner: string
 let generation: number
 beforeAll(async () => {
   database = await freshDatabase()
   owner = await seed.seedOwner(database.db)
   generation = await seed.seedConnection(database.db, owner, HANDLE)
-  await sql`CREATE SEQUENCE tries`.execute(database.db)
+  admin = new Client({ connectionString: database.url })
+  await admin.connect()
+  await admin.query('CREATE SEQUENCE tries; GRANT ALL ON SEQUENCE tries TO usher_runtime')
 })
-afterAll(() => database.close())
+afterAll(async () => {
+  await admin.end()
+  await database.close()
+})
 
 const HANDLE = 'jkt:agent'
 
 /** Has the next `times` statements that write a table end as `how` says; what was counted is not rolled back. */
 async function breaking(table: string, times: number, how: string): Promise<void> {
   await sql`SELECT setval('tries', 1, false)`.execute(database.db)
-  await sql
-    .raw(
-      `CREATE OR REPLACE FUNCTION break_${table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF nextval('tries') <= ${times} THEN ${how}; END IF; RETURN NULL; END $$`,
-    )
-    .execute(database.db)
-  await sql
-    .raw(
-      `CREATE OR REPLACE TRIGGER break AFTER INSERT OR UPDATE ON ${table} EXECUTE FUNCTION break_${table}()`,
-    )
-    .execute(database.db)
+  await admin.query(`
+    CREATE OR REPLACE FUNCTION break_${table}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+      IF nextval('tries') <= ${times} THEN ${how}; END IF; RETURN NULL; END $$;
+    CREATE OR REPLACE TRIGGER break AFTER INSERT OR UPDATE ON ${table} EXECUTE FUNCTION break_${table}()`)
 }
-const mend = (table: string) => sql.raw(`DROP TRIGGER break ON ${table}`).execute(database.db)
+const mend = (table: string) => admin.query(`DROP TRIGGER break ON ${table}`)
 const tries = async (): Promise<number> => {
   const { rows } = await sql<{ n: number }>`
     SELECT CASE WHEN is_called THEN last_value ELSE 0 END::int AS n FROM tries`.execute(database.db)
@@ -184,16 +185,17 @@ it('no attempt begins once the time of a request is over', async () => {
 
 it('whoever asked is told 503 in the end, and to try again', async () => {
   const authority = await startTestAuthority()
-  const { db } = authority.database
   const ticket = await testAgent(authority).ticket()
-  await sql
-    .raw(`CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${raise('40P01')}; END $$`)
-    .execute(db)
-  await sql`CREATE TRIGGER deadlock AFTER INSERT ON families EXECUTE FUNCTION deadlock()`.execute(db)
+  const itsAdmin = new Client({ connectionString: authority.database.url })
+  await itsAdmin.connect()
+  await itsAdmin.query(`
+    CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${raise('40P01')}; END $$;
+    CREATE TRIGGER deadlock AFTER INSERT ON families EXECUTE FUNCTION deadlock()`)
   const reply = await testAgent(authority).present(ticket)
   expect([reply.status, reply.body.error]).toEqual([503, 'temporarily_unavailable'])
   expect(reply.headers.get('retry-after')).toBe('1')
-  await sql`DROP TRIGGER deadlock ON families`.execute(db)
+  await itsAdmin.query('DROP TRIGGER deadlock ON families')
+  await itsAdmin.end()
   expect((await testAgent(authority).present(ticket)).body.error).toBe('need_info')
   await authority.close()
 })

@@ -10,6 +10,7 @@ import {
   startEmbeddedPostgres,
   type PostgresServer,
 } from '../../src/dev/embedded-postgres.ts'
+import { RUNTIME_ROLE } from '../../src/storage/core/runtime-role.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 
 declare module 'vitest' {
@@ -53,6 +54,8 @@ async function start(): Promise<RunServer> {
     const url = new URL(server.url)
     url.pathname = `/${template}`
     await migrate(url.href)
+    // Tests watch who waits for whom, and tell the planner of rows that they made.
+    await execute(server.url, `GRANT pg_read_all_stats, pg_maintain TO ${RUNTIME_ROLE}`)
   } catch (error) {
     await server.stop()
     throw error

@@ -54,7 +54,8 @@ async function cloneWithin(client: Client, statement: string, deadline: number):
   }
 }
 
-async function onServer(work: (client: Client) => Promise<unknown>): Promise<void> {
+/** Runs `work` as who administers the server. */
+export async function onServer(work: (client: Client) => Promise<unknown>): Promise<void> {
   const client = new Client({ connectionString: inject('postgresUrl') })
   await client.connect()
   try {

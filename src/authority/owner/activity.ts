@@ -22,6 +22,7 @@ import {
   type PendingRow,
   type UndecidedItem,
 } from '../../storage/authority/pending.ts'
+import { readReceipts } from '../../storage/authority/receipts.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { REMOTE_MS_MAX } from '../agents/identity.ts'
@@ -35,7 +36,9 @@ export const LEDGER_QUERY = NUMBERED_PAGE.extend({
   kind: z.enum(LEDGER_KINDS).optional(),
 })
 
-/** Registers /owner/pending, /owner/pending/{family}/decision and /owner/ledger. */
+export const RECEIPTS_QUERY = NUMBERED_PAGE.extend({ family: plainText(200).optional() })
+
+/** Registers /owner/pending, /owner/pending/{family}/decision, /owner/ledger and /owner/receipts. */
 export function registerOwnerActivity(app: FastifyInstance, authority: Authority): void {
   app.get('/owner/pending', (request, reply) => getPending(authority, request, reply))
   app.post('/owner/pending/:family/decision', async request => {
@@ -49,6 +52,13 @@ export function registerOwnerActivity(app: FastifyInstance, authority: Authority
     const rows = await readLedger(authority.database.db, ownerOf(request).owner, page)
     const { items, last } = pageOf(rows, query.limit)
     return { entries: items.map(ledgerAnswer), next: last?.seq ?? null }
+  })
+  app.get('/owner/receipts', async request => {
+    const query = queryOf(RECEIPTS_QUERY, request)
+    const page = { ...query, limit: query.limit + 1 }
+    const rows = await readReceipts(authority.database.db, ownerOf(request).owner, page)
+    const { items, last } = pageOf(rows, query.limit)
+    return { receipts: items, next: last?.seq ?? null }
   })
 }
 

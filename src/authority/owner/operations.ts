@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts'
 import type { Operation } from '../openapi.ts'
-import { DECISION, LEDGER_QUERY } from './activity.ts'
+import { DECISION, LEDGER_QUERY, RECEIPTS_QUERY } from './activity.ts'
 import { NAMED_OPERATOR, REVOKE_CONNECTION } from './connections.ts'
 import { EDITED_TIER, NEW_TIER } from './policies.ts'
 import { PREVIEW } from './preview.ts'
@@ -114,6 +114,24 @@ const ACTIVITY: Operation[] = [
         says: 'A page; `next` is the `after` of the following one.',
         schema: z.object({
           entries: z.array(z.looseObject({ seq: count, ts: text, kind: text })),
+          next: count.nullable(),
+        }),
+      },
+    },
+  },
+  {
+    ...hers,
+    method: 'get',
+    path: '/owner/receipts',
+    summary: 'What agents signed and was granted for it, counter-signed, oldest first',
+    query: RECEIPTS_QUERY,
+    answers: {
+      200: {
+        says: 'A page; `next` is the `after` of the following one. `jti` is of the grant.',
+        schema: z.object({
+          receipts: z.array(
+            z.object({ seq: count, family: text, jti: text, handle: text, issued_at: text, receipt: text }),
+          ),
           next: count.nullable(),
         }),
       },

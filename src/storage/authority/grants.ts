@@ -66,9 +66,9 @@ const RECORD = prepared<{ jti: string }>(
       WHERE ${ASKED_FEW}),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-        tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+        tier_id, tier_epoch, single_use, claims, expires_at)
       SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
-        a.tier_id, a.tier_epoch, a.single_use, a.claims, a.receipt, to_timestamp(a.expires_at)
+        a.tier_id, a.tier_epoch, a.single_use, a.claims, to_timestamp(a.expires_at)
       FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
         AND c.status = 'active' AND c.generation = a.generation
       JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = a.client_id AND rs.resource_uri = a.aud
@@ -90,6 +90,11 @@ const RECORD = prepared<{ jti: string }>(
       ORDER BY m.handle, m.tier_id
       ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
       WHERE connection_tiers.granted_at IS NULL),
+    receipt AS (
+      INSERT INTO receipts (owner, jti, family, handle, receipt)
+      SELECT $1, m.jti, m.family, m.handle, a.receipt FROM made m JOIN asked a ON a.jti = m.jti),
+    placed AS (
+      INSERT INTO receipt_positions (owner, jti) SELECT $1, m.jti FROM made m),
     ended AS (
       UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
       WHERE f.owner = $1 AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),

@@ -1,5 +1,5 @@
 /**
- * Positions: the order in which an owner's ledger and events are read. Entries are inserted without one; the sequencer here numbers what is
+ * Positions: the order in which an owner's ledger, events and receipts are read. Entries are inserted without one; the sequencer here numbers what is
  * committed and has none. Contract: "Events", "Owner API" (`/owner/ledger`, `/owner/events`).
  *
  * One at a time for each owner: it locks her head, and what it then numbers is read by a second statement, so that it sees whatever was committed
@@ -19,6 +19,7 @@ const DUE = prepared<{ due: boolean }>(
   'positions-due',
   `SELECT EXISTS (SELECT 1 FROM ledger WHERE owner = $1 AND seq IS NULL)
     OR EXISTS (SELECT 1 FROM events WHERE owner = $1 AND seq IS NULL)
+    OR EXISTS (SELECT 1 FROM receipt_positions WHERE owner = $1 AND seq IS NULL)
     OR EXISTS (SELECT 1 FROM refusal_counts WHERE owner = $1 AND minute < date_trunc('minute', now())) AS due`,
 )
 
@@ -60,23 +61,33 @@ async function numberSome(tx: Tx, owner: string): Promise<boolean> {
   await closeMinutes(tx, owner)
   // Not prepared: it is planned for what is there now, which costs little beside a thousand rows.
   const { rows } = await sql<{ most: number }>`
-    WITH head AS MATERIALIZED (SELECT ledger, events FROM heads WHERE owner = ${owner}),
+    WITH head AS MATERIALIZED (SELECT ledger, events, receipts FROM heads WHERE owner = ${owner}),
     new_entries AS MATERIALIZED (
       SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
         SELECT id FROM ledger WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
     new_events AS MATERIALIZED (
       SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
         SELECT id FROM events WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
+    new_receipts AS MATERIALIZED (
+      SELECT id, jti, row_number() OVER (ORDER BY id) AS nth FROM (
+        SELECT id, jti FROM receipt_positions WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
     numbered_entries AS (
       UPDATE ledger SET seq = head.ledger + nth FROM new_entries, head
       WHERE ledger.owner = ${owner} AND ledger.id = new_entries.id),
     numbered_events AS (
       UPDATE events SET seq = head.events + nth FROM new_events, head
       WHERE events.owner = ${owner} AND events.id = new_events.id),
+    numbered_receipts AS (
+      UPDATE receipt_positions p SET seq = head.receipts + nth FROM new_receipts, head
+      WHERE p.owner = ${owner} AND p.jti = new_receipts.jti),
     counted AS MATERIALIZED (
-      SELECT (SELECT count(*) FROM new_entries) AS ledger, (SELECT count(*) FROM new_events) AS events)
-    UPDATE heads SET ledger = heads.ledger + counted.ledger, events = heads.events + counted.events FROM counted
-    WHERE owner = ${owner} RETURNING greatest(counted.ledger, counted.events) AS most`.execute(tx)
+      SELECT (SELECT count(*) FROM new_entries) AS ledger, (SELECT count(*) FROM new_events) AS events,
+        (SELECT count(*) FROM new_receipts) AS receipts)
+    UPDATE heads SET ledger = heads.ledger + counted.ledger, events = heads.events + counted.events,
+      receipts = heads.receipts + counted.receipts FROM counted
+    WHERE owner = ${owner} RETURNING greatest(counted.ledger, counted.events, counted.receipts) AS most`.execute(
+    tx,
+  )
   return rows[0]?.most === NUMBERED_MAX
 }
 

@@ -227,7 +227,6 @@ export interface GrantsTable {
   tier_epoch: number
   single_use: boolean
   claims: Json<unknown>
-  receipt: string
   issued_at: Timestamp
   expires_at: Timestamp
   consumed_at: NullableTimestamp
@@ -237,6 +236,23 @@ export interface HeadsTable {
   owner: string
   ledger: Generated<number>
   events: Generated<number>
+  receipts: Generated<number>
+}
+
+export interface ReceiptsTable {
+  owner: string
+  jti: string
+  family: string
+  handle: string
+  issued_at: Timestamp
+  receipt: string
+}
+
+export interface ReceiptPositionsTable {
+  owner: string
+  jti: string
+  id: Generated<string>
+  seq: number | null
 }
 
 /** `id` is far above what a number holds, so it never leaves Postgres. */
@@ -294,6 +310,8 @@ export interface Tables {
   operators: OperatorsTable
   grants: GrantsTable
   heads: HeadsTable
+  receipts: ReceiptsTable
+  receipt_positions: ReceiptPositionsTable
   ledger: LedgerTable
   refusal_counts: RefusalCountsTable
   events: EventsTable

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
 import { assertTakesWrites } from './connection.ts'
+import { workAsRuntimeRole } from './runtime-role.ts'
 import { tellingAfter } from './after-commit.ts'
 import { sharePool, type SharedPool } from './shares.ts'
 import type { Tables } from '../authority/tables.ts'
@@ -137,7 +138,10 @@ function openPool(options: DatabaseOptions, max: number): Pool {
     idle_in_transaction_session_timeout: 15_000,
     application_name: 'usher',
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, and gives up the connection where it rejects
-    onConnect: assertTakesWrites,
+    onConnect: async client => {
+      await assertTakesWrites(client)
+      await workAsRuntimeRole(client)
+    },
     types,
   })
   // Without a listener the process dies when Postgres ends a session that no statement is waiting on: one that is

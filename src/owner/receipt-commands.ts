@@ -1,0 +1,89 @@
+/**
+ * Owns `usher owner receipts`: what agents signed and the authority signed with it, and whether it holds. contract, "Grant answer (beat 4)":
+ * both sides hold the receipt.
+ */
+import type { Command } from 'commander'
+import type { Terminal } from '../terminal/command.ts'
+import { printableJson } from '../terminal/printable.ts'
+import type { PublishedKey } from '../wire/keys.ts'
+import { verifyReceipt } from '../wire/receipt.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { readAll, type OwnerClient } from './client.ts'
+import { OwnerError } from './owner-error.ts'
+import type { ReceiptRecord } from './records.ts'
+import * as show from './show.ts'
+
+interface Session {
+  client: OwnerClient
+  terminal: Terminal
+  json: boolean
+}
+
+type Action = <A extends unknown[]>(
+  run: (session: Session, ...args: A) => Promise<void>,
+) => (...args: A) => Promise<void>
+
+interface ReceiptsOptions {
+  family?: string
+  after?: number
+  limit?: number
+  verify?: boolean
+}
+
+/** Adds the command. `wholeNumber` reads a number from the command line. */
+export function addReceipts(program: Command, action: Action, wholeNumber: (value: string) => number): void {
+  program
+    .command('receipts')
+    .option('--family <family>', 'of this negotiation only')
+    .option('--after <seq>', 'receipts after this one', wholeNumber)
+    .option('--limit <count>', 'at most so many', wholeNumber)
+    .option(
+      '--verify',
+      "check each against the authority's published keys, and the agreement in it against the agent's",
+    )
+    .description('what agents signed and was granted for it, counter-signed, oldest first')
+    .action(action((session, options: ReceiptsOptions) => receipts(session, options)))
+}
+
+async function receipts({ client, terminal, json }: Session, options: ReceiptsOptions): Promise<void> {
+  const { verify, ...query } = options
+  const records = await readAll(client.receipts(query))
+  if (verify !== true) {
+    terminal.out(json ? `${printableJson(records)}\n` : show.receiptTable(records))
+    return
+  }
+  const { issuer } = client.access
+  const keys = await client.publishedKeys()
+  const verdicts = records.map(record => ({ record, fault: faultOf(record, keys, issuer) }))
+  if (json)
+    terminal.out(
+      `${printableJson(verdicts.map(({ record, fault }) => ({ ...record, verified: fault === undefined, fault: fault ?? null })))}\n`,
+    )
+  else
+    terminal.out(
+      show.receiptTable(
+        records,
+        verdicts.map(({ fault }) => fault ?? 'verified'),
+      ),
+    )
+  const bad = verdicts.filter(({ fault }) => fault !== undefined).length
+  if (bad > 0)
+    throw new OwnerError(
+      'receipt_unverified',
+      `Of ${records.length} receipts ${bad} do not hold: keep what was printed, and ask the authority.`,
+    )
+}
+
+/** What is wrong with a receipt, or with what the list says of it. */
+function faultOf(record: ReceiptRecord, keys: PublishedKey[], issuer: string): string | undefined {
+  try {
+    const { claims } = verifyReceipt(record.receipt, keys, { issuer, now: Math.floor(Date.now() / 1_000) })
+    const said = [claims.family, claims.rpt, claims.sub]
+    return String(said) === String([record.family, record.jti, record.handle])
+      ? undefined
+      : 'The list names another negotiation, grant or agent than the receipt.'
+  } catch (error) {
+    if (error instanceof Refusal) return error.detail ?? error.message
+    throw error
+  }
+}

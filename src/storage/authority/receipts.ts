@@ -1,0 +1,33 @@
+/**
+ * Receipts: written with the grant, in the same statement, and never changed or removed by who serves requests. Contract: "Grant answer (beat 4)".
+ */
+import { sql } from 'kysely'
+import type { Db } from '../core/database.ts'
+import { number } from './positions.ts'
+
+export interface ReceiptRow {
+  /** Its position: from 1, without gaps. */
+  seq: number
+  family: string
+  /** Of the grant that it was given with. */
+  jti: string
+  handle: string
+  issued_at: string
+  receipt: string
+}
+
+/** The owner's receipts, oldest first, after a position: all that were committed before this was called, up to the limit. */
+export async function readReceipts(
+  db: Db,
+  owner: string,
+  page: { family?: string | undefined; after: number; limit: number },
+): Promise<ReceiptRow[]> {
+  await number(db, owner)
+  const ofFamily = page.family === undefined ? sql`true` : sql`r.family = ${page.family}`
+  const { rows } = await sql<ReceiptRow>`
+    SELECT p.seq, r.family, r.jti, r.handle, r.issued_at, r.receipt
+    FROM receipt_positions p JOIN receipts r ON r.owner = p.owner AND r.jti = p.jti
+    WHERE p.owner = ${owner} AND p.seq > ${page.after} AND ${ofFamily}
+    ORDER BY p.seq LIMIT ${page.limit}`.execute(db)
+  return rows
+}

@@ -1,0 +1,91 @@
+/**
+ * The role that requests are served as. Every pooled connection takes it, also where the same log-in migrates: what must not be changed is
+ * withheld from it by Postgres, whatever a statement of ours says. Contract: "Grant answer (beat 4)" (both sides hold the receipt).
+ */
+import type { ClientBase } from 'pg'
+
+/** One name for all databases of a cluster. The log-in of the authority must be a member of it. */
+export const RUNTIME_ROLE = 'usher_runtime'
+/** It may add to these and read them, and nothing else. */
+const APPEND_ONLY = ['receipts']
+/** It may read these alone. */
+const READ_ONLY = ['schema_migrations']
+
+/**
+ * Makes the role where there is none, and gives it what it needs in this database. Does nothing where all of it stands, so that a
+ * start changes nothing. @throws Error saying what to do where the log-in may not make roles.
+ */
+export async function ensureRuntimeRole(
+  client: ClientBase,
+  { migrated }: { migrated: boolean },
+): Promise<void> {
+  if (!(await exists(client))) await createRole(client)
+  if (!(await isMember(client))) await client.query(`GRANT ${RUNTIME_ROLE} TO CURRENT_USER`)
+  if (!migrated && (await hasItsPrivileges(client))) return
+  const { rows } = await client.query<{ schema: string; tables: string[] }>(
+    `SELECT quote_ident(current_schema()) AS schema, ARRAY(SELECT quote_ident(tablename) FROM pg_tables
+      WHERE schemaname = current_schema() AND tableowner = current_user) AS tables`,
+  )
+  const { schema, tables } = rows[0]!
+  await client.query(`
+    GRANT USAGE ON SCHEMA ${schema} TO ${RUNTIME_ROLE};
+    GRANT USAGE ON SEQUENCE insertions TO ${RUNTIME_ROLE};
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables.join(', ')} TO ${RUNTIME_ROLE};
+    REVOKE UPDATE, DELETE, TRUNCATE ON ${APPEND_ONLY.join(', ')} FROM ${RUNTIME_ROLE};
+    REVOKE INSERT, UPDATE, DELETE ON ${READ_ONLY.join(', ')} FROM ${RUNTIME_ROLE}`)
+}
+
+/** Has a new connection work as the role. @throws Error saying what to do where it may not. */
+export async function workAsRuntimeRole(client: ClientBase): Promise<void> {
+  try {
+    await client.query(`SET ROLE ${RUNTIME_ROLE}`)
+  } catch (error) {
+    // 22023: there is no such role; 42501: the log-in is not a member.
+    if (!['22023', '42501'].includes((error as { code?: string }).code ?? '')) throw error
+    throw new Error(
+      `The log-in of DATABASE_URL cannot work as the role ${RUNTIME_ROLE}: run \`usher migrate\`, or have an administrator run GRANT ${RUNTIME_ROLE} TO it.`,
+      { cause: error },
+    )
+  }
+}
+
+async function exists(client: ClientBase): Promise<boolean> {
+  const { rowCount } = await client.query('SELECT FROM pg_roles WHERE rolname = $1', [RUNTIME_ROLE])
+  return rowCount !== 0
+}
+
+async function createRole(client: ClientBase): Promise<void> {
+  try {
+    await client.query(`CREATE ROLE ${RUNTIME_ROLE} NOLOGIN`)
+  } catch (error) {
+    // Another database of this cluster was quicker: roles are the cluster's.
+    if (await exists(client)) return
+    throw new Error(
+      `The log-in may not make the role ${RUNTIME_ROLE}: have an administrator run CREATE ROLE ${RUNTIME_ROLE} NOLOGIN and GRANT ${RUNTIME_ROLE} TO it.`,
+      { cause: error },
+    )
+  }
+}
+
+/** From Postgres 16 on a member may be one that cannot become the role. */
+async function isMember(client: ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ version: number }>(
+    `SELECT current_setting('server_version_num')::int AS version`,
+  )
+  const how = rows[0]!.version >= 160_000 ? 'SET' : 'MEMBER'
+  const { rows: found } = await client.query<{ member: boolean }>(
+    'SELECT pg_has_role(current_user, $1, $2) AS member',
+    [RUNTIME_ROLE, how],
+  )
+  return found[0]!.member
+}
+
+/** Told by the table that it may do least with: rows that were restored from a dump may stand there without privileges. */
+async function hasItsPrivileges(client: ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ has: boolean }>(
+    `SELECT has_table_privilege($1, 'receipts', 'INSERT') AND has_table_privilege($1, 'ledger', 'UPDATE')
+      AND NOT has_table_privilege($1, 'receipts', 'UPDATE, DELETE, TRUNCATE') AS has`,
+    [RUNTIME_ROLE],
+  )
+  return rows[0]!.has
+}
