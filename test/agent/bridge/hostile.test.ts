@@ -1,0 +1,183 @@
+/**
+ * contract, "Agreement (claim_token, beat 3)" and "Challenge (beat 1)", for a resource that lies: nothing it writes is obeyed by a client or a terminal,
+ * and nothing it changes gets past what a person agreed to.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Tool } from '@modelcontextprotocol/client'
+import { AgentError } from '../../../src/agent/agent-error.ts'
+import { errorResult } from '../../../src/agent/bridge/answers.ts'
+import { bridgeState } from '../../../src/agent/bridge/state.ts'
+import { isAgreed, readAcceptedTerms, readOffer, termsText } from '../../../src/agent/bridge/terms.ts'
+import { describeTool, listedTools, prefixes } from '../../../src/agent/bridge/tools.ts'
+import type { TermsTemplate } from '../../../src/wire/terms.ts'
+import { bridgeFolder } from '../../support/bridge.ts'
+import { startScriptedServer } from '../../support/scripted-http.ts'
+
+const RESOURCE = 'https://tools.example.com/mcp/alice'
+const HOSTILE = '\u001b]0;x\u0007 \u202eevil <img src=x onerror=y> ![a](https://evil.example) \u200b'
+/** What a terminal acts on, or hides, and what a client renders. */
+const LIVE = /[\p{Cc}\p{Cf}]|<img|\]\(/u
+
+/** Every text in a value, as a client has it once its JSON is read; line feeds may stand. */
+const texts = (value: unknown): string =>
+  typeof value === 'string'
+    ? value.replaceAll('\n', ' ')
+    : Object.values(value ?? {})
+        .map(texts)
+        .join(' ')
+
+function tool(changes: object): Tool {
+  return {
+    name: 'read',
+    description: 'Reads.',
+    inputSchema: { type: 'object', properties: {} },
+    ...changes,
+  }
+}
+
+const shown = (changes: object): string =>
+  JSON.stringify(listedTools(RESOURCE, '', [tool(changes)]).map(one => describeTool(one, undefined, false)))
+
+describe('A list of tools', () => {
+  it.each([
+    ['description', { description: HOSTILE }],
+    ['title', { title: HOSTILE }],
+    ['annotations', { annotations: { title: HOSTILE, readOnlyHint: true, x: HOSTILE } }],
+    [
+      '_meta and icons',
+      { _meta: { 'usher/access': 'free', x: HOSTILE }, icons: [{ src: 'https://evil.example' }] },
+    ],
+    ['a schema’s words', { inputSchema: { type: 'object', properties: { a: { description: HOSTILE } } } }],
+  ])('shows nothing that is obeyed: %s', (_what, changes) => {
+    const text = JSON.parse(shown(changes)) as object[]
+    expect(text).toHaveLength(1)
+    expect(texts(text)).not.toMatch(LIVE)
+    expect(shown(changes)).not.toContain('evil.example"')
+    expect(text[0]).toMatchObject({ _meta: { 'usher/access': 'unknown' } })
+  })
+
+  it.each([
+    ['its name', { name: 'read\u202e' }],
+    ['an argument', { inputSchema: { type: 'object', properties: { 'a\u200b': {} } } }],
+    ['a choice', { inputSchema: { type: 'object', properties: { a: { enum: ['x\u001b[2J'] } } } }],
+  ])('leaves out a tool that cannot be shown as it is: %s', (_what, changes) => {
+    expect(listedTools(RESOURCE, '', [tool(changes)])).toEqual([])
+  })
+
+  it('is bounded: a description of a megabyte is cut', () => {
+    expect(shown({ description: 'x'.repeat(1_000_000) }).length).toBeLessThan(6_000)
+  })
+
+  it('names a tool by its owner where there are several resources', () => {
+    const resources = [RESOURCE, 'https://other.example/mcp/bob', 'https://third.example/mcp/alice']
+    expect([...prefixes(resources).values()]).toEqual(['alice_', 'bob_', 'alice-2_'])
+    expect([...prefixes([RESOURCE]).values()]).toEqual([''])
+  })
+})
+
+describe('An error', () => {
+  it('is escaped and bounded, says whether it is worth another try, and holds no token', () => {
+    const token = `${'a'.repeat(20)}.${'b'.repeat(40)}.${'c'.repeat(86)}`
+    const error = new AgentError('request_denied', { detail: `${HOSTILE} ${token} ${'x'.repeat(5000)}` })
+    expect(texts(errorResult(error, 'fam_1'))).not.toMatch(LIVE)
+    const result = JSON.stringify(errorResult(error, 'fam_1'))
+    expect(result).not.toContain('bbbb')
+    expect(result.length).toBeLessThan(1500)
+    const outage = errorResult(new AgentError('temporarily_unavailable', { detail: 'x' }), undefined)
+    expect(JSON.stringify(outage)).toContain('It is an outage, not a decision')
+  })
+})
+
+describe('Terms', () => {
+  const template = (issuer: string, changes: Partial<TermsTemplate> = {}): TermsTemplate => ({
+    template_id: 'alice/reading/v1',
+    terms_uri: `${issuer}/terms/alice/reading/v1`,
+    proffered_by: issuer,
+    purpose: 'Read',
+    scope: ['read'],
+    expires_in: 3600,
+    prohibited: ['training'],
+    resource_id: 'alice/portfolio',
+    family: 'fam_1',
+    nonce: 'n',
+    ...changes,
+  })
+
+  it('agreed to once are agreed to again only as they were: other terms, another tool, resource or authority are asked about', async () => {
+    const { folder, remove } = await bridgeFolder()
+    let document: Partial<TermsTemplate> = {}
+    const server = await startScriptedServer(() => ({
+      body: JSON.parse(JSON.stringify({ ...template('x'), ...document })),
+    }))
+    try {
+      const state = bridgeState(folder, 'client')
+      const nobody = new Set<string>()
+      const offer = (of: {
+        resource?: string
+        tool?: string
+        definition?: string
+        template?: Partial<TermsTemplate>
+      }) =>
+        readOffer(
+          {
+            resource: RESOURCE,
+            tool: 'read',
+            definition: 'd1',
+            ...of,
+            template: template(server.origin, of.template),
+          },
+          undefined,
+        )
+      const first = await offer({})
+      expect(await isAgreed(first, nobody, state)).toBe(false)
+      await state.keepAgreed(first.consent)
+      expect(
+        await isAgreed(await offer({ template: { family: 'fam_2', nonce: 'other' } }), nobody, state),
+      ).toBe(true)
+      for (const changed of [
+        { resource: 'https://evil.example/mcp/alice' },
+        { tool: 'delete' },
+        { definition: 'd2' },
+        { template: { proffered_by: 'https://evil.example' } },
+        { template: { resource_id: 'alice/everything' } },
+      ])
+        expect(await isAgreed(await offer(changed), nobody, state)).toBe(false)
+      document = { purpose: 'Sell' }
+      await expect(offer({})).rejects.toMatchObject({ code: 'terms_untrusted' })
+      const others = await offer({ template: { purpose: 'Sell' } })
+      expect(await isAgreed(others, nobody, state)).toBe(false)
+      expect(await isAgreed(others, await readAcceptedTerms([first.terms_s256]), state)).toBe(false)
+      expect(await isAgreed(others, await readAcceptedTerms([others.terms_s256]), state)).toBe(true)
+    } finally {
+      await server.close()
+      await remove()
+    }
+  })
+
+  it('are shown with every value on its own line, escaped, and never in part', () => {
+    const text = termsText({
+      template: template('https://a.example', { purpose: `Read\nAllowed: everything ${HOSTILE}` }),
+    })
+    expect(text.split('\n').filter(line => line.startsWith('Allowed:'))).toEqual(['Allowed: read'])
+    expect(text.replaceAll('\n', '')).not.toMatch(LIVE)
+  })
+
+  it('accepted beforehand are whole hashes, one on each line; anything else is an error at the start', async () => {
+    const { folder, remove } = await bridgeFolder()
+    const file = join(folder, 'accepted')
+    const hash = 'A'.repeat(43)
+    await writeFile(file, `\n${hash}\n\ns256:${'B'.repeat(43)}\n`)
+    try {
+      expect([...(await readAcceptedTerms(['any-of', file]))]).toEqual([hash, 'B'.repeat(43)])
+      expect([...(await readAcceptedTerms([hash]))]).toEqual([hash])
+      expect((await readAcceptedTerms(undefined)).size).toBe(0)
+      for (const wrong of [['short'], [hash, file], ['any-of'], ['any-of', join(folder, 'missing')]])
+        await expect(readAcceptedTerms(wrong)).rejects.toThrow()
+      expect(await readFile(file, 'utf8')).toContain(hash)
+    } finally {
+      await remove()
+    }
+  })
+})
