@@ -33,6 +33,8 @@ export interface StandingFacts {
   readonly introduced: Fact<boolean>
   /** Nobody in its lineage ever had a grant of this tier. */
   readonly lineageNewAtTier: Fact<boolean>
+  /** Where the counts below stopped; the true ones may be higher. */
+  readonly countedTo?: number | undefined
   readonly denials?: Fact<number>
   /** Distinct tiers it was granted something under. */
   readonly tiers?: Fact<number>
@@ -84,6 +86,15 @@ export interface Condition {
 
 const above = (fact: Fact<number>, value: number): Fact<boolean> =>
   fact === undefined ? undefined : fact > value
+/** A count that stopped at `countedTo` says nothing of higher numbers, such as those of a tier that is tried on the past. */
+const countAbove = (
+  { standing: { countedTo } }: RequestFacts,
+  fact: Fact<number>,
+  value: number,
+): Fact<boolean> =>
+  fact !== undefined && countedTo !== undefined && fact >= countedTo && value >= fact
+    ? undefined
+    : above(fact, value)
 const below = (fact: Fact<number>, value: number): Fact<boolean> =>
   fact === undefined ? undefined : fact < value
 
@@ -128,13 +139,13 @@ const OBSERVED: readonly ConditionWord[] = [
     below(f.standing.ageSeconds, seconds),
   ),
   word('standing.denials_above', 'count', 'its recent denials are more than', (f, count) =>
-    above(f.standing.denials, count),
+    countAbove(f, f.standing.denials, count),
   ),
   word('standing.tiers_above', 'count', 'the tiers it recently reached are more than', (f, count) =>
-    above(f.standing.tiers, count),
+    countAbove(f, f.standing.tiers, count),
   ),
   word('standing.calls_above', 'count', 'its recent calls are more than', (f, count) =>
-    above(f.standing.calls, count),
+    countAbove(f, f.standing.calls, count),
   ),
   assurance('binding', 1, 'the proof of its key is weaker than'),
   assurance('provenance', 1, 'the proof of its origin is weaker than'),

@@ -178,6 +178,24 @@ describe('what a condition means', () => {
     },
   )
 
+  it.each(['denials', 'tiers', 'calls'])(
+    'a count of %s that stopped says nothing of higher numbers',
+    fact => {
+      const facts = factsWith({ standing: { countedTo: 4, [fact]: 4 } })
+      expect([3, 4, 9].map(value => holds(`standing.${fact}_above:${value}`, facts))).toEqual([
+        true,
+        undefined,
+        undefined,
+      ])
+      const few = factsWith({ standing: { countedTo: 4, [fact]: 2 } })
+      expect([1, 3, 9].map(value => holds(`standing.${fact}_above:${value}`, few))).toEqual([
+        true,
+        false,
+        false,
+      ])
+    },
+  )
+
   it.each([
     [undefined, 'undeclared'],
     [null, 'undeclared'],

@@ -27,7 +27,7 @@ const standing = (owner: string, handle: string, operator?: string) =>
     operator,
     tier_id: seed.TIER,
     windowSeconds: 60,
-    trajectory: false,
+    countTo: undefined,
   })
 
 describe('Operators beside a connection', () => {

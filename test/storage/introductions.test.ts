@@ -122,7 +122,7 @@ describe('The standing of an agent that is being introduced', () => {
     const owner = await seed.seedOwner(database.db)
     const generation = await admit(owner, 'p@i')
     await approve(owner, 'p@i', generation)
-    const of = { handle: 'n@i', tier_id: seed.TIER, windowSeconds: 60, trajectory: false }
+    const of = { handle: 'n@i', tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }
     expect(await readStanding(database.db, owner, of)).toMatchObject({
       status: 'none',
       approvedAtTier: false,

@@ -208,7 +208,7 @@ describe('Standing', () => {
   it("counts only the owner's approval of the connection's present generation", async () => {
     const { owner, handle } = await connected()
     const standing = () =>
-      readStanding(database.db, owner, { handle, tier_id: seed.TIER, windowSeconds: 600, trajectory: true })
+      readStanding(database.db, owner, { handle, tier_id: seed.TIER, windowSeconds: 600, countTo: 10 })
     expect(await standing()).toMatchObject({
       status: 'active',
       approvedAtTier: false,
@@ -227,7 +227,7 @@ describe('Standing', () => {
       handle: 'jkt:nobody',
       tier_id: seed.TIER,
       windowSeconds: 600,
-      trajectory: false,
+      countTo: undefined,
     })
     expect(facts).toMatchObject({ status: 'none', generation: null, calls: null })
   })

@@ -131,7 +131,7 @@ describe('Grants recorded at the same time', () => {
       expect(await ledgerOf(owner, family)).toEqual(
         isRevoked ? [] : promised(handle).map(entry => ({ handle, ...entry })),
       )
-      const of = { handle, tier_id: seed.TIER, windowSeconds: 600, trajectory: false }
+      const of = { handle, tier_id: seed.TIER, windowSeconds: 600, countTo: undefined }
       expect((await readStanding(database.db, owner, of)).grantedAtTier).toBe(!isRevoked)
     }
   })
@@ -187,7 +187,7 @@ describe('Questions at the same time', () => {
     const generation = await seed.seedConnection(database.db, owner, parent)
     await seed.seedGrant(database.db, owner, parent, generation)
     await seed.seedConnection(database.db, owner, child, { introduced_by: parent })
-    const of = { tier_id: seed.TIER, windowSeconds: 600, trajectory: true }
+    const of = { tier_id: seed.TIER, windowSeconds: 600, countTo: 10 }
     const facts = await Promise.all([
       readStanding(database.db, owner, { ...of, handle: parent }),
       readStanding(database.db, owner, { ...of, handle: child }),

@@ -4,7 +4,7 @@
  * Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
  */
 import { absencesOf, operationOf } from '../../rules/agreement.ts'
-import { consequenceFact, type RequestFacts } from '../../rules/conditions.ts'
+import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { grantScope } from '../../rules/permission.ts'
 import { evaluateTier, type Rule } from '../../rules/tier.ts'
@@ -29,7 +29,7 @@ export async function weigh(
     handle: agent.handle,
     tier_id: tier.tier_id,
     windowSeconds: authority.limits.trajectoryWindowSeconds,
-    trajectory: asksTrajectory(tier.rules),
+    countTo: trajectoryCountTo(tier.rules),
     introducedBy: introducer?.handle,
     operator: agent.operator,
   })
@@ -125,6 +125,7 @@ function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['stand
     revokedBefore: standing.revocations > 0,
     introduced: standing.introduced_by !== null,
     lineageNewAtTier: !standing.lineageGrantedAtTier,
+    countedTo: standing.countedTo ?? undefined,
     denials: standing.denials ?? undefined,
     tiers: standing.tiers ?? undefined,
     calls: standing.calls ?? undefined,
@@ -146,9 +147,15 @@ export function refusesNow(
   return evaluateTier(tier, facts).effect === 'refuse'
 }
 
-/** Whether a rule reads counts over the trajectory window, which cost more to gather than the rest. */
-export function asksTrajectory(rules: readonly Rule[]): boolean {
-  return rules.some(rule =>
-    rule.when.some(condition => /^standing\.(denials|tiers|calls)_above:/.test(condition)),
-  )
+/**
+ * How far the counts within the trajectory window have to go for these rules: one more than the highest number that any of them compares
+ * them with. undefined where none reads them, which costs less.
+ */
+export function trajectoryCountTo(rules: readonly Rule[]): number | undefined {
+  const numbers = rules
+    .flatMap(({ when }) => when.map(parseCondition))
+    .flatMap(read => ('fault' in read || !TRAJECTORY.has(read.word.condition) ? [] : [read.value]))
+  return numbers.length === 0 ? undefined : Math.max(...numbers) + 1
 }
+
+const TRAJECTORY = new Set(['standing.denials_above', 'standing.tiers_above', 'standing.calls_above'])

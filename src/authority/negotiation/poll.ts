@@ -14,7 +14,7 @@ import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/t
 import { requestSubmitted } from '../../wire/negotiation.ts'
 import { denied, type Answer } from './answers.ts'
 import { pollInterval, type Authority } from '../context.ts'
-import { asksTrajectory, refusesNow } from './evaluation.ts'
+import { trajectoryCountTo, refusesNow } from './evaluation.ts'
 import { signGrant, type GrantBasis } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
@@ -138,7 +138,7 @@ async function withdrawnSince(
     handle: basis.handle,
     tier_id: basis.tier_id,
     windowSeconds: authority.limits.trajectoryWindowSeconds,
-    trajectory: tier !== undefined && asksTrajectory(tier.rules),
+    countTo: tier === undefined ? undefined : trajectoryCountTo(tier.rules),
     operator: family.operator ?? undefined,
   })
   return collectionFault({

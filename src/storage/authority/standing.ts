@@ -27,15 +27,17 @@ export interface StandingFacts {
   grantedAtTier: boolean
   /** An agent of its live lineage was granted something under this tier before. */
   lineageGrantedAtTier: boolean
-  /** Within the window; null where not asked for. */
+  /** Within the window, counted up to `countTo`; null where not asked for. */
   denials: number | null
   tiers: number | null
   calls: number | null
+  /** Where these counts stopped. */
+  countedTo: number | null
 }
 
 /**
- * Reads an agent's standing at a tier in one statement; the window is in seconds before now, and is counted
- * only with `trajectory`. With `introducedBy`, an agent without a connection is read as if that one had just
+ * Reads an agent's standing at a tier in one statement; the window is in seconds before now. What happened within it is
+ * counted only with `countTo`, and no further than to that number: whoever asks knows what more would not change. With `introducedBy`, an agent without a connection is read as if that one had just
  * brought it in; it has no generation then.
  */
 export function readStanding(
@@ -51,14 +53,15 @@ interface StandingQuestion {
   handle: string
   tier_id: string
   windowSeconds: number
-  trajectory: boolean
+  /** Where counts within the window are asked for: the highest number that matters. */
+  countTo: number | undefined
   introducedBy?: string | undefined
   /** Origin of the operator that the request names. */
   operator?: string | undefined
 }
 
 async function readStandings(db: Db, asked: StandingQuestion[]): Promise<StandingFacts[]> {
-  const { owner, trajectory, windowSeconds } = asked[0]!
+  const { owner, countTo, windowSeconds } = asked[0]!
   const values = [
     owner,
     asked.map(({ handle }) => handle),
@@ -66,9 +69,10 @@ async function readStandings(db: Db, asked: StandingQuestion[]): Promise<Standin
     asked.map(({ introducedBy }) => introducedBy ?? null),
     asked.map(({ operator }) => operator ?? null),
   ]
-  const { rows } = trajectory
-    ? await STANDING.withTrajectory(db, [...values, windowSeconds])
-    : await STANDING.withoutTrajectory(db, values)
+  const { rows } =
+    countTo === undefined
+      ? await STANDING.withoutTrajectory(db, values)
+      : await STANDING.withTrajectory(db, [...values, windowSeconds, asked.map(one => one.countTo)])
   const facts: StandingFacts[] = []
   for (const { place, ...found } of rows) facts[place - 1] = found
   return facts
@@ -76,16 +80,22 @@ async function readStandings(db: Db, asked: StandingQuestion[]): Promise<Standin
 
 const READ_STANDING = gatheringOf(readStandings, {
   owner: ({ owner }: StandingQuestion) => owner,
-  group: ({ owner, trajectory, windowSeconds }: StandingQuestion) =>
-    JSON.stringify([owner, trajectory, windowSeconds]),
+  group: ({ owner, countTo, windowSeconds }: StandingQuestion) =>
+    JSON.stringify([owner, countTo !== undefined, windowSeconds]),
   together: TOGETHER_MAX,
   atOnce: READS_AT_ONCE,
 })
 
-/** Counting the window costs a range scan: only where a rule of the tier asks for it. */
+/** Counting the window reads up to so many entries of an index: only where a rule of the tier asks for it. */
 const STANDING = {
-  withTrajectory: standingStatement('read-standings-and-trajectories', count => count),
-  withoutTrajectory: standingStatement('read-standings', () => 'NULL::int'),
+  withTrajectory: standingStatement('read-standings-and-trajectories', {
+    countTo: '$7::int[]',
+    counted: rows => `(SELECT count(*)::int FROM (SELECT ${rows} LIMIT asked.count_to) counted)`,
+  }),
+  withoutTrajectory: standingStatement('read-standings', {
+    countTo: 'NULL::int[]',
+    counted: () => 'NULL::int',
+  }),
 }
 
 /**
@@ -94,7 +104,7 @@ const STANDING = {
  */
 function standingStatement(
   name: string,
-  counted: (count: string) => string,
+  { countTo, counted }: { countTo: string; counted: (rows: string) => string },
 ): Prepared<StandingFacts & { place: number }> {
   const since = `now() - $6::float8 * interval '1 second'`
   return prepared(
@@ -112,14 +122,15 @@ function standingStatement(
         AS "approvedAtTier",
       mine.granted_at IS NOT NULL AS "grantedAtTier",
       (me.status = 'active' AND mine.granted_at IS NOT NULL) OR kin.granted AS "lineageGrantedAtTier",
-      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
-        AND kind IN ('denied', 'refused') AND ts > ${since})`)} AS denials,
-      ${counted(`(SELECT count(DISTINCT tier_id)::int FROM connection_tiers WHERE owner = $1
-        AND handle = asked.handle AND granted_at > ${since})`)} AS tiers,
-      ${counted(`(SELECT count(*)::int FROM ledger WHERE owner = $1 AND handle = asked.handle
-        AND kind = 'touched' AND ts > ${since})`)} AS calls
-    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[])
-      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, place)
+      ${counted(`FROM ledger WHERE owner = $1 AND handle = asked.handle
+        AND kind IN ('denied', 'refused') AND ts > ${since}`)} AS denials,
+      ${counted(`DISTINCT tier_id FROM connection_tiers WHERE owner = $1
+        AND handle = asked.handle AND granted_at > ${since}`)} AS tiers,
+      ${counted(`FROM ledger WHERE owner = $1 AND handle = asked.handle
+        AND kind = 'touched' AND ts > ${since}`)} AS calls,
+      asked.count_to AS "countedTo"
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], ${countTo})
+      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, count_to, place)
     LEFT JOIN connections own ON own.owner = $1 AND own.handle = asked.handle
     LEFT JOIN connection_tiers mine ON mine.owner = $1 AND mine.handle = asked.handle
       AND mine.tier_id = asked.tier_id
