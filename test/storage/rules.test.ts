@@ -139,7 +139,7 @@ describe("The owner's approval of a lineage", () => {
           }))
         const expected = approvedAtTier(lineage, seed.TIER)
         seen[expected ? 'approved' : 'not']++
-        const of = { handle: 'asking', tier_id: seed.TIER, windowSeconds: 60, trajectory: false }
+        const of = { handle: 'asking', tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }
         expect((await readStanding(database.db, owner, of)).approvedAtTier).toBe(expected)
       }),
       { numRuns: 60, examples: [[[[], [], ['approved', 'revoked', 'admitted'], [], []]]] },

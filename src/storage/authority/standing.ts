@@ -107,6 +107,9 @@ function standingStatement(
   { countTo, counted }: { countTo: string; counted: (rows: string) => string },
 ): Prepared<StandingFacts & { place: number }> {
   const since = `now() - $6::float8 * interval '1 second'`
+  // One kind at a time, the latest first: only so does the planner, which cannot know the limit, always walk the index `ledger_recent`.
+  const lately = (kind: string) => `FROM ledger WHERE owner = $1 AND handle = asked.handle
+        AND kind = '${kind}' AND ts > ${since} ORDER BY ts DESC`
   return prepared(
     name,
     `SELECT asked.place::int, me.status, own.generation,
@@ -122,12 +125,10 @@ function standingStatement(
         AS "approvedAtTier",
       mine.granted_at IS NOT NULL AS "grantedAtTier",
       (me.status = 'active' AND mine.granted_at IS NOT NULL) OR kin.granted AS "lineageGrantedAtTier",
-      ${counted(`FROM ledger WHERE owner = $1 AND handle = asked.handle
-        AND kind IN ('denied', 'refused') AND ts > ${since}`)} AS denials,
+      least(asked.count_to, ${counted(lately('denied'))} + ${counted(lately('refused'))}) AS denials,
       ${counted(`DISTINCT tier_id FROM connection_tiers WHERE owner = $1
         AND handle = asked.handle AND granted_at > ${since}`)} AS tiers,
-      ${counted(`FROM ledger WHERE owner = $1 AND handle = asked.handle
-        AND kind = 'touched' AND ts > ${since}`)} AS calls,
+      ${counted(lately('touched'))} AS calls,
       asked.count_to AS "countedTo"
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], ${countTo})
       WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, count_to, place)
