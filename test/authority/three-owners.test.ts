@@ -2,7 +2,6 @@
  * Several owners on one authority: what is another's and what is nobody's get the same status, body and headers, at every route of the
  * owner API. Contract: "Owner API" (every operation acts on the owner the credential proved), "Authentication".
  */
-import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
@@ -28,9 +27,6 @@ interface Names {
   plainServer: string
   kid: string
   login: string
-  /** Numbers of a ledger entry and of an event. */
-  seq: number
-  event: number
 }
 
 /** The names of an owner's things, and names beside them that are nobody's: as long, and in the same place of any order. */
@@ -97,11 +93,8 @@ async function furnish(owner: string): Promise<Named> {
     json: { name: 'realm', access_token },
   })
   expect(login.status).toBe(201)
-  const hers = { ...names, family, login: login.body.id as string, ...(await numbersOf(owner)) }
-  const nobodys = {
-    ...mapValues({ ...names, family, login: hers.login }, beside),
-    ...(await unusedNumbers()),
-  }
+  const hers = { ...names, family, login: login.body.id as string }
+  const nobodys = mapValues({ ...names, family, login: hers.login }, beside)
   return { hers, nobodys }
 }
 
@@ -122,21 +115,7 @@ function mapValues<T extends object>(object: T, map: (value: string) => string):
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value as string)])) as T
 }
 
-async function numbersOf(owner: string): Promise<{ seq: number; event: number }> {
-  const { rows } = await sql<{ seq: number; event: number }>`
-    SELECT (SELECT max(seq) FROM ledger WHERE owner = ${owner}) AS seq,
-      (SELECT max(id) FROM events WHERE owner = ${owner}) AS event`.execute(both.authority.database.db)
-  return rows[0]!
-}
-
-/** Drawn like the others, and then given to nothing. */
-async function unusedNumbers(): Promise<{ seq: number; event: number }> {
-  const { rows } = await sql<{ seq: number; event: number }>`
-    SELECT nextval('ledger_seq') AS seq, nextval('event_id') AS event`.execute(both.authority.database.db)
-  return rows[0]!
-}
-
-const list = (path: string, name: (names: Names) => string | number) => (names: Names) => ({
+const list = (path: string, name: (names: Names) => string) => (names: Names) => ({
   target: `${path}?after=${encodeURIComponent(name(names))}`,
 })
 const post = (path: string, body: (names: Names) => unknown) => (names: Names) => ({
@@ -154,13 +133,10 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
     target: `/owner/pending/${family}/decision`,
     json: { decision },
   })),
-  'GET /owner/ledger': [
-    list('/owner/ledger', ({ seq }) => seq),
-    ({ handle }) => ({ target: `/owner/ledger?handle=${encodeURIComponent(handle)}` }),
-  ],
-  'GET /owner/events': [
-    ({ event }) => ({ target: '/owner/events', headers: { 'last-event-id': `${event}` } }),
-  ],
+  // Positions in the ledger, among the receipts and the events are each owner's own, from 1: no number is another's.
+  'GET /owner/ledger': [({ handle }) => ({ target: `/owner/ledger?handle=${encodeURIComponent(handle)}` })],
+  'GET /owner/events': [],
+  'GET /owner/receipts': [],
   'GET /owner/policies': [list('/owner/policies', ({ tier }) => tier)],
   'POST /owner/policies': [
     post('/owner/policies', ({ tierToo, resource }) => tierBody(tierToo, [resource])),
@@ -191,7 +167,6 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
   ],
   'POST /owner/policies/preview': [
     post('/owner/policies/preview', ({ tier, resource }) => ({ tier: tierBody(tier, [resource]) })),
-    post('/owner/policies/preview', ({ seq }) => ({ tier: tierBody('mine', []), after: seq })),
   ],
   'GET /owner/policy-vocabulary': [() => ({ target: '/owner/policy-vocabulary' })],
   'GET /owner/resources': [list('/owner/resources', ({ resource }) => resource)],

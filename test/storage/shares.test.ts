@@ -10,6 +10,7 @@ import {
 } from '../../src/storage/core/database.ts'
 import { onBehalfOf } from '../../src/storage/core/shares.ts'
 import { freshDatabase } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
 
 const POOL_MAX = 4
 
@@ -67,13 +68,13 @@ it('a transaction that fails gives its place back', async () => {
 })
 
 it('a statement that waits for a row longer than it may is an outage, and its connection serves on', async () => {
-  await database.pool.query('CREATE TABLE rows_held (id int PRIMARY KEY); INSERT INTO rows_held VALUES (1)')
+  const owner = await seed.seedOwner(database.db)
+  const held = { text: 'SELECT owner FROM owners WHERE owner = $1 FOR UPDATE', values: [owner] }
   const holder = await database.pool.connect()
-  await holder.query('BEGIN; SELECT * FROM rows_held FOR UPDATE')
+  await holder.query('BEGIN')
+  await holder.query(held)
   const waiting = (): Promise<unknown> =>
-    onBehalfOf('alice', () => shared.calls.query({ text: 'SELECT * FROM rows_held FOR UPDATE' })).catch(
-      (error: unknown) => error,
-    )
+    onBehalfOf('alice', () => shared.calls.query(held)).catch((error: unknown) => error)
   const since = performance.now()
   const faults = await Promise.all([waiting(), waiting()])
   expect(faults.map(isOutage)).toEqual([true, true])
@@ -81,5 +82,5 @@ it('a statement that waits for a row longer than it may is an outage, and its co
   expect(shared.callPool.totalCount).toBe(2)
   await holder.query('ROLLBACK')
   holder.release()
-  expect(await waiting()).toMatchObject({ rows: [{ id: 1 }] })
+  expect(await waiting()).toMatchObject({ rows: [{ owner }] })
 })

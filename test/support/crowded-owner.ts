@@ -67,14 +67,15 @@ export async function crowd(db: Db, { owner, ledgerRows, connections, waiting }:
   // Two grants in five belong to the busy agent.
   await sql`
     INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
-      tier_epoch, single_use, claims, receipt, expires_at)
+      tier_epoch, single_use, claims, expires_at)
     SELECT ${owner}, sha256(n::text::bytea), 'rpt_' || n, 'fam_' || n,
       CASE WHEN n % 5 < 2 THEN ${BUSY} ELSE ${handle(sql`n % ${connections}::int`)} END, 1, 'demo-tools',
-      'https://tools.example/mcp/alice', ${`${owner}/portfolio`}, 'reading', 1, false, '{}', 'receipt',
+      'https://tools.example/mcp/alice', ${`${owner}/portfolio`}, 'reading', 1, false, '{}',
       now() + interval '1 hour'
     FROM generate_series(1, ${connections * 2}) n`.execute(db)
   await crowdFamilies(db, { owner, connections, waiting })
   await crowdLedger(db, { owner, connections, ledgerRows })
+  await crowdReceipts(db, owner)
   await sql`
     INSERT INTO resources (owner, resource_id, client_id, name, type, resource_scopes, consequence, source)
     SELECT ${owner}, ${owner} || '/album-' || n, 'demo-tools', 'Album ' || n, 'album', '{read}', 'reversible', 'provisioned'
@@ -86,6 +87,19 @@ export async function crowd(db: Db, { owner, ledgerRows, connections, waiting }:
 }
 
 /** What waits, behind fifty times as many negotiations that are over. */
+/** One for each grant, as it was given. After the ledger, which makes the owner's head. */
+async function crowdReceipts(db: Db, owner: string): Promise<void> {
+  await sql`
+    INSERT INTO receipts (owner, jti, family, handle, receipt)
+    SELECT owner, jti, family, handle, 'receipt' FROM grants WHERE owner = ${owner}`.execute(db)
+  await sql`
+    INSERT INTO receipt_positions (owner, jti, seq)
+    SELECT owner, jti, row_number() OVER () FROM grants WHERE owner = ${owner}`.execute(db)
+  await sql`
+    UPDATE heads SET receipts = (SELECT max(seq) FROM receipt_positions WHERE owner = ${owner})
+    WHERE owner = ${owner}`.execute(db)
+}
+
 async function crowdFamilies(
   db: Db,
   { owner, connections, waiting }: Omit<Crowd, 'ledgerRows'>,

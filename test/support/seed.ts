@@ -108,11 +108,38 @@ export function grantRow(owner: string, handle: string, generation: number, rpt:
   }
 }
 
-/** A live single-use grant; answers its look-up key. */
+/** A live single-use grant of a resource that a tier of this owner holds; answers its look-up key. */
 export async function seedGrant(db: Db, owner: string, handle: string, generation: number): Promise<Buffer> {
   const rpt = bytes()
-  await inTransaction(db, tx => recordGrant(tx, grantRow(owner, handle, generation, rpt), []))
+  const { restsOn, ...of } = await governedOf(db, owner)
+  const row = grantRow(owner, handle, generation, rpt)
+  const grant = { ...row, ...of, restsOn: { ...row.restsOn, ...restsOn } }
+  if (!(await recordGrant(db, grant, []))) throw new Error('the seeded grant rests on nothing')
   return rpt
+}
+
+/** What a grant of the owner's first governed resource is of, as it stands. */
+async function governedOf(db: Db, owner: string) {
+  const { rows } = await sql<{
+    client_id: string
+    aud: string
+    resource_id: string
+    tier_id: string
+    tierEpoch: number
+    tierVersion: number
+    serverGeneration: number
+    resourceScopes: string[]
+    consequence: string | null
+  }>`
+    SELECT rs.client_id, rs.resource_uri AS aud, r.resource_id, t.tier_id, t.epoch AS "tierEpoch", t.version AS "tierVersion",
+      rs.generation AS "serverGeneration", r.resource_scopes AS "resourceScopes", r.consequence
+    FROM tier_resources tr
+    JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
+    JOIN resources r ON r.owner = tr.owner AND r.resource_id = tr.resource_id
+    JOIN resource_servers rs ON rs.owner = r.owner AND rs.client_id = r.client_id AND rs.status = 'active'
+    WHERE tr.owner = ${owner} ORDER BY r.resource_id LIMIT 1`.execute(db)
+  const { client_id, aud, resource_id, tier_id, tierEpoch, ...restsOn } = rows[0]!
+  return { client_id, aud, resource_id, tier_id, tierEpoch, restsOn }
 }
 
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */
