@@ -3,8 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants.ts'
-import { insertResource } from '../../src/storage/authority/resources.ts'
-import { insertTier } from '../../src/storage/authority/tiers.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
@@ -289,33 +287,8 @@ describe('A withdrawal that races', () => {
     const token = seed.name('token')
     const { db } = authority.database
     const generation = await seed.seedConnection(db, 'alice', handle)
-    const resource_id = `alice/${name}`
-    const row = seed.grantRow('alice', handle, generation, sha256(token))
-    const { rows } = await authority.database.pool.query<{ generation: number }>(
-      'SELECT generation FROM resource_servers WHERE owner = $1 AND client_id = $2',
-      ['alice', tools.resource(name)],
-    )
-    const grant = {
-      ...row,
-      client_id: tools.resource(name),
-      aud: tools.resource(name),
-      resource_id,
-      tier_id: name,
-      restsOn: { ...row.restsOn, serverGeneration: rows[0]!.generation },
-    }
-    await inTransaction(db, async tx => {
-      await insertResource(tx, {
-        owner: 'alice',
-        resource_id,
-        client_id: tools.resource(name),
-        name,
-        type: null,
-        resource_scopes: ['read', 'write'],
-        consequence: 'reversible',
-        source: 'provisioned',
-      })
-      await insertTier(tx, { ...seed.tierOf('alice', false), tier_id: name, resources: [resource_id] })
-    })
+    const governed = await seed.govern(db, 'alice', { client_id: tools.resource(name), name })
+    const grant = { ...seed.grantRow('alice', handle, generation, sha256(token)), ...governed }
     expect(await inTransaction(db, tx => recordGrant(tx, grant, []))).toBe(true)
     return { name, handle, token, pat: await tools.pat(authority, name) }
   }

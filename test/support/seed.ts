@@ -16,6 +16,14 @@ export const TIER = 'reading'
 export const bytes = () => randomBytes(32)
 export const name = (prefix: string) => `${prefix}${randomBytes(6).toString('hex')}`
 
+const NOTES = {
+  name: 'Notes',
+  type: null,
+  resource_scopes: ['read', 'write'],
+  consequence: 'reversible' as const,
+  source: 'provisioned' as const,
+}
+
 /** A new owner with one governed resource `<owner>/notes`. */
 export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Promise<string> {
   const owner = name('owner-')
@@ -30,16 +38,7 @@ export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Pro
       auth: 'secret',
       secret_sha256: sha256('a secret of sixteen'),
     })
-    await insertResource(tx, {
-      owner,
-      resource_id: resourceId(owner),
-      client_id: CLIENT_ID,
-      name: 'Notes',
-      type: null,
-      resource_scopes: ['read', 'write'],
-      consequence: 'reversible',
-      source: 'provisioned',
-    })
+    await insertResource(tx, { ...NOTES, owner, resource_id: resourceId(owner), client_id: CLIENT_ID })
     await insertTier(tx, tierOf(owner, options.ask_me ?? false))
   })
   return owner
@@ -108,18 +107,30 @@ export function grantRow(owner: string, handle: string, generation: number, rpt:
   }
 }
 
+/** A resource of a server that is there, in a tier of its own; answers what a grant of it is of. */
+export async function govern(
+  db: Db,
+  owner: string,
+  { client_id, name }: { client_id: string; name: string },
+) {
+  const resource_id = `${owner}/${name}`
+  await inTransaction(db, async tx => {
+    await insertResource(tx, { ...NOTES, owner, resource_id, client_id })
+    await insertTier(tx, { ...tierOf(owner, false), tier_id: name, resources: [resource_id] })
+  })
+  return governedOf(db, owner, resource_id)
+}
+
 /** A live single-use grant of a resource that a tier of this owner holds; answers its look-up key. */
 export async function seedGrant(db: Db, owner: string, handle: string, generation: number): Promise<Buffer> {
   const rpt = bytes()
-  const { restsOn, ...of } = await governedOf(db, owner)
-  const row = grantRow(owner, handle, generation, rpt)
-  const grant = { ...row, ...of, restsOn: { ...row.restsOn, ...restsOn } }
+  const grant = { ...grantRow(owner, handle, generation, rpt), ...(await governedOf(db, owner)) }
   if (!(await recordGrant(db, grant, []))) throw new Error('the seeded grant rests on nothing')
   return rpt
 }
 
-/** What a grant of the owner's first governed resource is of, as it stands. */
-async function governedOf(db: Db, owner: string) {
+/** What a grant of that resource, or of the owner's first governed one, is of as it stands. */
+async function governedOf(db: Db, owner: string, named?: string) {
   const { rows } = await sql<{
     client_id: string
     aud: string
@@ -137,9 +148,10 @@ async function governedOf(db: Db, owner: string) {
     JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
     JOIN resources r ON r.owner = tr.owner AND r.resource_id = tr.resource_id
     JOIN resource_servers rs ON rs.owner = r.owner AND rs.client_id = r.client_id AND rs.status = 'active'
-    WHERE tr.owner = ${owner} ORDER BY r.resource_id LIMIT 1`.execute(db)
+    WHERE tr.owner = ${owner} AND r.resource_id = coalesce(${named ?? null}, r.resource_id)
+    ORDER BY r.resource_id LIMIT 1`.execute(db)
   const { client_id, aud, resource_id, tier_id, tierEpoch, ...restsOn } = rows[0]!
-  return { client_id, aud, resource_id, tier_id, tierEpoch, restsOn }
+  return { client_id, aud, resource_id, tier_id, tierEpoch, restsOn: { ...restsOn, operator: null } }
 }
 
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */
