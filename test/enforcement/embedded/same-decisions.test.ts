@@ -134,8 +134,25 @@ const callParts = fc.record({
   ),
 })
 
+type Parts = typeof callParts extends fc.Arbitrary<infer T> ? T : never
+
+/** Chance makes one that passes so seldom that 250 may lack it. */
+const LET_PASS: Parts = {
+  grant: 'standing',
+  body: undefined,
+  method: 'POST',
+  path: '/mcp/alice',
+  query: undefined,
+  tool: 'portfolio_read',
+  args: {},
+  signer: agent,
+  created: 0,
+  digest: true,
+  headers: {},
+}
+
 /** The same call twice, each with a grant of its own: a single-use grant serves one of them. */
-function twin(parts: typeof callParts extends fc.Arbitrary<infer T> ? T : never): CallParts {
+function twin(parts: Parts): CallParts {
   const { grant, created, signer, body, query, ...rest } = parts
   const operation = { tool: 'place_trade', params_s256: s256Json(TRADE) }
   const token = {
@@ -169,7 +186,7 @@ describe('For the same call', () => {
         seen.add(inside === 'allow' ? 'allow' : `${inside.status} ${String(inside.error)}`)
         expect(inside).toEqual(gateway)
       }),
-      { numRuns: 250 },
+      { numRuns: 250, examples: [[LET_PASS]] },
     )
     // The property is about something only where all kinds of answers occur.
     for (const kind of ['allow', '401 insufficient_authorization', '401 invalid_token', '403 access_revoked'])
