@@ -96,16 +96,20 @@ function grantSigner(world: World) {
   }
 }
 
-/** As `recordGrant` of the storage writes one, for many. */
+/** As `recordGrant` of the storage writes one, for many, each with its receipt. */
 async function insertGrants(pool: Pool, rows: Row[]): Promise<void> {
   await pool.query(
-    `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, tier_epoch, single_use, claims, receipt, expires_at)
+    `WITH given AS (SELECT * FROM json_to_recordset($1) AS r(owner text, rpt text, jti text, family text, handle text,
+       generation int, client_id text, aud text, resource_id text, tier_id text, "tierEpoch" int, single_use boolean,
+       claims json, receipt text, "expiresAt" float8)),
+     receipt AS (
+       INSERT INTO receipts (owner, jti, family, handle, receipt) SELECT owner, jti, family, handle, receipt FROM given),
+     placed AS (
+       INSERT INTO receipt_positions (owner, jti) SELECT owner, jti FROM given)
+     INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+       tier_id, tier_epoch, single_use, claims, expires_at)
      SELECT owner, decode(rpt, 'hex'), jti, family, handle, generation, client_id, aud, resource_id,
-       tier_id, "tierEpoch", single_use, claims, receipt, to_timestamp("expiresAt")
-     FROM json_to_recordset($1) AS r(owner text, rpt text, jti text, family text, handle text, generation int,
-       client_id text, aud text, resource_id text, tier_id text, "tierEpoch" int, single_use boolean, claims json,
-       receipt text, "expiresAt" float8)`,
+       tier_id, "tierEpoch", single_use, claims, to_timestamp("expiresAt") FROM given`,
     [JSON.stringify(rows.map(({ rptSha256, ...row }) => ({ ...row, rpt: rptSha256.toString('hex') })))],
   )
 }
