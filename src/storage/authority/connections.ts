@@ -177,7 +177,10 @@ export async function blockOperator(tx: Tx, owner: string, origin: string): Prom
   await sql`
     UPDATE operators SET blocked_at = coalesce(blocked_at, now())
     WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
-  const beside = sql`SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin}`
+  // Read once: none is added while its operator is locked.
+  const { rows: agents } = await sql<{ handle: string }>`
+    SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
+  const beside = sql`SELECT unnest(${agents.map(({ handle }) => handle)}::text[]) AS handle`
   const { rows: parents } = await sql<{ handle: string }>`
     SELECT handle FROM connections
     WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NULL AND handle = ANY(ARRAY(${beside}))
