@@ -82,10 +82,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   const registrations: Registration[] = []
   return {
     routes,
-    decide: call => {
-      metrics.checkStarted()
-      return decide(call)
-    },
+    decide,
     unjudged: (denied, call) => {
       recordUnjudged(logger, denied, call)
       metrics.decided({ outcome: 'deny', reason: denied.metadata.reason ?? 'unknown', step: 'read', ms: 0 })
@@ -208,6 +205,7 @@ function checkOf(
     reportArguments: config.report_arguments,
     deadlineMs: config.deadline_ms,
     deadlineMarginMs: config.deadline_margin_ms,
+    onBegin: () => metrics.checkStarted(),
     onDecision: (outcome, { step, startedAt }) => {
       metrics.checkEnded()
       metrics.decided({

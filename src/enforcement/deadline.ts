@@ -4,33 +4,43 @@
  */
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { Refusal } from '../wire/refusal.ts'
+import type { Call } from './call.ts'
 
 export interface Deadline {
   /** Milliseconds left before every wait ends; zero or less when none is left. */
   remainingMs(): number
-  /** Whether the caller has gone away. */
-  cancelled(): boolean
   /** Told of time that went by waiting for the authority, in milliseconds. */
   waited(ms: number): void
 }
 
-export interface DeadlineOptions {
-  /** When the caller stops waiting, in milliseconds since the epoch. */
-  at: number
-  marginMs: number
+/** How a check is timed. */
+export interface Timing {
   /** Milliseconds since the epoch. */
   clock: () => number
-  signal?: AbortSignal | undefined
-  onWaited?: ((ms: number) => void) | undefined
+  /** Time for a check whose caller names no deadline. */
+  deadlineMs: number
+  /** How long before the caller's deadline every wait ends; the door answers half of it before. */
+  deadlineMarginMs: number
 }
 
-/** The deadline of one check. */
-export function deadlineOf({ at, marginMs, clock, signal, onWaited }: DeadlineOptions): Deadline {
-  return {
-    remainingMs: () => at - marginMs - clock(),
-    cancelled: () => signal?.aborted ?? false,
-    waited: ms => onWaited?.(ms),
-  }
+/** A deadline at a time in milliseconds since the epoch, for what no caller waits for. */
+export function deadlineAt(at: number, clock: () => number, onWaited?: (ms: number) => void): Deadline {
+  return { remainingMs: () => at - clock(), waited: ms => onWaited?.(ms) }
+}
+
+/** The deadline of one check. What it waits is added to `tally.waitedMs`. */
+export function deadlineOf(
+  call: Pick<Call, 'deadlineAt'>,
+  tally: { waitedMs: number },
+  { clock, deadlineMs, deadlineMarginMs }: Timing,
+): Deadline {
+  const at = (call.deadlineAt ?? clock() + deadlineMs) - deadlineMarginMs
+  return deadlineAt(at, clock, ms => void (tally.waitedMs += ms))
+}
+
+/** Milliseconds until the door must have answered: half a margin before the caller's deadline; without one, Infinity. */
+export function answerTimeMs(call: Pick<Call, 'deadlineAt'>, marginMs: number, now: number): number {
+  return call.deadlineAt === undefined ? Infinity : call.deadlineAt - marginMs / 2 - now
 }
 
 /** The promise's value, if it comes in time; else a `temporarily_unavailable` refusal naming what was waited for. */

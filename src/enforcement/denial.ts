@@ -25,10 +25,17 @@ export function denialOf(thrown: unknown): Denied {
   return {
     kind: 'deny',
     status: refusal.status,
-    headers: Object.entries(refusal.headers ?? {}),
+    headers: headersOf(refusal),
     body: refusal instanceof DocumentRefusal ? refusal.document : refusalBody(refusal),
     metadata: { decision: 'deny', reason: refusal.code },
   }
+}
+
+/** Every 401 names its scheme (RFC 9110 §15.5.2): a challenge that asks for no negotiation is by `PoP`. */
+function headersOf({ status, code, headers = {} }: Refusal): [name: string, value: string][] {
+  const lines = Object.entries(headers)
+  if (status !== 401 || lines.some(([name]) => name === 'www-authenticate')) return lines
+  return [...lines, ['www-authenticate', `PoP error="${code}"`]]
 }
 
 /** A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. */

@@ -6,8 +6,9 @@ export const LATE = Symbol('late')
 /** The longest that a timer of Node can be set for. */
 const TIMER_MS_MAX = 2_147_483_647
 
-/** Waits for `work`, `ms` at most; the work goes on, for whoever asks next, and a failure of it after that is nobody's. */
+/** Waits for `work`, `ms` at most; the work goes on, for whoever asks next, and a failure of it after that is nobody's. `Infinity` sets no timer. */
 export function waitAtMost<T>(ms: number, work: Promise<T>): Promise<T | typeof LATE> {
+  if (ms === Infinity) return work
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(LATE), Math.min(Math.max(0, ms), TIMER_MS_MAX))
     work.then(resolve, reject).finally(() => clearTimeout(timer))

@@ -3,7 +3,7 @@ import {
   createAuthorityClient,
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
-import { deadlineOf, type Deadline } from '../../src/enforcement/deadline.ts'
+import { deadlineAt, type Deadline } from '../../src/enforcement/deadline.ts'
 import type { PatCredential } from '../../src/enforcement/authorities/pat.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
@@ -42,7 +42,7 @@ function client(credential: PatCredential = { kind: 'secret', secret: 'shh & mor
   })
 }
 
-const soon = (ms = 10_000): Deadline => deadlineOf({ at: clock() + ms, marginMs: 0, clock })
+const soon = (ms = 10_000): Deadline => deadlineAt(clock() + ms, clock)
 const pat = (value: string, expires_in = 3600): Script => ({
   status: 200,
   body: { access_token: value, token_type: 'Bearer', expires_in },

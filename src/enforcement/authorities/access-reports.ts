@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
 import { UnwantedAnswer, type AccessEntry, type AuthorityClient } from './authority-client.ts'
-import { deadlineOf } from '../deadline.ts'
+import { deadlineAt } from '../deadline.ts'
 
 export interface AccessReportsOptions {
   /** Entries waiting for all owners together; beyond, those of the longest queue are dropped and counted. 10,000 when left out. */
@@ -55,7 +55,7 @@ export function createAccessReports(options: AccessReportsOptions): AccessReport
     for (let attempt = 0; clock() < closedAt; attempt++) {
       const at = Math.min(clock() + SEND_MS, closedAt)
       try {
-        await client.reportAccess(batch, deadlineOf({ at, marginMs: 0, clock }))
+        await client.reportAccess(batch, deadlineAt(at, clock))
         return 'sent'
       } catch (error) {
         if (isRefusal(error)) return 'refused'

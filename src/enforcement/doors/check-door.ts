@@ -5,7 +5,7 @@
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
-import { tooLate } from '../deadline.ts'
+import { answerTimeMs, tooLate } from '../deadline.ts'
 import { denialOf } from '../denial.ts'
 import type { HeaderLines } from '../request/header-lines.ts'
 
@@ -43,12 +43,13 @@ export async function answerCall<Answer>(
   let call: Call | undefined
   try {
     call = read()
-    refuseLate(call, door)
+    if (timeLeftMs(call, door) <= 0) throw tooLate()
   } catch (thrown) {
     return denyUnjudged(thrown, { door, writer }, call)
   }
   try {
-    const outcome = await decideInTime(call, door)
+    const decided = await waitAtMost(timeLeftMs(call, door), door.decide(call))
+    const outcome = decided === LATE ? denialOf(tooLate()) : decided
     const answer = writer.write(outcome, call.headers)
     const { waitedMs } = outcome
     if (waitedMs !== undefined) tell(() => door.onAnswered?.(performance.now() - enteredAt - waitedMs))
@@ -84,21 +85,8 @@ function writeDenial<Answer>(denied: Denied, door: CheckDoor, writer: AnswerWrit
   }
 }
 
-/** A call that comes within the guard's margin is not judged: nobody would wait for the answer. */
-function refuseLate(call: Call, door: CheckDoor): void {
-  if (guardMs(call, door) <= 0) throw tooLate()
-}
-
-/** The last guard on time: `decide` ends its own waits a whole margin early, this one ends `decide` half a margin early. */
-async function decideInTime(call: Call, door: CheckDoor): Promise<Outcome> {
-  if (call.deadlineAt === undefined) return door.decide(call)
-  const outcome = await waitAtMost(guardMs(call, door), door.decide(call))
-  return outcome === LATE ? denialOf(tooLate()) : outcome
-}
-
-function guardMs({ deadlineAt }: Call, { deadlineMarginMs }: CheckDoor): number {
-  return deadlineAt === undefined ? Infinity : deadlineAt - deadlineMarginMs / 2 - Date.now()
-}
+const timeLeftMs = (call: Call, { deadlineMarginMs }: CheckDoor): number =>
+  answerTimeMs(call, deadlineMarginMs, Date.now())
 
 /** A listener that fails must not turn a denial into a gRPC error. */
 function tell(listener: () => void): void {

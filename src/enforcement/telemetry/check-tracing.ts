@@ -23,26 +23,13 @@ export function traceCheck(call: Call, { trace, check, tracing }: TracedCheck): 
   }
   return tracing.within(span, async () => {
     enter(trace.step)
-    const followed = followSteps(trace, enter)
-    const outcome = await check(call, followed)
+    trace.onStep = enter
+    const outcome = await check(call, trace)
     step?.end()
-    span.set(attributesOf(outcome, followed))
+    span.set(attributesOf(outcome, trace))
     if (outcome.kind === 'deny' && outcome.status >= 500) span.fail(outcome.metadata.reason ?? 'unknown')
     span.end()
     return outcome
-  })
-}
-
-/** The same trace, its step watched; an accessor, so that judging a call reads the same with and without tracing. */
-function followSteps(trace: Trace, enter: (name: Trace['step']) => void): Trace {
-  let current = trace.step
-  return Object.defineProperty(trace, 'step', {
-    enumerable: true,
-    get: () => current,
-    set: (next: Trace['step']) => {
-      current = next
-      enter(next)
-    },
   })
 }
 

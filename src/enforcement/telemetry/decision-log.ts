@@ -8,6 +8,8 @@ import type { Call, Denied, Outcome } from '../call.ts'
 /** How far a call came, filled in on its way. */
 export interface Trace {
   step: 'route' | 'request' | 'introspect' | 'permission' | 'signature' | 'operation' | 'consume' | 'allow'
+  /** Told of each step as it begins. */
+  onStep?: ((step: Trace['step']) => void) | undefined
   /** Milliseconds since the epoch. */
   startedAt: number
   /** Milliseconds, so far, of waiting for the authority. */
@@ -24,6 +26,12 @@ export interface Trace {
 
 /** A step of its own for what never came to be judged. */
 export type Step = Trace['step'] | 'read'
+
+/** Notes that a call has come to a step of the order. */
+export function enterStep(trace: Trace, step: Trace['step']): void {
+  trace.step = step
+  trace.onStep?.(step)
+}
 
 /** Writes one line, with the same members at every ending, also where a wait ended at its deadline. */
 export function recordDecision(
