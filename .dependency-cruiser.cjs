@@ -96,6 +96,12 @@ module.exports = {
       },
       'http is plumbing: it may not know who serves or what is decided.',
     ),
+    may(
+      'surface-knows-no-party',
+      '^src/surface/',
+      { ours: ['^src/(limits|wire|rules|http|surface)/'], npm: ['fastify', 'zod'] },
+      'the surface is what authorization servers have alike: rows, and what differs, are handed in by the party.',
+    ),
     {
       name: 'sockets-only-in-http',
       severity: 'error',
@@ -114,10 +120,10 @@ module.exports = {
       'servers-of-owners-join-layers',
       `^src/${keeper}/`,
       {
-        ours: [`^src/(limits|wire|rules|storage|http|terminal)/`, `^src/${keeper}/`, '^src/config'],
+        ours: [`^src/(limits|wire|rules|storage|http|surface|terminal)/`, `^src/${keeper}/`, '^src/config'],
         npm: ['fastify', 'zod', 'jose'],
       },
-      'a party with rows joins wire, rules, storage and http to endpoints: new plumbing goes to http.',
+      'a party with rows joins wire, rules, storage, http and surface to endpoints: new plumbing goes to http.',
     ),
     may(
       'enforcement-has-no-database',
@@ -211,7 +217,7 @@ module.exports = {
         'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
       from: { path: '^src/enforcement/doors/embedded/index[.]ts$' },
       to: {
-        path: '^src/(storage|authority|organization|tally|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
+        path: '^src/(storage|surface|authority|organization|tally|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
         reachable: true,
       },
     },

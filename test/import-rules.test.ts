@@ -49,6 +49,9 @@ const PLANTS: Plant[] = [
   plant('sql-only-in-storage', 'http/planted.ts', 'kysely', 'node_modules/kysely/'),
   plant('http-knows-no-party', 'http/planted.ts', '../authority/context.ts', 'src/authority/'),
   plant('http-knows-no-party', 'http/planted.ts', '../rules/pending.ts', 'src/rules/'),
+  plant('surface-knows-no-party', 'surface/planted.ts', '../authority/context.ts', 'src/authority/'),
+  plant('surface-knows-no-party', 'surface/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
+  plant('surface-knows-no-party', 'surface/planted.ts', '../enforcement/call.ts', 'src/enforcement/'),
   plant('sockets-only-in-http', 'authority/planted.ts', 'node:https', 'https'),
   plant('sockets-only-in-http', 'enforcement/planted.ts', 'node:net', 'net'),
   ...KEEPERS.flatMap(party => [
@@ -65,6 +68,7 @@ const PLANTS: Plant[] = [
   plant('rows-have-one-party', 'authority/planted.ts', '../storage/tally/planted.ts', 'src/storage/tally/'),
   plant('enforcement-has-no-database', 'enforcement/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
   plant('enforcement-has-no-database', 'enforcement/request/planted.ts', 'undici', 'undici'),
+  plant('enforcement-has-no-database', 'enforcement/planted.ts', '../surface/issuer.ts', 'src/surface/'),
   ...['agent', 'owner'].flatMap(party => [
     plant('agent-is-light', `${party}/planted.ts`, '../http/log.ts', 'src/http/'),
     plant('agent-is-light', `${party}/planted.ts`, 'zod', 'zod'),
@@ -76,13 +80,14 @@ const PLANTS: Plant[] = [
   plant('config-is-below-parties', 'config.ts', './enforcement/call.ts', 'src/enforcement/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../storage/core/sweep.ts', 'src/storage/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../owner/client.ts', 'src/owner/client'),
-  ...['limits', 'wire', 'rules', 'storage/core', 'http', 'terminal', 'config', ...PARTIES].map(folder =>
-    plant(
-      'nobody-imports-dev',
-      `${folder}/planted.ts`,
-      `${'../'.repeat(folder.split('/').length)}dev/ports.ts`,
-      'src/dev/',
-    ),
+  ...['limits', 'wire', 'rules', 'storage/core', 'http', 'surface', 'terminal', 'config', ...PARTIES].map(
+    folder =>
+      plant(
+        'nobody-imports-dev',
+        `${folder}/planted.ts`,
+        `${'../'.repeat(folder.split('/').length)}dev/ports.ts`,
+        'src/dev/',
+      ),
   ),
   plant('nobody-imports-dev', 'config.ts', './dev/ports.ts', 'src/dev/'),
   ...SERVED_BY_CLI.map(party =>

@@ -4,10 +4,9 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../storage/core/database.ts'
-import type { PrivateKey } from '../wire/keys.ts'
-import type { TicketKey } from '../wire/ticket.ts'
+import type { Clock } from '../surface/clock.ts'
+import type { Issuer } from '../surface/issuer.ts'
 import type { AgentIssuers } from './agents/agent-issuers.ts'
-import type { Clock } from './clock.ts'
 import type { Announcements } from './owner/announcements.ts'
 import type { OperatorDocuments } from './agents/operator-documents.ts'
 import type { PublishedResources } from './registry/published-resources.ts'
@@ -25,14 +24,8 @@ export interface Limits {
   trajectoryWindowSeconds: number
 }
 
-export interface Authority {
-  /** Its identifier and the base of every URL it names; no trailing slash. */
-  readonly issuer: string
-  readonly specNs: string
+export interface Authority extends Issuer {
   readonly limits: Limits
-  /** Ordered: the first signs, all are published and verified. */
-  readonly keys: readonly [PrivateKey, ...PrivateKey[]]
-  readonly ticketKeys: readonly [TicketKey, ...TicketKey[]]
   readonly database: Database
   /** Wakes held polls and event streams when something happened to an owner. */
   readonly announcements: Announcements
@@ -47,8 +40,6 @@ export interface Authority {
   readonly registry: Registry
   readonly log: FastifyBaseLogger
   readonly clock: Clock
-  /** Whole seconds of `clock` since the epoch, for signatures and tokens; rows are judged by the database's clock. */
-  now(): number
 }
 
 /** The pause asked of polling agents, in whole seconds: never none, also where early polls are not held back. */

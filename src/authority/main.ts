@@ -14,14 +14,16 @@ import { createHttpServer, listen, type HttpServer, type HttpServerOptions } fro
 import { isOutage, openDatabase } from '../storage/core/database.ts'
 import { awaitDatabase } from '../storage/core/waiting.ts'
 import { migrate } from '../storage/migrate.ts'
+import { authorizationServerMetadata } from '../wire/metadata.ts'
+import { AUTHORITY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
 import { UsageError } from '../terminal/command.ts'
 import { createAgentIssuers } from './agents/agent-issuers.ts'
 import { startAnnouncements } from './owner/announcements.ts'
-import { createClock, type Clock } from './clock.ts'
+import { createClock, type Clock } from '../surface/clock.ts'
 import type { Authority } from './context.ts'
-import { registerDiscovery } from './discovery.ts'
+import { registerDiscovery } from '../surface/discovery.ts'
 import { issueEnrolmentCode, registerEnrolment } from './owner/enrolment.ts'
 import { createRealm } from './owner/oidc.ts'
 import { createOperatorDocuments } from './agents/operator-documents.ts'
@@ -45,9 +47,11 @@ import { createRealmKeys } from './owner/realm-keys.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { registerRegistration } from './protection/registration.ts'
 import { createRegistry } from './registry/registry.ts'
+import { registerRegistryHealth } from './registry/registry-health.ts'
 import { startSequencer } from './owner/sequencer.ts'
 import { startSweeper } from './sweeper.ts'
-import { registerTerms } from './terms.ts'
+import { registerTerms } from '../surface/terms.ts'
+import { termsSource } from './terms-source.ts'
 import { registerToken } from './negotiation/token.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
@@ -323,8 +327,12 @@ async function openSurroundings(
 }
 
 function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
-  registerDiscovery(app, authority, ownerUrl)
-  registerTerms(app, authority)
+  const { issuer, specNs, keys, database } = authority
+  const owner_endpoint = ownerUrl + AUTHORITY_PATH.owner
+  const metadata = authorizationServerMetadata({ issuer, specNs, owner_endpoint, registration: true })
+  registerDiscovery(app, { keys }, metadata)
+  registerRegistryHealth(app, authority)
+  registerTerms(app, { issuer, specNs, terms: termsSource(database) })
   registerToken(app, authority)
   registerProtection(app, authority)
   registerRegistration(app, authority)

@@ -8,7 +8,7 @@ import type { Operation } from './openapi.ts'
 import { PERM_REQUEST, TOKEN_QUERY } from './protection/protection.ts'
 import { OWNER_OPERATIONS } from './owner/operations.ts'
 import { REGISTRATION } from './protection/registration.ts'
-import { ROSTER_QUERY, TERMS_QUERY } from './terms.ts'
+import { ROSTER_QUERY, TERMS_QUERY } from '../surface/terms.ts'
 import { TOKEN_REQUEST } from './negotiation/token-request.ts'
 
 const text = z.string()

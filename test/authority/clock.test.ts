@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createClock } from '../../src/authority/clock.ts'
+import { createClock } from '../../src/surface/clock.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from '../support/authority.ts'
 import { testAgent } from '../support/test-agent.ts'

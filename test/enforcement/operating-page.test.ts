@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { createClock } from '../../src/authority/clock.ts'
+import { createClock } from '../../src/surface/clock.ts'
 import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
 import { createLogger } from '../../src/http/log.ts'

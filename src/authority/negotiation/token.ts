@@ -8,7 +8,7 @@ import { GRANT_TYPE_CLIENT_CREDENTIALS, GRANT_TYPE_UMA_TICKET } from '../../wire
 import { refuse } from '../../wire/refusal.ts'
 import type { Answer } from './answers.ts'
 import { issuePat, type TokenCaller } from '../protection/client-credentials.ts'
-import { refuseWhileOff } from '../clock.ts'
+import { refuseWhileOff } from '../../surface/clock.ts'
 import type { Authority } from '../context.ts'
 import { negotiate } from './phases.ts'
 import { TOKEN_REQUEST, type TokenRequest } from './token-request.ts'

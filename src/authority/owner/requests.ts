@@ -1,80 +1,14 @@
 /**
- * How requests to the owner API are read and its lists are paged: strict JSON bodies, `after` and `limit`, a
- * `Link` to the next page of an array. Contract: "Owner API" (bodies), "Limits".
+ * How lists of the owner API are paged; how its requests are read is http/pages.ts.
+ * Contract: "Owner API" (bodies), "Limits".
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { z } from 'zod'
-import { parseBody, parseQuery } from '../../http/bodies.ts'
+import { linkNext, PAGE, pageOf, queryOf } from '../../http/pages.ts'
 import type { Db } from '../../storage/core/database.ts'
-import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { ownerOf } from './guard.ts'
 
-const LIMIT_DEFAULT = 100
-const LIMIT_MAX = 1_000
-
-/** Text that Postgres can hold and compare: not empty, no NUL. */
-export const plainText = (max: number) =>
-  z
-    .string()
-    .min(1)
-    .max(max, `give at most ${max} characters`)
-    .refine(text => !text.includes('\0'), 'leave out the NUL character')
-
-const limit = z
-  .string()
-  .regex(/^\d{1,4}$/, `give a whole number from 1 to ${LIMIT_MAX}`)
-  .transform(Number)
-  .refine(value => value >= 1 && value <= LIMIT_MAX, `give a whole number from 1 to ${LIMIT_MAX}`)
-  .default(LIMIT_DEFAULT)
-
-/** `after` names the last item of the page before, by the list's own key. */
-export const PAGE = z.strictObject({ after: plainText(2_048).optional(), limit })
-
-/** As `PAGE`, for lists keyed by a number; `after` is 0 where left out. */
-export const NUMBERED_PAGE = z.strictObject({
-  after: z
-    .string()
-    .regex(/^\d{1,15}$/, 'give the number of an entry')
-    .transform(Number)
-    .default(0),
-  limit,
-})
-
-/** The query of the request, by a strict schema: an unknown parameter is refused, as a misspelt one would be. */
-export function queryOf<T>(schema: z.ZodType<T>, request: FastifyRequest): T {
-  return parseQuery(schema, request.raw.url ?? '/')
-}
-
-/** The JSON body of the request; any other type is 415, for bodies here have no second spelling. */
-export function bodyOf<T>(schema: z.ZodType<T>, request: FastifyRequest): T {
-  const type = request.headers['content-type'] ?? ''
-  if (request.rawBody !== undefined && !/^application\/json\s*(?:;|$)/i.test(type))
-    refuse('unsupported_media_type', 'Send the body as application/json.')
-  return parseBody(schema, request.body)
-}
-
-/** A page of one item more than was asked for tells whether there is a next one. */
-export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; last: T | undefined } {
-  const items = rows.slice(0, wanted)
-  return { items, last: rows.length > wanted ? items.at(-1) : undefined }
-}
-
-/**
- * Names the next page (RFC 8288), as a reference relative to the request: the address the owner used to come
- * here is not known here. `next` is undefined on the last page; `filter` are further parameters to keep.
- */
-export function linkNext(
-  reply: FastifyReply,
-  request: FastifyRequest,
-  next: { after: string; limit: number } | undefined,
-  filter: Record<string, string> = {},
-): void {
-  if (next === undefined) return
-  const path = request.raw.url!.split('?', 1)[0]!
-  const query = new URLSearchParams({ ...filter, after: next.after, limit: String(next.limit) })
-  reply.header('link', `<${path}?${query.toString()}>; rel="next"`)
-}
+export { bodyOf, linkNext, NUMBERED_PAGE, PAGE, pageOf, plainText, queryOf } from '../../http/pages.ts'
 
 /**
  * One page of a list of the owner's that `list` reads in the order of `key`: what stands beyond the request's `after`, as many as its

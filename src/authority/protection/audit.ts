@@ -10,7 +10,7 @@ import { onBehalfOf } from '../../storage/core/shares.ts'
 import { readResourceServer } from '../../storage/authority/resources.ts'
 import { recordTouches } from '../../storage/authority/last-access.ts'
 import type { Authority } from '../context.ts'
-import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
+import { invalidPat, standsFor, type PatGuard, type PatHolder } from '../../surface/pat-guard.ts'
 
 const SUMMARY_BYTES_MAX = 1_024
 const ENTRIES_MAX = 500

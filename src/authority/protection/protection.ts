@@ -14,9 +14,9 @@ import { refuse } from '../../wire/refusal.ts'
 import { newFamily, sealTicket } from '../../wire/ticket.ts'
 import { verifyRpt } from '../../wire/tokens.ts'
 import { registerAudit } from './audit.ts'
-import { refuseWhileOff } from '../clock.ts'
+import { refuseWhileOff } from '../../surface/clock.ts'
 import type { Authority } from '../context.ts'
-import { createPatGuard, invalidPat, standsFor, type PatHolder } from './pat-guard.ts'
+import { createPatGuard, invalidPat, standsFor, type PatHolder } from '../../surface/pat-guard.ts'
 
 const PERMISSION = z.object({
   resource_id: z.string().min(1).max(400),

@@ -3,8 +3,18 @@
  * clock, so a replica that went by its own would give what outlives its terms. One whose own clock is far off issues nothing at all.
  * Contract: "Limits" (lifetimes); docs/choices.md, "Storage".
  */
-import type { ClockReading } from '../storage/core/listen.ts'
 import { Refusal } from '../wire/refusal.ts'
+
+/** What the database's clock showed at some moment between two of this process's. */
+export interface ClockReading {
+  /** Milliseconds since the epoch. */
+  databaseMs: number
+  /** By `performance.now()`. */
+  askedAt: number
+  answeredAt: number
+  /** By another connection than the reading before, so perhaps of another server. */
+  fresh: boolean
+}
 
 export interface Clock {
   /** Milliseconds since the epoch by the database's clock: local time plus the offset. */
@@ -89,7 +99,7 @@ function faultOf(offset: number | undefined): string | undefined {
 }
 
 /** Refuses to issue anything while the clock is off: 503, which another replica may answer otherwise. */
-export function refuseWhileOff(clock: Clock): void {
+export function refuseWhileOff(clock: Pick<Clock, 'fault'>): void {
   const fault = clock.fault()
   if (fault === undefined) return
   throw new Refusal('temporarily_unavailable', `Try again shortly: ${fault}, so it issues nothing.`, {

@@ -2,11 +2,11 @@
  * Who calls the protection API: the PAT is our own signed token, so it names owner and resource server; that
  * the server still stands is read with the answer itself. Contract: "Protection access token (PAT)".
  */
-import { BoundedMap } from '../../limits/bounded-map.ts'
-import { PROTECTION_SCOPE } from '../../wire/names.ts'
-import { Refusal } from '../../wire/refusal.ts'
-import { verifyPat } from '../../wire/tokens.ts'
-import type { Authority } from '../context.ts'
+import { BoundedMap } from '../limits/bounded-map.ts'
+import { PROTECTION_SCOPE } from '../wire/names.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { verifyPat } from '../wire/tokens.ts'
+import type { Signer } from './issuer.ts'
 
 /** The owner a PAT is for, the resource server it was issued to, and under which generation of that record. */
 export interface PatHolder {
@@ -44,7 +44,7 @@ export function standsFor(
  * A guard that verifies each PAT's signature once and remembers that verdict, never its liveness: expiry is
  * checked at every use here, and the server's record by the statement that answers.
  */
-export function createPatGuard(authority: Authority): PatGuard {
+export function createPatGuard(signer: Signer): PatGuard {
   const remembered = new BoundedMap<string, PatHolder & { exp: number }>(REMEMBERED_MAX)
   return authorization => {
     if (authorization === undefined)
@@ -56,10 +56,10 @@ export function createPatGuard(authority: Authority): PatGuard {
     if (token === undefined) throw invalidPat()
     let holder = remembered.get(token)
     if (holder === undefined) {
-      holder = verified(authority, token)
+      holder = verified(signer, token)
       remembered.set(token, holder)
     }
-    if (holder.exp <= authority.now()) {
+    if (holder.exp <= signer.now()) {
       remembered.delete(token)
       throw invalidPat('The PAT has expired: fetch a fresh one.')
     }
@@ -67,9 +67,9 @@ export function createPatGuard(authority: Authority): PatGuard {
   }
 }
 
-function verified(authority: Authority, token: string): PatHolder & { exp: number } {
+function verified(signer: Signer, token: string): PatHolder & { exp: number } {
   try {
-    const claims = verifyPat(token, authority.keys, { issuer: authority.issuer, now: authority.now() })
+    const claims = verifyPat(token, signer.keys, { issuer: signer.issuer, now: signer.now() })
     if (claims.scope !== PROTECTION_SCOPE) throw invalidPat()
     return { owner: claims.sub, client_id: claims.azp, generation: claims.rs_generation, exp: claims.exp }
   } catch (cause) {

@@ -1,0 +1,15 @@
+/** Where an authority keeps its owners' terms: their tiers. Contract: "Terms document". */
+import type { Database } from '../storage/core/database.ts'
+import { listOwners, readOwner } from '../storage/authority/owners.ts'
+import { listTiers, readTerms } from '../storage/authority/tiers.ts'
+import type { TermsSource } from '../surface/terms.ts'
+
+/** The terms of the owners of one store. */
+export function termsSource({ db }: Database): TermsSource {
+  return {
+    owners: async limit => (await listOwners(db, { limit })).map(({ owner }) => owner),
+    standing: async (owner, page) =>
+      (await readOwner(db, owner)) && (await listTiers(db, owner, page)).map(({ terms }) => terms),
+    version: ({ owner, tier_id, version }) => readTerms(db, owner, tier_id, version),
+  }
+}
