@@ -83,8 +83,8 @@ envoy-matrix: $(INSTALLED) ## The story, overwriting and denials through each En
 bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON; ARGS=--help)
 	@node bench/main.ts $(if $(JSON),--json $(JSON)) $(ARGS)
 
-bench-gate: $(INSTALLED) ## A short run that fails where a ratio is clearly lost against bench/baseline.json
-	@node bench/gate.ts
+bench-gate: $(INSTALLED) ## A short run that fails where a ratio is clearly lost against bench/baseline.json (ARGS='--against DIR')
+	@node bench/gate.ts $(ARGS)
 
 bench-docs: $(INSTALLED) ## Write the figures of docs/performance.md from bench/results.json
 	@node bench/docs.ts
