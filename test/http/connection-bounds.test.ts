@@ -26,7 +26,13 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end()
 })
 
-async function strictServer(): Promise<number> {
+/** What the handler of /held waits for, and whether it does. */
+interface Held {
+  isAsked: boolean
+  answer: () => void
+}
+
+async function strictServer(held?: Held): Promise<number> {
   const server = createHttpServer({
     logger: createLogger({ name: 'test', level: 'fatal' }),
     bodyBytesMax: 1_000,
@@ -35,7 +41,7 @@ async function strictServer(): Promise<number> {
   server.get('/large', async () => LARGE)
   server.get('/never', () => new Promise(() => undefined))
   server.get('/held', { config: { holdsAnswer: true } }, async () => {
-    await new Promise(resolve => setTimeout(resolve, BOUNDS.answerMs + LATE_MS))
+    await new Promise<void>(resolve => Object.assign(held!, { isAsked: true, answer: resolve }))
     return 'held'
   })
   server.get('/events', { config: { holdsAnswer: true } }, async (_request, reply) => {
@@ -100,7 +106,7 @@ function trickle({ socket }: Client, text: string): void {
 }
 
 describe.each([
-  ['of strict requests', strictServer],
+  ['of strict requests', () => strictServer()],
   ['of requests handed on', rawServer],
 ])('A listener %s', (_name, start) => {
   test('cuts who says nothing', async () => {
@@ -175,10 +181,17 @@ describe('Of the bound on answers', () => {
   })
 
   test('held answers and event streams are exempt', async () => {
-    const port = await strictServer()
+    const held: Held = { isAsked: false, answer: () => undefined }
+    const port = await strictServer(held)
     const [polling, listening] = [await client(port), await client(port)]
     polling.socket.write('GET /held HTTP/1.1\r\nhost: a\r\n\r\n')
     listening.socket.write('GET /events HTTP/1.1\r\nhost: a\r\n\r\n')
+    await until(() => held.isAsked && listening.heard() !== '')
+    // Asked later than both, and bounded: once it is cut, so would they have been.
+    const bounded = await client(port)
+    bounded.socket.write('GET /never HTTP/1.1\r\nhost: a\r\n\r\n')
+    await bounded.endedAfter(performance.now())
+    held.answer()
     await until(() => polling.heard().endsWith('held'))
     const beats = (): number => listening.heard().split(':\n\n').length
     const seen = beats()

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { consumeGrant, recordGrant } from '../../src/storage/authority/grants.ts'
 import {
   continueFamily,
@@ -173,9 +173,11 @@ describe.each(Object.entries(WRITES))('%s', (_what, { table, prepare, run, done 
 it('no attempt begins once the time of a request is over', async () => {
   const slow = openDatabase({ url: database.url, poolMax: 1 })
   let attempts = 0
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   const error: unknown = await inTransaction(slow.db, async tx => {
     attempts++
-    await sql`SELECT pg_sleep(2.6)`.execute(tx)
+    vi.advanceTimersByTime(2_600)
     await sql.raw(`DO $$ BEGIN ${raise('40001')}; END $$`).execute(tx)
   }).catch((caught: unknown) => caught)
   await slow.close()
