@@ -3,7 +3,7 @@
  * Contract: "Parties" (owner's authorization server).
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Database } from '../storage/core/database.ts'
+import type { Database } from '../storage/authority/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Issuer } from '../surface/issuer.ts'
 import type { AgentIssuers } from './agents/agent-issuers.ts'

@@ -4,7 +4,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { ProvisionedOwner } from '../config.ts'
-import { inTransaction, waitLongerForRows, type Db, type Tx } from '../storage/core/database.ts'
+import { inTransaction, waitLongerForRows } from '../storage/core/database.ts'
+import type { Db, Tx } from '../storage/authority/database.ts'
 import { insertLogin, loginId, ownerOfLogin } from '../storage/authority/logins.ts'
 import {
   claimProvisioned,

@@ -5,7 +5,7 @@
 import { isOutage } from '../storage/core/database.ts'
 import { listOwners } from '../storage/authority/owners.ts'
 import { number } from '../storage/authority/positions.ts'
-import { sweepOwner } from '../storage/core/sweep.ts'
+import { sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
 
 const OWNERS_PER_READ = 100

@@ -1,5 +1,5 @@
 /** Where an authority keeps its owners' terms: their tiers. Contract: "Terms document". */
-import type { Database } from '../storage/core/database.ts'
+import type { Database } from '../storage/authority/database.ts'
 import { listOwners, readOwner } from '../storage/authority/owners.ts'
 import { listTiers, readTerms } from '../storage/authority/tiers.ts'
 import type { TermsSource } from '../surface/terms.ts'

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { appendEvent, startOfReading } from '../../src/storage/authority/events.ts'
 import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
-import { sweepOwner } from '../../src/storage/core/sweep.ts'
+import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { watchEvents } from '../../src/owner/index.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { provision } from '../../src/authority/provision.ts'
 import { loadProvisionFile } from '../../src/config/provision.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import {
   deleteLogin,
   insertLogin,

@@ -5,7 +5,7 @@ import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { listen } from '../../src/http/server.ts'
-import { openDatabase } from '../../src/storage/core/database.ts'
+import { openDatabase } from '../../src/storage/authority/database.ts'
 
 const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8')
 

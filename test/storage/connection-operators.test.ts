@@ -1,7 +1,8 @@
 /** Operators beside connections, as rows: contract, "Connection" (owner blocks the operator). Races are on a real Postgres. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { blockOperator, lockOperator, readConnection } from '../../src/storage/authority/connections.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { addOperator, isAnyBlocked } from '../../src/storage/authority/operators.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'

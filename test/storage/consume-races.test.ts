@@ -3,7 +3,8 @@
  * vocabulary and tiers" (an ungoverned resource is denied).
  */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
 import { deleteTier, takeOut, updateTier } from '../../src/storage/authority/tiers.ts'

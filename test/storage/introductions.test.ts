@@ -8,7 +8,8 @@ import {
   recordApproval,
   revokeConnection,
 } from '../../src/storage/authority/connections.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { lockIntroducer, readIntroduction } from '../../src/storage/authority/introductions.ts'
 import {

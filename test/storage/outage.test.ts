@@ -1,7 +1,8 @@
 /** What a lost database means: the caller's statement fails as an outage, and the process goes on. contract, "Errors" (503). */
 import { sql } from 'kysely'
 import { expect, it } from 'vitest'
-import { inTransaction, isOutage, openDatabase } from '../../src/storage/core/database.ts'
+import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
+import { openDatabase } from '../../src/storage/authority/database.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'

@@ -11,8 +11,9 @@ import {
   readLedger,
   type LedgerEntry,
 } from '../../src/storage/authority/ledger.ts'
-import { inTransaction, openDatabase, type Database, type Db } from '../../src/storage/core/database.ts'
-import { sweepOwner } from '../../src/storage/core/sweep.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database, type Db, type Tx } from '../../src/storage/authority/database.ts'
+import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 
@@ -28,7 +29,7 @@ afterAll(async () => {
   await database.close()
 })
 
-const inTx = <T>(work: Parameters<typeof inTransaction<T>>[1]) => inTransaction(database.db, work)
+const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const ALL = { after: 0, limit: 1_000 }
 const kindsOf = (entries: LedgerEntry[]) => entries.map(({ kind }) => kind)
 const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)

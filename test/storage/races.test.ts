@@ -11,7 +11,8 @@ import {
   readConnection,
   revokeConnection,
 } from '../../src/storage/authority/connections.ts'
-import { inTransaction, openDatabase, type Database } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { consumeGrant, recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts'
 import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'

@@ -1,6 +1,7 @@
 /** Whose turn it is to pull, and what lands: contract, "Registry materialization". */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inTransaction, type Database } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database } from '../../src/storage/authority/database.ts'
 import {
   claimPull,
   failPull,

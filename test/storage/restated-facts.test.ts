@@ -4,7 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { blockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import { readGrant, recordGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { decideResourceServer } from '../../src/storage/authority/registrations.ts'

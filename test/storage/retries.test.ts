@@ -13,13 +13,8 @@ import {
   presentTicket,
   readFamily,
 } from '../../src/storage/authority/tickets.ts'
-import {
-  inTransaction,
-  isOutage,
-  openDatabase,
-  sqlState,
-  type Database,
-} from '../../src/storage/core/database.ts'
+import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'

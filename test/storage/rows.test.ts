@@ -7,7 +7,8 @@ import {
   revokeConnection,
   unblockOperator,
 } from '../../src/storage/authority/connections.ts'
-import { inTransaction, isOutage, openDatabase, type Database } from '../../src/storage/core/database.ts'
+import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { appendLedger, readLedger } from '../../src/storage/authority/ledger.ts'
 import {
@@ -20,7 +21,7 @@ import {
 } from '../../src/storage/authority/owners.ts'
 import { listPending, readUndecided } from '../../src/storage/authority/pending.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
-import { sweepOwner } from '../../src/storage/core/sweep.ts'
+import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import {
   deleteTier,
   insertTier,
@@ -40,7 +41,7 @@ afterAll(() => database.close())
 
 const read = (owner: string, rpt: Buffer, clientId = seed.CLIENT_ID) =>
   readGrant(database, owner, clientId, rpt)
-const inTx = <T>(work: Parameters<typeof inTransaction<T>>[1]) => inTransaction(database.db, work)
+const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 
 async function connected(options: { ask_me?: boolean } = {}) {
   const owner = await seed.seedOwner(database.db, options)

@@ -20,7 +20,8 @@ import {
   unblockOperator,
   type ConnectionRow,
 } from '../../src/storage/authority/connections.ts'
-import { inTransaction, type Database, type Tx } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import { readIntroduction } from '../../src/storage/authority/introductions.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'

@@ -1,13 +1,8 @@
 /** contract, "What the service does" (many owners at one authority): the connections to Postgres are shared, and no owner has more than half. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import {
-  inTransaction,
-  isOutage,
-  openDatabase,
-  sqlState,
-  type Database,
-} from '../../src/storage/core/database.ts'
+import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { onBehalfOf } from '../../src/storage/core/shares.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'

@@ -3,7 +3,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { revokeConnection } from '../../src/storage/authority/connections.ts'
-import { inTransaction, type Database } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Database } from '../../src/storage/authority/database.ts'
 import { readAskedResource, readGovernedResource } from '../../src/storage/authority/governed.ts'
 import { readGrant, recordGrant } from '../../src/storage/authority/grants.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'

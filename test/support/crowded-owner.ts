@@ -4,7 +4,7 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import type { RequestFacts } from '../../src/rules/conditions.ts'
-import type { Db } from '../../src/storage/core/database.ts'
+import type { Db } from '../../src/storage/authority/database.ts'
 import { waitingItem } from './seed.ts'
 
 export interface Crowd {

@@ -1,5 +1,5 @@
 /** Owns the count of who waits for a lock, which tests of races wait for. */
-import type { Database } from '../../src/storage/core/database.ts'
+import type { Database } from '../../src/storage/authority/database.ts'
 
 /** Sessions of this database that wait for a lock. */
 export async function lockWaiters(database: Database): Promise<number> {

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { inject } from 'vitest'
-import { openDatabase, type Database } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
 
 /** SQLSTATE of `CREATE DATABASE` while another session is copying or reading the template. */
 const TEMPLATE_IN_USE = '55006'

@@ -1,7 +1,8 @@
 /** Rows for storage tests: an owner with a resource server, a resource, a tier, and whatever a test needs beside. */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { inTransaction, type Db } from '../../src/storage/core/database.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Db } from '../../src/storage/authority/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
 import { insertOwner, lockQueue } from '../../src/storage/authority/owners.ts'

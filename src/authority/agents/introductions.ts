@@ -5,7 +5,7 @@
  */
 import { introductionAnswer, type IntroductionAnswer } from '../../rules/connection.ts'
 import { admitConnection, lockOperator, readConnection } from '../../storage/authority/connections.ts'
-import type { Db, Tx } from '../../storage/core/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { lockIntroducer, readIntroduction } from '../../storage/authority/introductions.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { nameOperator } from '../../storage/authority/operators.ts'

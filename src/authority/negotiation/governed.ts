@@ -2,7 +2,7 @@
  * What stands behind a requested resource now: read afresh at every presentation, since a sealed ticket
  * carries only names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
-import type { Db } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governed.ts'
 
 export type Governed =

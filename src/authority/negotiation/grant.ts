@@ -4,7 +4,8 @@
  */
 import { absentEchoes } from '../../rules/agreement.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
-import { inTransaction, type Tx } from '../../storage/core/database.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import type { Tx } from '../../storage/authority/database.ts'
 import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { addOperator } from '../../storage/authority/operators.ts'

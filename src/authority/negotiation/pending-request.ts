@@ -5,7 +5,8 @@
  */
 import { queueAnswer } from '../../rules/pending.ts'
 import { readConnection } from '../../storage/authority/connections.ts'
-import { inTransaction, type Db, type Tx } from '../../storage/core/database.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { lockQueue, readOwner } from '../../storage/authority/owners.ts'

@@ -3,7 +3,7 @@
  * must not hold all connections to the database in a line for one row.
  * Contract: "Events" (row 5), "Limits" (pending queue).
  */
-import type { Db } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { countRefusal, FAMILIES_NAMED_MAX, type CountedRefusal } from '../../storage/authority/ledger.ts'
 
 export interface RefusalCounts {

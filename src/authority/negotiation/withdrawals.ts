@@ -2,7 +2,7 @@
  * Tells the owner of requests that wait for her no more, though she decided nothing: in the ledger, and on her stream, so that what
  * she is shown goes away. Contract: "Permission ticket" (awaiting-owner), "Events".
  */
-import type { Tx } from '../../storage/core/database.ts'
+import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvents } from '../../storage/authority/events.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 

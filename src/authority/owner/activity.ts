@@ -11,7 +11,7 @@ import {
   readConnection,
   recordApproval,
 } from '../../storage/authority/connections.ts'
-import type { Db, Tx } from '../../storage/core/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger, LEDGER_KINDS, readLedger, type LedgerEntry } from '../../storage/authority/ledger.ts'
 import { isAnyBlocked, isOwn, nameOperator } from '../../storage/authority/operators.ts'

@@ -14,7 +14,7 @@ import {
   type ListedConnection,
 } from '../../storage/authority/connections.ts'
 import { claimOperator, disclaimOperator } from '../../storage/authority/operators.ts'
-import type { Tx } from '../../storage/core/database.ts'
+import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvents, type NewEvent } from '../../storage/authority/events.ts'
 import { appendLedgerAll, type NewLedgerEntry } from '../../storage/authority/ledger.ts'
 import { refuse } from '../../wire/refusal.ts'

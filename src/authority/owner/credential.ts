@@ -3,7 +3,7 @@
  * Contract: "Authentication" (owner at the owner API: each sufficient, neither a fallback of the other).
  */
 import type { FastifyRequest } from 'fastify'
-import type { Db, Tx } from '../../storage/core/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Realm } from './oidc.ts'
 

@@ -4,7 +4,8 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
-import { inTransaction, type Tx } from '../../storage/core/database.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import type { Tx } from '../../storage/authority/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { ownerOfLogin } from '../../storage/authority/logins.ts'
 import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authority/owners.ts'

@@ -11,7 +11,7 @@ import {
   tierFault,
   tierWarnings,
 } from '../../rules/tier.ts'
-import type { Db, Tx } from '../../storage/core/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import {
   deleteTier,
   insertTier,

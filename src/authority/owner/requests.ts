@@ -4,7 +4,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { linkNext, PAGE, pageOf, queryOf } from '../../http/pages.ts'
-import type { Db } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import type { Authority } from '../context.ts'
 import { ownerOf } from './guard.ts'
 

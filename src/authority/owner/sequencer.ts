@@ -4,7 +4,8 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { afterCommit } from '../../storage/core/after-commit.ts'
-import { isOutage, type Db } from '../../storage/core/database.ts'
+import { isOutage } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { number } from '../../storage/authority/positions.ts'
 
 /** What an owner's commits have in common for so long is one numbering. */

@@ -3,7 +3,7 @@
  * Contract: "Health", "Registry materialization".
  */
 import type { FastifyInstance } from 'fastify'
-import type { Db } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import { listOwners } from '../../storage/authority/owners.ts'
 import { countSources, type SourceCount } from '../../storage/authority/registry.ts'
 import type { Authority } from '../context.ts'

@@ -5,7 +5,8 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { waitAtMost } from '../../limits/patience.ts'
-import { isOutage, type Database } from '../../storage/core/database.ts'
+import { isOutage } from '../../storage/core/database.ts'
+import type { Database } from '../../storage/authority/database.ts'
 import { listOwners } from '../../storage/authority/owners.ts'
 import {
   claimPull,

@@ -3,7 +3,7 @@
  * child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { countLiveGrants, LIVE_GRANTS_COUNTED_MAX } from './grants.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'

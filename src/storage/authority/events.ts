@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { number } from './positions.ts'
 
 /** The channel; its payload is an owner. */

@@ -2,7 +2,8 @@
  * What stands behind a requested resource: the server that asks, the resource, and the tier that governs it, read in one statement.
  * Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied), "Protection API" (/perm).
  */
-import { prepared, type Db } from '../core/database.ts'
+import { prepared } from '../core/database.ts'
+import type { Db } from './database.ts'
 import { ASKED_FEW, gatheringOf, onceEach, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
 import type { ResourceRow, ResourceServerRow } from './resources.ts'
 import type { TierRow } from './tiers.ts'

@@ -4,7 +4,8 @@
  */
 import { sql } from 'kysely'
 import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
-import { prepared, retried, retriedAlone, type Database, type Db, type Tx } from '../core/database.ts'
+import { prepared, retried, retriedAlone } from '../core/database.ts'
+import type { Database, Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'

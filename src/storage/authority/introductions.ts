@@ -3,7 +3,7 @@
  * here. Contract: "Connection" (introduced by an active connection), "Owner API" (introduction of a sibling agent).
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 
 type State = 'none' | 'active' | 'revoked'
 

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
-import type { Tx } from '../core/database.ts'
+import type { Tx } from './database.ts'
 
 export interface ReportedCall {
   /** The report's own id; a second report under it is the same call. */

@@ -4,7 +4,8 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import { note } from '../core/after-commit.ts'
-import { prepared, type Db } from '../core/database.ts'
+import { prepared } from '../core/database.ts'
+import type { Db } from './database.ts'
 import { number } from './positions.ts'
 
 export const LEDGER_KINDS = [

@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { ownerOf } from './owners.ts'
 
 /** A subject means something only at its issuer: the two together are who somebody is. */

@@ -4,7 +4,7 @@
  * Contract: "Owner API" (operators), "Policy vocabulary and tiers" (the owner activated it herself).
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { lockOperator } from './connections.ts'
 import { lockQueue } from './owners.ts'
 

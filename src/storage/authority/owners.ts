@@ -4,7 +4,8 @@
  */
 import { sql } from 'kysely'
 import { BoundedMap } from '../../limits/bounded-map.ts'
-import { prepared, type Database, type Db, type Tx } from '../core/database.ts'
+import { prepared } from '../core/database.ts'
+import type { Database, Db, Tx } from './database.ts'
 
 export interface OwnerRow {
   owner: string

@@ -3,7 +3,7 @@
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`), "Limits" (pending queue).
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import type { PendingKind } from './tables.ts'
 
 /** By the clock and not by when the transaction began, which may have waited for the queue's lock since. */

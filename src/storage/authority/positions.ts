@@ -8,7 +8,8 @@
  */
 import { sql } from 'kysely'
 import { gatheringOf } from '../core/batch.ts'
-import { inTransaction, prepared, type Db, type Tx } from '../core/database.ts'
+import { inTransaction, prepared } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 
 /** Most entries of each list that one transaction numbers. */
 const NUMBERED_MAX = 1_000

@@ -2,7 +2,7 @@
  * Receipts: written with the grant, in the same statement, and never changed or removed by who serves requests. Contract: "Grant answer (beat 4)".
  */
 import { sql } from 'kysely'
-import type { Db } from '../core/database.ts'
+import type { Db } from './database.ts'
 import { number } from './positions.ts'
 
 export interface ReceiptRow {

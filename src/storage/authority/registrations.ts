@@ -3,7 +3,7 @@
  * Contract: "Resource server registration".
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { lockQueue } from './owners.ts'
 import { readResourceServer, type ResourceServerRow } from './resources.ts'
 import type { ResourceServerStatus } from './tables.ts'

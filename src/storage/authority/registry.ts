@@ -3,7 +3,8 @@
  * Contract: "Registry materialization", "Health" (`/health/registry`).
  */
 import { sql } from 'kysely'
-import { inTransaction, type Db, type Tx } from '../core/database.ts'
+import { inTransaction } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { EVENTS_CHANNEL } from './events.ts'
 import { lockQueue } from './owners.ts'
 import { takeOut } from './tiers.ts'

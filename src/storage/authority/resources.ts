@@ -3,7 +3,7 @@
  * Contract: "Resource server registration", "Registry materialization".
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import type { ResourceServerStatus } from './tables.ts'
 
 export interface ResourceServerRow {

@@ -2,7 +2,8 @@
  * What the owner's records say of an agent, as facts for the tier's rules: read, never judged here.
  * Contract: "Policy vocabulary and tiers".
  */
-import { prepared, type Db, type Prepared } from '../core/database.ts'
+import { prepared, type Prepared } from '../core/database.ts'
+import type { Db } from './database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
 
 export interface StandingFacts {

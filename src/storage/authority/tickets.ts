@@ -3,7 +3,8 @@
  * who won. Contract: "Permission ticket".
  */
 import { sql } from 'kysely'
-import { prepared, retriedAlone, type Db, type Tx } from '../core/database.ts'
+import { prepared, retriedAlone } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { FamilyState, PendingKind } from './tables.ts'
 

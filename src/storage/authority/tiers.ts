@@ -3,7 +3,7 @@
  * Contract: "Policy vocabulary and tiers", "Terms document".
  */
 import { sql } from 'kysely'
-import type { Db, Tx } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { lockQueue } from './owners.ts'
 import { withdrawItemsUnder } from './pending.ts'
 import type { StoredRule } from './tables.ts'

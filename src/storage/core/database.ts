@@ -11,12 +11,13 @@ import { assertTakesWrites } from './connection.ts'
 import { workAsRuntimeRole } from './runtime-role.ts'
 import { tellingAfter } from './after-commit.ts'
 import { sharePool, type SharedPool } from './shares.ts'
-import type { Tables } from '../authority/tables.ts'
 
-/** A connection or a transaction: the first parameter of every storage function. */
-export type Db = Kysely<Tables>
+/** A connection or a transaction over a party's tables: the first parameter of every storage function. */
+export type Db<Tables> = Kysely<Tables>
 /** A transaction: the first parameter of what must not be done alone. */
-export type Tx = Transaction<Tables>
+export type Tx<Tables> = Transaction<Tables>
+/** As either, where no table is named: whatever the party's are, one serves. */
+export type Runner = Pick<Kysely<unknown>, 'executeQuery' | 'isTransaction'>
 
 export interface DatabaseOptions {
   /** `postgres://…` */
@@ -35,9 +36,9 @@ export interface DatabaseOptions {
   onConnectionError?: (error: Error) => void
 }
 
-export interface Database {
+export interface Database<Tables> {
   /** Everything but the call path. One owner has at most half of its connections. */
-  readonly db: Db
+  readonly db: Db<Tables>
   /** The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting; likewise shared. */
   readonly calls: SharedPool
   /** The connections of either, as they are: to be counted, and for whoever acts for no owner. */
@@ -77,7 +78,7 @@ const PREPARED = new Map<string, string>()
 
 /** Runs one statement; `affected` are the rows written, undefined for a statement that answers rows without being an INSERT or the like. */
 export type Prepared<Row> = (
-  db: Db,
+  db: Runner,
   values: readonly unknown[],
 ) => Promise<{ rows: Row[]; affected: bigint | undefined }>
 
@@ -106,7 +107,7 @@ class PreparingClient extends Client {
 }
 
 /** Opens the pools. Nothing is connected until first use. */
-export function openDatabase(options: DatabaseOptions): Database {
+export function openDatabase<Tables>(options: DatabaseOptions): Database<Tables> {
   const pool = openPool(options, options.poolMax)
   const callPool = openPool(options, options.callPoolMax ?? options.poolMax)
   const shares = { waitMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, survives: survivesOnItsConnection }
@@ -163,14 +164,14 @@ const RETRY_PAUSE_MS = 20
  * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back.
  * A deadlock or serialization failure is tried again as `retried` says, so `work` must have no effect outside the transaction.
  */
-export function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const run = (once: (tx: Tx) => Promise<T>): Promise<T> =>
+export function inTransaction<Tables, T>(db: Db<Tables>, work: (tx: Tx<Tables>) => Promise<T>): Promise<T> {
+  const run = (once: (tx: Tx<Tables>) => Promise<T>): Promise<T> =>
     db.transaction().setIsolationLevel('read committed').execute(once)
   return retried(() => tellingAfter(db, run, work))
 }
 
 /** Lets this transaction wait longer for rows that others hold: one that is in no caller's way. */
-export async function waitLongerForRows(tx: Tx, ms: number): Promise<void> {
+export async function waitLongerForRows(tx: Runner, ms: number): Promise<void> {
   await tx.executeQuery(CompiledQuery.raw(`SELECT set_config('lock_timeout', $1, true)`, [String(ms)]))
 }
 
@@ -194,7 +195,7 @@ export async function retried<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** As `retried`, of one statement; within a transaction, of which only the whole can be tried again, it is run once. */
-export function retriedAlone<T>(db: Db, statement: () => Promise<T>): Promise<T> {
+export function retriedAlone<T>(db: Runner, statement: () => Promise<T>): Promise<T> {
   return db.isTransaction ? statement() : retried(statement)
 }
 
