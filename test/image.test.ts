@@ -28,7 +28,7 @@ import { until } from './support/until.ts'
 
 const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 const dockerfile = textOf('Dockerfile')
-const migrations = readdirSync(join(ROOT, 'migrations')).toSorted()
+const migrations = readdirSync(join(ROOT, 'migrations/authority')).toSorted()
 const stages = dockerfile.split(/^FROM /m).slice(1)
 
 /** What a stage copies: sources as they are written, and the stage that they come from, if any. */

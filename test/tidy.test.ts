@@ -1,4 +1,5 @@
 /** What a machine can check about code and documents together. Each rule says what to do where it fails. */
+import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
@@ -212,9 +213,16 @@ describe('the repository', () => {
     expect(long.map(({ path }) => path)).toEqual([])
   })
 
-  it.each(['migrations/', 'docs/decisions/'])('numbers %s without gaps', folder => {
+  it.each(['migrations/authority/', 'docs/decisions/'])('numbers %s without gaps', folder => {
     const numbers = under(folder).map(({ path }) => path.slice(folder.length, folder.length + 4))
     expect(numbers).toEqual(numbers.map((_, at) => String(at + 1).padStart(4, '0')))
+  })
+
+  it('holds each migration to its digest: it is never edited, a later one is added', () => {
+    const digests = under('migrations/').map(
+      ({ path, text }) => `${createHash('sha256').update(text).digest('hex')}  ${path}`,
+    )
+    expect(digests).toEqual(textOf('test/storage/migrations.sha256').trimEnd().split('\n'))
   })
 
   it('names no path of the machine it was written on, and no package registry', () => {

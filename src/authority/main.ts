@@ -12,9 +12,8 @@ import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { openTracing } from '../http/otlp.ts'
 import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
 import { isOutage } from '../storage/core/database.ts'
-import { openDatabase } from '../storage/authority/database.ts'
+import { migrate, openDatabase, refuseEarlier } from '../storage/authority/database.ts'
 import { awaitDatabase } from '../storage/core/waiting.ts'
-import { migrate } from '../storage/migrate.ts'
 import { authorizationServerMetadata } from '../wire/metadata.ts'
 import { AUTHORITY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -199,7 +198,7 @@ async function openAuthority(
   if (config.migrate) {
     const applied = await migrate(config.databaseUrl, tell)
     if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
-  }
+  } else await refuseEarlier(config.databaseUrl)
   const onConnectionError = (error: Error): void =>
     log.warn({ err: error }, 'a connection to the database was lost')
   const { databaseUrl: url, poolMax, callPoolMax } = config

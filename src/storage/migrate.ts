@@ -1,14 +1,14 @@
 /**
- * Applies migrations/*.sql in order, forward only, each in a transaction of its own. Safe when many
- * replicas start at once: one advisory lock is held throughout, and the others find nothing left to do.
- * docs/choices.md, "Storage": a migration is immutable once released, which is checked by digest.
+ * Applies a party's migrations (migrations/<party>/*.sql) in order, forward only, each in a transaction of its own. Safe when many replicas
+ * start at once: one advisory lock is held throughout, and the others find nothing left to do.
+ * docs/choices.md, "Storage": a migration is never edited, which is checked by digest.
  */
 import { createHash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
-import { ensureRuntimeRole } from './core/runtime-role.ts'
+import { ensureRuntimeRole, type Privileges } from './core/runtime-role.ts'
 import { telling } from './core/waiting.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
@@ -18,6 +18,12 @@ const LOCK_PAUSE_MS = 100
 const LOCK_MS_MAX = 600_000
 /** An index of a large table takes minutes; for ever takes none. */
 const STATEMENT_MS_MAX = 600_000
+
+/** What a party keeps in its database. Each has one of its own. */
+export interface Schema extends Privileges {
+  /** The folder of its migrations. */
+  readonly party: string
+}
 
 interface Migration {
   number: number
@@ -30,13 +36,14 @@ interface Migration {
  * Brings the database at `url` up to date.
  * @param tell told every 5 seconds what is waited for.
  * @returns the names applied by this call (empty where another replica was first).
- * @throws Error when an applied migration has since been edited, or the database is newer than this program.
+ * @throws Error when an applied migration has since been edited, when the database is newer than this program, and as `refuseEarlier` does.
  */
 export async function migrate(
   url: string,
+  schema: Schema,
   tell: (line: string) => void = () => undefined,
 ): Promise<string[]> {
-  const migrations = await readMigrations()
+  const migrations = await readMigrations(schema.party)
   let doing = 'opening the database'
   const work = async (): Promise<string[]> => {
     const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
@@ -44,14 +51,37 @@ export async function migrate(
       doing = 'another process that migrates'
       await lock(connection.client)
       doing = 'the migrations'
-      const applied = await applyAll(connection.client, migrations)
-      await ensureRuntimeRole(connection.client, { migrated: applied.length > 0 })
+      await assertReleased(connection.client)
+      const applied = await applyAll(connection.client, schema.party, migrations)
+      await ensureRuntimeRole(connection.client, schema, { migrated: applied.length > 0 })
       return applied
     } finally {
       await connection.close()
     }
   }
   return telling(() => `waiting for ${doing}, to bring the database up to date`, tell, work)
+}
+
+/** For a start that does not migrate. @throws Error saying what to do where the database was made before the first release. */
+export async function refuseEarlier(url: string): Promise<void> {
+  const connection = await openConnection({ url, name: 'usher-start' })
+  try {
+    await assertReleased(connection.client)
+  } finally {
+    await connection.close()
+  }
+}
+
+/** The migrations began anew with the first release: until then they did not say whose they were. */
+async function assertReleased(client: Client): Promise<void> {
+  const { rows } = await client.query<{ earlier: boolean }>(
+    `SELECT to_regclass('schema_migrations') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute
+      WHERE attrelid = to_regclass('schema_migrations') AND attname = 'party' AND NOT attisdropped) AS earlier`,
+  )
+  if (rows[0]?.earlier === true)
+    throw new Error(
+      'The database was made by usher before its first release, and is not brought up to date: make a new, empty database and name that in DATABASE_URL.',
+    )
 }
 
 /** Asked for again and again: a statement that waits would not be heard to end where the server falls silent. */
@@ -68,12 +98,17 @@ async function lock(client: Client): Promise<void> {
   }
 }
 
-async function applyAll(client: Client, migrations: Migration[]): Promise<string[]> {
-  await client.query(`CREATE TABLE IF NOT EXISTS schema_migrations (
-    number integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
-  const { rows } = await client.query<{ number: number; name: string; sha256: string }>(
-    'SELECT number, name, sha256 FROM schema_migrations ORDER BY number',
+async function applyAll(client: Client, party: string, migrations: Migration[]): Promise<string[]> {
+  await client.query(`CREATE TABLE IF NOT EXISTS schema_migrations (number integer PRIMARY KEY, party text NOT NULL,
+    name text NOT NULL, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
+  const { rows } = await client.query<{ number: number; party: string; name: string; sha256: string }>(
+    'SELECT number, party, name, sha256 FROM schema_migrations ORDER BY number',
   )
+  const another = rows.find(row => row.party !== party)
+  if (another !== undefined)
+    throw new Error(
+      `DATABASE_URL leads to a database of another party (${another.party}): ${party} needs one of its own.`,
+    )
   const applied = new Map(rows.map(row => [row.number, row]))
   const known = new Set(migrations.map(migration => migration.number))
   for (const row of rows) {
@@ -88,21 +123,21 @@ async function applyAll(client: Client, migrations: Migration[]): Promise<string
         throw new Error(`Migration ${migration.name} was edited after it was applied: add a new one instead.`)
       continue
     }
-    await apply(client, migration)
+    await apply(client, party, migration)
     done.push(migration.name)
   }
   return done
 }
 
-async function apply(client: Client, migration: Migration): Promise<void> {
+async function apply(client: Client, party: string, migration: Migration): Promise<void> {
   await client.query('BEGIN')
   try {
     await client.query(migration.sql)
-    await client.query('INSERT INTO schema_migrations (number, name, sha256) VALUES ($1, $2, $3)', [
-      migration.number,
-      migration.name,
-      migration.sha256,
-    ])
+    const { number, name, sha256 } = migration
+    await client.query(
+      'INSERT INTO schema_migrations (number, party, name, sha256) VALUES ($1, $2, $3, $4)',
+      [number, party, name, sha256],
+    )
     await client.query('COMMIT')
   } catch (error) {
     await client.query('ROLLBACK')
@@ -110,11 +145,12 @@ async function apply(client: Client, migration: Migration): Promise<void> {
   }
 }
 
-async function readMigrations(): Promise<Migration[]> {
-  const names = (await readdir(MIGRATIONS)).filter(name => /^\d{4}_\w+\.sql$/.test(name)).sort()
+async function readMigrations(party: string): Promise<Migration[]> {
+  const folder = new URL(`${party}/`, MIGRATIONS)
+  const names = (await readdir(folder)).filter(name => /^\d{4}_\w+\.sql$/.test(name)).sort()
   return Promise.all(
     names.map(async name => {
-      const sql = await readFile(new URL(name, MIGRATIONS), 'utf8')
+      const sql = await readFile(new URL(name, folder), 'utf8')
       const sha256 = createHash('sha256').update(sql).digest('hex')
       return { number: Number(name.slice(0, 4)), name, sql, sha256 }
     }),

@@ -1,7 +1,7 @@
 /** Migrations: ordered, forward only, safe under concurrent start. */
 import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
-import { migrate } from '../../src/storage/migrate.ts'
+import { migrate, refuseEarlier } from '../../src/storage/authority/database.ts'
 import { withEmptyDatabase } from '../support/postgres.ts'
 
 const query = async (url: string, sql: string) => {
@@ -30,7 +30,7 @@ describe('migrations', () => {
     await withEmptyDatabase(async url => {
       await migrate(url)
       await query(url, "UPDATE schema_migrations SET sha256 = 'other' WHERE number = 2")
-      await expect(migrate(url)).rejects.toThrow(/0002_registry.sql was edited/)
+      await expect(migrate(url)).rejects.toThrow(/0002_resources.sql was edited/)
     })
   })
 
@@ -39,9 +39,41 @@ describe('migrations', () => {
       await migrate(url)
       await query(
         url,
-        "INSERT INTO schema_migrations (number, name, sha256) VALUES (9999, '9999_later.sql', 'x')",
+        "INSERT INTO schema_migrations (number, party, name, sha256) VALUES (9999, 'authority', '9999_later.sql', 'x')",
       )
       await expect(migrate(url)).rejects.toThrow(/unknown to this program/)
+    })
+  })
+
+  it("another party's database stops the start", async () => {
+    await withEmptyDatabase(async url => {
+      await migrate(url)
+      await query(url, "UPDATE schema_migrations SET party = 'tally'")
+      await expect(migrate(url)).rejects.toThrow(/another party \(tally\): authority needs one of its own/)
+    })
+  })
+
+  it('a database made before the first release stops the start, migrating or not, and is left as it is', async () => {
+    await withEmptyDatabase(async url => {
+      await query(
+        url,
+        `CREATE TABLE schema_migrations (number integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL,
+          applied_at timestamptz NOT NULL DEFAULT now());
+        INSERT INTO schema_migrations (number, name, sha256) VALUES (1, '0001_owners.sql', 'x')`,
+      )
+      await expect(migrate(url)).rejects.toThrow(/before its first release.*make a new, empty database/)
+      await expect(refuseEarlier(url)).rejects.toThrow(/make a new, empty database/)
+      expect(await query(url, `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`)).toEqual([
+        { tablename: 'schema_migrations' },
+      ])
+    })
+  })
+
+  it('a database that holds nothing yet, or what this program made, is none of those', async () => {
+    await withEmptyDatabase(async url => {
+      await refuseEarlier(url)
+      await migrate(url)
+      await refuseEarlier(url)
     })
   })
 })

@@ -3,7 +3,13 @@ import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
 import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
-import { migrate } from '../../src/storage/migrate.ts'
+import {
+  migrate,
+  openDatabase,
+  type Database,
+  type Db,
+  type Tx,
+} from '../../src/storage/authority/database.ts'
 import { appendEvent, readEvents, startOfReading } from '../../src/storage/authority/events.ts'
 import {
   appendLedger,
@@ -12,7 +18,6 @@ import {
   type LedgerEntry,
 } from '../../src/storage/authority/ledger.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { openDatabase, type Database, type Db, type Tx } from '../../src/storage/authority/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'

@@ -156,11 +156,13 @@ describe('Policy tiers', () => {
     expect((await read(owner, rpt))?.grant?.governed).toBe(true)
   })
 
-  it('a published version cannot be rewritten, not even by SQL', async () => {
-    const owner = await seed.seedOwner(database.db)
-    await expect(
-      sql`UPDATE terms_versions SET purpose = 'other' WHERE owner = ${owner}`.execute(database.db),
-    ).rejects.toThrow(/immutable/)
+  it.each([
+    ['rewritten', "UPDATE terms_versions SET purpose = 'other'"],
+    ['removed', 'DELETE FROM terms_versions'],
+    ['removed all at once', 'TRUNCATE terms_versions'],
+  ])('a published version cannot be %s, not even by SQL', async (_, statement) => {
+    await seed.seedOwner(database.db)
+    await expect(database.pool.query(statement)).rejects.toMatchObject({ code: '42501' })
   })
 
   it('a resource is governed by one tier at most', async () => {

@@ -11,7 +11,7 @@ import {
   type PostgresServer,
 } from '../../src/dev/embedded-postgres.ts'
 import { RUNTIME_ROLE } from '../../src/storage/core/runtime-role.ts'
-import { migrate } from '../../src/storage/migrate.ts'
+import { migrate } from '../../src/storage/authority/database.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -149,7 +149,7 @@ export async function readLedger(
   return rows
 }
 
-/** Each of the four in the words of an index (migrations 0005 and 0009). */
+/** Each of the four in the words of an index (migrations/authority/0005_ledger.sql). */
 function filter(handle: string | undefined, kind: string | undefined): RawBuilder<unknown> {
   if (handle === undefined) return kind === undefined ? sql`true` : sql`kind = ${kind}`
   return kind === undefined

@@ -1,5 +1,5 @@
 /**
- * The rows, as Postgres holds them (migrations/ makes the tables). Column names are the wire's own names.
+ * The rows, as Postgres holds them (migrations/authority makes the tables). Column names are the wire's own names.
  * Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated } from 'kysely'

@@ -6,8 +6,14 @@ import type { ClientBase } from 'pg'
 
 /** One name for all databases of a cluster. The log-in of the authority must be a member of it. */
 export const RUNTIME_ROLE = 'usher_runtime'
-/** It may add to these and read them, and nothing else. */
-const APPEND_ONLY = ['receipts']
+/** What the role may do with a party's tables: anything, but for what is named here. */
+export interface Privileges {
+  /** Tables that it may add to and read, and nothing else. */
+  readonly appendOnly: readonly string[]
+  /** Sequences that it takes numbers from. */
+  readonly sequences: readonly string[]
+}
+
 /** It may read these alone. */
 const READ_ONLY = ['schema_migrations']
 
@@ -17,11 +23,12 @@ const READ_ONLY = ['schema_migrations']
  */
 export async function ensureRuntimeRole(
   client: ClientBase,
+  { appendOnly, sequences }: Privileges,
   { migrated }: { migrated: boolean },
 ): Promise<void> {
   if (!(await exists(client))) await createRole(client)
   if (!(await isMember(client))) await client.query(`GRANT ${RUNTIME_ROLE} TO CURRENT_USER`)
-  if (!migrated && (await hasItsPrivileges(client))) return
+  if (!migrated && (await hasItsPrivileges(client, appendOnly))) return
   const { rows } = await client.query<{ schema: string; tables: string[] }>(
     `SELECT quote_ident(current_schema()) AS schema, ARRAY(SELECT quote_ident(tablename) FROM pg_tables
       WHERE schemaname = current_schema() AND tableowner = current_user) AS tables`,
@@ -29,9 +36,9 @@ export async function ensureRuntimeRole(
   const { schema, tables } = rows[0]!
   await client.query(`
     GRANT USAGE ON SCHEMA ${schema} TO ${RUNTIME_ROLE};
-    GRANT USAGE ON SEQUENCE insertions TO ${RUNTIME_ROLE};
+    GRANT USAGE ON SEQUENCE ${sequences.join(', ')} TO ${RUNTIME_ROLE};
     GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables.join(', ')} TO ${RUNTIME_ROLE};
-    REVOKE UPDATE, DELETE, TRUNCATE ON ${APPEND_ONLY.join(', ')} FROM ${RUNTIME_ROLE};
+    REVOKE UPDATE, DELETE, TRUNCATE ON ${appendOnly.join(', ')} FROM ${RUNTIME_ROLE};
     REVOKE INSERT, UPDATE, DELETE ON ${READ_ONLY.join(', ')} FROM ${RUNTIME_ROLE}`)
 }
 
@@ -80,12 +87,16 @@ async function isMember(client: ClientBase): Promise<boolean> {
   return found[0]!.member
 }
 
-/** Told by the table that it may do least with: rows that were restored from a dump may stand there without privileges. */
-async function hasItsPrivileges(client: ClientBase): Promise<boolean> {
+/** Asked of every table: rows that were restored from a dump may stand there without privileges. */
+async function hasItsPrivileges(client: ClientBase, appendOnly: readonly string[]): Promise<boolean> {
   const { rows } = await client.query<{ has: boolean }>(
-    `SELECT has_table_privilege($1, 'receipts', 'INSERT') AND has_table_privilege($1, 'ledger', 'UPDATE')
-      AND NOT has_table_privilege($1, 'receipts', 'UPDATE, DELETE, TRUNCATE') AS has`,
-    [RUNTIME_ROLE],
+    `SELECT bool_and(CASE
+        WHEN tablename = ANY($2) THEN has_table_privilege($1, oid, 'INSERT')
+          AND NOT has_table_privilege($1, oid, 'UPDATE, DELETE, TRUNCATE')
+        ELSE has_table_privilege($1, oid, 'UPDATE') END) AS has
+      FROM (SELECT tablename, format('%I.%I', schemaname, tablename)::regclass::oid AS oid FROM pg_tables
+        WHERE schemaname = current_schema() AND tableowner = current_user AND tablename <> ALL($3)) ours`,
+    [RUNTIME_ROLE, appendOnly, READ_ONLY],
   )
   return rows[0]!.has
 }

@@ -1,4 +1,4 @@
--- What may be asked for: resource servers, their resources, and the tiers that govern them.
+-- What may be asked for: resource servers, what is pulled from them, their resources, and the tiers that govern them.
 
 CREATE TABLE resource_servers (
   owner text NOT NULL,
@@ -11,9 +11,28 @@ CREATE TABLE resource_servers (
   registered_at timestamptz NOT NULL DEFAULT now(),
   decided_at timestamptz,
   last_pat_issued timestamptz,
+  -- Counted up by each withdrawal. A PAT carries the one it was issued under, so approving again revives none.
+  generation integer NOT NULL DEFAULT 1,
+  -- Whether its resources are pulled from it; those of a provisioned one are, by default, only what the file says.
+  publishes boolean NOT NULL DEFAULT false,
   PRIMARY KEY (owner, client_id),
   -- A server registered by signature can never fall back to a secret.
   CHECK ((auth = 'secret') = (secret_sha256 IS NOT NULL))
+);
+CREATE INDEX resource_servers_pending ON resource_servers (owner) WHERE status = 'pending';
+
+-- How the pull from each source went. `attempt` names the pull under way: what an earlier one brings is dropped.
+CREATE TABLE registry_pulls (
+  owner text NOT NULL,
+  client_id text NOT NULL,
+  attempt integer NOT NULL,
+  tried_at timestamptz NOT NULL,
+  landed_at timestamptz,
+  failed_at timestamptz,
+  fault text,
+  -- Listed resources that were not taken, because they are another active server's.
+  conflicts integer NOT NULL DEFAULT 0,
+  PRIMARY KEY (owner, client_id)
 );
 
 CREATE TABLE resources (
@@ -27,6 +46,7 @@ CREATE TABLE resources (
   source text NOT NULL CHECK (source IN ('provisioned', 'pulled')),
   PRIMARY KEY (owner, resource_id)
 );
+CREATE INDEX resources_by_server ON resources (owner, client_id);
 
 -- A deleted tier keeps its row: its versions stay dereferenceable and its numbering goes on. `epoch`
 -- counts deletions; a grant remembers the one it was issued under, so making a tier again revives nothing.
@@ -52,6 +72,8 @@ CREATE TABLE tier_resources (
 );
 CREATE INDEX tier_resources_tier ON tier_resources (owner, tier_id);
 
+-- A receipt points at the exact words that were signed, so who serves requests may add a version and change none
+-- (src/storage/core/runtime-role.ts).
 CREATE TABLE terms_versions (
   owner text NOT NULL,
   tier_id text NOT NULL,
@@ -65,10 +87,3 @@ CREATE TABLE terms_versions (
   published_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (owner, tier_id, version)
 );
--- Stored versions are immutable: a receipt points at the exact words that were signed.
-CREATE FUNCTION refuse_rewriting_terms() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  RAISE EXCEPTION 'a published version of the terms is immutable';
-END $$;
-CREATE TRIGGER terms_versions_immutable BEFORE UPDATE OR DELETE ON terms_versions
-  FOR EACH ROW EXECUTE FUNCTION refuse_rewriting_terms();

@@ -1,4 +1,4 @@
--- The owner's ledger and the events of her portal stream. Readers go on from the last position they got, so positions are given in the order in
+-- What is read in order: the owner's ledger, her receipts, and the events of her portal stream. Readers go on from the last position they got, so positions are given in the order in
 -- which entries become readable: by one writer at a time for each owner, to what is committed and has none (docs/decisions/0014). Nothing of that
 -- rests on the cluster that the rows stand in.
 
@@ -12,7 +12,8 @@ CREATE FUNCTION insertion_id() RETURNS bigint LANGUAGE sql VOLATILE AS
 CREATE TABLE heads (
   owner text PRIMARY KEY,
   ledger bigint NOT NULL DEFAULT 0,
-  events bigint NOT NULL DEFAULT 0
+  events bigint NOT NULL DEFAULT 0,
+  receipts bigint NOT NULL DEFAULT 0
 );
 
 CREATE TABLE ledger (
@@ -36,6 +37,11 @@ CREATE UNIQUE INDEX ledger_order ON ledger (owner, seq) WHERE seq IS NOT NULL;
 -- This one finds those without a position, too: an agent's standing is counted from all that is committed.
 CREATE INDEX ledger_handle ON ledger (owner, handle, seq) WHERE handle IS NOT NULL;
 CREATE INDEX ledger_kind ON ledger (owner, kind, seq) WHERE seq IS NOT NULL;
+-- The ledger of one agent in one kind. Over two columns the planner would still walk one filter's entries for the other's, all of them where the
+-- two never met; over what they make together there is one way to read.
+CREATE INDEX ledger_handle_kind ON ledger (owner, (handle || E'\n' || kind), seq) WHERE handle IS NOT NULL AND seq IS NOT NULL;
+-- What an agent did lately, for the rules that count it (`standing.denials_above`, `standing.calls_above`): read only as far as the rule's number.
+CREATE INDEX ledger_recent ON ledger (owner, handle, kind, ts) WHERE kind IN ('denied', 'refused', 'touched');
 
 -- Refusals of strangers after the first of a minute: counted here, one row for each owner, reason and minute, and told to the ledger as one entry
 -- when the minute has closed. So the ledger's entries never change, and strangers with free keys cannot fill it.
@@ -63,3 +69,27 @@ CREATE TABLE events (
 );
 CREATE INDEX events_unnumbered ON events (owner, id) WHERE seq IS NULL;
 CREATE UNIQUE INDEX events_order ON events (owner, seq) WHERE seq IS NOT NULL;
+
+-- Kept for ever and apart from the grants that they were given with. Append-only by privilege: the role that requests are served as may neither
+-- change nor remove one (src/storage/core/runtime-role.ts). So a receipt's position stands in a row of its own.
+CREATE TABLE receipts (
+  owner text NOT NULL,
+  -- Of the grant.
+  jti text NOT NULL,
+  family text NOT NULL,
+  handle text NOT NULL,
+  issued_at timestamptz NOT NULL DEFAULT now(),
+  receipt text NOT NULL,
+  PRIMARY KEY (owner, jti)
+);
+CREATE INDEX receipts_family ON receipts (owner, family);
+
+CREATE TABLE receipt_positions (
+  owner text NOT NULL,
+  jti text NOT NULL,
+  id bigint NOT NULL DEFAULT insertion_id(),
+  seq bigint,
+  PRIMARY KEY (owner, jti)
+);
+CREATE INDEX receipts_unnumbered ON receipt_positions (owner, id) WHERE seq IS NULL;
+CREATE UNIQUE INDEX receipts_order ON receipt_positions (owner, seq) WHERE seq IS NOT NULL;

@@ -1,4 +1,4 @@
--- Owners, how a request finds hers, the keys she enrolled, and what was applied once.
+-- Owners, how a request finds hers, what she proves herself by, and what was applied once.
 
 -- Routing only: which owner a ticket tag, a device key or a login belongs to. The one table not keyed by
 -- owner, because it is what names her; everything else is read after it, inside one owner.
@@ -30,6 +30,27 @@ CREATE TABLE device_keys (
   enrolled_at timestamptz NOT NULL DEFAULT now(),
   revoked_at timestamptz,
   PRIMARY KEY (owner, kid)
+);
+
+-- Who she is at the realm is (issuer, subject) and nothing else; `id` is a name for it that fits a path.
+-- Removing a login removes the row, so that it may be bound anew; the ledger remembers.
+CREATE TABLE logins (
+  owner text NOT NULL,
+  id text NOT NULL,
+  issuer text NOT NULL,
+  subject text NOT NULL,
+  name text NOT NULL,
+  bound_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (owner, id)
+);
+
+-- By which the operator of this authority lets her enrol her first credential. One at most per owner: a new
+-- code ends the one before, and using it deletes it, so the row count of that statement says who used it.
+CREATE TABLE enrolment_codes (
+  owner text PRIMARY KEY,
+  code_sha256 bytea NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  expires_at timestamptz NOT NULL
 );
 
 -- Signatures of owner requests that changed something, until their window has passed: a second

@@ -1,4 +1,4 @@
--- Connections and what was granted on them. Revocation never touches a grant: a connection has a
+-- Connections, the operators that stand beside them, and the tiers that were reached on each. Revocation never touches a grant: a connection has a
 -- generation, a grant carries the one it was issued under, and it is live only while both agree.
 
 CREATE TABLE connections (
@@ -14,8 +14,13 @@ CREATE TABLE connections (
   last_access timestamptz,
   revocations integer NOT NULL DEFAULT 0,
   introduced_by text,
+  -- The key that the agent proved when the owner last approved it (or when it was introduced), by thumbprint: the handle of an
+  -- identified agent does not name its key. It says which key an operator must publish beside a newcomer's, which agents an
+  -- operator's directory lists, and that a key whose connection was ended comes back under another handle.
+  jkt text,
   PRIMARY KEY (owner, handle)
 );
+CREATE INDEX connections_key ON connections (owner, jkt) WHERE jkt IS NOT NULL;
 CREATE INDEX connections_introducer ON connections (owner, introduced_by, handle) WHERE introduced_by IS NOT NULL;
 
 -- The operators that stand beside a connection: those named when the owner approved it, and each that a later agreement named whose
@@ -50,29 +55,3 @@ CREATE TABLE operators (
   mine boolean NOT NULL DEFAULT false,
   PRIMARY KEY (owner, origin)
 );
-
--- `rpt_sha256` is the look-up key: a live introspection costs no signature verification. `consumed_at` is
--- in no index, so that spending a grant stays a heap-only update.
-CREATE TABLE grants (
-  owner text NOT NULL,
-  rpt_sha256 bytea NOT NULL,
-  jti text NOT NULL,
-  family text NOT NULL,
-  handle text NOT NULL,
-  generation integer NOT NULL,
-  client_id text NOT NULL,
-  aud text NOT NULL,
-  resource_id text NOT NULL,
-  tier_id text NOT NULL,
-  tier_epoch integer NOT NULL,
-  single_use boolean NOT NULL,
-  claims json NOT NULL,
-  receipt text NOT NULL,
-  issued_at timestamptz NOT NULL DEFAULT now(),
-  expires_at timestamptz NOT NULL,
-  consumed_at timestamptz,
-  PRIMARY KEY (owner, rpt_sha256)
-) WITH (fillfactor = 90);
-CREATE UNIQUE INDEX grants_jti ON grants (owner, jti);
-CREATE INDEX grants_of_connection ON grants (owner, handle, generation, expires_at);
-CREATE INDEX grants_expiry ON grants (owner, expires_at);
