@@ -3,10 +3,16 @@ import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
+import { ENDPOINTS } from '../src/authority/endpoints.ts'
 import { PROVISION_FILE } from '../src/config/provision.ts'
 import { SIDECAR_FILE } from '../src/config/sidecar-file.ts'
 import { REFUSALS } from '../src/wire/refusal.ts'
-import { contractEndpoints, registeredEndpoints, type Endpoint } from './support/endpoints.ts'
+import {
+  contractEndpoints,
+  declaredEndpoints,
+  registeredEndpoints,
+  type Endpoint,
+} from './support/endpoints.ts'
 import { headings, repositoryFiles, type TextFile } from './support/repository.ts'
 
 const files = repositoryFiles()
@@ -75,7 +81,7 @@ describe('each source file opens with what it owns', () => {
 
 describe('the endpoints of the contract', () => {
   const servers = sources.filter(({ path }) => /^src\/(authority|surface|enforcement|http)\//.test(path))
-  const registered = registeredEndpoints(servers)
+  const registered = [...registeredEndpoints(servers), ...declaredEndpoints(Object.values(ENDPOINTS).flat())]
   const listed = contractEndpoints(contract)
   const due = listed.filter(({ by }) => by !== 'later')
   const foldersOf: Record<string, string[]> = {

@@ -6,9 +6,11 @@ import type { AuthorityConfig } from '../config.ts'
 import { readAuthorityConfig, readEnrolmentConfig, readMigrationConfig } from '../config.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
+import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
+import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { openTracing } from '../http/otlp.ts'
 import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
 import { isOutage } from '../storage/core/database.ts'
@@ -38,16 +40,15 @@ import { registerOwnerPolicies } from './owner/policies.ts'
 import { registerOwnerPreview } from './owner/preview.ts'
 import { registerOwnerResourceServers } from './owner/resource-servers.ts'
 import { registerOwnerTiers } from './owner/tiers.ts'
-import { registerOpenApi } from './openapi.ts'
-import { OPERATIONS } from './operations.ts'
+import { aboutListener, ENDPOINTS } from './endpoints.ts'
 import { registerProtection } from './protection/protection.ts'
 import { provision } from './provision.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
 import { createRealmKeys } from './owner/realm-keys.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { registerRegistration } from './protection/registration.ts'
+import { createCountedRegistry, REGISTRY_ENDPOINT } from './registry/registry-health.ts'
 import { createRegistry } from './registry/registry.ts'
-import { registerRegistryHealth } from './registry/registry-health.ts'
 import { startSequencer } from './owner/sequencer.ts'
 import { startSweeper } from './sweeper.ts'
 import { registerTerms } from '../surface/terms.ts'
@@ -71,13 +72,17 @@ export interface RunningAuthority {
   close(): Promise<void>
 }
 
-/**
- * Starts an authority; rejects, with nothing left running, where the store or an address cannot be had.
- * @param localClock of this machine, in milliseconds since the epoch.
- */
+export interface StartOptions {
+  /** Of this machine, in milliseconds since the epoch. */
+  localClock?: (() => number) | undefined
+  /** In tests: every answer is held against its declaration. */
+  onUndeclared?: OnUndeclared | undefined
+}
+
+/** Starts an authority; rejects, with nothing left running, where the store or an address cannot be had. */
 export async function startAuthority(
   config: AuthorityConfig,
-  localClock: () => number = Date.now,
+  { localClock = Date.now, onUndeclared }: StartOptions = {},
 ): Promise<RunningAuthority> {
   const log = createLogger({ name: 'authority', level: config.logLevel })
   // Closed in the reverse order, also when a later step of the start fails.
@@ -94,7 +99,7 @@ export async function startAuthority(
     warnOfDevelopment(config, log)
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const authority = await openAuthority(config, { log, clock, closers })
-    const said = { logger: log, healthy: () => !draining, notReady: () => clock.fault() }
+    const said = { logger: log, healthy: () => !draining, notReady: () => clock.fault(), onUndeclared }
     const metrics = createAuthorityMetrics(authority, said)
     const around = await openSurroundings(config, { said, metrics, closers })
     const sweeper = startSweeper(authority, config.sweepSeconds)
@@ -306,7 +311,7 @@ async function openSurroundings(
     metrics,
     closers,
   }: {
-    said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'>
+    said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared'>
     metrics: AuthorityMetrics
     closers: (() => Promise<void>)[]
   },
@@ -331,12 +336,14 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
   const owner_endpoint = ownerUrl + AUTHORITY_PATH.owner
   const metadata = authorizationServerMetadata({ issuer, specNs, owner_endpoint, registration: true })
   registerDiscovery(app, { keys }, metadata)
-  registerRegistryHealth(app, authority)
   registerTerms(app, { issuer, specNs, terms: termsSource(database) })
   registerToken(app, authority)
   registerProtection(app, authority)
   registerRegistration(app, authority)
-  registerOpenApi(app, OPERATIONS, { listener: 'public', server: authority.issuer })
+  serveEndpoints(app, createCountedRegistry(authority.database.db), [REGISTRY_ENDPOINT])
+  serveEndpoints(app, openApiDocument(ENDPOINTS.public, aboutListener.public(authority.issuer)), [
+    OPENAPI_ENDPOINT,
+  ])
 }
 
 function ownerRoutes(
@@ -354,7 +361,9 @@ function ownerRoutes(
   registerOwnerConnections(app, authority)
   registerOwnerResourceServers(app, authority)
   registerOwnerEvents(app, authority, config.heartbeatSeconds)
-  registerOpenApi(app, OPERATIONS, { listener: 'owner', server: config.ownerUrl ?? '/' })
+  serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [
+    OPENAPI_ENDPOINT,
+  ])
 }
 
 /** The store's outage is ours, never the caller's: 503, the one refusal that is worth trying again. */

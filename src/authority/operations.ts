@@ -1,12 +1,11 @@
 /**
- * Every endpoint of the authorization server and what it answers, for the OpenAPI document. Request schemas
+ * Endpoints of the public listener that are not declared where they are served yet, for the OpenAPI document. Request schemas
  * are the ones that validate. Contract: "Endpoints".
  */
 import { z } from 'zod'
 import { REPORT } from './protection/audit.ts'
-import type { Operation } from './openapi.ts'
+import type { CredentialNames, Described } from '../http/endpoint.ts'
 import { PERM_REQUEST, TOKEN_QUERY } from './protection/protection.ts'
-import { OWNER_OPERATIONS } from './owner/operations.ts'
 import { REGISTRATION } from './protection/registration.ts'
 import { ROSTER_QUERY, TERMS_QUERY } from '../surface/terms.ts'
 import { TOKEN_REQUEST } from './negotiation/token-request.ts'
@@ -14,7 +13,7 @@ import { TOKEN_REQUEST } from './negotiation/token-request.ts'
 const text = z.string()
 const seconds = z.int()
 const anything = z.looseObject({})
-const publicly = { listener: 'public' } as const
+const pat = { names: ['pat'] as CredentialNames }
 
 const TERMS_TEMPLATE = z.object({
   template_id: text,
@@ -100,25 +99,30 @@ const CONSUMPTION = z.union([
   z.object({ consumed: z.literal(false), error: text }),
 ])
 
-const DISCOVERY: Operation[] = [
-  ...['/.well-known/agents-configuration', '/.well-known/uma2-configuration'].map(path => ({
-    ...publicly,
+const DISCOVERY: Described[] = [
+  ...(
+    [
+      ['/.well-known/agents-configuration', ['get-agents-configuration']],
+      ['/.well-known/uma2-configuration', { addedUnder: 'Authorization server metadata members' }],
+    ] as const
+  ).map(([path, rows]) => ({
     method: 'get' as const,
     path,
+    rows,
     summary: 'Authorization server metadata',
     answers: { 200: { says: 'The metadata.', schema: z.looseObject({ issuer: text, jwks_uri: text }) } },
   })),
   {
-    ...publicly,
     method: 'get',
     path: '/jwks',
+    rows: ['get-jwks'],
     summary: 'Signing keys for RPTs, receipts and PATs',
     answers: { 200: { says: 'A JWK set.', schema: z.object({ keys: z.array(anything) }) } },
   },
   {
-    ...publicly,
     method: 'get',
     path: '/terms',
+    rows: ['get-terms'],
     summary: "The owner's roster of terms",
     query: ROSTER_QUERY,
     answers: {
@@ -129,9 +133,9 @@ const DISCOVERY: Operation[] = [
     },
   },
   {
-    ...publicly,
     method: 'get',
     path: '/terms/{owner}/{tier}/{version}',
+    rows: ['get-terms-document'],
     summary: 'One version of the terms: JSON, HTML or JSON-LD with ODRL',
     query: TERMS_QUERY,
     answers: {
@@ -139,39 +143,21 @@ const DISCOVERY: Operation[] = [
       304: { says: 'The caller has it already (If-None-Match).' },
     },
   },
-  {
-    ...publicly,
-    method: 'get',
-    path: '/health/registry',
-    summary: 'Whether the registry has landed; never a readiness probe',
-    answers: {
-      200: {
-        says: 'Whether every active resource server has landed, and how the last pulls went.',
-        schema: z.object({
-          landed: z.boolean(),
-          resource_servers: z.int().min(0),
-          waiting: z.int().min(0),
-          sources: z.array(
-            z.object({
-              state: z.enum(['landed', 'failed', 'waiting']),
-              reason: text.optional(),
-              count: z.int().min(1),
-              at: text.optional(),
-            }),
-          ),
-        }),
-      },
-    },
-  },
 ]
 
-const ESTABLISHMENT: Operation[] = [
+const ESTABLISHMENT: Described[] = [
   {
-    ...publicly,
     method: 'post',
     path: '/rs/register',
+    rows: [
+      'register-signed',
+      'register-body',
+      'register-pending',
+      'register-documents',
+      'register-owner-decides',
+    ],
     summary: 'A resource server asks to serve an owner; she decides',
-    auth: 'signature',
+    credential: { names: ['signature'] },
     body: { schema: REGISTRATION },
     answers: {
       200: {
@@ -186,11 +172,11 @@ const ESTABLISHMENT: Operation[] = [
   },
 ]
 
-const PROTECTION: Operation[] = [
+const PROTECTION: Described[] = [
   {
-    ...publicly,
     method: 'post',
     path: '/token',
+    rows: ['token-uma-ticket', 'token-client-credentials'],
     summary: 'The uma-ticket grant (agents) and client_credentials (resource servers)',
     body: { schema: TOKEN_REQUEST, form: true },
     answers: {
@@ -199,38 +185,38 @@ const PROTECTION: Operation[] = [
     },
   },
   {
-    ...publicly,
     method: 'post',
     path: '/perm',
+    rows: ['post-perm'],
     summary: 'A ticket for the permissions a refused call needed',
-    auth: 'pat',
+    credential: pat,
     body: { schema: PERM_REQUEST },
     answers: { 201: { says: 'The ticket.', schema: z.object({ ticket: text }) } },
   },
   {
-    ...publicly,
     method: 'post',
     path: '/introspect',
+    rows: ['post-introspect'],
     summary: 'Whether a grant is live (RFC 7662); never consumes',
-    auth: 'pat',
+    credential: pat,
     body: { schema: TOKEN_QUERY, form: true },
     answers: { 200: { says: 'Live with its permissions, or why not.', schema: INTROSPECTION } },
   },
   {
-    ...publicly,
     method: 'post',
     path: '/consume',
+    rows: ['post-consume'],
     summary: 'Spends a single-use grant; atomic',
-    auth: 'pat',
+    credential: pat,
     body: { schema: TOKEN_QUERY, form: true },
     answers: { 200: { says: 'Spent by this call, or why not.', schema: CONSUMPTION } },
   },
   {
-    ...publicly,
     method: 'post',
     path: '/audit/access',
+    rows: ['post-audit-access'],
     summary: 'Reports allowed calls; idempotent by id',
-    auth: 'pat',
+    credential: pat,
     body: { schema: REPORT },
     answers: {
       200: {
@@ -245,29 +231,5 @@ const PROTECTION: Operation[] = [
   },
 ]
 
-const HEALTH: Operation[] = (['public', 'owner'] as const).flatMap(listener =>
-  [
-    { path: '/health', summary: 'Local liveness', schema: z.object({ status: z.enum(['ok', 'draining']) }) },
-    {
-      path: '/ready',
-      summary: 'Whether requests should come to this replica; 503 with the reason where not',
-      schema: z.object({ status: z.literal('ready') }),
-    },
-    { path: '/openapi.json', summary: 'This document', schema: anything },
-  ].map(({ path, summary, schema }) => ({
-    listener,
-    method: 'get' as const,
-    path,
-    summary,
-    answers: { 200: { says: summary, schema } },
-  })),
-)
-
-/** All of them, both listeners. */
-export const OPERATIONS: readonly Operation[] = [
-  ...DISCOVERY,
-  ...ESTABLISHMENT,
-  ...PROTECTION,
-  ...HEALTH,
-  ...OWNER_OPERATIONS,
-]
+/** Of the public listener. */
+export const PUBLIC_OPERATIONS: readonly Described[] = [...DISCOVERY, ...ESTABLISHMENT, ...PROTECTION]

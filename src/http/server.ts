@@ -15,6 +15,8 @@ import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import type { Certificates } from './certificates.ts'
 import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
+import { serveEndpoints, type OnUndeclared } from './endpoint.ts'
+import { HEALTH, READY } from './health.ts'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import type { Logger } from './log.ts'
 import type { RequestObserver } from './metrics.ts'
@@ -57,6 +59,8 @@ export interface HttpServerOptions {
   onAnswered?: RequestObserver | undefined
   /** Continues the trace of a caller who tells of one. */
   tracing?: Tracing | undefined
+  /** In tests: each answer is held against its declaration. */
+  onUndeclared?: OnUndeclared | undefined
   /** Those of every listener when left out. */
   bounds?: ConnectionBounds | undefined
 }
@@ -90,6 +94,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     clientErrorHandler: answerUnparsable,
   }) as unknown as HttpServer
   server.decorateRequest('rawBody', undefined)
+  server.decorate('onUndeclared', options.onUndeclared)
   options.tls?.onReload(renewed => (server.server as unknown as TlsServer).setSecureContext(renewed))
   if (options.tracing !== undefined) traceRequests(server, options.tracing)
   readBodiesStrictly(server)
@@ -117,30 +122,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     })
     logResponse(options.logger, request, reply)
   })
-  server.get('/health', async (_request, reply) => {
-    const healthy = options.healthy?.() ?? true
-    return reply
-      .code(healthy ? 200 : 503)
-      .header('cache-control', 'no-store')
-      .send({ status: healthy ? 'ok' : 'draining' })
-  })
-  if (options.notReady !== undefined) serveReadiness(server, options.notReady, options.healthy)
+  const { healthy = () => true, notReady = () => undefined } = options
+  const served = options.notReady === undefined ? [HEALTH] : [HEALTH, READY]
+  serveEndpoints(server, { healthy, notReady }, served)
   return server
-}
-
-/** For balancers: 503 tells them to send requests elsewhere, and restarts nothing. */
-function serveReadiness(
-  server: HttpServer,
-  notReady: () => string | undefined,
-  healthy: () => boolean = () => true,
-): void {
-  server.get('/ready', async (_request, reply) => {
-    const because = healthy() ? notReady() : 'it is draining'
-    return reply
-      .code(because === undefined ? 200 : 503)
-      .header('cache-control', 'no-store')
-      .send(because === undefined ? { status: 'ready' } : { status: 'not_ready', because })
-  })
 }
 
 /** Starts listening; answers the address as text, with the port that was really given. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
-import { OPERATIONS } from '../../src/authority/operations.ts'
+import { ENDPOINTS } from '../../src/authority/endpoints.ts'
 import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { containers, pods } from './pods.ts'
@@ -177,9 +177,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
 
     test('of the authority every public operation, and none that is for operators', () => {
       const inside = ['/health', '/ready', '/health/registry']
-      const asked = OPERATIONS.filter(
-        ({ listener, path }) => listener === 'public' && !inside.includes(path),
-      ).map(({ path }) => path)
+      const asked = ENDPOINTS.public.map(({ path }) => path).filter(path => !inside.includes(path))
       const routed = paths(of('envoy-gateway'), 'usher-authority')
       const leads = (path: string) =>
         routed.some(({ type, value }) =>

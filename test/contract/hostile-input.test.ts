@@ -4,8 +4,7 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Operation } from '../../src/authority/openapi.ts'
-import { OPERATIONS } from '../../src/authority/operations.ts'
+import { ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
 import { signedPost } from '../../src/enforcement/authorities/signed-post.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
@@ -14,6 +13,8 @@ import { hostileBody, hostileJson, hostileText } from '../support/hostile.ts'
 
 /** Per endpoint; UMA_TEST_RUNS asks for more. */
 const RUNS = Number(process.env['UMA_TEST_RUNS'] ?? 40)
+
+type Operation = (typeof ENDPOINTS)[Listener][number] & { listener: Listener }
 
 let stand: ContractStand
 let pat: string
@@ -36,7 +37,7 @@ const FORM = 'application/x-www-form-urlencoded'
 
 /** Requests to an operation as its own description has them, and less and less so. */
 function attempts(operation: Operation): fc.Arbitrary<Attempt> {
-  const { path, query, headers, body, method } = operation
+  const { path, query, reads: headers, body, method } = operation
   const parameters = [...path.matchAll(/\{\w+\}/g)]
   const known = Object.keys(query?.shape ?? {})
   return fc.record({
@@ -93,20 +94,22 @@ function targetOf({ path }: Operation, { names, query }: Attempt): string {
 }
 
 /** As whoever may call it: what is hostile is the request, not the caller's credential. */
+const proves = ({ credential }: Operation, name: string): boolean => credential?.names.includes(name) === true
+
 function send(operation: Operation, attempt: Attempt): Promise<Response> {
   const { authority } = stand
   const target = targetOf(operation, attempt)
   const method = operation.method.toUpperCase()
   const { body } = attempt
   const headers = { ...attempt.headers, ...(body === undefined ? {} : { 'content-type': body.type }) }
-  if (operation.auth === 'owner') {
+  if (proves(operation, 'owner')) {
     const raw = body === undefined ? {} : { raw: body.bytes }
     const call = { method: method as 'GET', target, headers, ...raw }
     const prepared = authority.prepare(authority.alice, call)
     return fetch(prepared.url, { method, headers: prepared.headers, ...bytesOf(body) })
   }
-  if (operation.auth === 'pat') Object.assign(headers, { authorization: `Bearer ${pat}` })
-  if (operation.auth === 'signature' && typeof body?.bytes === 'string') {
+  if (proves(operation, 'pat')) Object.assign(headers, { authorization: `Bearer ${pat}` })
+  if (proves(operation, 'signature') && typeof body?.bytes === 'string') {
     const url = authority.issuer + operation.path
     Object.assign(
       headers,
@@ -138,7 +141,7 @@ async function expectCoded(response: Response): Promise<void> {
 }
 
 describe.each(['public', 'owner'] as const)('the %s listener answers whatever it is sent', listener => {
-  const listed = OPERATIONS.filter(operation => operation.listener === listener)
+  const listed = ENDPOINTS[listener].map(one => ({ ...one, listener }))
   test.each(listed.map(operation => [operation.method, operation.path, operation] as const))(
     'at %s %s',
     async (_method, _path, operation) => {

@@ -14,7 +14,7 @@ import type { Database } from '../../src/storage/authority/database.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest, type SigningOptions } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import type { Listener } from '../../src/authority/openapi.ts'
+import type { Listener } from '../../src/authority/endpoints.ts'
 import { undescribed } from './described-answers.ts'
 import { freshDatabase } from './postgres.ts'
 
@@ -141,7 +141,7 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
     ...options.environment,
   }
   const config = readAuthorityConfig({ DATABASE_URL: database.url, ...environment })
-  const running = await startAuthority(config, options.localClock)
+  const running = await startAuthority(config, { localClock: options.localClock, onUndeclared })
   const publicUrl = `http://${running.publicAddress}`
   const ownerUrl = `http://${running.ownerAddress}`
   const owners = Object.fromEntries(
@@ -305,6 +305,12 @@ function prepare(ownerUrl: string, issuer: string, owner: TestOwner, call: Owner
 function split(target: string): [string, string | undefined] {
   const at = target.indexOf('?')
   return at < 0 ? [target, undefined] : [target.slice(0, at), target.slice(at + 1)]
+}
+
+/** The answer becomes a 500, and the sentence stands in what the test printed. */
+function onUndeclared(fault: string): never {
+  process.stderr.write(`${fault}\n`)
+  throw new Error(fault)
 }
 
 /** The answer, once it is found to be one that the OpenAPI document describes. */

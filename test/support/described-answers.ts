@@ -3,8 +3,8 @@
  * shape. Refusals need only be coded ones.
  */
 import Ajv2020, { type ValidateFunction } from 'ajv/dist/2020.js'
-import { openApiDocument, type Listener } from '../../src/authority/openapi.ts'
-import { OPERATIONS } from '../../src/authority/operations.ts'
+import { aboutListener, ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
+import { openApiDocument } from '../../src/http/openapi.ts'
 
 interface Described {
   responses: Record<string, { content?: Record<string, { schema?: object }> }>
@@ -15,7 +15,7 @@ const ajv = new Ajv2020.default({ strict: false, allErrors: false, logger: false
 const documents = Object.fromEntries(
   (['public', 'owner'] as const).map(listener => [
     listener,
-    (openApiDocument(OPERATIONS, { listener, server: '/' }) as { paths: Paths }).paths,
+    openApiDocument(ENDPOINTS[listener], aboutListener[listener]('/'))['paths'] as Paths,
   ]),
 ) as Record<Listener, Paths>
 const validators = new Map<object, ValidateFunction>()

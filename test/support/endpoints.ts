@@ -1,4 +1,6 @@
 /** Owns what is served where: the routes that the sources register, and the endpoints that docs/contract.md lists. */
+import type { Described } from '../../src/http/endpoint.ts'
+import { HEALTH, READY } from '../../src/http/health.ts'
 import { AUTHORITY_PATH, WELL_KNOWN } from '../../src/wire/names.ts'
 import { tableRows, type TextFile } from './repository.ts'
 
@@ -21,6 +23,17 @@ export function registeredEndpoints(sources: readonly TextFile[]): Endpoint[] {
       by: file.split('/')[1]!,
     })),
   )
+}
+
+/** The endpoints that are served as they are declared; one that stands at several listeners is one. */
+export function declaredEndpoints(declared: readonly Omit<Described, 'rows'>[]): Endpoint[] {
+  return [...new Set(declared)]
+    .filter(one => 'answer' in one)
+    .map(one => ({
+      method: one.method.toUpperCase(),
+      path: one.path.replace(/\{\w+\}/g, '{}'),
+      by: one === HEALTH || one === READY ? 'http' : 'authority',
+    }))
 }
 
 /** The endpoints of the contract, from its tables and from the headings that name one. A template id is three segments. */

@@ -3,19 +3,20 @@
  */
 import { z } from 'zod'
 import { ENROLMENT } from './enrolment.ts'
-import type { Operation } from '../openapi.ts'
+import type { Described } from '../../http/endpoint.ts'
 import { NEW_DEVICE_KEY, NEW_LOGIN } from './credentials.ts'
 import { PAGE } from './requests.ts'
 
 const text = z.string()
-const hers = { listener: 'owner', auth: 'owner' } as const
+type Undeclared = Omit<Described, 'rows'>
+const hers = { credential: { names: ['owner', 'bearer'] } } as const
 
 const DEVICE_KEY = z.strictObject({ kid: text, name: text, enrolled_at: text })
 const LOGIN = z.strictObject({ id: text, name: text, issuer: text, subject: text, bound_at: text })
 const DELETED = z.strictObject({ deleted: text })
 
 /** All of them. */
-export const CREDENTIAL_OPERATIONS: readonly Operation[] = [
+export const CREDENTIAL_OPERATIONS: readonly Undeclared[] = [
   {
     ...hers,
     method: 'post',

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts'
-import type { Operation } from '../openapi.ts'
+import type { Described } from '../../http/endpoint.ts'
 import { DECISION, LEDGER_QUERY, RECEIPTS_QUERY } from './activity.ts'
 import { NAMED_OPERATOR, REVOKE_CONNECTION } from './connections.ts'
 import { EDITED_TIER, NEW_TIER } from './policies.ts'
@@ -16,7 +16,8 @@ const text = z.string()
 const maybe = text.nullable()
 const count = z.int().min(0)
 const anything = z.looseObject({})
-const hers = { listener: 'owner', auth: 'owner' } as const
+type Undeclared = Omit<Described, 'rows'>
+const hers = { credential: { names: ['owner', 'bearer'] } } as const
 
 const PENDING_ITEM = z.looseObject({
   family: text,
@@ -79,7 +80,7 @@ const CONNECTION = z.object({
 const ENDED = { rpts_deactivated: count, rpts_deactivated_more: z.literal(true).optional() }
 const EFFECT = z.enum(['grant', 'ask', 'refuse'])
 
-const ACTIVITY: Operation[] = [
+const ACTIVITY: Undeclared[] = [
   {
     ...hers,
     method: 'get',
@@ -142,12 +143,12 @@ const ACTIVITY: Operation[] = [
     method: 'get',
     path: '/owner/events',
     summary: 'The event stream of her portal',
-    headers: { 'last-event-id': 'Resumes after this event.' },
+    reads: { 'last-event-id': 'Resumes after this event.' },
     answers: { 200: { says: 'Server-sent events.', type: 'text/event-stream' } },
   },
 ]
 
-const POLICY: Operation[] = [
+const POLICY: Undeclared[] = [
   {
     ...hers,
     method: 'get',
@@ -169,7 +170,7 @@ const POLICY: Operation[] = [
     method: 'put',
     path: '/owner/policies/{tier_id}',
     summary: 'Edits terms, the ask-me flag or rules; the terms get a new version',
-    headers: { 'if-match': 'The quoted template_id she edited; stale is 412.' },
+    reads: { 'if-match': 'The quoted template_id she edited; stale is 412.' },
     body: { schema: EDITED_TIER },
     answers: { 200: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
   },
@@ -178,7 +179,7 @@ const POLICY: Operation[] = [
     method: 'delete',
     path: '/owner/policies/{tier_id}',
     summary: 'Removes a tier; its resources become ungoverned, hence denied',
-    headers: { 'if-match': 'The quoted template_id she means; stale is 412.' },
+    reads: { 'if-match': 'The quoted template_id she means; stale is 412.' },
     answers: {
       200: {
         says: 'What is ungoverned now.',
@@ -261,7 +262,7 @@ const POLICY: Operation[] = [
   },
 ]
 
-const CONNECTIONS: Operation[] = [
+const CONNECTIONS: Undeclared[] = [
   {
     ...hers,
     method: 'get',
@@ -341,7 +342,7 @@ const RESOURCE_SERVER = z.object({
   registry: z.object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: count }).nullable(),
 })
 
-const RESOURCE_SERVERS: Operation[] = [
+const RESOURCE_SERVERS: Undeclared[] = [
   {
     ...hers,
     method: 'get',
@@ -367,7 +368,7 @@ const RESOURCE_SERVERS: Operation[] = [
   },
 ]
 
-const CLAIMS: Operation[] = [
+const CLAIMS: Undeclared[] = [
   {
     ...hers,
     method: 'post',
@@ -392,7 +393,7 @@ const CLAIMS: Operation[] = [
 ]
 
 /** All of the owner's. */
-export const OWNER_OPERATIONS: readonly Operation[] = [
+export const OWNER_OPERATIONS: readonly Undeclared[] = [
   ...ACTIVITY,
   ...POLICY,
   ...CONNECTIONS,

@@ -1,37 +1,67 @@
 /**
- * Whether the registry of this authority has landed, for whoever operates it.
- * Contract: "Health", "Registry materialization".
+ * GET /health/registry: whether what resource servers publish has been pulled; for dashboards, never a readiness probe.
+ * Contract: "Health".
  */
-import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { listOwners } from '../../storage/authority/owners.ts'
 import { countSources, type SourceCount } from '../../storage/authority/registry.ts'
-import type { Authority } from '../context.ts'
 
 const OWNERS_PER_READ = 100
-const REGISTRY_KEPT_MS = 2_000
+const KEPT_MS = 2_000
 
-/** Registers /health/registry. Anybody may ask, so it is counted at most every two seconds, and names nobody. */
-export function registerRegistryHealth(
-  app: FastifyInstance,
-  { database }: Pick<Authority, 'database'>,
-): void {
-  let counted: { until: number; answer: Promise<object> } | undefined
-  app.get('/health/registry', async (_request, reply) => {
+const REGISTRY_HEALTH = z.object({
+  landed: z.boolean(),
+  resource_servers: z.int().min(0),
+  waiting: z.int().min(0),
+  sources: z.array(
+    z.object({
+      state: z.enum(['landed', 'failed', 'waiting']),
+      reason: z.string().optional(),
+      count: z.int().min(1),
+      at: z.string().optional(),
+    }),
+  ),
+})
+type RegistryHealth = z.output<typeof REGISTRY_HEALTH>
+
+/** Anybody may ask, so it is counted at most every two seconds, and names nobody. */
+export type CountedRegistry = () => Promise<RegistryHealth>
+
+/** A count that answers for two seconds; one that failed is no answer. */
+export function createCountedRegistry(db: Db): CountedRegistry {
+  let counted: { until: number; answer: Promise<RegistryHealth> } | undefined
+  return () => {
     if (counted === undefined || performance.now() >= counted.until) {
-      const fresh = { until: performance.now() + REGISTRY_KEPT_MS, answer: countRegistry(database.db) }
+      const fresh = { until: performance.now() + KEPT_MS, answer: countRegistry(db) }
       fresh.answer.catch(() => (fresh.until = 0))
       counted = fresh
     }
-    return reply.header('cache-control', 'no-store').send(await counted.answer)
-  })
+    return counted.answer
+  }
 }
+
+export const REGISTRY_ENDPOINT: Endpoint<CountedRegistry> = endpoint({
+  method: 'get',
+  path: '/health/registry',
+  rows: ['health-registry'],
+  summary: 'Whether the registry has landed; never a readiness probe',
+  answers: {
+    200: {
+      says: 'Whether every active resource server has landed, and how the last pulls went.',
+      schema: REGISTRY_HEALTH,
+      headers: { 'cache-control': 'no-store' },
+    },
+  },
+  handle: async (counted: CountedRegistry, { answer }) => answer(200, await counted()),
+})
 
 /**
  * Of all active resource servers: whether each has landed (a provisioned one that publishes nothing has at once), and how
  * the last pulls went, by state and reason. One that failed after it had landed goes on with what it listed before.
  */
-async function countRegistry(db: Db): Promise<object> {
+async function countRegistry(db: Db): Promise<RegistryHealth> {
   const sources = new Map<string, SourceCount>()
   let after: string | undefined
   for (;;) {
