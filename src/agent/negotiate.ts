@@ -21,6 +21,8 @@ export interface NegotiationRequest {
   call: ToolCall
   challenge: Challenge
   signal?: AbortSignal | undefined
+  /** The very same was asked for before, and its answer was lost: what she approved then is collected, and she is not asked again. */
+  answerLost?: boolean | undefined
   /** Asked before the terms are signed, in place of the profile's `confirmTerms`; what it throws ends the negotiation. */
   confirm?: ((template: TermsTemplate) => Promise<boolean>) | undefined
   /** Told of each ticket that waits for the owner before it is presented, so that it can be kept. */
@@ -260,6 +262,7 @@ async function sign(negotiation: Negotiation, template: TermsTemplate): Promise<
         mission: profile.mission,
         operation,
         introduction: profile.introductionTo(authority.issuer),
+        answer_lost: request.answerLost === true ? true : undefined,
         agent_token,
         client_id: profile.client_id,
         signature_agent: profile.signature_agent,

@@ -31,6 +31,8 @@ export interface AgreementContent {
   /** The tool and its arguments, or the name of a tool called without; needed where the template says `per_operation`. */
   operation?: { tool: string; params: JsonObject } | string | undefined
   introduction?: string | undefined
+  /** The agent asked for the very same before, and never received what came of it. */
+  answer_lost?: true | undefined
   /** Sent in the header in place of the bare key. */
   agent_token?: string | undefined
   client_id?: string | undefined
@@ -103,7 +105,7 @@ function agreementParts(
   content: AgreementContent,
   key: PrivateKey,
 ): { header: JsonObject; payload: JsonObject } {
-  const { template, aud, iat, reason, mission, operation, introduction } = content
+  const { template, aud, iat, reason, mission, operation, introduction, answer_lost } = content
   const { agent_token, client_id, signature_agent } = content
   return {
     header: present({
@@ -120,6 +122,7 @@ function agreementParts(
       mission,
       operation,
       introduction,
+      answer_lost,
     }),
   }
 }

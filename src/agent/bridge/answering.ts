@@ -8,7 +8,8 @@ import { AgentError } from '../agent-error.ts'
 import { errorResult, waitingResult, waitingText } from './answers.ts'
 import type { Asked, Calls } from './calls.ts'
 import { foreignLine } from './foreign-text.ts'
-import type { PendingRequest, Stage } from './request.ts'
+import type { PendingRequest } from './request.ts'
+import type { Stage } from './stage.ts'
 import { termsText, type Offer } from './terms.ts'
 
 /** What a person answered to a question. */
@@ -82,7 +83,7 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
   }
 }
 
-/** Follows a request as far as this call can; undefined where there is a grant now, to make the call with. */
+/** Follows a request as far as this call can; undefined where there is a grant now, or it turned out to be about another call. */
 async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
   const { signal, client } = asked
   const ends = performance.now() + asked.holdSeconds * 1000
@@ -90,6 +91,7 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
     await request.until(({ name }) => name !== 'starting', ends - performance.now(), signal)
     if (signal.aborted)
       throw new AgentError('aborted', { detail: 'The client left.', local: true, terminal: false })
+    if (!request.serves(asked.resource, asked.call)) return undefined
     const { stage } = request
     switch (stage.name) {
       case 'starting':

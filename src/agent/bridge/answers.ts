@@ -5,7 +5,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { AgentError } from '../agent-error.ts'
 import { foreignLine, foreignWhole } from './foreign-text.ts'
-import type { Stage } from './request.ts'
+import type { Stage } from './stage.ts'
 
 /** Members of `_meta` in an answer of the bridge's own. */
 export const META = { family: 'usher/family', reason: 'usher/reason', since: 'usher/since' } as const

@@ -14,8 +14,8 @@ import type { Profile } from '../profile.ts'
 import type { Grant } from '../store.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
-import { familyId, type Family } from './family.ts'
-import { isClosed, ownerIn, PendingRequest, type RequestParts } from './request.ts'
+import { familyId, isClosed, ownerIn, type Family } from './family.ts'
+import { PendingRequest, type RequestParts } from './request.ts'
 import type { BridgeState, KnownTool, Owner } from './state.ts'
 import { isAgreed, readOffer, type AcceptedBeforehand, type Offer } from './terms.ts'
 import type { Upstream } from './upstream.ts'
@@ -71,7 +71,7 @@ export function createCalls(parts: CallParts): Calls {
   const timers = new Set<NodeJS.Timeout>()
 
   const { known, note } = knownTools(parts)
-  const requestParts = partsOfRequests(parts, { note, pending })
+  const requestParts = partsOfRequests(parts, { known, note, pending })
 
   const open = (record: Family, challenge: Challenge | undefined): PendingRequest => {
     const request = new PendingRequest(record, requestParts)
@@ -90,11 +90,14 @@ export function createCalls(parts: CallParts): Calls {
     enter: async asked => {
       const { resource, call } = asked
       const seen = await known(resource, call.tool)
+      const operation = familyId(resource, call, true)
+      await pending.get(operation)?.dropped
+      // Whatever is known of the tool by now: this very call is under way, or was, and is not made beside that.
+      if (pending.has(operation) || (await state.family(operation)) !== undefined)
+        return join(newFamily(operation, asked, parts.now()), undefined)
       const id = familyId(resource, call, seen?.access === 'asks')
       const record = newFamily(id, asked, parts.now())
-      await pending.get(id)?.dropped
-      if (pending.has(id) || (seen?.access === 'asks' && (await state.family(id)) !== undefined))
-        return join(record, undefined)
+      if (pending.has(id)) return join(record, undefined)
       const direct = await callDirectly(parts, asked, note).catch(async (error: unknown) => {
         if (error instanceof AgentError && isClosed(error)) await note(resource, call.tool, 'closed')
         throw error
@@ -157,7 +160,7 @@ type Note = (
 /** What a negotiation needs of the calls around it. */
 function partsOfRequests(
   parts: CallParts,
-  { note, pending }: { note: Note; pending: Map<string, PendingRequest> },
+  { known, note, pending }: { known: Calls['known']; note: Note; pending: Map<string, PendingRequest> },
 ): RequestParts {
   const { state, directory, lingerSeconds, now } = parts
   const operations = new WeakSet<PendingRequest>()
@@ -198,7 +201,11 @@ function partsOfRequests(
     },
     onEnded: request =>
       void (pending.get(request.record.id) === request && pending.delete(request.record.id)),
-    onRefused: async ({ resource, call }) => note(resource, call.tool, 'closed'),
+    onRefused: async ({ resource, call }, { code }) => {
+      // That she denied one call closes no tool that she is asked about each time.
+      const seen = await known(resource, call.tool)
+      if (code !== 'request_denied' || seen?.access !== 'asks') await note(resource, call.tool, 'closed')
+    },
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { s256Json } from '../../wire/encoding.ts'
 import type { Json } from '../../wire/json.ts'
+import type { Challenge } from '../../wire/negotiation.ts'
 import { AgentError } from '../agent-error.ts'
 import { toolCallParams, type ToolCall } from '../mcp.ts'
 import type { WaitingRequest } from '../negotiate.ts'
@@ -16,6 +17,8 @@ export interface Family {
   resource: string
   call: ToolCall
   owner?: Owner | undefined
+  /** What the owner was asked about first, where a later negotiation of the same terms joined it: its family and template. */
+  joined?: { family: string; template_id: string } | undefined
   /** Since when the owner is asked. */
   since: number
   /** Since when nobody waits for it. */
@@ -47,12 +50,12 @@ export function familyId(resource: string, call: ToolCall, perOperation: boolean
 }
 
 /** The `family` of the contract, as far as it is known. */
-export function familyName({ phase }: Family): string | undefined {
+export function familyName({ phase, joined }: Family): string | undefined {
   switch (phase.name) {
     case 'new':
       return undefined
     case 'waiting':
-      return phase.request.signed.template.family
+      return joined?.family ?? phase.request.signed.template.family
     case 'granted':
       return phase.grant.family
     default:
@@ -76,4 +79,23 @@ export function outcomeUnknown(family: string | undefined): AgentError {
     detail: `The call was sent under a grant for one use, and no answer came${which}. It may have run. It is not sent again; look at the resource before you repeat it.`,
     local: true,
   })
+}
+
+const CLOSED: ReadonlySet<string> = new Set(['request_denied', 'access_revoked'])
+
+/** Whether somebody else's word ended it: the owner's, or a rule of hers. */
+export function isClosed({ local, code }: AgentError): boolean {
+  return !local && CLOSED.has(code)
+}
+
+/** Whether nothing that is tried again changes it. */
+export function isDecision({ code, terminal }: AgentError): boolean {
+  return terminal && code !== 'aborted' && code !== 'invalid_grant'
+}
+
+/** Whose it is, as the challenge says that was found to agree with the resource: `<owner>/<tool>`, and the authority. */
+export function ownerIn({ as_uri, authorization_remediation }: Challenge): Owner {
+  const [first] = authorization_remediation.authorization_details
+  const owner = first?.identifier.split('/')[0]
+  return { as_uri, owner: owner === undefined || owner === '' ? 'unnamed' : owner }
 }

@@ -6,27 +6,28 @@ import type { Json } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import { AgentError } from '../agent-error.ts'
 import type { CallAnswer } from '../answer.ts'
+import type { ToolCall } from '../mcp.ts'
 import { negotiate, resumeNegotiation, withdrawRequest, type WaitingRequest } from '../negotiate.ts'
 import type { Directory } from '../metadata.ts'
 import type { Profile } from '../profile.ts'
 import type { Accepted } from '../receipt.ts'
 import type { Grant } from '../store.ts'
-import { familyName, keptError, outcomeUnknown, thrown, type Family } from './family.ts'
+import {
+  familyId,
+  familyName,
+  isClosed,
+  isDecision,
+  keptError,
+  outcomeUnknown,
+  ownerIn,
+  thrown,
+  type Family,
+} from './family.ts'
+import { KeptFamily } from './kept-family.ts'
+import { Stages, type Settled, type Stage } from './stage.ts'
 import type { BridgeState, Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
-
-/** How a negotiation ended well: a grant for every call of the tool, or the answer to the one call that was approved. */
-export type Settled =
-  { kind: 'grant'; grant: Grant; owner: Owner } | { kind: 'answer'; result: Json; family: string }
-
-/** Where it is. `offer`: a person has to say yes to terms; `waiting`: the owner has to decide. */
-export type Stage =
-  | { name: 'starting' }
-  | { name: 'offer'; offer: Offer }
-  | { name: 'waiting'; owner: string; since: number; family: string; kind: WaitingRequest['kind'] }
-  | { name: 'settled'; settled: Settled }
-  | { name: 'failed'; error: AgentError }
 
 /** What a negotiation is led with. */
 export interface RequestParts {
@@ -47,31 +48,40 @@ export interface RequestParts {
   onOperation(request: PendingRequest): Promise<string>
   onEnded(request: PendingRequest): void
   /** The owner, or a rule of hers, refused. */
-  onRefused(record: Family): Promise<void>
+  onRefused(record: Family, error: AgentError): Promise<void>
 }
+
+/** Between two attempts to reach an authority that a task waits for. */
+const OUTAGE_SECONDS = 5
 
 /** A negotiation under way. */
 export class PendingRequest {
-  stage: Stage = { name: 'starting' }
-  record: Family
   /** It is over, and nothing of it is kept once this resolves: the same call is another one. */
   dropped: Promise<void> | undefined
   readonly #parts: RequestParts
-  readonly #listeners = new Set<() => void>()
+  readonly #kept: KeptFamily
+  readonly #at = new Stages()
   readonly #ending = new AbortController()
   #waiters = 0
-  #gone = false
-  #writes: Promise<void> = Promise.resolve()
   #withdrawing = false
+  /** It is about this exact call. */
+  #perOperation = false
   #linger: NodeJS.Timeout | undefined
   #decide: ((accepted: boolean | AgentError) => void) | undefined
-  #release: (() => Promise<void>) | undefined
   /** Ends the pause between two polls: somebody came to ask. */
   #wake: (() => void) | undefined
 
   constructor(record: Family, parts: RequestParts) {
-    this.record = record
+    this.#kept = new KeptFamily(record, parts.state)
     this.#parts = parts
+  }
+
+  get stage(): Stage {
+    return this.#at.stage
+  }
+
+  get record(): Family {
+    return this.#kept.record
   }
 
   /** Somebody waits for it, until the function answered is called. */
@@ -80,7 +90,7 @@ export class PendingRequest {
     clearTimeout(this.#linger)
     this.#wake?.()
     this.record.left = undefined
-    this.#changed()
+    this.#at.changed()
     let left = false
     return () => {
       if (left) return
@@ -89,26 +99,19 @@ export class PendingRequest {
     }
   }
 
+  /** Whether it is about that call too: one that is approved each time is about itself alone. */
+  serves(resource: string, call: ToolCall): boolean {
+    return !this.#perOperation || this.record.id === familyId(resource, call, true)
+  }
+
   /** The family of the contract, as far as it is known. */
   family(): string | undefined {
     return familyName(this.record)
   }
 
   /** Resolves once `when` holds of the stage, the time is over, or the signal says so; never rejects. */
-  async until(when: (stage: Stage) => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
-    if (when(this.stage) || signal.aborted) return
-    await new Promise<void>(resolve => {
-      const end = (): void => {
-        clearTimeout(timer)
-        this.#listeners.delete(look)
-        signal.removeEventListener('abort', end)
-        resolve()
-      }
-      const look = (): void => void (when(this.stage) && end())
-      const timer = setTimeout(end, Math.max(0, milliseconds))
-      this.#listeners.add(look)
-      signal.addEventListener('abort', end, { once: true })
-    })
+  until(when: (stage: Stage) => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
+    return this.#at.until(when, milliseconds, signal)
   }
 
   /** A person's word about the terms offered. */
@@ -119,8 +122,8 @@ export class PendingRequest {
   /** A client that asked for a task waits for it, whatever becomes of this process. */
   async becomeTask(id: string | undefined): Promise<void> {
     this.record.task = id
-    await this.#keep()
-    this.#changed()
+    await this.#kept.keep()
+    this.#at.changed()
   }
 
   /** Takes the request back: nobody wants it decided any more. */
@@ -139,17 +142,17 @@ export class PendingRequest {
   async close(): Promise<void> {
     clearTimeout(this.#linger)
     this.#ending.abort()
-    await this.#release?.()
+    await this.#kept.leave()
   }
 
   /** Leads it to its end. Never rejects. */
   async run(challenge: Challenge | undefined): Promise<void> {
     try {
       await this.#held()
-      const settled = await this.#settle(challenge)
+      const settled = await this.#outlasting(() => this.#settle(challenge))
       // Of a grant nothing is left to do here: whoever calls next finds it.
       if (settled.kind === 'grant') await this.#forget()
-      this.#move({ name: 'settled', settled })
+      this.#at.move({ name: 'settled', settled })
       if (settled.kind === 'answer' && this.#waiters === 0) this.#deserted()
     } catch (error) {
       const failure =
@@ -164,9 +167,22 @@ export class PendingRequest {
     }
   }
 
+  /** A task waits for an outage to end, for nobody stands by to call again. */
+  async #outlasting(settle: () => Promise<Settled>): Promise<Settled> {
+    for (;;) {
+      try {
+        return await settle()
+      } catch (error) {
+        const { task, phase } = this.record
+        if (!(error instanceof AgentError) || error.terminal || error.code === 'aborted') throw error
+        if (task === undefined || phase.name !== 'waiting' || this.#withdrawing) throw error
+        await this.#pause(OUTAGE_SECONDS)
+      }
+    }
+  }
+
   async #held(): Promise<void> {
-    this.#release = await this.#parts.state.hold(this.record.id)
-    if (this.#release !== undefined) return
+    if (await this.#kept.hold()) return
     throw new AgentError('in_progress', {
       detail: 'Another window of this client waits for the very same. Call again in a while.',
       terminal: false,
@@ -175,18 +191,16 @@ export class PendingRequest {
   }
 
   async #settle(given: Challenge | undefined): Promise<Settled> {
-    const kept = await this.#parts.state.family<Family>(this.record.id)
-    if (kept !== undefined) {
-      this.record = { ...kept, left: undefined }
-      const { phase } = kept
+    if (await this.#kept.recover()) {
+      const { phase, owner } = this.record
       if (phase.name === 'sending') throw outcomeUnknown(phase.family)
       if (phase.name === 'refused') throw thrown(phase.error)
       if (phase.name === 'answered') return { kind: 'answer', result: phase.result, family: phase.family }
-      if (phase.name === 'granted' && phase.grant.exp > this.#parts.now() && kept.owner !== undefined)
-        return this.#use(phase.grant, kept.owner)
-      if (phase.name === 'waiting' && kept.owner !== undefined) {
-        const resumed = await this.#resume(phase.request, kept.owner)
-        if (resumed !== undefined) return this.#accepted(resumed, kept.owner)
+      if (phase.name === 'granted' && phase.grant.exp > this.#parts.now() && owner !== undefined)
+        return this.#use(phase.grant, owner)
+      if (phase.name === 'waiting' && owner !== undefined) {
+        const resumed = await this.#resume(phase.request, owner)
+        if (resumed !== undefined) return this.#accepted(resumed, owner)
       }
     }
     return this.#begin(given, 1)
@@ -215,14 +229,24 @@ export class PendingRequest {
     const owner = ownerIn(challenge)
     this.record.owner = owner
     const profile = await this.#parts.profileOf(owner)
+    const answerLost = this.#waitedBefore()
     try {
-      const request = { ...this.#negotiation(owner, profile), challenge }
+      const request = { ...this.#negotiation(owner, profile), challenge, answerLost }
       return await this.#accepted(await negotiate(profile, this.#parts.directory, request), owner)
     } catch (error) {
       // The ticket did not outlive a person's thinking; what she said is kept.
       if (!(error instanceof AgentError) || error.code !== 'invalid_grant' || attempt > 1) throw error
       return this.#begin(undefined, attempt + 1)
     }
+  }
+
+  /** Whether the owner was asked already, by a ticket that counts for nothing any more: the answer to it was lost. */
+  #waitedBefore(): boolean {
+    const { record } = this
+    if (record.phase.name !== 'waiting') return false
+    const { family, template_id } = record.phase.request.signed.template
+    record.joined ??= { family, template_id }
+    return true
   }
 
   #negotiation(owner: Owner, profile: Profile) {
@@ -234,8 +258,10 @@ export class PendingRequest {
       confirm: (template: TermsTemplate) => this.#confirm(template),
       pause: (seconds: number) => this.#pause(seconds),
       onWaiting: async (request: WaitingRequest) => {
+        if (this.record.joined?.template_id !== request.signed.template.template_id)
+          this.record.joined = undefined
         this.record.phase = { name: 'waiting', request }
-        await this.#keep()
+        await this.#kept.keep()
         this.#tellWaiting(request, owner)
         if (!this.#withdrawing) return
         await withdrawRequest(profile, this.#parts.directory, { resource, call, waiting: request })
@@ -255,24 +281,24 @@ export class PendingRequest {
       signal.addEventListener('abort', this.#wake, { once: true })
     })
     this.#wake = undefined
-    if (signal.aborted)
-      throw new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })
+    if (signal.aborted) throw ended()
   }
 
   async #confirm(template: TermsTemplate): Promise<boolean> {
     if (this.#withdrawing) return false
     if (template.per_operation === true) {
-      await this.#release?.()
+      await this.#kept.release()
+      this.#perOperation = true
       this.record.id = await this.#parts.onOperation(this)
       await this.#held()
     }
     const offer = await this.#parts.offer(template, this.record)
     if (offer === undefined) return true
     const word = new Promise<boolean | AgentError>(resolve => (this.#decide = resolve))
-    this.#move({ name: 'offer', offer })
+    this.#at.move({ name: 'offer', offer })
     const accepted = await word
     this.#decide = undefined
-    this.#move({ name: 'starting' })
+    this.#at.move({ name: 'starting' })
     if (accepted instanceof AgentError) throw accepted
     if (accepted) {
       await this.#parts.state.keepAgreed(offer.consent)
@@ -285,7 +311,7 @@ export class PendingRequest {
     await this.#parts.state.keepOwner(this.record.resource, owner)
     if (!grant.single_use) return { kind: 'grant', grant, owner }
     this.record.phase = { name: 'granted', grant }
-    await this.#keep()
+    await this.#kept.keep()
     return this.#use(grant, owner)
   }
 
@@ -295,23 +321,15 @@ export class PendingRequest {
     while (this.#waiters === 0 && this.record.task === undefined) {
       if (this.#withdrawing)
         throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
-      await new Promise<void>((resolve, reject) => {
-        const look = (): void => {
-          this.#listeners.delete(look)
-          resolve()
-        }
-        this.#listeners.add(look)
-        this.#ending.signal.addEventListener('abort', () =>
-          reject(new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })),
-        )
-      })
+      await this.#at.changes(this.#ending.signal)
+      if (this.#ending.signal.aborted) throw ended()
     }
     const { family } = grant
     this.record.phase = { name: 'sending', family }
-    await this.#keep()
+    await this.#kept.keep()
     const result = await this.#parts.sendOnce(this.record, grant, profile)
     this.record.phase = { name: 'answered', result, family }
-    await this.#keep()
+    await this.#kept.keep()
     return { kind: 'answer', result, family }
   }
 
@@ -322,17 +340,17 @@ export class PendingRequest {
     const told = error.code === 'outcome_unknown' && name === 'sending' ? outcomeUnknown(family) : error
     if (name === 'sending' || name === 'refused' || (name === 'waiting' && isDecision(error))) {
       this.record.phase = { name: 'refused', error: keptError(told), family }
-      await this.#keep()
+      await this.#kept.keep()
     }
-    if (isClosed(error)) await this.#parts.onRefused(this.record)
-    this.#move({ name: 'failed', error: told })
+    if (isClosed(error)) await this.#parts.onRefused(this.record, error)
+    this.#at.move({ name: 'failed', error: told })
     if (this.record.phase.name !== 'refused') await this.#end()
     else if (this.#waiters === 0) this.#deserted()
   }
 
   #tellWaiting({ kind, signed }: WaitingRequest, { owner }: Owner): void {
-    const { family } = signed.template
-    this.#move({ name: 'waiting', owner, since: this.record.since, family, kind })
+    const family = familyName(this.record) ?? signed.template.family
+    this.#at.move({ name: 'waiting', owner, since: this.record.since, family, kind })
   }
 
   #deserted(): void {
@@ -340,7 +358,7 @@ export class PendingRequest {
     if (this.stage.name === 'failed' && this.record.phase.name !== 'refused') return
     if (this.stage.name === 'settled' && this.stage.settled.kind === 'grant') return
     this.record.left = this.#parts.now()
-    void this.#keep().catch(() => undefined)
+    void this.#kept.keep().catch(() => undefined)
     this.#linger = setTimeout(() => this.#lingered(), this.#parts.lingerSeconds * 1000)
     this.#linger.unref()
   }
@@ -349,63 +367,21 @@ export class PendingRequest {
     const { name } = this.record.phase
     if (name === 'answered' || name === 'refused') void this.#forget().catch(() => undefined)
     else this.withdraw()
-    this.#changed()
-  }
-
-  /** Only what waits, or was decided, is worth keeping: the rest begins anew. */
-  #keep(): Promise<void> {
-    return this.#written(async () => {
-      if (this.#gone || this.#ending.signal.aborted || this.record.phase.name === 'new') return
-      await this.#parts.state.keepFamily(this.record.id, this.record)
-    })
+    this.#at.changed()
   }
 
   #forget(): Promise<void> {
-    this.#gone = true
-    this.dropped ??= this.#written(() => this.#parts.state.dropFamily(this.record.id)).then(() => this.#end())
+    this.dropped ??= this.#kept.drop().then(() => this.#end())
     return this.dropped
-  }
-
-  /** One change of the record after the other: nothing is kept once it was dropped. */
-  #written(change: () => Promise<void>): Promise<void> {
-    const done = this.#writes.then(change)
-    this.#writes = done.catch(() => undefined)
-    return done
   }
 
   async #end(): Promise<void> {
     clearTimeout(this.#linger)
-    const release = this.#release
-    this.#release = undefined
-    await release?.().catch(() => undefined)
+    await this.#kept.release().catch(() => undefined)
     this.#parts.onEnded(this)
   }
-
-  #move(stage: Stage): void {
-    this.stage = stage
-    this.#changed()
-  }
-
-  #changed(): void {
-    for (const listener of this.#listeners) listener()
-  }
 }
 
-const CLOSED: ReadonlySet<string> = new Set(['request_denied', 'access_revoked'])
-
-/** Whether somebody else's word ended it: the owner's, or a rule of hers. */
-export function isClosed({ local, code }: AgentError): boolean {
-  return !local && CLOSED.has(code)
-}
-
-/** Whether nothing that is tried again changes it. */
-function isDecision({ code, terminal }: AgentError): boolean {
-  return terminal && code !== 'aborted' && code !== 'invalid_grant'
-}
-
-/** Whose it is, as the challenge says that was found to agree with the resource: `<owner>/<tool>`, and the authority. */
-export function ownerIn({ as_uri, authorization_remediation }: Challenge): Owner {
-  const [first] = authorization_remediation.authorization_details
-  const owner = first?.identifier.split('/')[0]
-  return { as_uri, owner: owner === undefined || owner === '' ? 'unnamed' : owner }
+function ended(): AgentError {
+  return new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })
 }

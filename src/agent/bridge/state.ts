@@ -3,8 +3,9 @@
  * the requests under way. contract, "Connection" (a pseudonymous handle is a key, so one owner sees one agent and two owners cannot link
  * it) and "Permission ticket" (the family outlives a process).
  */
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJson, type Json } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/keys.ts'
@@ -132,34 +133,64 @@ async function keptOnce(folder: string, name: string, make: () => string): Promi
   return (await read())!
 }
 
-/** Gives a file, written whole, its name; false where something has that name already. */
-function linked(file: string, name: string): Promise<boolean> {
-  return link(file, name).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') return false
-      throw error
-    },
-  )
+/** Gives a file, written whole, its name, unless something has that name already. */
+async function linked(file: string, name: string): Promise<void> {
+  await link(file, name).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
 }
 
-/** A lock file with the number of its process; one whose process has ended counts for nothing. */
+/** Names of the files that this process holds. */
+const holding = new Set<string>()
+const HOLD_ATTEMPTS = 5
+const HOLD_PAUSE_MILLISECONDS = 40
+
+/**
+ * A file with the number of this process beside those of others that want the same. Each writes its own before it looks, so of two at least one
+ * sees the other; and only a file whose process has ended is ever removed by somebody else.
+ */
 async function holdFile(folder: string, id: string): Promise<(() => Promise<void>) | undefined> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const path = join(folder, id)
-  const mine = join(folder, `.${id}.${crypto.randomUUID()}`)
-  await writeFile(mine, String(process.pid), { mode: 0o600, flag: 'wx' })
-  try {
-    for (let attempt = 0; attempt < 3; attempt++) {
-      if (await linked(mine, path)) return () => rm(path, { force: true })
-      const holder = Number(await readFile(path, 'utf8').catch(() => ''))
-      if (holder !== process.pid && lives(holder)) return undefined
-      await rm(path, { force: true })
+  for (let attempt = 1; ; attempt++) {
+    const mine = `${id}.${process.pid}.${crypto.randomUUID()}`
+    holding.add(mine)
+    const release = async (): Promise<void> => {
+      await rm(join(folder, mine), { force: true })
+      holding.delete(mine)
     }
-  } finally {
-    await rm(mine, { force: true })
+    await writeFile(join(folder, mine), await startOf(process.pid), { mode: 0o600, flag: 'wx' })
+    if (!(await isHeldByAnother(folder, { id, mine }))) return release
+    await release()
+    if (attempt === HOLD_ATTEMPTS) return undefined
+    // Where two came at the same moment, both have gone back.
+    await delay(HOLD_PAUSE_MILLISECONDS * (1 + Math.random()))
   }
-  return undefined
+}
+
+async function isHeldByAnother(folder: string, { id, mine }: { id: string; mine: string }): Promise<boolean> {
+  const others = (await readdir(folder)).filter(name => name.startsWith(`${id}.`) && name !== mine)
+  for (const name of others) {
+    const pid = Number(name.slice(id.length + 1).split('.')[0])
+    const started = await readFile(join(folder, name), 'utf8').catch(() => undefined)
+    if (started === undefined) continue
+    if (pid === process.pid ? holding.has(name) : await isRunning(pid, started)) return true
+    await rm(join(folder, name), { force: true })
+  }
+  return false
+}
+
+/** Whether that process still runs: numbers are given again, so where the system tells when it began, that too must be the same. */
+async function isRunning(pid: number, started: string): Promise<boolean> {
+  if (!lives(pid)) return false
+  // Of a file that is just being written nothing can be read yet.
+  return started === '' || started === (await startOf(pid))
+}
+
+/** When a process began, as Linux counts it; elsewhere the same word for all. */
+async function startOf(pid: number): Promise<string> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
+  // The second field is a name in parentheses, which may hold anything.
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? 'unknown'
 }
 
 function lives(pid: number): boolean {

@@ -10,7 +10,12 @@ import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
-import { countWaiting, findWaiting, type WaitingItem } from '../../storage/authority/pending.ts'
+import {
+  countWaiting,
+  findWaiting,
+  reopenCollected,
+  type WaitingItem,
+} from '../../storage/authority/pending.ts'
 import { endFamily, holdFamily, joinFamily, readFamily } from '../../storage/authority/tickets.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { requestSubmitted } from '../../wire/negotiation.ts'
@@ -87,7 +92,7 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
   const { awaitingSeconds } = authority.limits
   const { handle } = agent
   const same = sameRequest(weighed)
-  const waiting = await findWaiting(tx, owner, same)
+  const waiting = (await findWaiting(tx, owner, same)) ?? (await findLost(tx, weighed, same))
   if (waiting !== undefined) {
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
@@ -125,6 +130,19 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
     ...item,
   })
   return { kind: 'held', as: answer.of }
+}
+
+/**
+ * What she approved already, where the agent says that its answer was lost (claim `answer_lost`) and the grant for one use was never
+ * spent: that grant ends here, and she is not asked again.
+ */
+async function findLost(
+  tx: Tx,
+  { family: { owner }, agreement }: Weighed,
+  same: ReturnType<typeof sameRequest>,
+): Promise<WaitingItem | undefined> {
+  if (agreement.claims['answer_lost'] !== true) return undefined
+  return (await reopenCollected(tx, owner, same)) ? findWaiting(tx, owner, same) : undefined
 }
 
 /** Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes it take. */

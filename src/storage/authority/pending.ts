@@ -106,6 +106,38 @@ export async function findWaiting(
   return { ...item, template_id: template.template_id, scopes: held.scopes, expires_in: held.expires_in }
 }
 
+/**
+ * Opens an approved item again whose grant for one use nobody spent, for an agent that says that it never received it: the grant
+ * is spent by this, so that of one approval one call is made. Same handle, resource and parameters, as for a repeat. The caller holds
+ * the owner's queue lock; whether the item is joined then is its own judgement, in the same transaction.
+ * @returns whether there was one.
+ */
+export async function reopenCollected(
+  tx: Tx,
+  owner: string,
+  same: { handle: string; resource_id: string; paramsKey: string },
+): Promise<boolean> {
+  const { rows } = await sql<{ family: string }>`
+    UPDATE grants SET consumed_at = clock_timestamp()
+    WHERE owner = ${owner} AND single_use AND consumed_at IS NULL AND expires_at > clock_timestamp()
+      AND rpt_sha256 = (
+        SELECT g.rpt_sha256 FROM connections c
+        JOIN grants g ON g.owner = c.owner AND g.handle = c.handle AND g.generation = c.generation
+        JOIN families f ON f.owner = g.owner AND f.family = g.family
+        WHERE c.owner = ${owner} AND c.handle = ${same.handle}
+          AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
+          AND f.state = 'granted' AND f.decision = 'approved' AND f.handle = ${same.handle}
+          AND f.resource_id = ${same.resource_id} AND f.params_key = ${same.paramsKey} AND ${NOT_EXPIRED}
+        ORDER BY f.requested_at DESC LIMIT 1)
+    RETURNING family`.execute(tx)
+  const [spent] = rows
+  if (spent === undefined) return false
+  const opened = await sql`
+    UPDATE families SET state = 'awaiting_owner'
+    WHERE owner = ${owner} AND family = ${spent.family} AND state = 'granted'`.execute(tx)
+  return opened.numAffectedRows === 1n
+}
+
 export interface UndecidedItem {
   family: string
   kind: PendingKind

@@ -3,65 +3,14 @@
  * through the bridge, to a real enforcement point and a real authority.
  */
 import { stat } from 'node:fs/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { Stack } from '../../../src/dev/stack.ts'
-import type { OwnerClient, PendingItem } from '../../../src/owner/index.ts'
-import {
-  bridgeFolder,
-  CLIENTS,
-  filesIn,
-  ownerOf,
-  pendingOf,
-  startBridge,
-  type BridgedClient,
-  type BridgeOptions,
-} from '../../support/bridge.ts'
-import { startStack } from '../../support/stack.ts'
+import { describe, expect, it } from 'vitest'
+import { CLIENTS, filesIn, pendingOf } from '../../support/bridge.ts'
+import { useBridges } from '../../support/bridge-stand.ts'
 
-let stack: Stack
-let owner: OwnerClient
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-const open: BridgedClient[] = []
-let count = 0
-
-beforeAll(async () => {
-  stack = await startStack({})
-  owner = ownerOf(stack)
-  folder = await bridgeFolder()
-}, 120_000)
-afterEach(async () => {
-  for (const client of open.splice(0)) await client.close().catch(() => undefined)
-  for (const { family } of await pendingOf(owner)) await owner.decide(family, 'denied')
-})
-afterAll(async () => {
-  await stack?.stop()
-  await folder?.remove()
-})
-
-/** A bridge for a client of that name; another name is another agent. */
-async function bridge(options: Partial<BridgeOptions> = {}): Promise<BridgedClient> {
-  const name = options.name ?? `client ${++count}`
-  const started = await startBridge({
-    resources: [stack.resource],
-    state: folder.folder,
-    ...options,
-    name,
-    args: ['--hold', '1', ...(options.args ?? [])],
-  })
-  open.push(started)
-  return started
-}
+const stand = useBridges({ args: ['--hold', '1'] })
+const { bridge, executions, unique, waiting } = stand
 
 const FORM = { elicitation: {} }
-const executions = (tool: string) =>
-  stack.toolServer.record.executions.filter(one => one.tool === tool).length
-
-/** The one item that waits. */
-async function waiting(): Promise<PendingItem> {
-  const items = await pendingOf(owner)
-  expect(items).toHaveLength(1)
-  return items[0]!
-}
 
 describe.each(CLIENTS)('The SDK client %s', kind => {
   it('is shown the terms, is told who decides, and has the answer once she has', async () => {
@@ -74,7 +23,7 @@ describe.each(CLIENTS)('The SDK client %s', kind => {
     const item = await waiting()
     expect(first).toMatchObject({ isError: false, reason: 'waiting', family: item.family })
     expect(first.text).toContain('The owner (alice) decides')
-    await owner.decide(item.family, 'approved')
+    await stand.owner.decide(item.family, 'approved')
     expect((await call('portfolio_read')).text).toBe('12 VTI, 40 BND')
     expect((await call('portfolio_read')).text).toBe('12 VTI, 40 BND')
     expect(elicited).toHaveLength(1)
@@ -91,7 +40,7 @@ describe.each(CLIENTS)('The SDK client %s', kind => {
 
   it('has a call that she is asked about made once, however often it is repeated', async () => {
     const { call, tools } = await bridge({ kind, capabilities: FORM })
-    const trade = { symbol: 'VTI', qty: ++count }
+    const trade = { symbol: 'VTI', qty: unique() }
     const before = executions('place_trade')
     const answers = [await call('place_trade', trade), await call('place_trade', trade)]
     const item = await waiting()
@@ -99,7 +48,7 @@ describe.each(CLIENTS)('The SDK client %s', kind => {
       ['waiting', item.family],
       ['waiting', item.family],
     ])
-    await owner.decide(item.family, 'approved')
+    await stand.owner.decide(item.family, 'approved')
     expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
     expect(executions('place_trade')).toBe(before + 1)
     // The same again is another trade.
@@ -116,18 +65,18 @@ describe.each(CLIENTS)('The SDK client %s', kind => {
       isError: true,
       reason: 'terms_declined',
     })
-    expect(await pendingOf(owner)).toEqual([])
+    expect(await pendingOf(stand.owner)).toEqual([])
     const refused = []
-    for await (const entry of owner.ledger()) if (entry.kind === 'refused') refused.push(entry)
+    for await (const entry of stand.owner.ledger()) if (entry.kind === 'refused') refused.push(entry)
     expect(refused.length).toBeGreaterThan(0)
   })
 
   it('cannot ask anybody: nothing is signed, and the words say what to start the bridge with', async () => {
-    const name = `headless ${++count}`
+    const name = `headless ${unique()}`
     const without = await bridge({ kind, name })
     const refused = await without.call('portfolio_read')
     expect(refused).toMatchObject({ isError: true, reason: 'terms_unanswered' })
-    expect(await pendingOf(owner)).toEqual([])
+    expect(await pendingOf(stand.owner)).toEqual([])
     const [, hash] = /--accept-terms (\S+)/.exec(refused.text) ?? []
     await without.close()
     const { call } = await bridge({ kind, name, args: ['--accept-terms', hash!] })
@@ -137,8 +86,8 @@ describe.each(CLIENTS)('The SDK client %s', kind => {
 
 describe('A bridge that was killed', () => {
   it('while the owner thinks: she is asked once, the call runs once, and the repeat has the answer', async () => {
-    const name = `killed ${++count}`
-    const trade = { symbol: 'BND', qty: ++count }
+    const name = `killed ${unique()}`
+    const trade = { symbol: 'BND', qty: unique() }
     const before = executions('place_trade')
     const first = await bridge({ name, capabilities: FORM })
     expect((await first.call('place_trade', trade)).reason).toBe('waiting')
@@ -148,12 +97,12 @@ describe('A bridge that was killed', () => {
     expect((await second.call('place_trade', trade)).family).toBe(family)
     expect(second.elicited).toEqual([])
     await second.kill()
-    await owner.decide(family, 'approved')
+    await stand.owner.decide(family, 'approved')
     expect(executions('place_trade')).toBe(before)
     const third = await bridge({ name, capabilities: FORM })
     expect((await third.call('place_trade', trade)).text).toBe(`Bought ${trade.qty} BND`)
     expect(executions('place_trade')).toBe(before + 1)
-    expect(await pendingOf(owner)).toEqual([])
+    expect(await pendingOf(stand.owner)).toEqual([])
   })
 })
 
@@ -161,7 +110,7 @@ describe('The owner', () => {
   it('denies: the call is an error that says who decided, and the repeat asks her anew', async () => {
     const { call } = await bridge({ capabilities: FORM })
     expect((await call('portfolio_read')).reason).toBe('waiting')
-    await owner.decide((await waiting()).family, 'denied')
+    await stand.owner.decide((await waiting()).family, 'denied')
     const denied = await call('portfolio_read')
     expect(denied).toMatchObject({ isError: true, reason: 'request_denied' })
     expect(denied.text).toContain('The owner, or a rule of hers, decided so')
@@ -171,9 +120,9 @@ describe('The owner', () => {
     const { call, tools } = await bridge({ capabilities: FORM })
     await call('portfolio_read')
     const item = await waiting()
-    await owner.decide(item.family, 'approved')
+    await stand.owner.decide(item.family, 'approved')
     expect((await call('portfolio_read')).text).toBe('12 VTI, 40 BND')
-    await owner.revoke(item.handle)
+    await stand.owner.revoke(item.handle)
     expect(await call('portfolio_read')).toMatchObject({ isError: true, reason: 'access_revoked' })
     expect((await tools())[0]!['_meta']).toMatchObject({ 'usher/access': 'closed' })
   })
@@ -184,9 +133,9 @@ describe('The owner', () => {
       await bridge({ name: 'two', capabilities: FORM }),
     ]
     for (const { call } of clients) await call('portfolio_read')
-    const handles = (await pendingOf(owner)).map(({ handle }) => handle)
+    const handles = (await pendingOf(stand.owner)).map(({ handle }) => handle)
     expect(new Set(handles).size).toBe(2)
-    for (const { path, text } of (await filesIn(folder.folder)).filter(({ path }) =>
+    for (const { path, text } of (await filesIn(stand.folder)).filter(({ path }) =>
       path.endsWith('key.json'),
     )) {
       expect((await stat(path)).mode & 0o777).toBe(0o600)

@@ -2,65 +2,23 @@
  * contract, "Permission ticket" (awaiting-owner): how a client of the bridge waits for the owner, by what it can do; and what becomes of a request
  * that nobody waits for.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import type { Stack } from '../../../src/dev/stack.ts'
-import type { OwnerClient, PendingItem } from '../../../src/owner/index.ts'
-import {
-  bridgeFolder,
-  ownerOf,
-  pendingOf,
-  startBridge,
-  type BridgedClient,
-  type BridgeOptions,
-} from '../../support/bridge.ts'
-import { startStack } from '../../support/stack.ts'
+import { pendingOf, type BridgeOptions } from '../../support/bridge.ts'
+import { useBridges } from '../../support/bridge-stand.ts'
 
-let stack: Stack
-let owner: OwnerClient
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-const open: { close: () => Promise<void> }[] = []
-let count = 0
-
-beforeAll(async () => {
-  stack = await startStack({})
-  owner = ownerOf(stack)
-  folder = await bridgeFolder()
-}, 120_000)
-afterEach(async () => {
-  for (const client of open.splice(0)) await client.close().catch(() => undefined)
-  for (const { family } of await pendingOf(owner)) await owner.decide(family, 'denied')
-})
-afterAll(async () => {
-  await stack?.stop()
-  await folder?.remove()
-})
-
-async function bridge(options: Partial<BridgeOptions> = {}): Promise<BridgedClient> {
-  const name = options.name ?? `client ${++count}`
-  const started = await startBridge({ resources: [stack.resource], state: folder.folder, name, ...options })
-  open.push(started)
-  return started
-}
-
-const executions = (tool: string) =>
-  stack.toolServer.record.executions.filter(one => one.tool === tool).length
-
-/** The one item that waits, once it does. */
-async function waiting(): Promise<PendingItem> {
-  await expect.poll(() => pendingOf(owner)).toHaveLength(1)
-  return (await pendingOf(owner))[0]!
-}
+const stand = useBridges()
+const { bridge, executions, unique, waiting } = stand
 
 describe('A client that is held', () => {
   it('has the answer of its one call when the owner decides, with progress where it listens', async () => {
     const { call } = await bridge({ capabilities: { elicitation: {} } })
     const heard: (string | undefined)[] = []
     const before = executions('place_trade')
-    const trade = { symbol: 'VTI', qty: ++count }
+    const trade = { symbol: 'VTI', qty: unique() }
     const answer = call('place_trade', trade, { onprogress: ({ message }) => void heard.push(message) })
-    await owner.decide((await waiting()).family, 'approved')
+    await stand.owner.decide((await waiting()).family, 'approved')
     expect((await answer).text).toBe(`Bought ${trade.qty} VTI`)
     expect(heard[0]).toContain('The owner (alice) decides')
     expect(executions('place_trade')).toBe(before + 1)
@@ -69,15 +27,15 @@ describe('A client that is held', () => {
   it('and leaves: an approval meanwhile executes nothing until the repeat', async () => {
     const { call } = await bridge({ capabilities: { elicitation: {} } })
     const before = executions('place_trade')
-    const trade = { symbol: 'BND', qty: ++count }
+    const trade = { symbol: 'BND', qty: unique() }
     const leaving = new AbortController()
     const left = call('place_trade', trade, { signal: leaving.signal })
     left.catch(() => undefined)
     const { family } = await waiting()
     leaving.abort()
     await expect(left).rejects.toThrow()
-    await owner.decide(family, 'approved')
-    await expect.poll(() => pendingOf(owner)).toEqual([])
+    await stand.owner.decide(family, 'approved')
+    await expect.poll(() => pendingOf(stand.owner)).toEqual([])
     expect(executions('place_trade')).toBe(before)
     expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} BND`)
     expect(executions('place_trade')).toBe(before + 1)
@@ -88,17 +46,17 @@ describe('A client that is held', () => {
       capabilities: { elicitation: {} },
       args: ['--hold', '5', '--linger', '1'],
     })
-    const trade = { symbol: 'BND', qty: ++count }
+    const trade = { symbol: 'BND', qty: unique() }
     expect((await call('place_trade', trade)).reason).toBe('waiting')
-    await expect.poll(() => pendingOf(owner)).toEqual([])
+    await expect.poll(() => pendingOf(stand.owner)).toEqual([])
   })
 
   it('beside another that asks the very same: one request, one call, one answer for both', async () => {
     const { call } = await bridge({ capabilities: { elicitation: {} } })
-    const trade = { symbol: 'VXUS', qty: ++count }
+    const trade = { symbol: 'VXUS', qty: unique() }
     const before = executions('place_trade')
     const answers = [call('place_trade', trade), call('place_trade', trade)]
-    await owner.decide((await waiting()).family, 'approved')
+    await stand.owner.decide((await waiting()).family, 'approved')
     expect((await Promise.all(answers)).map(({ text }) => text)).toEqual(
       Array(2).fill(`Bought ${trade.qty} VXUS`),
     )
@@ -114,12 +72,12 @@ describe("The owner's console, where the agent's user is the owner", () => {
     'is shown by a link: %s',
     async kind => {
       const decide = async (): Promise<'accept'> => {
-        await owner.decide((await waiting()).family, 'approved')
+        await stand.owner.decide((await waiting()).family, 'approved')
         return 'accept'
       }
       const word: BridgeOptions['word'] = ({ mode }) => (mode === 'url' ? decide() : 'accept')
       const { call, elicited } = await bridge({ kind, capabilities, args, word })
-      const trade = { symbol: 'VTI', qty: ++count }
+      const trade = { symbol: 'VTI', qty: unique() }
       expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
       expect(elicited.map(({ mode }) => mode)).toEqual(['form', 'url'])
       expect(elicited[1]!.url).toMatch(/^https:\/\/console\.example\/#\/waiting\/fam_/)
@@ -147,7 +105,7 @@ describe('A client with the tasks extension', () => {
       if ('result' in message) seen.push(message.result)
       deliver(message)
     }
-    open.push(client)
+    stand.ending(client)
     const ask = (taskId: string, method = 'tasks/get') =>
       client.request({ method, params: { taskId } }, PASS) as Promise<Record<string, unknown>>
     return { client, seen, ask, pid: started.pid! }
@@ -157,21 +115,21 @@ describe('A client with the tasks extension', () => {
   }
 
   async function startedTransport(name: string): Promise<StdioClientTransport> {
-    const args = ['src/cli.ts', 'agent', 'bridge', stack.resource, '--client-name', name]
+    const args = ['src/cli.ts', 'agent', 'bridge', stand.stack.resource, '--client-name', name]
     const env = {
       PATH: process.env['PATH']!,
-      HOME: folder.folder,
+      HOME: stand.folder,
       UMA_DEV_LOOPBACK: 'true',
-      UMA_BRIDGE_STATE: folder.folder,
+      UMA_BRIDGE_STATE: stand.folder,
     }
     return new StdioClientTransport({ command: process.execPath, args, env, stderr: 'ignore' })
   }
 
   it('has a task while the owner thinks, and fetches the one answer, also from another process', async () => {
-    const name = `tasks ${++count}`
+    const name = `tasks ${unique()}`
     const first = await raw(name)
     const before = executions('place_trade')
-    const trade = { symbol: 'VTI', qty: ++count }
+    const trade = { symbol: 'VTI', qty: unique() }
     first.client.callTool({ name: 'place_trade', arguments: trade }).catch(() => undefined)
     await expect.poll(() => first.seen.some(one => one['resultType'] === 'task')).toBe(true)
     const { taskId } = first.seen.find(one => one['resultType'] === 'task') as { taskId: string }
@@ -179,7 +137,7 @@ describe('A client with the tasks extension', () => {
     process.kill(first.pid, 'SIGKILL')
     const second = await raw(name)
     expect(await second.ask(taskId)).toMatchObject({ status: 'working' })
-    await owner.decide((await waiting()).family, 'approved')
+    await stand.owner.decide((await waiting()).family, 'approved')
     await expect.poll(async () => (await second.ask(taskId))['status']).toBe('completed')
     const { result } = (await second.ask(taskId)) as { result: { content: { text: string }[] } }
     expect(result.content[0]!.text).toBe(`Bought ${trade.qty} VTI`)

@@ -1,0 +1,71 @@
+/**
+ * Owns where a negotiation is, and who is told when that changes. contract, "Permission ticket" (its states, as a client of the bridge meets
+ * them).
+ */
+import type { Json } from '../../wire/json.ts'
+import type { AgentError } from '../agent-error.ts'
+import type { WaitingRequest } from '../negotiate.ts'
+import type { Grant } from '../store.ts'
+import type { Owner } from './state.ts'
+import type { Offer } from './terms.ts'
+
+/** How a negotiation ended well: a grant for every call of the tool, or the answer to the one call that was approved. */
+export type Settled =
+  { kind: 'grant'; grant: Grant; owner: Owner } | { kind: 'answer'; result: Json; family: string }
+
+/** Where it is. `offer`: a person has to say yes to terms; `waiting`: the owner has to decide. */
+export type Stage =
+  | { name: 'starting' }
+  | { name: 'offer'; offer: Offer }
+  | { name: 'waiting'; owner: string; since: number; family: string; kind: WaitingRequest['kind'] }
+  | { name: 'settled'; settled: Settled }
+  | { name: 'failed'; error: AgentError }
+
+/** The stages of one negotiation, one after the other. */
+export class Stages {
+  #stage: Stage = { name: 'starting' }
+  readonly #listeners = new Set<() => void>()
+
+  get stage(): Stage {
+    return this.#stage
+  }
+
+  move(stage: Stage): void {
+    this.#stage = stage
+    this.changed()
+  }
+
+  /** Something else that somebody waits for may have changed. */
+  changed(): void {
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Resolves once `when` holds of the stage, the time is over, or the signal says so; never rejects. */
+  async until(when: (stage: Stage) => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
+    if (when(this.#stage) || signal.aborted) return
+    await this.#next(signal, { milliseconds, when: () => when(this.#stage) })
+  }
+
+  /** Resolves at the next change, or when the signal says so. */
+  async changes(signal: AbortSignal): Promise<void> {
+    if (!signal.aborted) await this.#next(signal, { milliseconds: undefined, when: () => true })
+  }
+
+  #next(
+    signal: AbortSignal,
+    { milliseconds, when }: { milliseconds: number | undefined; when: () => boolean },
+  ): Promise<void> {
+    return new Promise(resolve => {
+      const end = (): void => {
+        clearTimeout(timer)
+        this.#listeners.delete(look)
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const look = (): void => void (when() && end())
+      const timer = milliseconds === undefined ? undefined : setTimeout(end, Math.max(0, milliseconds))
+      this.#listeners.add(look)
+      signal.addEventListener('abort', end, { once: true })
+    })
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * contract, "Permission ticket" and "Single-use grant", for a bridge that is killed (SIGKILL) at each step of a negotiation and a client that starts it
+ * again and repeats its call: the owner is asked once, the call runs once, the answer arrives once.
+ */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { filesIn, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
+import { useBridges } from '../../support/bridge-stand.ts'
+
+const stand = useBridges({
+  stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } },
+  args: ['--hold', '20'],
+})
+const PRELOAD = `--import=${join(import.meta.dirname, '..', '..', 'support', 'kill-at.ts')}`
+
+interface Story {
+  answer: ToolAnswer
+  /** What the owner was asked, by its family. */
+  asked: Set<string>
+  executions: number
+  starts: number
+  /** What is left of it on disk. */
+  kept: () => Promise<string[]>
+}
+
+/** A trade of a new agent: she approves whatever she is asked about it, and the client repeats the call until it has an answer. */
+async function trade(name: string, environment: Record<string, string>): Promise<Story> {
+  const given = { symbol: 'VTI', qty: stand.unique() }
+  const asked = new Set<string>()
+  const approve = async (): Promise<void> => {
+    for (const { family, operation } of await pendingOf(stand.owner))
+      if ((operation as { params: typeof given } | null)?.params.qty === given.qty) {
+        asked.add(family)
+        await stand.owner.decide(family, 'approved')
+      }
+  }
+  let answer: ToolAnswer | undefined
+  let starts = 0
+  while (answer === undefined) {
+    if (starts === 3) throw new Error('three starts, and no answer')
+    answer = await answeredBy(name, starts++ === 0 ? environment : {}, { given, approve })
+  }
+  await approve()
+  const kept = async (): Promise<string[]> =>
+    (await filesIn(stand.folder))
+      .map(({ path }) => path)
+      .filter(path => path.includes(`/${name}-`) && path.includes('/families/'))
+  return { answer, asked, executions: stand.executions('place_trade', given), starts, kept }
+}
+
+/** The answer of one bridge, which may be killed: then undefined. */
+async function answeredBy(
+  name: string,
+  environment: Record<string, string>,
+  { given, approve }: { given: object; approve: () => Promise<void> },
+): Promise<ToolAnswer | undefined> {
+  const client = await stand.bridge({
+    name,
+    capabilities: { elicitation: {} },
+    environment: { NODE_OPTIONS: PRELOAD, ...environment },
+  })
+  for (;;) {
+    let ended = false
+    const call = client.call('place_trade', given).finally(() => (ended = true))
+    call.catch(() => undefined)
+    await expect.poll(async () => (await approve(), ended), { timeout: 40_000, interval: 100 }).toBe(true)
+    const answer = await call.catch(() => undefined)
+    if (answer === undefined || answer.reason !== 'waiting') return answer
+  }
+}
+
+/** What a negotiation does to the world outside, in its order; the tool's answer reaches the client before the last. */
+const STEPS = [
+  'bare call#1',
+  'ticket#1',
+  'tools kept#1',
+  'agreed kept#1',
+  'tools kept#2',
+  'ticket#2',
+  'families kept#1',
+  'ticket#3',
+  'receipts kept#1',
+  'needs kept#1',
+  'resources kept#1',
+  'families kept#2',
+  'families kept#3',
+  'signed call#1',
+  'families kept#4',
+] as const
+/** From when the call may have left until its answer is written down nobody can say whether it ran. */
+const UNKNOWN: Partial<Record<(typeof STEPS)[number], number>> = { 'families kept#3': 0, 'signed call#1': 1 }
+
+describe('A bridge that is killed', () => {
+  it('takes these steps, each of which is a test below', async () => {
+    const file = join(stand.folder, 'steps')
+    await trade('steps', { STEPS: file })
+    const steps = (await readFile(file, 'utf8')).split('\n').slice(0, STEPS.length)
+    expect(steps).toEqual(STEPS)
+  })
+
+  it.each(STEPS.filter(step => UNKNOWN[step] === undefined))(
+    'after %s: the owner is asked once, the call runs once, the answer arrives once',
+    async step => {
+      const story = await trade(step.replaceAll(/\W+/g, '-'), { KILL_AT: `after ${step}` })
+      expect(story.answer).toMatchObject({ isError: false, reason: undefined })
+      expect(story).toMatchObject({ asked: { size: 1 }, executions: 1, starts: 2 })
+      await expect.poll(story.kept).toEqual([])
+    },
+  )
+
+  it.each(STEPS.filter(step => UNKNOWN[step] !== undefined))(
+    'after %s: the outcome is told as unknown, once, and the call is never sent again',
+    async step => {
+      const story = await trade(step.replaceAll(/\W+/g, '-'), { KILL_AT: `after ${step}` })
+      expect(story.answer).toMatchObject({ isError: true, reason: 'outcome_unknown' })
+      expect(story.answer.family).toBe([...story.asked][0])
+      expect(story).toMatchObject({ asked: { size: 1 }, executions: UNKNOWN[step], starts: 2 })
+      await expect.poll(story.kept).toEqual([])
+    },
+  )
+})

@@ -1,0 +1,106 @@
+/**
+ * Contract, "Permission ticket" (awaiting-owner) and "Single-use grant", for an agent that was killed while the answer to its poll was on its way:
+ * a ticket is presented once, so it negotiates anew and says so (`answer_lost`), and the owner is asked once all the same.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { consumeGrant } from '../../src/storage/authority/grants.ts'
+import { sha256 } from '../../src/wire/encoding.ts'
+import { parseJws } from '../../src/wire/jws.ts'
+import { CLIENT_ID, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
+
+let authority: TestAuthority
+let qty = 0
+beforeAll(async () => void (authority = await startTestAuthority()))
+afterAll(() => authority.close())
+afterEach(() => denyAll(authority))
+
+const trade = () => ({ operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: ++qty } } })
+const LOST = { answer_lost: true }
+const consume = (rpt: string) => consumeGrant(authority.database, 'alice', CLIENT_ID, sha256(rpt))
+const familyOf = (rpt: string) => parseJws(rpt).payload['family']
+
+/** A trade that she approved, and the grant of it, which the agent never received. */
+async function collected(): Promise<{ agent: TestAgent; claims: ReturnType<typeof trade>; rpt: string }> {
+  const agent = testAgent(authority)
+  await agent.granted()
+  const claims = trade()
+  const { rpt } = await agent.granted('place_trade', claims)
+  return { agent, claims, rpt }
+}
+
+async function collect(agent: TestAgent, asked: Reply): Promise<string> {
+  expect(asked.body).toMatchObject({ error: 'request_submitted' })
+  expect(await pendingAt(authority)).toEqual([])
+  const reply = await agent.present(asked.body.ticket as string)
+  expect(reply.status).toBe(200)
+  return reply.body.access_token as string
+}
+
+describe('An agent whose answer was lost after the owner approved', () => {
+  it('collects what she approved under another grant; the lost one is spent by that, and she is not asked again', async () => {
+    const { agent, claims, rpt } = await collected()
+    const again = await collect(agent, await agent.ask('place_trade', { ...claims, ...LOST }))
+    expect(familyOf(again)).toBe(familyOf(rpt))
+    expect(await consume(rpt)).toBeUndefined()
+    expect(await consume(again)).toBe(familyOf(rpt))
+  })
+
+  it('asks her where it does not say so: the same operation again is another one', async () => {
+    const { agent, claims, rpt } = await collected()
+    expect((await agent.ask('place_trade', claims)).body.error).toBe('request_submitted')
+    expect(await pendingAt(authority)).toHaveLength(1)
+    expect(await consume(rpt)).toBe(familyOf(rpt))
+  })
+
+  it('asks her where the grant was spent, whatever it says', async () => {
+    const { agent, claims, rpt } = await collected()
+    await consume(rpt)
+    expect((await agent.ask('place_trade', { ...claims, ...LOST })).body.error).toBe('request_submitted')
+    expect(await pendingAt(authority)).toHaveLength(1)
+  })
+
+  it('asks her for other parameters, and where another agent says so', async () => {
+    const { agent, claims, rpt } = await collected()
+    const other = testAgent(authority)
+    await other.granted()
+    await agent.ask('place_trade', { ...trade(), ...LOST })
+    await other.ask('place_trade', { ...claims, ...LOST })
+    expect(await pendingAt(authority)).toHaveLength(2)
+    expect(await consume(rpt)).toBe(familyOf(rpt))
+  })
+
+  it('asks her after a revocation, which ends what she approved', async () => {
+    const { agent, claims } = await collected()
+    await authority.alice.client.revoke(agent.handle)
+    expect((await agent.ask('place_trade', { ...claims, ...LOST })).body).toMatchObject({
+      kind: 'connection',
+    })
+    expect(await pendingAt(authority)).toHaveLength(1)
+  })
+
+  it('has one call of it against a consume that races, whoever wins', async () => {
+    for (let round = 0; round < 10; round++) {
+      const { agent, claims, rpt } = await collected()
+      const [spent, asked] = await Promise.all([
+        consume(rpt),
+        agent.ask('place_trade', { ...claims, ...LOST }),
+      ])
+      const waiting = await pendingAt(authority)
+      // Either the call was made, and she is asked about another; or the lost grant ended, and the approval is collected.
+      expect(waiting).toHaveLength(spent === undefined ? 0 : 1)
+      if (spent === undefined) expect(await consume(await collect(agent, asked))).toBe(familyOf(rpt))
+      await denyAll(authority)
+    }
+  })
+
+  it('that asks twice at once has one grant that can be spent', async () => {
+    const { agent, claims, rpt } = await collected()
+    const asked = await Promise.all([1, 2].map(() => agent.ask('place_trade', { ...claims, ...LOST })))
+    expect(await pendingAt(authority)).toEqual([])
+    const polls = await Promise.all(asked.map(({ body }) => agent.present(body.ticket as string)))
+    const rpts = polls.flatMap(({ status, body }) => (status === 200 ? [body.access_token as string] : []))
+    expect(rpts).toHaveLength(1)
+    expect((await Promise.all([rpt, ...rpts].map(consume))).filter(Boolean)).toHaveLength(1)
+  })
+})
