@@ -41,7 +41,12 @@ import { registerOwnerPreview } from './owner/preview.ts'
 import { registerOwnerResourceServers } from './owner/resource-servers.ts'
 import { registerOwnerTiers } from './owner/tiers.ts'
 import { aboutListener, ENDPOINTS } from './endpoints.ts'
-import { registerProtection } from './protection/protection.ts'
+import { accessesOf, grantsOf, resourcesOf, resourceServersOf } from './protection/grants.ts'
+import { registerAccessReports } from '../surface/access-reports.ts'
+import { registerIntrospection } from '../surface/introspection.ts'
+import { createPatGuard } from '../surface/pat-guard.ts'
+import { registerPermission } from '../surface/permission.ts'
+import { onBehalfOf } from '../storage/core/shares.ts'
 import { provision } from './provision.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
 import { createRealmKeys } from './owner/realm-keys.ts'
@@ -338,7 +343,20 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
   registerDiscovery(app, { keys }, metadata)
   registerTerms(app, { issuer, specNs, terms: termsSource(database) })
   registerToken(app, authority)
-  registerProtection(app, authority)
+  const asking = { guard: createPatGuard(authority), onBehalfOf }
+  registerPermission(app, {
+    ...asking,
+    issuer: authority,
+    clock: authority.clock,
+    resources: resourcesOf(database, authority.registry),
+    ticketSeconds: authority.limits.ticketSeconds,
+  })
+  registerIntrospection(app, { ...asking, keys, grants: grantsOf(database) })
+  registerAccessReports(app, {
+    ...asking,
+    servers: resourceServersOf(database),
+    accesses: accessesOf(database),
+  })
   registerRegistration(app, authority)
   serveEndpoints(app, createCountedRegistry(authority.database.db), [REGISTRY_ENDPOINT])
   serveEndpoints(app, openApiDocument(ENDPOINTS.public, aboutListener.public(authority.issuer)), [

@@ -3,9 +3,10 @@
  * are the ones that validate. Contract: "Endpoints".
  */
 import { z } from 'zod'
-import { REPORT } from './protection/audit.ts'
+import { REPORT } from '../surface/access-reports.ts'
 import type { CredentialNames, Described } from '../http/endpoint.ts'
-import { PERM_REQUEST, TOKEN_QUERY } from './protection/protection.ts'
+import { TOKEN_QUERY } from '../surface/introspection.ts'
+import { PERM_REQUEST } from '../surface/permission.ts'
 import { REGISTRATION } from './protection/registration.ts'
 import { ROSTER_QUERY, TERMS_QUERY } from '../surface/terms.ts'
 import { TOKEN_REQUEST } from './negotiation/token-request.ts'

@@ -15,15 +15,23 @@ export const INACTIVE_REASONS = [
 ] as const
 export type InactiveReason = (typeof INACTIVE_REASONS)[number]
 
-/**
- * What the authority has established about one presented token. A fact left out of a known grant counts against it;
- * `organizationEnded` alone may be missing, where no organization stands above the owner.
- */
+/** What is established about one presented token. A fact left out of a known grant counts against it. */
 export interface LivenessFacts {
   /** Signed by one of our keys; a token found by its hash counts as valid, since we stored what we signed. */
   readonly signatureValid: boolean
   /** There is a grant row, its owner is the PAT's, and its `aud` is the asking resource server's resource. */
   readonly known: boolean
+  /** What ended it before its time, by what the party that issued it knows (`grantEnd` at an authority); null: nothing. */
+  readonly ended?: GrantEnd | null | undefined
+  readonly consumed?: boolean | undefined
+  readonly expired?: boolean | undefined
+}
+
+/** What ends a grant before its time. */
+export type GrantEnd = 'connection_revoked' | 'organization_revoked' | 'revoked'
+
+/** What an authority's grant hangs on. Left out counts against it; but `organizationEnded`, where none stands above the owner. */
+export interface GrantHold {
   /** The connection is active. */
   readonly connected?: boolean | undefined
   /** The organization ended the agent's reach. */
@@ -32,17 +40,20 @@ export interface LivenessFacts {
   readonly current?: boolean | undefined
   /** The tier it was issued under still governs the resource. */
   readonly governed?: boolean | undefined
-  readonly consumed?: boolean | undefined
-  readonly expired?: boolean | undefined
+}
+
+/** What ended a grant of an authority, or null. */
+export function grantEnd(hold: GrantHold): GrantEnd | null {
+  if (hold.connected !== true) return 'connection_revoked'
+  if (hold.organizationEnded === true) return 'organization_revoked'
+  return hold.current === true && hold.governed === true ? null : 'revoked'
 }
 
 /** Why the token is not live, or undefined when it is. A token unknown to the asker says nothing more about itself. */
 export function livenessReason(facts: LivenessFacts): InactiveReason | undefined {
   if (!facts.signatureValid) return 'invalid_signature'
   if (!facts.known) return 'unknown_token'
-  if (facts.connected !== true) return 'connection_revoked'
-  if (facts.organizationEnded === true) return 'organization_revoked'
-  if (facts.current !== true || facts.governed !== true) return 'revoked'
+  if (facts.ended !== null) return facts.ended ?? 'connection_revoked'
   if (facts.consumed !== false) return 'already_consumed'
   if (facts.expired !== false) return 'expired'
   return undefined

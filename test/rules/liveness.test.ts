@@ -1,16 +1,24 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  consumeError,
+  consumeError as consumeErrorOf,
   consumeReaction,
+  grantEnd,
   INACTIVE_REASONS,
-  livenessReason,
+  livenessReason as livenessReasonOf,
   reactTo,
   type InactiveReason,
+  type GrantHold,
   type LivenessFacts,
 } from '../../src/rules/liveness.ts'
 
-const LIVE: LivenessFacts = {
+/** Of a grant that an authority issued. */
+type Facts = Omit<LivenessFacts, 'ended'> & GrantHold
+const livenessReason = (facts: Facts) => livenessReasonOf({ ...facts, ended: grantEnd(facts) })
+const consumeError = (facts: Facts, singleUse: boolean) =>
+  consumeErrorOf({ ...facts, ended: grantEnd(facts) }, singleUse)
+
+const LIVE: Facts = {
   signatureValid: true,
   known: true,
   connected: true,
@@ -22,7 +30,7 @@ const LIVE: LivenessFacts = {
 }
 
 /** In the authority's order: each is hidden by every fault above it. */
-const FAULTS: [Partial<LivenessFacts>, InactiveReason][] = [
+const FAULTS: [Partial<Facts>, InactiveReason][] = [
   [{ signatureValid: false }, 'invalid_signature'],
   [{ known: false }, 'unknown_token'],
   [{ connected: false }, 'connection_revoked'],
@@ -53,7 +61,7 @@ describe('why a grant is not live', () => {
   it('is the first reason in order where several apply', () => {
     fc.assert(
       fc.property(fc.subarray(FAULTS, { minLength: 1 }), faults => {
-        const facts: LivenessFacts = Object.assign({ ...LIVE }, ...faults.map(([fault]) => fault))
+        const facts: Facts = Object.assign({ ...LIVE }, ...faults.map(([fault]) => fault))
         expect(livenessReason(facts)).toBe(faults[0]![1])
       }),
     )
@@ -77,6 +85,10 @@ describe('why a grant is not live', () => {
       expect(livenessReason(facts)).toBeDefined()
     },
   )
+
+  it('a known grant is not live where its party does not say that nothing ended it', () => {
+    expect(livenessReasonOf(LIVE)).toBe('connection_revoked')
+  })
 
   it('no organization above the owner is no reason', () => {
     const { organizationEnded: _left, ...facts } = LIVE

@@ -1,0 +1,53 @@
+/**
+ * What an authority hands to the protection API: its grants and what each hangs on, its ledger of accesses, its registry.
+ * Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
+ */
+import { grantEnd } from '../../rules/liveness.ts'
+import { readAskedResource } from '../../storage/authority/governed.ts'
+import { consumeGrant, readGrant } from '../../storage/authority/grants.ts'
+import { recordTouches } from '../../storage/authority/last-access.ts'
+import { readResourceServer } from '../../storage/authority/resources.ts'
+import type { Database } from '../../storage/authority/database.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import type { AccessRecord } from '../../surface/access-reports.ts'
+import type { Grants } from '../../surface/introspection.ts'
+import type { RegisteredResources } from '../../surface/permission.ts'
+import type { ResourceServers } from '../../surface/resource-servers.ts'
+import type { Registry } from '../registry/registry.ts'
+
+/** Grants that hang on a connection and a tier. */
+export function grantsOf(database: Database): Grants {
+  return {
+    read: async (holder, rptSha256) => {
+      const reading = await readGrant(database, holder.owner, holder.client_id, rptSha256)
+      if (reading?.grant === undefined) return reading && { server: reading.server }
+      return { server: reading.server, grant: { ...reading.grant, ended: grantEnd(reading.grant) } }
+    },
+    consume: (holder, rptSha256) => consumeGrant(database, holder.owner, holder, rptSha256),
+  }
+}
+
+/** Accesses are entries of the owner's ledger, which touch the connection. */
+export function accessesOf({ db }: Database): AccessRecord {
+  return {
+    record: (by, reports) => {
+      const calls = reports.map(({ id, family, jti, tool, summary, at }) => ({
+        id,
+        family,
+        jti,
+        data: { tool, at, jti, client_id: by.client_id, ...(summary === undefined ? {} : { summary }) },
+      }))
+      return inTransaction(db, tx => recordTouches(tx, by, calls))
+    },
+  }
+}
+
+/** What owners have registered; of those who publish, what they list now. */
+export function resourcesOf({ db }: Database, registry: Pick<Registry, 'lookAgain'>): RegisteredResources {
+  return { read: of => readAskedResource(db, of), lookAgain: server => registry.lookAgain(server) }
+}
+
+/** The resource servers of the owners who are served here. */
+export function resourceServersOf({ db }: Database): ResourceServers {
+  return { read: (owner, client_id) => readResourceServer(db, owner, client_id) }
+}

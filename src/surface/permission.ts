@@ -1,0 +1,135 @@
+/**
+ * POST /perm: a sealed ticket for the permissions that a refused call needed. Writes nothing: strangers cause any number
+ * of these. Contract: "Protection API" (/perm), "Permission ticket".
+ */
+import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { parseBody } from '../http/bodies.ts'
+import { refuse } from '../wire/refusal.ts'
+import { newFamily, sealTicket } from '../wire/ticket.ts'
+import { refuseWhileOff, type Clock } from './clock.ts'
+import type { Issuer } from './issuer.ts'
+import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
+import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
+
+const PERMISSION = z.object({
+  resource_id: z.string().min(1).max(400),
+  resource_scopes: z.array(z.string().min(1).max(200)).max(50),
+})
+export const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
+
+/** What is asked for, by which resource server of whom. */
+export interface AskedFor {
+  owner: string
+  client_id: string
+  resource_id: string
+}
+
+/** What a ticket is sealed from. */
+export interface AskedReading {
+  /** Routes tickets to the owner. */
+  tag: string
+  server: Pick<ResourceServer, 'status' | 'generation'> & { publishes: boolean }
+  resource?: { resource_id: string; client_id: string; resource_scopes: readonly string[] }
+}
+
+/** What the owners of a party have registered. */
+export interface RegisteredResources {
+  /** undefined where there is no such owner or server. */
+  read(of: AskedFor): Promise<AskedReading | undefined>
+  /** Looks at what a server that publishes its resources lists now, if it is not known to list nothing new. */
+  lookAgain(server: { owner: string; client_id: string }): Promise<void>
+}
+
+export interface PermissionEndpoint {
+  issuer: Pick<Issuer, 'issuer' | 'ticketKeys' | 'now'>
+  clock: Pick<Clock, 'fault'>
+  guard: PatGuard
+  onBehalfOf: OnBehalfOf
+  resources: RegisteredResources
+  ticketSeconds: number
+}
+
+/** Registers POST /perm: 201 with the ticket. */
+export function registerPermission(app: FastifyInstance, of: PermissionEndpoint): void {
+  app.post('/perm', async (request, reply) => {
+    const holder = of.guard(request.headers.authorization)
+    refuseWhileOff(of.clock)
+    const wanted = parseBody(PERM_REQUEST, request.body)
+    const ticket = await of.onBehalfOf(holder.owner, () => ticketFor(of, holder, wanted))
+    return reply.status(201).header('cache-control', 'no-store').send({ ticket })
+  })
+}
+
+/** Refuses `invalid_resource_id` (also where this server does not publish it) and `invalid_scope`. */
+async function ticketFor(
+  { issuer, resources, ticketSeconds }: PermissionEndpoint,
+  holder: PatHolder,
+  body: z.infer<typeof PERM_REQUEST>,
+): Promise<string> {
+  // 1. One resource.
+  const asked = Array.isArray(body) ? body : [body]
+  const [permission] = asked
+  if (permission === undefined || asked.length !== 1)
+    refuse('invalid_request', 'Ask for exactly one resource per ticket.')
+
+  // 2. That this server publishes for this owner.
+  const { tag, resource } = await publishedBy(holder, resources, noNul(permission.resource_id))
+
+  // 3. By scopes that it has.
+  const scopes = [...new Set(permission.resource_scopes)]
+  if (scopes.length === 0) refuse('invalid_scope', 'Name at least one scope.')
+  const excess = scopes.find(scope => !resource.resource_scopes.includes(scope))
+  if (excess !== undefined)
+    refuse(
+      'invalid_scope',
+      `The resource has no scope ${JSON.stringify(excess)}; ask for ${resource.resource_scopes.join(' ')}.`,
+    )
+
+  // 4. Sealed: all that the first presentation needs stands in the ticket.
+  return sealTicket(
+    {
+      issuer: issuer.issuer,
+      tag,
+      owner: holder.owner,
+      family: newFamily(),
+      resource_id: resource.resource_id,
+      resource_scopes: scopes,
+      client_id: holder.client_id,
+      expires_at: issuer.now() + ticketSeconds,
+    },
+    issuer.ticketKeys[0],
+  )
+}
+
+/** The owner's tag and the resource. One that is not known is worth one look at what the server lists now. */
+async function publishedBy(
+  holder: PatHolder,
+  resources: RegisteredResources,
+  resource_id: string,
+): Promise<Required<Pick<AskedReading, 'tag' | 'resource'>>> {
+  const { owner, client_id } = holder
+  const read = async () => {
+    const asked = await resources.read({ owner, client_id, resource_id })
+    if (asked === undefined || !standsFor(asked.server, holder)) throw invalidPat()
+    const found = asked.resource
+    // Without scopes only its place is kept: it is listed no more.
+    const isTheirs = found?.client_id === client_id && found.resource_scopes.length > 0
+    return { ...asked, resource: isTheirs ? found : undefined }
+  }
+  let { server, tag, resource } = await read()
+  if (resource === undefined && server.publishes) {
+    await resources.lookAgain(holder)
+    ;({ tag, resource } = await read())
+  }
+  if (resource === undefined)
+    refuse(
+      'invalid_resource_id',
+      'Register this resource with the owner first; it is not among those you publish.',
+    )
+  return { tag, resource }
+}
+
+function noNul(text: string): string {
+  return text.includes('\0') ? refuse('invalid_resource_id', 'A resource id holds no NUL.') : text
+}
