@@ -6,7 +6,7 @@ import { afterEach, beforeEach, vi } from 'vitest'
 import { runOwner } from '../../src/owner/main.ts'
 import { writeNewKey } from '../../src/terminal/key-file.ts'
 import { capturedTerminal } from './captured-terminal.ts'
-import type { Reply } from './scripted-http.ts'
+import { startScriptedServer, type Reply, type ScriptedServer } from './scripted-http.ts'
 import { startScriptedOwnerApi, type ScriptedOwnerApi } from './scripted-owner-api.ts'
 import { nowIn } from './started.ts'
 
@@ -16,37 +16,50 @@ export interface OwnerCommand {
   api: ScriptedOwnerApi
   /** What the API answers, by path; empty before each test. */
   answers: Record<string, Reply>
+  /** `OWNER_ISSUER`, or where keys are published. */
+  issuer: () => string
   /** Where its files are. */
   directory: () => string
   /** Runs `usher owner` with these arguments. */
   owner: (...args: string[]) => Promise<{ code: number; printed: string; said: string }>
 }
 
-/** Registers the hooks that give each test an API, a key and the settings that lead to both. */
-export function ownerCommand(): OwnerCommand {
+/**
+ * Registers the hooks that give each test an API, a key and the settings that lead to both. Where it `publishes` keys, the issuer is a server of its
+ * own that answers them.
+ */
+export function ownerCommand(publishes?: () => unknown): OwnerCommand {
   const answers: Record<string, Reply> = {}
   const holder: { current?: ScriptedOwnerApi } = {}
   let directory = ''
+  let publisher: ScriptedServer | undefined
+  const issuer = (): string => publisher?.origin ?? OWNER_ISSUER
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'usher-owner-'))
     for (const path of Object.keys(answers)) delete answers[path]
+    if (publishes !== undefined)
+      publisher = await startScriptedServer(({ path }) =>
+        path === '/jwks' ? { body: publishes() } : undefined,
+      )
     const key = await writeNewKey(join(directory, 'key.json'))
     holder.current = await startScriptedOwnerApi(
-      { issuer: OWNER_ISSUER, key },
+      { issuer: issuer(), key },
       received => answers[received.path],
     )
     vi.stubEnv('UMA_OWNER_API', holder.current.origin)
-    vi.stubEnv('UMA_OWNER_ISSUER', OWNER_ISSUER)
+    vi.stubEnv('UMA_OWNER_ISSUER', issuer())
     vi.stubEnv('UMA_OWNER_KEY', join(directory, 'key.json'))
   })
   afterEach(async () => {
     vi.unstubAllEnvs()
     await holder.current?.close()
+    await publisher?.close()
     await rm(directory, { recursive: true })
   })
   return {
     api: nowIn(holder),
     answers,
+    issuer,
     directory: () => directory,
     owner: async (...args) => {
       const terminal = capturedTerminal()
