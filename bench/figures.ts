@@ -35,6 +35,8 @@ export interface FigureFacts {
   readyMs: number[]
   /** Ratios turn by turn, where ten million grants were filled. */
   scale?: Record<'introspect' | 'consume' | 'revoke', number[]> | undefined
+  /** Turn by turn, where one owner was flooded beside another. */
+  neighbour?: { overSpread: number[]; overIdle: number[]; errors: number[] } | undefined
 }
 
 const atLeast = (bound: number): Goal => ({ kind: 'least', bound })
@@ -61,6 +63,13 @@ const FIGURES = {
   introspect_10m_over_10k: { goal: atMost(1.2), of: 'median', values: ({ scale }) => scale?.introspect },
   consume_10m_over_10k: { goal: atMost(1.2), of: 'median', values: ({ scale }) => scale?.consume },
   revoke_1m_over_1: { goal: atMost(1.5), of: 'median', values: ({ scale }) => scale?.revoke },
+  neighbour_p99_ratio: {
+    goal: atMost(2),
+    of: 'median',
+    values: ({ neighbour }) => neighbour?.overSpread,
+  },
+  neighbour_errors: { goal: atMost(0), of: 'max', values: ({ neighbour }) => neighbour?.errors },
+  neighbour_p99_over_idle: { goal: null, of: 'median', values: ({ neighbour }) => neighbour?.overIdle },
   two_workers_over_one: { goal: null, of: 'median', values: ratio('standing_two_sidecars', 'standing') },
   ready_ms: { goal: atMost(1_000), of: 'median', values: ({ readyMs }) => readyMs },
   rss_mib_at_1000: {
@@ -106,4 +115,9 @@ export function spreadOf(values: readonly (number | undefined)[]): Spread | null
   const middle = sorted.length >> 1
   const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
   return { median, min: sorted[0]!, max: sorted.at(-1)! }
+}
+
+/** Of values that rise, the one below which that share of them is. There must be one. */
+export function percentile(sorted: ArrayLike<number>, share: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!
 }

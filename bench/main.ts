@@ -10,11 +10,12 @@ import { readMachine, readPostgres } from './machine.ts'
 import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
 import { laneName, runRounds, type Lane } from './run.ts'
+import { measureNeighbour, renderNeighbour, type Neighbour } from './scenarios/neighbour.ts'
 import { measureOwnerLists, renderOwnerLists, type OwnerLists } from './scenarios/owner-lists.ts'
 import { measureScale, renderScale, type Scale } from './scenarios/scale.ts'
 import { startSystem, type System } from './system.ts'
 
-type WholeReport = Report & { owner_lists?: OwnerLists; scale?: Scale }
+type WholeReport = Report & { owner_lists?: OwnerLists; scale?: Scale; neighbour?: Neighbour }
 
 async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<WholeReport> {
   const startedAt = new Date()
@@ -45,6 +46,9 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       ? await Promise.race([crossCheck(system, { inFlight, connections, rates, seconds, tell }), aborted])
       : undefined
     const readyMs = await starts(system)
+    const neighbour = options.neighbour
+      ? await Promise.race([measureNeighbour(system, { tell }), aborted])
+      : undefined
     const scale = options.scale ? await Promise.race([measureScale(directory, { tell }), aborted]) : undefined
     const report = makeReport({
       command: options.command,
@@ -52,6 +56,7 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       rounds: results,
       readyMs,
       scale: scale?.ratios,
+      neighbour: neighbour && { ...neighbour.ratios, errors: neighbour.errors },
       crossCheck: checked,
       startedAt,
       droppedReports: await system.droppedReports(),
@@ -67,11 +72,12 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       machine,
       postgres: await readPostgres(system.database.pool),
     })
-    if (options.ledgerRows === undefined) return { ...report, ...(scale && { scale }) }
+    const parts = { ...report, ...(neighbour && { neighbour }), ...(scale && { scale }) }
+    if (options.ledgerRows === undefined) return parts
     // Last, for what it fills the database with must not weigh on anything else.
     const { ledgerRows } = options
     const lists = await Promise.race([measureOwnerLists(system, { ledgerRows, tell }), aborted])
-    return { ...report, ...(scale && { scale }), owner_lists: lists }
+    return { ...parts, owner_lists: lists }
   } finally {
     for (const stop of stops.reverse()) await stop()
   }
@@ -110,9 +116,10 @@ async function main(): Promise<number> {
       await mkdir(dirname(options.json), { recursive: true })
       await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`)
     }
-    const { scale, owner_lists: lists } = report
+    const { neighbour, scale, owner_lists: lists } = report
     const pages = [
       renderReport(report),
+      ...(neighbour === undefined ? [] : [renderNeighbour(neighbour)]),
       ...(scale === undefined ? [] : [renderScale(scale)]),
       ...(lists === undefined ? [] : [renderOwnerLists(lists)]),
     ]

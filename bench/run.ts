@@ -3,6 +3,7 @@
  * numerator and denominator alike. Any wrong answer, and any allowed call that does not reach the ledger, ends the run.
  */
 import { availableParallelism } from 'node:os'
+import { percentile } from './figures.ts'
 import { difference, quantile, type Histogram } from './histogram.ts'
 import { startLoad, type LoadProcesses } from './load-processes.ts'
 import { readCpu, readResidentMib, type CpuReading } from './machine.ts'
@@ -168,14 +169,13 @@ function summary(parts: RoundPart[]): Measured {
   const elapsedMs = Math.max(...parts.map(part => part.elapsedMs))
   const latencies = Float64Array.from(parts.flatMap(part => [...part.latencies])).sort()
   if (calls === 0) throw new Error('a round ended without a call')
-  const percentile = (share: number): number => latencies[Math.min(calls - 1, Math.floor(calls * share))]!
   return {
     calls,
     seconds: elapsedMs / 1_000,
     calls_per_second: calls / (elapsedMs / 1_000),
-    p50_ms: percentile(0.5),
-    p95_ms: percentile(0.95),
-    p99_ms: percentile(0.99),
+    p50_ms: percentile(latencies, 0.5),
+    p95_ms: percentile(latencies, 0.95),
+    p99_ms: percentile(latencies, 0.99),
   }
 }
 

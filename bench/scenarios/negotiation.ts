@@ -4,7 +4,7 @@
  */
 import { Agent } from 'undici'
 import { signAgreement } from '../../src/wire/agreement.ts'
-import { parseJson } from '../../src/wire/json.ts'
+import { parseJson, type JsonObject } from '../../src/wire/json.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { DEFAULT_SPEC_NS, GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
 import { offeredTerms, parseGrantAnswer, parseNeedInfo } from '../../src/wire/negotiation.ts'
@@ -29,13 +29,29 @@ export const negotiation: Scenario = {
 }
 
 export interface AuthorityDoor {
-  /** Beats 1 to 4 for the reading tool. Answers the RPT; rejects where anything else is answered. */
-  negotiate(key: PrivateKey): Promise<string>
+  /** Beats 1 to 4 for the resource, with the operation where its tier asks for one. Answers the RPT; rejects, as `Unexpected`, where anything else is answered. */
+  negotiate(key: PrivateKey, operation?: { tool: string; params: JsonObject }): Promise<string>
   close(): Promise<void>
 }
 
+/** What was answered in place of what was to come. */
+export class Unexpected extends Error {
+  readonly status: number
+  /** Its `error`, where the answer is JSON that has one. */
+  readonly code: string
+  constructor(path: string, status: number, text: string) {
+    super(`${path} answered ${status} ${text}`)
+    this.status = status
+    this.code = /"error":"(\w+)"/.exec(text)?.[1] ?? ''
+  }
+}
+
 /** Opens connections to the authority, and fetches the PAT that the resource server has in beat 1. */
-export async function openAuthority(world: World, { inFlight }: Share): Promise<AuthorityDoor> {
+export async function openAuthority(
+  world: World,
+  { inFlight }: Share,
+  resource = 'portfolio',
+): Promise<AuthorityDoor> {
   const http = new Agent({ connections: inFlight, pipelining: 1, keepAliveTimeout: 60_000 })
   const post = async (path: string, body: object | URLSearchParams, status: number, pat?: string) => {
     const form = body instanceof URLSearchParams
@@ -52,7 +68,7 @@ export async function openAuthority(world: World, { inFlight }: Share): Promise<
       bodyTimeout: 10_000,
     })
     const text = await answer.body.text()
-    if (answer.statusCode !== status) throw new Error(`${path} answered ${answer.statusCode} ${text}`)
+    if (answer.statusCode !== status) throw new Unexpected(path, answer.statusCode, text)
     return parseJson(text)
   }
   const present = (fields: Record<string, string>, status: number) =>
@@ -68,14 +84,14 @@ export async function openAuthority(world: World, { inFlight }: Share): Promise<
   const { access_token: pat } = (await post('/token', new URLSearchParams(credentials), 200)) as {
     access_token: string
   }
-  const wanted = { resource_id: `${owner}/portfolio`, resource_scopes: ['read'] }
+  const wanted = { resource_id: `${owner}/${resource}`, resource_scopes: ['read'] }
   return {
-    negotiate: async key => {
+    negotiate: async (key, operation) => {
       const { ticket } = (await post('/perm', wanted, 201, pat)) as { ticket: string }
       const needed = parseNeedInfo(await present({ ticket }, 403))
       const template = offeredTerms(needed, DEFAULT_SPEC_NS)!
       const iat = Math.floor(Date.now() / 1_000)
-      const claim_token = signAgreement({ template, aud: world.issuer, iat }, key)
+      const claim_token = signAgreement({ template, aud: world.issuer, iat, operation }, key)
       const agreed = { ticket: needed.ticket, claim_token, claim_token_format: agreementFormat }
       return parseGrantAnswer(await present(agreed, 200)).access_token
     },

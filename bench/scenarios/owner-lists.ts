@@ -12,6 +12,7 @@ import { signedFetch, type OwnerRequest } from '../../src/owner/signed-fetch.ts'
 import { isJsonObject, type Json } from '../../src/wire/json.ts'
 import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
 import { BUSY, crowd, FIRST_SEQ } from '../../test/support/crowded-owner.ts'
+import { percentile } from '../figures.ts'
 import { startSystem, type System } from '../system.ts'
 
 const WAITING = 1_000
@@ -176,9 +177,7 @@ async function connectEvents({ access }: OwnerClient): Promise<number> {
 
 function summary(times: number[]): Omit<OwnerListCall, 'items'> {
   const sorted = times.toSorted((one, other) => one - other)
-  const percentile = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!
-  return { calls: times.length, p50_ms: percentile(0.5), p95_ms: percentile(0.95) }
+  return { calls: times.length, p50_ms: percentile(sorted, 0.5), p95_ms: percentile(sorted, 0.95) }
 }
 
 /** What was measured, as lines of text. */

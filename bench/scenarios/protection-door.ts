@@ -1,5 +1,5 @@
 /**
- * Owns asking the authority as an enforcement point does, without one: introspect and consume over one connection at a time.
+ * Owns asking the authority as an enforcement point does, without one: introspect and consume.
  */
 import { Agent } from 'undici'
 import { isJsonObject, parseJson, type JsonObject } from '../../src/wire/json.ts'
@@ -8,16 +8,15 @@ import type { World } from '../world.ts'
 export interface ProtectionDoor {
   introspect(token: string): Promise<JsonObject>
   consume(token: string): Promise<JsonObject>
+  close(): Promise<void>
 }
 
-/** Fetches a PAT, and keeps a connection. */
-export async function openProtection({
-  issuer,
-  owner,
-  clientId,
-  clientSecret,
-}: World): Promise<ProtectionDoor> {
-  const http = new Agent({ connections: 1, pipelining: 1, keepAliveTimeout: 60_000 })
+/** Fetches a PAT, and keeps connections: one, for one call at a time, where nothing else is said. */
+export async function openProtection(
+  { issuer, owner, clientId, clientSecret }: World,
+  { connections = 1 }: { connections?: number } = {},
+): Promise<ProtectionDoor> {
+  const http = new Agent({ connections, pipelining: 1, keepAliveTimeout: 60_000 })
   const post = async (path: string, type: string, body: string, pat?: string): Promise<JsonObject> => {
     const headers = { 'content-type': type, ...(pat === undefined ? {} : { authorization: `Bearer ${pat}` }) }
     const answer = await http.request({ origin: issuer, path, method: 'POST', headers, body })
@@ -40,5 +39,6 @@ export async function openProtection({
   return {
     introspect: token => ask('/introspect', token),
     consume: token => ask('/consume', token),
+    close: () => http.close(),
   }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { meets } from '../../bench/figures.ts'
 import { makeReport, renderReport, type Report, type RunFacts } from '../../bench/report.ts'
 import type { Round } from '../../bench/run.ts'
 import { SCENARIOS } from '../../bench/scenarios/index.ts'
@@ -70,6 +71,9 @@ const FIGURES: (keyof Report)[] = [
   'consume_10m_over_10k',
   'revoke_1m_over_1',
   'rss_mib_at_1000',
+  'neighbour_p99_ratio',
+  'neighbour_errors',
+  'neighbour_p99_over_idle',
 ]
 
 describe('The report of a bench', () => {
@@ -81,7 +85,8 @@ describe('The report of a bench', () => {
 
   it.each(FIGURES)('names %s at the top, as a number, beside its goal', name => {
     const scale = { introspect: [1.1, 1, 1.2], consume: [1], revoke: [1] }
-    const report = makeReport({ ...facts({}), scale })
+    const neighbour = { overSpread: [0.9, 1.1, 1], overIdle: [3], errors: [0] }
+    const report = makeReport({ ...facts({}), scale, neighbour })
     expect(report[name]).toEqual(expect.any(Number))
     expect(report.figures).toHaveProperty(name)
   })
@@ -102,6 +107,17 @@ describe('The report of a bench', () => {
       round(1000, { sidecar_rss_mib: 150 }),
     ])
     expect(makeReport({ ...rest, rounds })).toMatchObject({ rss_mib_at_1000: 150, ready_ms: 500 })
+  })
+
+  it('takes the median of what a neighbour waits for, and the most of what she is refused: one error misses the goal', () => {
+    const neighbour = { overSpread: [0.5, 2.5, 1], overIdle: [3, 4, 5], errors: [0, 1, 0] }
+    const { figures } = makeReport({ ...facts({}), neighbour })
+    expect([figures.neighbour_p99_ratio, figures.neighbour_errors].map(figure => meets(figure!))).toEqual([
+      true,
+      false,
+    ])
+    expect(figures.neighbour_p99_ratio!.value).toBe(1)
+    expect(figures.neighbour_p99_over_idle).toMatchObject({ value: 4, goal: null })
   })
 
   it('takes the median of an even number of rounds between the two in the middle', () => {

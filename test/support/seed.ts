@@ -12,6 +12,7 @@ import { holdFamily, openFamily } from '../../src/storage/authority/tickets.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 
 export const CLIENT_ID = 'demo-tools'
+export const CLIENT_SECRET = 'a secret of sixteen'
 export const TIER = 'reading'
 
 export const bytes = () => randomBytes(32)
@@ -37,7 +38,7 @@ export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Pro
       resource_uri: resourceUri(owner),
       status: 'active',
       auth: 'secret',
-      secret_sha256: sha256('a secret of sixteen'),
+      secret_sha256: sha256(CLIENT_SECRET),
     })
     await insertResource(tx, { ...NOTES, owner, resource_id: resourceId(owner), client_id: CLIENT_ID })
     await insertTier(tx, tierOf(owner, options.ask_me ?? false))

@@ -1,0 +1,270 @@
+/**
+ * Owns what an owner feels while another is flooded: bob's introspections and consumes at a bounded rate, alone; beside a flood of agents that is spread
+ * over many owners; and beside the same flood on alice alone, whose queue row somebody holds, as a replica does that was stopped in the midst of
+ * a change. docs/performance.md says what is compared, and why. By itself: `node bench/scenarios/neighbour.ts`.
+ */
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Client } from 'pg'
+import {
+  generatePrivateJwk,
+  importPrivateJwk,
+  thumbprintHandle,
+  type PrivateKey,
+} from '../../src/wire/keys.ts'
+import * as seed from '../../test/support/seed.ts'
+import { percentile, spreadOf, type Spread } from '../figures.ts'
+import { startSystem, type System } from '../system.ts'
+import { Unexpected, openAuthority, type AuthorityDoor } from './negotiation.ts'
+import { openProtection, type ProtectionDoor } from './protection-door.ts'
+
+/** Far below what the authority can do, so that what is measured is waiting for her, not for the CPU. */
+const CALLS_PER_SECOND = 100
+const FLOOD_PER_SECOND = 40
+/** Owners that the flood is spread over where no row is held. */
+const SPREAD_OVER = 40
+const TURNS = 5
+const PHASES = ['idle', 'spread', 'held'] as const
+const SECONDS: Record<Phase, number> = { idle: 2, spread: 4, held: 4 }
+/** Of the flood's connections: more than it can have unanswered. */
+const IN_FLIGHT = 512
+/** Known to alice, so that each waits with many operations and no cap is met; each of the other owners knows the first few. */
+const AGENTS = 64
+const AGENTS_OF_OTHERS = 8
+
+type Phase = (typeof PHASES)[number]
+
+/** What bob saw in one phase of one turn. */
+interface Seen {
+  p50_ms: number
+  p99_ms: number
+  errors: number
+}
+
+export interface Neighbour {
+  calls_per_second: number
+  flood_per_second: number
+  spread_over: number
+  phases: Record<Phase, { p50_ms: Spread; p99_ms: Spread; errors: number; flood: Record<string, number> }>
+  /** Turn by turn. */
+  ratios: { overSpread: number[]; overIdle: number[] }
+  /** Of bob's calls while alice was flooded, turn by turn. */
+  errors: number[]
+}
+
+/** Bob's door and what he asks about, the flooded owner, and those of the flood that hurts nobody. */
+interface Street {
+  system: System
+  bob: ProtectionDoor
+  standing: string
+  /** The next single-use grant that nobody has spent. */
+  nextUnspent: number
+  alice: { owner: string; door: AuthorityDoor }
+  others: AuthorityDoor[]
+  agents: PrivateKey[]
+}
+
+/** Measures on a system that runs; makes owners of its own there. Takes about a minute. */
+export async function measureNeighbour(
+  system: System,
+  { tell }: { tell: (line: string) => void },
+): Promise<Neighbour> {
+  const street = await settle(system)
+  const seen: Record<Phase, Seen[]> = { idle: [], spread: [], held: [] }
+  const flood: Record<Phase, Record<string, number>> = { idle: {}, spread: {}, held: {} }
+  try {
+    // Cold code and empty pools are nobody's flood.
+    await phase(street, 'spread', {})
+    for (let turn = 1; turn <= TURNS; turn++) {
+      for (const name of PHASES) seen[name].push(await phase(street, name, flood[name]))
+      tell(`neighbour: turn ${turn} of ${TURNS}`)
+    }
+  } finally {
+    await Promise.all([street.bob, street.alice.door, ...street.others].map(door => door.close()))
+  }
+  const p99 = (name: Phase): number[] => seen[name].map(({ p99_ms }) => p99_ms)
+  const over = (below: Phase): number[] => p99('held').map((ms, turn) => ms / p99(below)[turn]!)
+  const told = PHASES.map(name => [
+    name,
+    {
+      p50_ms: spreadOf(seen[name].map(({ p50_ms }) => p50_ms))!,
+      p99_ms: spreadOf(p99(name))!,
+      errors: seen[name].reduce((sum, { errors }) => sum + errors, 0),
+      flood: flood[name],
+    },
+  ])
+  return {
+    calls_per_second: CALLS_PER_SECOND,
+    flood_per_second: FLOOD_PER_SECOND,
+    spread_over: SPREAD_OVER,
+    phases: Object.fromEntries(told) as Neighbour['phases'],
+    ratios: { overSpread: over('spread'), overIdle: over('idle') },
+    errors: seen.held.map(({ errors }) => errors),
+  }
+}
+
+async function settle(system: System): Promise<Street> {
+  const { db, pool } = system.database
+  const worldOf = (name: string): System['world'] => ({
+    ...system.world,
+    owner: name,
+    clientId: seed.CLIENT_ID,
+    clientSecret: seed.CLIENT_SECRET,
+  })
+  const doorOf = (name: string): Promise<AuthorityDoor> =>
+    openAuthority(worldOf(name), { inFlight: IN_FLIGHT, connections: IN_FLIGHT }, 'notes')
+  const agents = Array.from({ length: AGENTS }, () => importPrivateJwk(generatePrivateJwk()))
+  const owner = async (knows: number, options: { ask_me?: boolean } = {}): Promise<string> => {
+    const name = await seed.seedOwner(db, options)
+    for (const key of agents.slice(0, knows)) await seed.seedConnection(db, name, thumbprintHandle(key))
+    return name
+  }
+  const bob = await owner(1)
+  const negotiating = await doorOf(bob)
+  const standing = await negotiating.negotiate(agents[0]!)
+  await negotiating.close()
+  const seconds = (TURNS + 1) * PHASES.reduce((sum, name) => sum + SECONDS[name], 0)
+  await pool.query(
+    `INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+       tier_id, tier_epoch, single_use, claims, expires_at)
+     SELECT owner, sha256(('${unspent('')}' || n)::bytea), 'rpt_bob_' || n, 'fam_bob_' || n, handle, generation,
+       client_id, aud, resource_id, tier_id, tier_epoch, true, claims, now() + interval '1 hour'
+     FROM generate_series(1, $2::int) n, (SELECT * FROM grants WHERE owner = $1 LIMIT 1) g`,
+    [bob, (CALLS_PER_SECOND / 2) * seconds],
+  )
+  const alice = await owner(AGENTS, { ask_me: true })
+  const others: AuthorityDoor[] = []
+  for (let n = 0; n < SPREAD_OVER; n++)
+    others.push(await doorOf(await owner(AGENTS_OF_OTHERS, { ask_me: true })))
+  const door = await openProtection(worldOf(bob), { connections: IN_FLIGHT })
+  return {
+    system,
+    bob: door,
+    standing,
+    nextUnspent: 1,
+    alice: { owner: alice, door: await doorOf(alice) },
+    others,
+    agents,
+  }
+}
+
+const unspent = (n: number | string): string => `unspent-grant-of-bob-${n}`
+
+/** One phase: bob's calls, and the flood that belongs to it; ends when all is answered. */
+async function phase(street: Street, name: Phase, flood: Record<string, number>): Promise<Seen> {
+  const { alice, others } = street
+  const release = name === 'held' ? await holdQueue(street.system, alice.owner) : undefined
+  const doors = { idle: [], spread: others, held: [alice.door] }[name]
+  const flooding = doors.length === 0 ? Promise.resolve() : floodOf(street, { name, doors, flood })
+  const times: number[] = []
+  let errors = 0
+  try {
+    await paced(CALLS_PER_SECOND, SECONDS[name], async (n, dueAt) => {
+      await call(street, n).catch(() => errors++)
+      times.push(performance.now() - dueAt)
+    })
+  } finally {
+    await release?.()
+    await flooding
+  }
+  const sorted = times.toSorted((one, other) => one - other)
+  return { p50_ms: percentile(sorted, 0.5), p99_ms: percentile(sorted, 0.99), errors }
+}
+
+/** Introspection of a standing grant, and consume of another one, in turn. */
+async function call(street: Street, n: number): Promise<void> {
+  const done =
+    n % 2 === 0
+      ? (await street.bob.introspect(street.standing))['active']
+      : (await street.bob.consume(unspent(street.nextUnspent++)))['consumed']
+  if (done !== true) throw new Error('bob was answered wrongly')
+}
+
+/** Agents who ask for one operation after the other, each different, at a tier that asks their owner; counts how that ended. */
+function floodOf(
+  { agents }: Street,
+  { name, doors, flood }: { name: Phase; doors: AuthorityDoor[]; flood: Record<string, number> },
+): Promise<void> {
+  const known = doors.length === 1 ? AGENTS : AGENTS_OF_OTHERS
+  return paced(FLOOD_PER_SECOND, SECONDS[name], async n => {
+    const key = agents[Math.floor(n / doors.length) % known]!
+    const operation = { tool: 'notes_read', params: { of: randomUUID() } }
+    const ending = await doors[n % doors.length]!.negotiate(key, operation).then(
+      () => 'granted',
+      (error: unknown) => {
+        if (error instanceof Unexpected) return `${error.status} ${error.code}`
+        throw error
+      },
+    )
+    flood[ending] = (flood[ending] ?? 0) + 1
+  })
+}
+
+/** Locks an owner's queue row, and does nothing more; answers how to let go. */
+async function holdQueue({ database }: System, owner: string): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: database.url })
+  await client.connect()
+  await client.query('BEGIN')
+  await client.query('SELECT 1 FROM queues WHERE owner = $1 FOR UPDATE', [owner])
+  return () => client.end()
+}
+
+/** Begins so many calls a second, whether or not earlier ones were answered; each is told when it was due. Resolves when all have ended. */
+async function paced(
+  perSecond: number,
+  seconds: number,
+  call: (n: number, dueAt: number) => Promise<void>,
+): Promise<void> {
+  const calls: Promise<void>[] = []
+  const begunAt = performance.now()
+  for (let n = 0; n < perSecond * seconds; n++) {
+    const dueAt = begunAt + (n * 1_000) / perSecond
+    await delay(Math.max(0, dueAt - performance.now()))
+    calls.push(call(n, dueAt))
+  }
+  await Promise.all(calls)
+}
+
+const SAID: Record<Phase, string> = {
+  idle: 'nobody flooded',
+  spread: 'the flood over many owners',
+  held: 'the flood on one, her row held',
+}
+
+/** What was measured, as lines of text. */
+export function renderNeighbour({ phases, ratios, ...measured }: Neighbour): string {
+  const lines = PHASES.map(name => {
+    const { p50_ms, p99_ms, errors, flood } = phases[name]
+    const ended = Object.entries(flood).map(([how, count]) => `${count} ${how}`)
+    const times = [p50_ms.median, p99_ms.median, p99_ms.min, p99_ms.max].map(ms => ms.toFixed(1))
+    return `${SAID[name].padEnd(32)}p50 ${times[0]} ms, p99 ${times[1]} (${times[2]} to ${times[3]}), ${errors} errors${ended.length === 0 ? '' : `; flood: ${ended.join(', ')}`}`
+  })
+  const median = (values: number[]): string => spreadOf(values)!.median.toFixed(2)
+  return [
+    `A neighbour's ${measured.calls_per_second} calls a second, beside ${measured.flood_per_second} negotiations a second at a tier that asks (${measured.spread_over} owners, or one)`,
+    ...lines,
+    `p99 beside the flood on one: ${median(ratios.overSpread)} of that beside the one on many, ${median(ratios.overIdle)} of that alone`,
+  ].join('\n')
+}
+
+async function main(): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
+  const system = await startSystem({
+    directory,
+    tree: undefined,
+    databaseUrl: process.env['DATABASE_URL'],
+    profileDirectory: undefined,
+  })
+  try {
+    const tell = (line: string): void => void process.stderr.write(`${line}\n`)
+    process.stdout.write(`${renderNeighbour(await measureNeighbour(system, { tell }))}\n`)
+  } finally {
+    await system.stop()
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) await main()
