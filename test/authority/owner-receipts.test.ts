@@ -1,7 +1,7 @@
 /** `GET /owner/receipts`. Contract, "Grant answer (beat 4)": both sides hold the receipt, the authority's side for ever. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sweepOwner } from '../../src/storage/core/sweep.ts'
+import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
