@@ -10,6 +10,7 @@ import { Command } from 'commander'
 import { readDevConfig } from '../config.ts'
 import { Exit, EXIT, processTerminal, runCommand, type Terminal } from '../terminal/command.ts'
 import { printableLines } from '../terminal/printable.ts'
+import { startComposeTools, writeComposeFiles } from './compose.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { EnvoyAbsent, findEnvoy, type Envoy } from './envoy-binary.ts'
 import { openScene, type Scene } from './scene.ts'
@@ -20,6 +21,8 @@ import { writeTryFile, tryByHand } from './try-by-hand.ts'
 interface DevOptions {
   once?: boolean
   fetchEnvoy?: boolean
+  files?: string
+  tools?: boolean
 }
 
 /** Where things listen if nothing else does: easy to remember. */
@@ -41,6 +44,8 @@ export function runDev(args: readonly string[], terminal: Terminal = processTerm
     )
     .option('--once', 'end after the story')
     .option('--fetch-envoy', 'only make sure that there is an Envoy, then end')
+    .option('--files <directory>', 'only write the files that envoy/compose.yaml needs, then end')
+    .option('--tools', 'only run the sample server, as envoy/compose.yaml does')
     .action((options: DevOptions) => dev(options, terminal))
   return runCommand(program, args, terminal)
 }
@@ -54,6 +59,8 @@ interface Run {
 }
 
 async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
+  if (options.files !== undefined) return writeComposeFiles(options.files)
+  if (options.tools === true) return void (await startComposeTools())
   const envoy = await obtainEnvoy(terminal)
   if (options.fetchEnvoy === true) return terminal.out(`Envoy: ${envoy.source}\n`)
   const run: Run = { terminal, undo: [], interrupted: interruption() }
