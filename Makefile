@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix cluster-test clean
+.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix cluster-test gateway-test release clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
 CHECKS := check-lint chart check-types check-format check-tidy check-imports
 .PHONY: $(CHECKS)
@@ -29,6 +29,12 @@ python: $(INSTALLED) ## Install the Python packages that tests run beside ours (
 
 cluster-test: $(INSTALLED) ## The image and the chart in a real Kubernetes, built for it, with a real Postgres and Envoy (USHER_LAB_CACHE=folder)
 	@test/cluster/main.sh $(ARGS)
+
+gateway-test: $(INSTALLED) ## Istio's real control plane with envoy/istio, feeding a real Envoy (ten minutes of Go more than cluster-test; not in CI)
+	@test/cluster/main.sh --gateways $(ARGS)
+
+release: $(INSTALLED) ## Package, image and chart with checksums, SBOM and provenance, in .cache/release; nothing is pushed (release/main.sh)
+	@release/main.sh
 
 faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its test red (ARGS=--help; FAULT=name runs one)
 	@node test/faults/run.ts $(ARGS) $(FAULT)

@@ -26,7 +26,7 @@ export default defineConfig({
         test: {
           name: 'pure',
           include: ['test/**/*.test.ts'],
-          exclude: [...POSTGRES, ...PRODUCT, 'test/cluster/**'],
+          exclude: [...POSTGRES, ...PRODUCT, 'test/cluster/**', 'test/gateway/**'],
           // The default leaves one processor out, which on a machine of two is half of it. In the other projects Postgres takes it.
           maxWorkers: '100%',
           testTimeout: 60_000,

@@ -20,7 +20,7 @@ echo '{"default": [{"type": "insecureAcceptAnything"}]}' > build/etc/policy.json
 printf 'unqualified-search-registries = []\nshort-name-mode = "disabled"\n' > build/etc/registries.conf
 export CONTAINERS_STORAGE_CONF=$dir/build/etc/storage.conf CONTAINERS_REGISTRIES_CONF=$dir/build/etc/registries.conf
 # Nothing that is mounted for a build, or for the storage, outlives this script.
-build=(nice -n 19 buildah bud -q --isolation chroot --network host --pull-never --layers=false --signature-policy build/etc/policy.json)
+build=(nice -n 10 buildah bud -q --isolation chroot --network host --pull-never --layers=false --signature-policy build/etc/policy.json)
 push() { buildah push -q --signature-policy build/etc/policy.json "localhost/$1" "docker-archive:$2.new:localhost/$1" && mv "$2.new" "$2"; }
 
 base=$cache/base-$version.tar
@@ -28,7 +28,7 @@ if ! [ -e "$base" ]; then
   # The package sources of the host, in whichever of the two formats.
   sources=/etc/apt/sources.list.d/debian.sources
   [ -e $sources ] || sources=-
-  nice -n 19 mmdebstrap --quiet --variant=essential --include=ca-certificates,libstdc++6 \
+  nice -n 10 mmdebstrap --quiet --variant=essential --include=ca-certificates,libstdc++6 \
     "$(. /etc/os-release && echo "$VERSION_CODENAME")" build/base/debian.tar $sources < <(cat /etc/apt/sources.list 2> /dev/null)
   (cd build/base && npm pack --silent "node-linux-$(uname -m | sed 's/x86_64/x64/;s/aarch64/arm64/')@$version" npm@11 > /dev/null \
     && tar xzf node-linux-*.tgz package/bin/node && mkdir -p npm && tar xzf npm-11*.tgz -C npm)
@@ -46,10 +46,7 @@ else
   buildah pull -q --signature-policy build/etc/policy.json "docker-archive:$base" > /dev/null
 fi
 
-# The host's certificates and npm settings are seen by the build's commands, and are in no layer.
-echo "cafile=${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt}" > build/etc/npmrc
-"${build[@]}" -v /etc/ssl/certs:/etc/ssl/certs:ro -v "$dir/build/etc/npmrc:/root/.npmrc:ro" -v "$(npm config get cache):/root/.npm:rw" --build-arg BASE=localhost/node:lab \
-  -t localhost/usher:lab "$project" > /dev/null
+BUILDAH_OPTIONS="--pull-never --signature-policy $dir/build/etc/policy.json" nice -n 10 "$project/release/image.sh" localhost/usher:lab localhost/node:lab
 push usher:lab images/usher.tar
 
 envoy=$(ls -d "$project"/.cache/envoy/*/envoy/_bin/envoy | tail -1)
