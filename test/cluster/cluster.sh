@@ -5,11 +5,17 @@
 #   cluster.sh up           start it
 #   cluster.sh exec CMD...  a command inside of it, with KUBECONFIG set; names of the cluster are resolved there
 #   cluster.sh down         end it, and remove its cgroups
+#   cluster.sh cgroups      where cgroups are made
 #
 # LAB_BIN: what programs.sh built. LAB_DIR: its state, with images/*.tar to import. LAB_NODE=api: etcd and API server alone.
 # etcd, containerd, runc, the CNI plugins and iptables are Debian's.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+
+# Where a folder is a cgroup: one root for each controller, or one for all.
+cgroup_roots() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts; }
+if [ "${1:-}" = cgroups ]; then cgroup_roots && exit 0; fi
+
 : "${LAB_DIR:?}" "${LAB_BIN:?}"
 LAB_NODE=${LAB_NODE:-all}
 IP=10.211.0.1
@@ -115,7 +121,12 @@ node() {
     --use-service-account-credentials=true --service-account-private-key-file="$pki/sa.key" --root-ca-file="$pki/ca.crt" \
     --cluster-signing-cert-file="$pki/ca.crt" --cluster-signing-key-file="$pki/ca.key"
   start kube-scheduler kube-scheduler --kubeconfig="$pki/scheduler.kubeconfig" --leader-elect=false
-  for controller in $(cgroup_roots); do mkdir -p "$controller/$CGROUP"; done
+  # All pods together would get as much of a busy processor as one process of the machine does.
+  for controller in $(cgroup_roots); do
+    mkdir -p "$controller/$CGROUP"
+    [ ! -e "$controller/$CGROUP/cpu.shares" ] || echo 16384 > "$controller/$CGROUP/cpu.shares"
+    [ ! -e "$controller/$CGROUP/cpu.weight" ] || echo 1600 > "$controller/$CGROUP/cpu.weight"
+  done
   mkdir -p "$LAB_DIR/kubelet"
   # Without CAP_SYS_RESOURCE oomScoreAdj must be 0.
   cat > "$LAB_DIR/kubelet.yaml" <<C
@@ -167,9 +178,6 @@ C
   start coredns coredns -conf "$LAB_DIR/Corefile"
 }
 
-# Where a folder is a cgroup: one root for each controller, or one for all.
-cgroup_roots() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts; }
-
 case ${1:-} in
   up)
     mkdir -p "$LAB_DIR"/{log,run,images}
@@ -206,5 +214,5 @@ case ${1:-} in
       sleep 0.5
     done
     ;;
-  *) sed -n '2,10p' "$0" && exit 2 ;;
+  *) sed -n '2,11p' "$0" && exit 2 ;;
 esac

@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'
-import { createServer, connect, type AddressInfo, type Server } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import { parse } from 'yaml'
@@ -21,12 +21,11 @@ import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { issueCertificate, makeCa, type Pair } from '../support/local-ca.ts'
 import { until } from '../support/until.ts'
 import { apply, documents, must, podsOf, secret } from './kubernetes.ts'
+import { NODE, openRelay } from './relay.ts'
 import { bringUp, CHECK, DATABASE_URL, gateway, GATEWAY, postgres, restricted } from './surroundings.ts'
 
 export const NAMESPACE = 'usher'
 export const CHART = join(import.meta.dirname, '..', '..', 'charts', 'usher')
-/** Of the node, where the tools are: beside the cluster, as tools often are. */
-const NODE = '10.211.0.1'
 const issuer = 'https://usher-authority.usher.svc.cluster.local:9100'
 const ownerApi = 'https://usher-owner.usher.svc.cluster.local:9101'
 const publicUrl = `https://${GATEWAY}`
@@ -88,18 +87,6 @@ export async function prepare(directory: string): Promise<World> {
     stop,
   }
   return { stack, ca, household, values: await valuesFor(household) }
-}
-
-/** The tool server is on loopback, where pods do not reach it. */
-async function openRelay(port: number): Promise<Server> {
-  const relay = createServer(incoming => {
-    const outgoing = connect(port, '127.0.0.1')
-    incoming.on('error', () => outgoing.destroy()).on('close', () => outgoing.destroy())
-    outgoing.on('error', () => incoming.destroy()).on('close', () => incoming.destroy())
-    incoming.pipe(outgoing).pipe(incoming)
-  })
-  await new Promise<void>(resolve => relay.listen(0, NODE, resolve))
-  return relay
 }
 
 async function secrets(household: Household, ca: Pair): Promise<object[]> {

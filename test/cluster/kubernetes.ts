@@ -26,7 +26,8 @@ export async function tried(program: 'kubectl' | 'helm', args: string[], input =
   const ended: Ended = { code: -1, out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => (ended.out += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (ended.err += text))
-  child.stdin.end(input)
+  // That it ended without having read all is told by its ending.
+  child.stdin.on('error', () => undefined).end(input)
   ended.code = await new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('close', code => resolve(code ?? -1))

@@ -6,10 +6,11 @@
 # The versions go together. Kubernetes 1.36 is the last whose kubelet takes Debian 12's containerd 1.6 and a cgroup v1; helm and CoreDNS are
 # those that compile with the k8s.io modules of that Kubernetes.
 set -euo pipefail
+project=$(realpath "$(dirname "$0")/../..")
 KUBE=v1.36.3 HELM=v3.21.4 COREDNS=v1.14.7
 ISTIO=v0.0.0-20260827124520-eed52ebb66ad ENVOY_GATEWAY=v1.9.1 PROMETHEUS_OPERATOR=v0.85.0 CERT_MANAGER=v1.21.2
 staging=v0.${KUBE#v1.}
-programs=(kube-apiserver kube-controller-manager kubelet kube-scheduler kube-proxy kubectl)
+programs=(kube-apiserver kube-controller-manager kubelet kube-scheduler kube-proxy kubectl) others=(./coredns ./pause)
 stamp="$KUBE $HELM $COREDNS $ISTIO $ENVOY_GATEWAY $PROMETHEUS_OPERATOR $CERT_MANAGER $(uname -m)"
 
 mkdir -p "$1/bin" "$1/crds" "$1/module" && cd "$1"
@@ -78,8 +79,10 @@ version=k8s.io/component-base/version helm=helm.sh/helm/v3
 names="-X $version.gitVersion=$KUBE -X $version.gitMajor=1 -X $version.gitMinor=$minor -X $version.gitTreeState=clean"
 names+=" -X $helm/internal/version.version=$HELM"
 for of in lint/rules chartutil; do names+=" -X $helm/pkg/$of.k8sVersionMajor=1 -X $helm/pkg/$of.k8sVersionMinor=$minor"; done
-nice -n 19 go build -o "$dir/bin/" -gcflags=all=-dwarf=false -ldflags "-s -w $names" \
-  "${programs[@]/#/k8s.io/kubernetes/cmd/}" $helm/cmd/helm ./coredns ./pause
+# helm may be there already, for `make chart`.
+made=$project/.cache/chart/helm
+if [ "$(cat "$made.version" 2> /dev/null)" = "$HELM-$KUBE" ]; then cp "$made" "$dir/bin/helm"; else others+=($helm/cmd/helm); fi
+nice -n 10 go build -o "$dir/bin/" -gcflags=all=-dwarf=false -ldflags "-s -w $names" "${programs[@]/#/k8s.io/kubernetes/cmd/}" "${others[@]}"
 
 # The CRDs lie in the archives of these modules, of which nothing is compiled.
 cd /

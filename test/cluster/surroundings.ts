@@ -105,12 +105,23 @@ interface Cluster {
   name: string
   type: string
   typed_extension_protocol_options?: object
+  health_checks?: { timeout: string }[]
   load_assignment: { endpoints: [{ lb_endpoints: { endpoint: { address: object } }[] }] }
+}
+
+/** The connection manager, whose first filter asks usher. */
+interface Listener {
+  address: { socket_address: { address: string } }
+  filter_chains: [
+    {
+      filters: [{ typed_config: { http_filters: [{ typed_config: { grpc_service: { timeout: string } } }] } }]
+    },
+  ]
 }
 
 interface Bootstrap {
   static_resources: {
-    listeners: [{ address: { socket_address: { address: string } } }]
+    listeners: [Listener]
     clusters: Cluster[]
   }
 }
@@ -135,7 +146,11 @@ async function gatewayConfig(tools: { host: string; port: number }): Promise<obj
     usher_documents: ['STRICT_DNS', 'usher-documents.usher.svc.cluster.local', 9192],
     tool_server: ['STATIC', tools.host, tools.port],
   }
+  // What a machine that is busy with something else holds up is not lost.
+  const [filter] = listeners[0].filter_chains[0].filters[0].typed_config.http_filters
+  filter.typed_config.grpc_service.timeout = '10s'
   for (const cluster of clusters) {
+    for (const check of cluster.health_checks ?? []) check.timeout = '5s'
     const [type, address, port_value] = places[cluster.name]!
     cluster.type = type
     const endpoint = { address: { socket_address: { address, port_value } } }

@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['*.test.ts'],
-    reporters: ['verbose'],
+    reporters: ['verbose', '../support/closing-line-reporter.ts'],
     // One cluster, and each file's tests build on those before.
     fileParallelism: false,
     bail: 1,
