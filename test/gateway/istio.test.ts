@@ -1,0 +1,245 @@
+/**
+ * Istio's own control plane, reading envoy/istio out of a real API server, feeds a real Envoy: what it makes of our manifests asks usher, and the story of the
+ * demo holds through it. contract, "Resource server enforcement point". Plain http on loopback; of Istio's own build of Envoy and its agent nothing is here.
+ */
+import { readFileSync, readdirSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import type { Server } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse, parseAllDocuments, stringify } from 'yaml'
+import { startChild, untilReady, type Child } from '../../src/dev/child-process.ts'
+import { startEmbeddedPostgres, type PostgresServer } from '../../src/dev/embedded-postgres.ts'
+import { findEnvoy } from '../../src/dev/envoy-binary.ts'
+import { accepts } from '../../src/dev/ports.ts'
+import { openScene, type Scene } from '../../src/dev/scene.ts'
+import { startStack, type Stack } from '../../src/dev/stack.ts'
+import { STORY } from '../../src/dev/story.ts'
+import { apply, kubectl } from '../cluster/kubernetes.ts'
+import { NODE, openRelay } from '../cluster/relay.ts'
+
+const ISTIO = join(import.meta.dirname, '..', '..', 'envoy', 'istio')
+const DIRECTORY = join(process.env['LAB_DIR']!, 'istio')
+const CRDS = process.env['LAB_CRDS']!
+const PORTS = { envoy: 10000, check: 9191, documents: 9192, tool: 9300 }
+/** Of pilot-discovery, where Envoys ask for their configuration. */
+const DISCOVERY = 15010
+
+const manifestsIn = (file: string): object[] =>
+  parseAllDocuments(readFileSync(join(ISTIO, file), 'utf8')).map(one => one.toJS() as object)
+
+let postgres: PostgresServer
+let pilot: Child
+let stack: Stack
+let scene: Scene
+const relays: Server[] = []
+
+beforeAll(async () => {
+  await mkdir(DIRECTORY, { recursive: true })
+  for (const file of readdirSync(CRDS)) await kubectl('apply', '--server-side', '-f', join(CRDS, file))
+  await kubectl('wait', '--for=condition=Established', '--all', 'crd', '--timeout=120s')
+  await apply(
+    ['istio-system', 'usher', 'tools'].map(name => ({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name },
+    })),
+  )
+  await apply([
+    ...service('usher', 'usher-check', 'grpc-check', PORTS.check),
+    ...service('usher', 'usher-documents', 'http-documents', PORTS.documents),
+    ...service('tools', 'brokerage', 'http-tools', PORTS.tool),
+    ...routes(),
+    ...manifestsIn('authorization-policy.yaml'),
+    ...manifestsIn('envoy-filter.yaml'),
+  ])
+  pilot = await startPilot()
+  for (const port of [PORTS.check, PORTS.documents, PORTS.tool]) relays.push(await openRelay(port, port))
+  postgres = await startEmbeddedPostgres({ maxConnections: 60 })
+  stack = await startStack({
+    directory: join(DIRECTORY, 'stack'),
+    databaseUrl: postgres.url,
+    envoy: await findEnvoy({ fetch: false }),
+    preferredPorts: PORTS,
+    changeEnvoy: () => bootstrap(),
+  })
+  scene = await openScene(stack)
+})
+afterAll(async () => {
+  await scene?.close()
+  await stack?.stop()
+  await pilot?.stop()
+  await postgres?.stop()
+  for (const relay of relays) relay.close()
+})
+
+/** A Service without pods: what answers is beside the cluster. */
+function service(namespace: string, name: string, portName: string, port: number): object[] {
+  const ports = [{ name: portName, port, targetPort: port }]
+  return [
+    { apiVersion: 'v1', kind: 'Service', metadata: { namespace, name }, spec: { ports } },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { namespace, name, labels: { 'kubernetes.io/service-name': name } },
+      addressType: 'IPv4',
+      ports: [{ name: portName, port, protocol: 'TCP' }],
+      endpoints: [{ addresses: [NODE], conditions: { ready: true } }],
+    },
+  ]
+}
+
+/** The gateway's port, and where each path goes, as whoever runs Istio writes them. */
+function routes(): object[] {
+  const metadata = { namespace: 'tools', name: 'agents' }
+  const to = (host: string, number: number) => [{ destination: { host, port: { number } } }]
+  const documents = ['/.well-known/oauth-protected-resource', '/jwks', '/owner-resources']
+  return [
+    {
+      apiVersion: 'networking.istio.io/v1',
+      kind: 'Gateway',
+      metadata,
+      spec: {
+        selector: { istio: 'ingressgateway' },
+        servers: [{ port: { number: PORTS.envoy, name: 'http', protocol: 'HTTP' }, hosts: ['*'] }],
+      },
+    },
+    {
+      apiVersion: 'networking.istio.io/v1',
+      kind: 'VirtualService',
+      metadata,
+      spec: {
+        hosts: ['*'],
+        gateways: ['agents'],
+        http: [
+          {
+            match: documents.map(prefix => ({ uri: { prefix } })),
+            route: to('usher-documents.usher.svc.cluster.local', PORTS.documents),
+          },
+          { route: to('brokerage.tools.svc.cluster.local', PORTS.tool) },
+        ],
+      },
+    },
+  ]
+}
+
+async function startPilot(): Promise<Child> {
+  const mesh = join(DIRECTORY, 'mesh.yaml')
+  // No istio-agent serves certificates here: clusters would warm for ever.
+  await writeFile(mesh, `${readFileSync(join(ISTIO, 'mesh-config.yaml'), 'utf8')}\nenableAutoMtls: false\n`)
+  const child = startChild({
+    name: 'pilot-discovery',
+    logFile: join(process.env['LAB_DIR']!, 'log', 'pilot-discovery.log'),
+    command: [
+      'pilot-discovery',
+      'discovery',
+      ...'--registries Kubernetes --clusterID Kubernetes --domain cluster.local'.split(' '),
+      ...`--grpcAddr 127.0.0.1:${DISCOVERY} --secureGRPCAddr= --httpsAddr=`.split(' '),
+      ...'--httpAddr 127.0.0.1:18080 --monitoringAddr 127.0.0.1:15014'.split(' '),
+      `--kubeconfig=${process.env['KUBECONFIG']!}`,
+      `--meshConfig=${mesh}`,
+    ],
+    environment: {
+      PATH: process.env['PATH']!,
+      HOME: DIRECTORY,
+      POD_NAMESPACE: 'istio-system',
+      POD_NAME: 'istiod',
+      ENABLE_CA_SERVER: 'false',
+      PILOT_CERT_PROVIDER: 'none',
+      VALIDATION_WEBHOOK_CONFIG_NAME: '',
+      INJECTION_WEBHOOK_CONFIG_NAME: '',
+      // What only Istio's own build of Envoy has in it.
+      PILOT_ENABLE_METADATA_EXCHANGE: 'false',
+      PILOT_ENABLE_ALPN_FILTER: 'false',
+    },
+  })
+  await untilReady(child, () => accepts(DISCOVERY))
+  return child
+}
+
+/** An Envoy that says who it is, and has all else told to it. */
+function bootstrap(): string {
+  const labels = { istio: 'ingressgateway' }
+  const metadata = { NAMESPACE: 'tools', LABELS: labels, CLUSTER_ID: 'Kubernetes', ISTIO_VERSION: '1.31.0' }
+  const ads = { resource_api_version: 'V3', ads: {} }
+  return stringify({
+    node: { id: `router~${NODE}~gateway.tools~tools.svc.cluster.local`, cluster: 'gateway', metadata },
+    admin: { address: { socket_address: { address: '127.0.0.1', port_value: 15000 } } },
+    dynamic_resources: {
+      lds_config: ads,
+      cds_config: ads,
+      ads_config: {
+        api_type: 'GRPC',
+        transport_api_version: 'V3',
+        grpc_services: [{ envoy_grpc: { cluster_name: 'pilot' } }],
+      },
+    },
+    static_resources: {
+      clusters: [
+        {
+          name: 'pilot',
+          type: 'STATIC',
+          typed_extension_protocol_options: {
+            'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
+              '@type': 'type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',
+              explicit_http_config: { http2_protocol_options: {} },
+            },
+          },
+          load_assignment: {
+            cluster_name: 'pilot',
+            endpoints: [
+              {
+                lb_endpoints: [
+                  {
+                    endpoint: {
+                      address: { socket_address: { address: '127.0.0.1', port_value: DISCOVERY } },
+                    },
+                  },
+                ],
+              },
+            ],
+          },
+        },
+      ],
+    },
+  })
+}
+
+test('Istio makes of the provider a filter that asks usher as envoy/istio says', async () => {
+  const dump = await (await fetch('http://127.0.0.1:15000/config_dump?resource=dynamic_listeners')).text()
+  const filter = filtersIn(parse(dump)).find(({ name }) => name === 'envoy.filters.http.ext_authz')
+  expect(filter?.typed_config).toMatchObject({
+    grpc_service: {
+      timeout: '3s',
+      envoy_grpc: { cluster_name: expect.stringContaining('usher-check.usher') },
+    },
+    with_request_body: { max_request_bytes: 1_048_576, allow_partial_message: true, pack_as_bytes: true },
+    status_on_error: { code: 'ServiceUnavailable' },
+  })
+  expect(filter?.typed_config).not.toHaveProperty('failure_mode_allow', true)
+  expect(dump).toContain('"path_with_escaped_slashes_action": "REJECT_REQUEST"')
+})
+
+/** Every member `http_filters`, however deep. */
+function filtersIn(value: unknown): { name: string; typed_config: Record<string, unknown> }[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) =>
+    name === 'http_filters' ? (member as ReturnType<typeof filtersIn>) : filtersIn(member),
+  )
+}
+
+describe('The story of the demo, through an Envoy that Istio feeds,', () => {
+  test.each(STORY)('$title', async step => {
+    await step.walk(scene)
+  })
+})
+
+test('without a sidecar nothing passes', async () => {
+  await stack.children.find(({ name }) => name === 'sidecar')!.stop()
+  const answer = await fetch(stack.resource, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+  })
+  expect(answer.status).toBe(503)
+})
