@@ -3,7 +3,7 @@
  * does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server enforcement point". Opens no door itself.
  */
 import type { SidecarConfig, SidecarOwner } from '../config.ts'
-import { createJwksCache } from '../http/jwks-cache.ts'
+import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import type { Logger } from '../http/log.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import type { Tracing } from '../http/tracing.ts'
@@ -72,7 +72,10 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   const pools = openPools(config, { ...surroundings, metrics })
   const health = createHealth()
   health.onChange(() => metrics.serving(health.serving()))
-  const routes = routeTable(config.owners.map(owner => routeOf(owner, config, { pools, clock, metrics })))
+  const jwks = createJwksCache({ outbound: pools.challenges, clock })
+  const routes = routeTable(
+    config.owners.map(owner => routeOf(owner, config, { pools, jwks, clock, metrics })),
+  )
   const reports = createReports({ metrics, logger, clock })
   const decide = checkOf(config, { ...surroundings, routes, reports, metrics })
   metrics.observe({
@@ -91,7 +94,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
     health,
     keys: signingKeys(config.keys),
     guard: createAuthorityGuard({
-      jwks: createJwksCache({ outbound: pools.challenges, clock }),
+      jwks,
       signatureBase: signatureBase(config.public_url),
       clock,
     }),
@@ -140,7 +143,12 @@ function openPools(
 function routeOf(
   { owner, path, authority, client_id, credential, tools, api }: SidecarOwner,
   config: CoreConfig,
-  { pools, clock, metrics }: { pools: AuthorityPools; clock: () => number; metrics: Metrics },
+  {
+    pools,
+    jwks,
+    clock,
+    metrics,
+  }: { pools: AuthorityPools; jwks: JwksCache; clock: () => number; metrics: Metrics },
 ): Route {
   const resource = config.public_url + path
   const proof =
@@ -159,6 +167,7 @@ function routeOf(
       client_id,
       credential: proof,
       pools,
+      keys: jwks,
       clock,
       onPat: outcome => metrics.patRenewed(outcome),
     }),

@@ -3,7 +3,10 @@
  * consume answers" and "RPT claims". An answer that is not exactly for this route is no answer.
  */
 import { z } from 'zod'
+import { stricterPermissions } from '../rules/permission.ts'
+import type { JsonObject } from '../wire/json.ts'
 import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
+import type { RptOperation } from '../wire/tokens.ts'
 import { outage } from './deadline.ts'
 
 const seconds = z.int()
@@ -15,21 +18,32 @@ const permission = z.object({
   exp: seconds,
   nbf: seconds.optional(),
 })
+const operation = z.object({ tool: z.string(), params_s256: z.string() })
 
+/** RFC 7662 §2.2 makes every member but `active` optional; these two nothing else can say (contract, "Introspection and consume answers"). */
 const activeSchema = z.object({
   active: z.literal(true),
+  permissions: z.array(permission.extend({ exp: seconds.nullish(), nbf: seconds.nullish() })),
+  cnf: z.object({ jwk: z.record(z.string(), z.unknown()) }),
+})
+
+/** What the RPT says too, and with it counts where an answer leaves it out or nulls it. */
+const sharedSchema = z.object({
   iss: z.string(),
   sub: fieldText,
   aud: z.string(),
   owner: z.string(),
   family: fieldText,
-  permissions: z.array(permission),
-  cnf: z.object({ jwk: z.record(z.string(), z.unknown()) }),
   contract: fieldText,
-  single_use: z.boolean().default(false),
-  operation: z.object({ tool: z.string(), params_s256: z.string() }).optional(),
-  consequence: z.string().optional(),
-  jti: z.string().optional(),
+})
+
+const optionalSchema = z.object({
+  exp: seconds.nullish(),
+  single_use: z.boolean().nullish(),
+  operation: operation.nullish(),
+  consequence: z.string().nullish(),
+  consequences: z.record(z.string(), z.string()).nullish(),
+  jti: z.string().nullish(),
 })
 
 const inactiveSchema = z.object({
@@ -39,7 +53,14 @@ const inactiveSchema = z.object({
 })
 
 /** What a live grant is: the answer's own members, and the agent's key it is bound to. */
-export interface LiveGrant extends Omit<z.output<typeof activeSchema>, 'active' | 'cnf'> {
+export interface LiveGrant extends z.output<typeof sharedSchema> {
+  permissions: z.output<typeof permission>[]
+  single_use: boolean
+  operation?: z.output<typeof operation> | undefined
+  /** The class that the grant was given for, and by tool where the authority tells them apart. */
+  consequence?: string | undefined
+  consequences?: Readonly<Record<string, string>> | undefined
+  jti?: string | undefined
   key: PublicKey
   /** What a signature may name that key by: its thumbprint, or the kid under which the grant gives it. */
   keyNames: string[]
@@ -56,25 +77,99 @@ export interface ExpectedGrant {
   resource: string
 }
 
-/** Reads a parsed answer. Throws `temporarily_unavailable` for one that is malformed or about something else. */
-export function readIntrospection(answer: unknown, expected: ExpectedGrant): Introspection {
+/** The RPT beside the answer. Both throw where they cannot say. */
+export interface PresentedRpt {
+  /** Its claims as they stand in it. They may narrow what the authority said, and nothing else. */
+  claims(): JsonObject
+  /** Its claims, once a key of the configured authority is seen to have made it. */
+  verified(): Promise<JsonObject>
+}
+
+/**
+ * Reads a parsed answer about `rpt`. What it leaves out or nulls is taken from the RPT, verified; of single use, operation, expiry and scopes
+ * the stricter of both counts. Throws `temporarily_unavailable` for an answer that is malformed or about something else.
+ */
+export async function readIntrospection(
+  answer: unknown,
+  expected: ExpectedGrant,
+  rpt: PresentedRpt,
+): Promise<Introspection> {
   const active = activeSchema.safeParse(answer)
   if (!active.success) {
     const inactive = inactiveSchema.safeParse(answer)
     if (inactive.success) return { active: false, reason: inactive.data.reason ?? inactive.data.error }
-    throw outage('The authority gave an introspection answer that cannot be read.', active.error)
+    throw unreadable(active.error)
   }
-  const { cnf, active: _active, ...claims } = active.data
-  // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants only).
-  if (claims.operation !== undefined && !claims.single_use) {
-    throw outage('The authority answered about a grant with an operation that is not single-use.')
-  }
-  const fault = mismatch(claims, expected)
+  const said = answer as JsonObject
+  const isWhole = SHARED.every(name => isSaid(said[name])) && endsByItself(said, active.data.permissions)
+  const claims = isWhole ? rpt.claims() : await rpt.verified()
+  const shared = parsed(sharedSchema, isWhole ? said : filled(said, claims))
+  const fault = mismatch(shared, expected)
   if (fault !== undefined) throw outage(`The authority answered about a grant with ${fault}.`)
-  const key = boundKey(cnf.jwk)
-  const { kid } = cnf.jwk
+  const key = boundKey(active.data.cnf.jwk)
+  const { kid } = active.data.cnf.jwk
   const keyNames = typeof kid === 'string' ? [key.thumbprint, kid] : [key.thumbprint]
-  return { active: true, grant: { ...claims, key, keyNames } }
+  const terms = narrowed({ ...active.data, ...parsed(optionalSchema, said) }, claims)
+  return { active: true, grant: { ...shared, ...terms, key, keyNames } }
+}
+
+const SHARED = Object.keys(sharedSchema.shape)
+
+const isSaid = (member: unknown): boolean => member !== undefined && member !== null
+
+function endsByItself(said: JsonObject, permissions: readonly { exp?: unknown }[]): boolean {
+  return isSaid(said['exp']) || permissions.every(({ exp }) => isSaid(exp))
+}
+
+function filled(said: JsonObject, claims: JsonObject): JsonObject {
+  return Object.fromEntries(SHARED.map(name => [name, said[name] ?? claims[name]])) as JsonObject
+}
+
+function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value)
+  if (!result.success) throw unreadable(result.error)
+  return result.data
+}
+
+const unreadable = (cause: unknown): Error =>
+  outage('The authority gave an introspection answer that cannot be read.', cause)
+
+type Said = z.output<typeof activeSchema> & z.output<typeof optionalSchema>
+
+/** What an RPT says of its own limits; each may be absent. */
+const limitsSchema = z.object({
+  exp: seconds.optional(),
+  single_use: z.boolean().optional(),
+  operation: operation.optional(),
+  permissions: z.array(permission).optional(),
+})
+
+/** The terms of the grant: of what the authority said and what the RPT says, the stricter. */
+function narrowed(
+  said: Said,
+  claims: JsonObject,
+): Pick<LiveGrant, 'permissions' | 'single_use' | 'operation' | 'consequence' | 'consequences' | 'jti'> {
+  const rpt = parsed(limitsSchema, claims)
+  const single_use = said.single_use === true || rpt.single_use === true
+  const operation = said.operation ?? rpt.operation
+  // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants only).
+  if (operation !== undefined && !single_use)
+    throw outage('The authority answered about a grant with an operation that is not single-use.')
+  if (said.operation && rpt.operation && !sameOperation(said.operation, rpt.operation))
+    throw outage('The authority answered about a grant with another operation than the grant itself names.')
+  const end = Math.min(said.exp ?? Infinity, rpt.exp ?? Infinity)
+  return {
+    permissions: stricterPermissions(said.permissions, rpt.permissions, end),
+    single_use,
+    operation,
+    consequence: said.consequence ?? undefined,
+    consequences: said.consequences ?? undefined,
+    jti: said.jti ?? undefined,
+  }
+}
+
+function sameOperation(one: RptOperation, other: RptOperation): boolean {
+  return one.tool === other.tool && one.params_s256 === other.params_s256
 }
 
 function mismatch(

@@ -71,7 +71,7 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
 
   enterStep(trace, 'signature') // 3. The request is signed by the key the grant is bound to; nothing was re-declared worse.
   const signature = await checkSignature(judged, grant, options)
-  if (worseConsequence(tool?.consequence, grant.consequence)) {
+  if (tool !== undefined && worseConsequence(tool.consequence, grantedConsequence(grant, tool.tool))) {
     refuse(
       'consequence_changed',
       'Negotiate again: the operation is now declared graver than the grant was given for.',
@@ -99,6 +99,11 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
   })
   if (request.kind !== 'tool') return { outcome }
   return { outcome, use: { token, grant, request } }
+}
+
+/** The class that a grant was given for: of this very tool where the authority tells them apart, else of the resource. */
+function grantedConsequence({ consequences, consequence }: LiveGrant, tool: string): string | undefined {
+  return consequences !== undefined && Object.hasOwn(consequences, tool) ? consequences[tool] : consequence
 }
 
 function findTool(route: Route, request: ToolCall, trace: Trace): Tool {

@@ -57,6 +57,37 @@ export function matchPermission<P extends Permission>(
   )
 }
 
+/** A permission as an authority tells it, which may leave its times to the grant. */
+type ToldPermission = Omit<Permission, 'exp' | 'nbf'> & {
+  readonly exp?: number | null | undefined
+  readonly nbf?: number | null | undefined
+}
+
+/**
+ * What an authority tells of a grant, held to what the grant itself conveys: only resources and scopes that both name, inside the later
+ * beginning and the earlier end, none after `end` (seconds since the epoch). Without `granted` what was told counts alone.
+ */
+export function stricterPermissions(
+  told: readonly ToldPermission[],
+  granted: readonly Permission[] | undefined,
+  end: number,
+): { resource_id: string; resource_scopes: string[]; exp: number; nbf?: number }[] {
+  return told.flatMap(permission => {
+    const others = granted?.filter(({ resource_id }) => resource_id === permission.resource_id) ?? [
+      permission,
+    ]
+    return others.map(other => {
+      const starts = [permission.nbf, other.nbf].filter(time => typeof time === 'number')
+      return {
+        resource_id: permission.resource_id,
+        resource_scopes: permission.resource_scopes.filter(scope => other.resource_scopes.includes(scope)),
+        exp: Math.min(end, permission.exp ?? Infinity, other.exp ?? Infinity),
+        ...(starts.length === 0 ? {} : { nbf: Math.max(...starts) }),
+      }
+    })
+  })
+}
+
 /** The `operation` claim of an ask-me grant. */
 export interface ApprovedOperation {
   readonly tool: string

@@ -10,6 +10,7 @@ import {
   type AccessEntry,
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
+import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
@@ -49,6 +50,7 @@ const clientOf = ({ issuer }: ScriptedAuthority): AuthorityClient =>
     client_id: 'demo-tools',
     credential: { kind: 'secret', secret: 'shh' },
     pools: { challenges: outbound, grants: outbound },
+    keys: createJwksCache({ outbound, clock: Date.now }),
     clock: Date.now,
   })
 

@@ -5,6 +5,7 @@ import {
 } from '../../src/enforcement/authorities/authority-client.ts'
 import { deadlineAt, type Deadline } from '../../src/enforcement/deadline.ts'
 import type { PatCredential } from '../../src/enforcement/authorities/pat.ts'
+import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { verifyRequest } from '../../src/wire/http-signature.ts'
@@ -38,6 +39,7 @@ function client(credential: PatCredential = { kind: 'secret', secret: 'shh & mor
     client_id: 'demo-tools',
     credential,
     pools,
+    keys: createJwksCache({ outbound: pools.challenges, clock }),
     clock,
   })
 }

@@ -12,6 +12,7 @@ import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
 import { readMcp } from '../../src/enforcement/request/mcp.ts'
 import { routeTable, type Route, type Tool } from '../../src/enforcement/request/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
+import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound } from '../../src/http/outbound.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
@@ -167,6 +168,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
         client_id: 'demo-tools',
         credential,
         pools,
+        keys: createJwksCache({ outbound: pools.challenges, clock }),
         clock,
       }),
     tools: new Map(TOOLS.map(tool => [tool.tool, tool])),

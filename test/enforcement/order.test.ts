@@ -90,7 +90,7 @@ describe('The enforcement order', () => {
         grant: { operation: { tool: 'portfolio_read', params_s256: s256Json(TRADE_PARAMS) } },
         wanted: '403 operation_mismatch',
       },
-      { what: 'no operation', lie: { operation: undefined }, wanted: '403 operation_required' },
+      { what: 'no operation', grant: { claims: { operation: undefined } }, wanted: '403 operation_required' },
     ],
     [
       {

@@ -76,7 +76,6 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
     ['another audience', { aud: 'https://tools.example.com/mcp/bea' }],
     ['several audiences', { aud: ['https://tools.example.com/mcp/alice', 'x'] }],
     ['another owner', { owner: 'bea' }],
-    ['no owner', { owner: undefined }],
     ['no key', { cnf: undefined }],
     ['a key that is none', { cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: 'AQ' } } }],
     [
@@ -85,12 +84,22 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
     ],
     ['no permissions', { permissions: undefined }],
     ['single_use as a text', { single_use: 'false' }],
-    ['an operation without single_use', { single_use: undefined }],
     ['active as a text', { active: 'true' }],
     ['no word on whether it is live', { active: undefined }],
     ['a handle that would forge a header', { sub: 'a\r\nx-uma-owner: bea' }],
   ])('the answer tells of a grant with %s', async (_what, lie) => {
     expect(verdict(await core.decide(trade(lie)))).toBe('503 temporarily_unavailable')
+    expect(authority.count('/consume')).toBe(0)
+  })
+
+  test.each([
+    ['no owner', { owner: undefined }],
+    ['an operation without single_use', { single_use: undefined }],
+  ])('answer and RPT alike tell of a grant with %s', async (_what, claims) => {
+    const operation = { tool: 'place_trade', params_s256: s256Json({}) }
+    const token = singleUse({ operation, claims })
+    const call = callOf({ tool: 'place_trade', token, signer: agent })
+    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
     expect(authority.count('/consume')).toBe(0)
   })
 

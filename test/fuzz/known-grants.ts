@@ -6,7 +6,8 @@ import type { AuthorityClient } from '../../src/enforcement/authorities/authorit
 import { outage } from '../../src/enforcement/deadline.ts'
 import { readConsumption, readIntrospection } from '../../src/enforcement/introspection.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import type { Json } from '../../src/wire/json.ts'
+import type { Json, JsonObject } from '../../src/wire/json.ts'
+import { parseJws } from '../../src/wire/jws.ts'
 import { signRpt } from '../../src/wire/tokens.ts'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import { newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
@@ -114,11 +115,13 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
       },
       introspect: async token => {
         if (grants.down) throw outage('The authority is away.')
-        return readIntrospection(introspected(token), {
-          authority: ISSUER,
-          owner: 'alice',
-          resource,
-        })
+        // The RPT of an operation that is approved anew would name it, too.
+        const claims = (): JsonObject =>
+          nameOf(token) === 'single'
+            ? { ...parseJws(token).payload, operation: { tool: 'place_trade', params_s256: params } }
+            : parseJws(token).payload
+        const rpt = { claims, verified: async () => claims() }
+        return readIntrospection(introspected(token), { authority: ISSUER, owner: 'alice', resource }, rpt)
       },
       consume: async token => {
         if (grants.down) throw outage('The authority is away.')

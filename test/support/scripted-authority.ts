@@ -49,6 +49,8 @@ export interface IssuedGrant {
   permissions: RptClaims['permissions']
   operation?: RptClaims['operation']
   consequence?: string
+  /** Claims of the RPT in place of the correct ones; undefined leaves one out. */
+  claims?: Record<string, unknown>
 }
 
 type Told = Record<string, unknown>
@@ -93,7 +95,7 @@ export async function startScriptedAuthority(): Promise<ScriptedAuthority> {
     count,
     script: (path, scripted) => (scripted === undefined ? scripts.delete(path) : scripts.set(path, scripted)),
     issue: (grant, lie = {}) => {
-      const claims = claimsOf(issuer, grant)
+      const claims = { ...claimsOf(issuer, grant), ...grant.claims } as RptClaims
       const token = signRpt(claims, key)
       told.set(token, { active: true, ...claims, ...lie })
       return token
@@ -141,7 +143,7 @@ function plain(
   { path, body }: Received,
   { key, told }: { key: PrivateKey; told: Map<string, Told> },
 ): Script {
-  const token = () => (JSON.parse(body) as { token: string }).token
+  const token = () => new URLSearchParams(body).get('token') ?? ''
   switch (path) {
     case '/token':
       return {

@@ -14,12 +14,15 @@ import {
   type Introspection,
 } from '../introspection.ts'
 import { createPatSource, type PatCredential } from './pat.ts'
+import { presentedRpt, type AuthorityKeys } from './presented-rpt.ts'
 
 export interface AuthorityClientOptions extends ExpectedGrant {
   client_id: string
   credential: PatCredential
   /** Apart, so that a flood of challenges leaves introspection and consume their connections. */
   pools: { challenges: Outbound; grants: Outbound }
+  /** What the authority publishes: needed only where an answer leaves to the RPT what that says too. */
+  keys: AuthorityKeys
   /** Milliseconds since the epoch. */
   clock: () => number
   /** Told how each request for a PAT ended. */
@@ -56,7 +59,10 @@ export interface AuthorityClient {
 
 interface ProtectedCall {
   path: string
-  body: Record<string, unknown>
+  /** Sent as JSON. */
+  body?: Record<string, unknown>
+  /** Sent as a form, as RFC 7662 §2.1 has it: any OAuth server reads that. */
+  form?: Record<string, string>
   pool: Outbound
   deadline: Deadline
   /** Whether sending it again can do no harm. */
@@ -74,10 +80,10 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
       url: authority + call.path,
       headers: {
         authorization: `Bearer ${pat}`,
-        'content-type': 'application/json',
+        'content-type': call.form === undefined ? 'application/json' : 'application/x-www-form-urlencoded',
         accept: 'application/json',
       },
-      body: JSON.stringify(call.body),
+      body: call.form === undefined ? JSON.stringify(call.body) : String(new URLSearchParams(call.form)),
       repeatable: call.repeatable,
       timeoutMs: timeLeft(call.deadline),
     }
@@ -117,11 +123,11 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
       return readTicket(await askForJson(call, 201))
     },
     introspect: async (token, deadline) => {
-      const call = { path: '/introspect', body: { token }, pool: pools.grants, deadline, repeatable: true }
-      return readIntrospection(await askForJson(call, 200), options)
+      const call = { path: '/introspect', form: { token }, pool: pools.grants, deadline, repeatable: true }
+      return readIntrospection(await askForJson(call, 200), options, presentedRpt(token, options, deadline))
     },
     consume: async (token, deadline) => {
-      const call = { path: '/consume', body: { token }, pool: pools.grants, deadline, repeatable: false }
+      const call = { path: '/consume', form: { token }, pool: pools.grants, deadline, repeatable: false }
       return readConsumption(await askForJson(call, 200))
     },
     reportAccess: async (entries, deadline) => {
