@@ -2,11 +2,12 @@
 import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { PrivateKey } from '../../src/wire/keys.ts'
-import { signRpt, verifyRpt } from '../../src/wire/tokens.ts'
+import { readRptClaims, signRpt, type RptClaims } from '../../src/wire/tokens.ts'
 import { newKey, nowSeconds, verdict, type CallParts } from './calls.ts'
 import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
 
 const { agent, authority, decide, singleUse, standing } = coreStand()
+const claimsIn = (token: string): RptClaims => ({ ...readRptClaims(token) })
 const call = (token: string, parts: CallParts = {}) => decide({ token, signer: agent, ...parts })
 const trade = (token: string) => call(token, { tool: 'place_trade', args: TRADE_PARAMS })
 
@@ -45,13 +46,10 @@ describe('A member that an active answer lacks or nulls is the one of the RPT', 
     ['without an end', { claims: { exp: undefined } }],
   ])('but an RPT made %s is an outage, and not the caller’s fault', async (_what, { by, claims = {} }) => {
     const made = standing({}, { owner: undefined })
-    const token = signRpt(
-      { ...verifyRpt(made, [authority.key]), ...claims } as Parameters<typeof signRpt>[0],
-      by ?? authority.key,
-    )
+    const token = signRpt(Object.assign(claimsIn(made), claims), by ?? authority.key)
     authority.script('/introspect', {
       status: 200,
-      body: { ...verifyRpt(made, [authority.key]), active: true, owner: undefined },
+      body: { ...claimsIn(made), active: true, owner: undefined },
     })
     expect(verdict(await call(token))).toBe('503 temporarily_unavailable')
   })
@@ -81,7 +79,7 @@ describe('Of what answer and RPT both say, the stricter counts', () => {
     authority.script('/introspect', {
       status: 200,
       body: {
-        ...verifyRpt(token, [authority.key]),
+        ...claimsIn(token),
         active: true,
         single_use: true,
         operation: { tool: 'place_trade', params_s256: s256Json(TRADE_PARAMS) },
