@@ -95,7 +95,7 @@ export async function startScriptedAuthority(): Promise<ScriptedAuthority> {
     count,
     script: (path, scripted) => (scripted === undefined ? scripts.delete(path) : scripts.set(path, scripted)),
     issue: (grant, lie = {}) => {
-      const claims = { ...claimsOf(issuer, grant), ...grant.claims } as RptClaims
+      const claims: RptClaims = { ...claimsOf(issuer, grant), ...grant.claims }
       const token = signRpt(claims, key)
       told.set(token, { active: true, ...claims, ...lie })
       return token
