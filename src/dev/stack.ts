@@ -52,6 +52,8 @@ export interface StackOptions {
   /** Changes the YAML of Envoy's configuration before it is used. */
   changeEnvoy?: ((yaml: string) => string) | undefined
   preferredPorts?: PreferredPorts | undefined
+  /** Where nothing stands in front of it, in place of the sample tool server. */
+  toolServer?: typeof startToolServer | undefined
 }
 
 export interface Stack {
@@ -138,7 +140,8 @@ async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Pro
     environment: { ...sharedEnvironment(plan), UMA_PEP_LOG_LEVEL: 'error' },
   })
   started.push({ stop: () => point.close() })
-  const toolServer = await startToolServer(plan.ports.tool, handler => point.protect(handler))
+  const start = plan.toolServer ?? startToolServer
+  const toolServer = await start(plan.ports.tool, handler => point.protect(handler))
   started.push(toolServer)
   return toolServer
 }

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import type { Stack } from '../../src/dev/stack.ts'
 import type { OwnerClient, PendingItem } from '../../src/owner/index.ts'
+import type { JsonObject } from '../../src/wire/json.ts'
 import {
   bridgeFolder,
   ownerOf,
@@ -27,6 +28,8 @@ export interface BridgeStand {
   executions: (tool: string, args?: object) => number
   /** The one item that waits, once it does. */
   waiting: () => Promise<PendingItem>
+  /** She edits the terms of a tier. */
+  changeTerms: (tier: string, change: object) => Promise<void>
 }
 
 /** Starts it before the tests of a file; whatever waits when a test ends is denied. */
@@ -84,6 +87,16 @@ export function useBridges(
     waiting: async () => {
       await expect.poll(() => pendingOf(owner), { timeout: 15_000 }).toHaveLength(1)
       return (await pendingOf(owner))[0]!
+    },
+    changeTerms: async (id, change) => {
+      const tier = (await owner.policies()).find(one => one.id === id)!
+      const {
+        template_id: _version,
+        per_operation: _implied,
+        ...terms
+      } = tier.terms as Record<string, unknown>
+      const body = { ...tier, terms: { ...terms, ...change } } as JsonObject
+      await owner.ask({ method: 'PUT', path: `/owner/policies/${id}`, body })
     },
   }
 }

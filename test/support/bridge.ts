@@ -9,11 +9,21 @@ import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Stack } from '../../src/dev/stack.ts'
 import { createOwnerClient, type OwnerClient, type PendingItem } from '../../src/owner/index.ts'
+import { python } from './python.ts'
+import { startPythonClient, type PythonClient } from './python-client.ts'
 import { ROOT } from './repository.ts'
 
 /** The SDK's clients, by package and revision. */
-export const CLIENTS = ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const
-export type ClientKind = (typeof CLIENTS)[number]
+export type ClientKind = (typeof TYPESCRIPT)[number] | (typeof PYTHON)[number]
+const TYPESCRIPT = ['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const
+const PYTHON = ['Python 2025-11-25', 'Python 2026-07-28'] as const
+const pythonWithMcp = python('mcp')
+
+/** Those that this machine has. */
+export const CLIENTS: readonly ClientKind[] =
+  'found' in pythonWithMcp ? [...TYPESCRIPT, ...PYTHON] : TYPESCRIPT
+/** A line for the report where those of Python are missing. */
+export const PYTHON_CLIENT = pythonWithMcp
 
 export interface Elicited {
   mode: string
@@ -33,6 +43,8 @@ export interface BridgeOptions {
   /** The person's word to each question; questions are counted. */
   word?: (asked: Elicited) => 'accept' | 'decline' | 'cancel' | Promise<'accept' | 'decline' | 'cancel'>
   environment?: Record<string, string>
+  /** The longest message that the client takes; 10 MiB, as the SDK has it. */
+  bufferBytesMax?: number
 }
 
 export interface ToolAnswer {
@@ -44,7 +56,7 @@ export interface ToolAnswer {
 }
 
 export interface BridgedClient {
-  client: Client1 | Client2
+  client: Client1 | Client2 | undefined
   pid: number
   elicited: Elicited[]
   /** What the bridge wrote to standard error. */
@@ -86,6 +98,12 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
       ...options.environment,
     },
     stderr: 'pipe' as const,
+    ...(options.bufferBytesMax === undefined ? {} : { maxBufferSize: options.bufferBytesMax }),
+  }
+  if (kind.startsWith('Python')) {
+    const asks = 'elicitation' in capabilities
+    const answer = async (asked: Elicited): Promise<string> => (await answerTo(asked)).action
+    return underPython({ kind, name, server, answer: asks ? answer : undefined, elicited })
   }
   const transport = kind.startsWith('1') ? new Stdio1(server) : new Stdio2(server)
   let said = ''
@@ -116,6 +134,32 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
       })
       process.kill(transport.pid!, 'SIGKILL')
       await ended
+    },
+    close: () => client.close(),
+  }
+}
+
+async function underPython(options: {
+  kind: ClientKind
+  name: string
+  server: { command: string; args: string[]; env: Record<string, string> }
+  answer: ((asked: Elicited) => Promise<string>) | undefined
+  elicited: Elicited[]
+}): Promise<BridgedClient> {
+  if (!('found' in pythonWithMcp)) throw new Error(pythonWithMcp.missing)
+  const { kind, name, server, answer, elicited } = options
+  const mode = kind.endsWith('2026-07-28') ? '2026-07-28' : 'legacy'
+  const { program } = pythonWithMcp.found
+  const client: PythonClient = await startPythonClient({ program, server, name, mode, answer })
+  return {
+    client: undefined,
+    pid: client.pid,
+    elicited,
+    said: client.said,
+    call: async (tool, given = {}, on = {}) => answerIn(await client.call(tool, given, on)),
+    tools: () => client.tools(),
+    kill: async () => {
+      throw new Error('the bridge is a child of the Python client')
     },
     close: () => client.close(),
   }

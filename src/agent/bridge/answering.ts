@@ -54,6 +54,10 @@ export interface Answering extends Asked {
 export type Answer = CallToolResult | InputRequiredResult | JsonObject
 
 const PROGRESS_MILLISECONDS = 5000
+/** The longest that a person may look at a question. */
+export const QUESTION_MILLISECONDS = 600_000
+/** Authority and resource have so long to answer, however short the owner is waited for. */
+const START_MILLISECONDS_MIN = 30_000
 /** A standing grant may be gone when it is used: then the call begins anew, not for ever. */
 const ROUNDS_MAX = 3
 
@@ -86,9 +90,11 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
 /** Follows a request as far as this call can; undefined where there is a grant now, or it turned out to be about another call. */
 async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
   const { signal, client } = asked
-  const ends = performance.now() + asked.holdSeconds * 1000
+  const holdMilliseconds = asked.holdSeconds * 1000
+  let ends: number | undefined
   for (;;) {
-    await request.until(({ name }) => name !== 'starting', ends - performance.now(), signal)
+    const startMilliseconds = Math.max(holdMilliseconds, START_MILLISECONDS_MIN)
+    await request.until(({ name }) => name !== 'starting', startMilliseconds, signal)
     if (signal.aborted)
       throw new AgentError('aborted', { detail: 'The client left.', local: true, terminal: false })
     if (!request.serves(asked.resource, asked.call)) return undefined
@@ -106,7 +112,7 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
       case 'offer': {
         const asking = await askTerms(request, stage.offer, asked)
         if (asking !== undefined) return asking
-        await request.until(now => now !== stage, ends - performance.now(), signal)
+        await request.until(now => now !== stage, QUESTION_MILLISECONDS, signal)
         break
       }
       case 'waiting': {
@@ -115,6 +121,8 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
         if (link !== undefined && client.url && client.words.owner === undefined)
           return linkBack(client, link, waitingText(asked.name, stage), request)
         if (client.words.owner === 'decline') request.withdraw()
+        // The hold is for the owner: what a person at the client took to read the terms is not part of it.
+        ends ??= performance.now() + holdMilliseconds
         if (!(await holdOn(request, asked, { ends, link })))
           return waitingResult(asked.name, stage, asked.structured)
       }

@@ -22,12 +22,9 @@ import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { isLoopbackHost } from '../../wire/loopback.ts'
 import { AgentError } from '../agent-error.ts'
 import { errorResult, sentence } from './answers.ts'
-import { answerCall, wordsIn, type Client, type Word } from './answering.ts'
+import { answerCall, QUESTION_MILLISECONDS, wordsIn, type Client, type Word } from './answering.ts'
 import { openBridge, type Bridge, type BridgeOptions } from './core.ts'
 import { createTasks, TASKS_EXTENSION, type Tasks } from './tasks.ts'
-
-/** The longest that a person may look at a question, milliseconds. */
-const QUESTION_MILLISECONDS = 600_000
 
 /** Something that goes on until it is closed. */
 export interface Serving {

@@ -4,13 +4,20 @@
  */
 import { stat } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
-import { CLIENTS, filesIn, pendingOf } from '../../support/bridge.ts'
+import { CLIENTS, filesIn, pendingOf, PYTHON_CLIENT } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { describeWith } from '../../support/requirement.ts'
 
 const stand = useBridges({ args: ['--hold', '1'] })
 const { bridge, executions, unique, waiting } = stand
 
 const FORM = { elicitation: {} }
+
+describeWith(PYTHON_CLIENT, 'The Python SDK', () => {
+  it('is among the clients of each test', () => {
+    expect(CLIENTS.filter(kind => kind.startsWith('Python'))).toHaveLength(2)
+  })
+})
 
 describe.each(CLIENTS)('The SDK client %s', kind => {
   it('is shown the terms, is told who decides, and has the answer once she has', async () => {

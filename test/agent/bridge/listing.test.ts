@@ -1,0 +1,90 @@
+/** contract, "What the service does": the bridge's list of tools is the resource's as it stands: kept as long as that says, read anew when it says that it changed. */
+import { createServer, type Server as HttpServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createMcpHandler, Server, type McpHttpHandler } from '@modelcontextprotocol/server'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openBridge, type Bridge } from '../../../src/agent/bridge/core.ts'
+import { DEFAULT_SPEC_NS } from '../../../src/wire/names.ts'
+import { bridgeFolder } from '../../support/bridge.ts'
+
+let description = ''
+let ttlMs = 0
+let listed = 0
+let handler: McpHttpHandler
+let http: HttpServer
+let folder: Awaited<ReturnType<typeof bridgeFolder>>
+let bridge: Bridge
+
+beforeEach(async () => {
+  description = 'first'
+  listed = 0
+  handler = createMcpHandler(() => {
+    const server = new Server({ name: 's', version: '1' }, { capabilities: { tools: { listChanged: true } } })
+    server.setRequestHandler('tools/list', () => {
+      listed++
+      const tool = { name: 'read', description, inputSchema: { type: 'object' as const } }
+      return { tools: [tool], ttlMs, cacheScope: 'private' as const }
+    })
+    return server
+  })
+  const serve = toNodeHandler(handler)
+  http = createServer((request, response) => void serve(request as Parameters<typeof serve>[0], response))
+  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
+  folder = await bridgeFolder()
+  const { port } = http.address() as AddressInfo
+  bridge = openBridge(
+    {
+      resources: [`http://127.0.0.1:${port}/mcp`],
+      stateRoot: folder.folder,
+      accepted: new Set(),
+      holdSeconds: 1,
+      lingerSeconds: 1,
+      allowLoopback: true,
+      specNs: DEFAULT_SPEC_NS,
+      say: () => undefined,
+    },
+    'client',
+    {},
+  )
+})
+afterEach(async () => {
+  await bridge.close()
+  await handler.close()
+  http.closeAllConnections()
+  http.close()
+  await folder.remove()
+})
+
+const shown = async (): Promise<unknown> => (await bridge.tools()).tools[0]!['description']
+
+describe('The list of tools', () => {
+  it('is kept as long as the resource says (ttlMs), and the client is told the rest of that time', async () => {
+    ttlMs = 3_600_000
+    await shown()
+    description = 'second'
+    const { ttlMs: left } = await bridge.tools()
+    expect(await shown()).toMatch(/^first/)
+    expect(listed).toBe(1)
+    expect(left).toBeGreaterThan(3_000_000)
+    expect(left).toBeLessThanOrEqual(ttlMs)
+  })
+
+  it('is read anew where the resource says that it may not be kept', async () => {
+    ttlMs = 0
+    await shown()
+    description = 'second'
+    await expect.poll(shown).toMatch(/^second/)
+  })
+
+  it('is read anew at once when the resource says that it changed, and the client is told', async () => {
+    ttlMs = 3_600_000
+    let told = 0
+    bridge.onChanged(() => told++)
+    await shown()
+    description = 'second'
+    // The subscription may come after the list.
+    await expect.poll(() => (handler.notify.toolsChanged(), told)).toBeGreaterThan(0)
+    await expect.poll(shown).toMatch(/^second/)
+  })
+})

@@ -1,0 +1,157 @@
+/**
+ * contract, "What the service does", "Single-use grant" and "Grant (RPT) liveness", for a resource of MCP 2025-11-25 and clients of either revision: what the
+ * resource does between calls and in the middle of one never reaches the client as something else than it is.
+ */
+import { describe, expect, it } from 'vitest'
+import { CLIENTS, filesIn, pendingOf } from '../../support/bridge.ts'
+import { useBridges } from '../../support/bridge-stand.ts'
+import { CUT, oldTools } from '../../support/old-tools.ts'
+
+const tools = oldTools()
+const stand = useBridges({
+  stack: { toolServer: tools.start, authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } },
+  args: ['--hold', '20'],
+})
+const { bridge, executions, unique, waiting } = stand
+const FORM = { elicitation: {} }
+const MIB = 1024 * 1024
+
+/** The answer of a call, which she approves. */
+async function approved<T>(answer: Promise<T>): Promise<T> {
+  answer.catch(() => undefined)
+  await stand.owner.decide((await waiting()).family, 'approved')
+  return answer
+}
+const grantsOf = async (name: string): Promise<string[]> =>
+  (await filesIn(stand.folder))
+    .map(({ path }) => path)
+    .filter(path => path.includes(`/${name}-`) && path.includes('/grants/'))
+
+describe.each(CLIENTS)('The SDK client %s at a resource of revision 2025-11-25', kind => {
+  it('has its call made once when the owner approves', async () => {
+    const { call, elicited, tools: list } = await bridge({ kind, capabilities: FORM })
+    expect((await list()).map(({ name }) => name)).toEqual(['portfolio_read', 'place_trade'])
+    const trade = { symbol: 'VTI', qty: unique() }
+    expect((await approved(call('place_trade', trade))).text).toBe(`Bought ${trade.qty} VTI`)
+    expect(elicited).toHaveLength(1)
+    expect(executions('place_trade', trade)).toBe(1)
+  })
+
+  it('is told that an outcome is unknown, once: the call is not sent again', async () => {
+    const { call } = await bridge({ kind, capabilities: FORM })
+    const trade = { symbol: CUT, qty: unique() }
+    const answer = await approved(call('place_trade', trade))
+    expect(answer).toMatchObject({ isError: true, reason: 'outcome_unknown' })
+    expect(answer.family).toMatch(/^fam_/)
+    expect(executions('place_trade', trade)).toBe(1)
+    // Whoever calls again asks for another trade, and the owner with it.
+    const again = call('place_trade', trade)
+    again.catch(() => undefined)
+    expect((await waiting()).family).not.toBe(answer.family)
+    expect(executions('place_trade', trade)).toBe(1)
+  })
+})
+
+describe('An answer', () => {
+  it('of 15 MiB is passed on as it is, and one past 16 MiB is not taken', async () => {
+    const { call } = await bridge({ capabilities: FORM, bufferBytesMax: 32 * MIB })
+    tools.characters = 15 * MIB
+    expect((await approved(call('portfolio_read'))).text).toHaveLength(15 * MIB)
+    tools.characters = 16 * MIB + 1
+    const answer = await call('portfolio_read')
+    expect(answer).toMatchObject({ isError: true, reason: 'answer_too_large' })
+    expect(answer.text).toContain('The call was made')
+    tools.characters = 16
+    expect((await call('portfolio_read')).text).toHaveLength(16)
+  })
+})
+
+describe('A resource that changes a tool between calls', () => {
+  it('gets nothing under what a person agreed to before: she is asked again, though a grant is held', async () => {
+    const name = `changed ${unique()}`
+    const before = await bridge({ name, capabilities: FORM })
+    await approved(before.call('portfolio_read'))
+    await before.close()
+    const same = await bridge({ name, capabilities: FORM })
+    expect((await same.call('portfolio_read')).isError).toBe(false)
+    await same.close()
+    tools.description = 'Sells all that the account holds.'
+    const count = executions('portfolio_read')
+    const after = await bridge({ name, capabilities: FORM, word: () => 'decline' })
+    expect(await after.call('portfolio_read')).toMatchObject({ isError: true, reason: 'terms_declined' })
+    expect([same.elicited.length, after.elicited.length]).toEqual([0, 1])
+    expect(executions('portfolio_read')).toBe(count)
+    tools.description = 'What the account holds.'
+  })
+
+  it('gets nothing under other terms either', async () => {
+    const { call, elicited } = await bridge({ capabilities: FORM })
+    await approved(call('portfolio_read'))
+    await stand.changeTerms('reading', { purpose: 'Sell what the account holds' })
+    // The grant under the earlier terms is used until its end, and no other is made under these without her word.
+    await call('portfolio_read')
+    expect(elicited).toHaveLength(1)
+    const other = await bridge({ capabilities: FORM, word: () => 'decline' })
+    expect(await other.call('portfolio_read')).toMatchObject({ reason: 'terms_declined' })
+    expect(other.elicited[0]!.message).toContain('Sell what the account holds')
+    await stand.changeTerms('reading', { purpose: 'Know what the account holds' })
+  })
+})
+
+describe('A grant', () => {
+  it('is renewed before it ends, on the same terms, and nobody is asked', async () => {
+    await stand.changeTerms('reading', { expires_in: 32 })
+    const name = `renewal-${unique()}`
+    const { call, elicited } = await bridge({ name, capabilities: FORM })
+    await approved(call('portfolio_read'))
+    const [first] = await grantsOf(name)
+    await expect
+      .poll(async () => ((await call('portfolio_read')).isError ? [] : grantsOf(name)), {
+        timeout: 30_000,
+        interval: 500,
+      })
+      .not.toEqual([first])
+    expect(elicited).toHaveLength(1)
+    expect(await pendingOf(stand.owner)).toEqual([])
+    await stand.changeTerms('reading', { expires_in: 3600 })
+  }, 60_000)
+})
+
+describe('Two bridges on one folder of state', () => {
+  it('make one call of the very same, and ask the owner once', async () => {
+    const name = `two-${unique()}`
+    const both = [await bridge({ name, capabilities: FORM }), await bridge({ name, capabilities: FORM })]
+    const trade = { symbol: 'VTI', qty: unique() }
+    const calls = both.map(({ call }) => call('place_trade', trade))
+    const answers = await approved(Promise.all(calls))
+    expect(answers.map(({ text, reason }) => reason ?? text).toSorted()).toEqual([
+      `Bought ${trade.qty} VTI`,
+      'in_progress',
+    ])
+    expect(executions('place_trade', trade)).toBe(1)
+    expect(await pendingOf(stand.owner)).toEqual([])
+  })
+})
+
+describe('Calls of one tool that come together', () => {
+  it('have each its own answer, also before it is known that the owner is asked each time', async () => {
+    const { call } = await bridge({ capabilities: FORM })
+    const trades = [1, 2, 3].map(() => ({ symbol: 'VTI', qty: unique() }))
+    const answers = Promise.all(trades.map(trade => call('place_trade', trade)))
+    answers.catch(() => undefined)
+    let decided = 0
+    await expect
+      .poll(
+        async () => {
+          for (const { family } of await pendingOf(stand.owner)) {
+            await stand.owner.decide(family, 'approved')
+            decided++
+          }
+          return decided
+        },
+        { timeout: 15_000 },
+      )
+      .toBe(3)
+    expect((await answers).map(({ text }) => text)).toEqual(trades.map(({ qty }) => `Bought ${qty} VTI`))
+  })
+})

@@ -1,0 +1,83 @@
+"""An MCP client on the official SDK of Python, led by lines of JSON: it starts a server over standard input and output and calls its tools.
+
+In: first {"command", "args", "env", "name", "mode", "elicits"}; then {"id", "call": [tool, arguments]}, {"id", "tools": true}, {"cancel": id},
+{"id", "word": "accept" | "decline" | "cancel"}. Out: {"ready": true}, {"id", "result"} or {"id", "error"}, {"id", "progress"}, {"id", "asks": {...}}.
+"""
+
+import json
+import sys
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp_types import ElicitResult, Implementation
+
+
+def say(**message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+async def lines():
+    while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+        yield json.loads(line)
+
+
+class Led:
+    def __init__(self):
+        self.words, self.calls, self.asked = {}, {}, 0
+
+    async def elicit(self, _context, params):
+        self.asked += 1
+        number, heard = self.asked, anyio.Event()
+        self.words[number] = [heard, None]
+        say(id=number, asks=params.model_dump(mode="json", by_alias=True, exclude_none=True))
+        await heard.wait()
+        action = self.words[number][1]
+        with_form = action == "accept" and params.mode == "form"
+        return ElicitResult(action=action, content={} if with_form else None)
+
+    async def answer(self, client, asked):
+        number = asked["id"]
+
+        async def progress(amount, _total, message):
+            say(id=number, progress={"progress": amount, "message": message})
+
+        with anyio.CancelScope() as self.calls[number]:
+            try:
+                if "tools" in asked:
+                    result = await client.list_tools(cache_mode="bypass")
+                else:
+                    tool, arguments = asked["call"]
+                    result = await client.call_tool(tool, arguments, progress_callback=progress)
+                say(id=number, result=result.model_dump(mode="json", by_alias=True, exclude_none=True))
+            except Exception as error:
+                say(id=number, error=str(error))
+        if self.calls[number].cancelled_caught:
+            say(id=number, error="cancelled")
+
+
+async def main():
+    led, given = Led(), lines()
+    start = await anext(given)
+    server = StdioServerParameters(command=start["command"], args=start["args"], env=start["env"])
+    client = Client(
+        server,
+        mode=start["mode"],
+        client_info=Implementation(name=start["name"], version="1"),
+        elicitation_callback=led.elicit if start["elicits"] else None,
+    )
+    async with client, anyio.create_task_group() as group:
+        say(ready=True)
+        async for line in given:
+            if "word" in line:
+                entry = led.words[line["id"]]
+                entry[1] = line["word"]
+                entry[0].set()
+            elif "cancel" in line:
+                led.calls[line["cancel"]].cancel()
+            else:
+                group.start_soon(led.answer, client, line)
+        group.cancel_scope.cancel()
+
+
+anyio.run(main)
