@@ -4,8 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'
-import { signGrant, type GrantBasis } from '../../src/authority/negotiation/grant.ts'
-import type { Authority } from '../../src/authority/context.ts'
+import { signOnBasis, type GrantBasis } from '../../src/authority/negotiation/grant.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { newFamily } from '../../src/wire/ticket.ts'
@@ -53,19 +52,19 @@ function singleUseCorpus(world: World): Corpus {
   }
 }
 
-type Row = ReturnType<typeof signGrant>['row'] & { generation: number }
+type Row = ReturnType<typeof signOnBasis>['row'] & { generation: number }
 
 function grantSigner(world: World) {
   const { keys } = JSON.parse(readFileSync(world.authorityKeysFile, 'utf8')) as { keys: unknown[] }
   const now = (): number => Math.floor(Date.now() / 1_000)
-  const authority = { issuer: world.issuer, keys: [importPrivateJwk(keys[0])], now } as unknown as Authority
+  const signer = { issuer: world.issuer, keys: [importPrivateJwk(keys[0])] as const, now }
   return (
     agent: KnownAgent,
     key: PrivateKey,
     params: Record<string, string | number>,
   ): { row: Row; rpt: string } => {
     const agreement = `agreement of ${agent.handle}`
-    const { row, answer } = signGrant(authority, {
+    const { row, body } = signOnBasis(signer, {
       owner: world.owner,
       family: newFamily(),
       handle: agent.handle,
@@ -91,8 +90,7 @@ function grantSigner(world: World) {
       cnf: { kty: 'OKP', crv: 'Ed25519', x: key.x },
       jkt: key.thumbprint,
     })
-    const { access_token } = answer.body as { access_token: string }
-    return { row: { ...row, generation: agent.generation }, rpt: access_token }
+    return { row: { ...row, generation: agent.generation }, rpt: body.access_token }
   }
 }
 

@@ -6,7 +6,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../storage/authority/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Issuer } from '../surface/issuer.ts'
-import type { AgentIssuers } from './agents/agent-issuers.ts'
+import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
 import type { Announcements } from './owner/announcements.ts'
 import type { OperatorDocuments } from './agents/operator-documents.ts'
 import type { PublishedResources } from './registry/published-resources.ts'
@@ -40,9 +40,4 @@ export interface Authority extends Issuer {
   readonly registry: Registry
   readonly log: FastifyBaseLogger
   readonly clock: Clock
-}
-
-/** The pause asked of polling agents, in whole seconds: never none, also where early polls are not held back. */
-export function pollInterval({ limits }: Authority): number {
-  return Math.max(1, limits.pollSeconds)
 }

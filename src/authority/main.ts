@@ -21,7 +21,7 @@ import { AUTHORITY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
 import { UsageError } from '../terminal/command.ts'
-import { createAgentIssuers } from './agents/agent-issuers.ts'
+import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
 import { startAnnouncements } from './owner/announcements.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
 import type { Authority } from './context.ts'
@@ -58,7 +58,9 @@ import { startSequencer } from './owner/sequencer.ts'
 import { startSweeper } from './sweeper.ts'
 import { registerTerms } from '../surface/terms.ts'
 import { termsSource } from './terms-source.ts'
-import { registerToken } from './negotiation/token.ts'
+import { registerToken } from '../surface/token/token.ts'
+import { decisionsOf, negotiationsOf } from './negotiation/negotiations.ts'
+import { signatureProofs } from './protection/signature-proofs.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
 const CLOSE_MS_MAX = 10_000
@@ -337,24 +339,38 @@ async function openSurroundings(
 }
 
 function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
-  const { issuer, specNs, keys, database } = authority
+  const { issuer, specNs, keys, database, limits } = authority
   const owner_endpoint = ownerUrl + AUTHORITY_PATH.owner
   const metadata = authorizationServerMetadata({ issuer, specNs, owner_endpoint, registration: true })
   registerDiscovery(app, { keys }, metadata)
   registerTerms(app, { issuer, specNs, terms: termsSource(database) })
-  registerToken(app, authority)
+  const { pollSeconds, reasonBytesMax, patSeconds, ticketSeconds } = limits
+  const servers = resourceServersOf(database)
+  registerToken(app, {
+    clock: authority.clock,
+    tickets: {
+      issuer: authority,
+      onBehalfOf,
+      agentIssuers: authority.issuers,
+      negotiations: negotiationsOf(authority, limits),
+      decisions: decisionsOf(authority),
+      pollSeconds,
+      reasonBytesMax,
+    },
+    pats: { signer: authority, onBehalfOf, servers, proofs: signatureProofs(authority), patSeconds },
+  })
   const asking = { guard: createPatGuard(authority), onBehalfOf }
   registerPermission(app, {
     ...asking,
     issuer: authority,
     clock: authority.clock,
     resources: resourcesOf(database, authority.registry),
-    ticketSeconds: authority.limits.ticketSeconds,
+    ticketSeconds,
   })
   registerIntrospection(app, { ...asking, keys, grants: grantsOf(database) })
   registerAccessReports(app, {
     ...asking,
-    servers: resourceServersOf(database),
+    servers,
     accesses: accessesOf(database),
   })
   registerRegistration(app, authority)

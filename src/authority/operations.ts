@@ -9,7 +9,7 @@ import { TOKEN_QUERY } from '../surface/introspection.ts'
 import { PERM_REQUEST } from '../surface/permission.ts'
 import { REGISTRATION } from './protection/registration.ts'
 import { ROSTER_QUERY, TERMS_QUERY } from '../surface/terms.ts'
-import { TOKEN_REQUEST } from './negotiation/token-request.ts'
+import { TOKEN_REQUEST } from '../surface/token/token-request.ts'
 
 const text = z.string()
 const seconds = z.int()

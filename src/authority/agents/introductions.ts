@@ -13,9 +13,11 @@ import { lockQueue } from '../../storage/authority/owners.ts'
 import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agent-identity.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/introduction.ts'
 import { Refusal } from '../../wire/refusal.ts'
+import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
-import { verifyIdentity, type Identified, type Signed } from './identity.ts'
 import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
+
+type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'now'>
 
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
@@ -23,7 +25,7 @@ import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
  * whose introducer's issuer cannot be reached gives the note that is kept.
  */
 export async function namedIntroducer(
-  authority: Authority,
+  authority: Naming,
   owner: string,
   { agreement, agent }: Signed,
   deadline: number,
@@ -40,7 +42,7 @@ export async function namedIntroducer(
 }
 
 async function introducerOfClaim(
-  authority: Authority,
+  authority: Omit<Naming, 'database'>,
   agreement: Signed['agreement'],
   deadline: number,
 ): Promise<NamedIntroducer | { note: string }> {
@@ -48,7 +50,7 @@ async function introducerOfClaim(
   const claimed = introducerOf(introduction)
   let identity
   try {
-    identity = await verifyIdentity(authority, claimed, deadline)
+    identity = await verifyIdentity(authority.issuers, claimed, deadline)
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'temporarily_unavailable') throw error
     return { note: "introduction: the keys of the introducer's issuer could not be read" }

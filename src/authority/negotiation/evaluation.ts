@@ -8,27 +8,33 @@ import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { grantScope } from '../../rules/permission.ts'
 import { evaluateTier, type Rule } from '../../rules/tier.ts'
+import type { Db } from '../../storage/authority/database.ts'
 import type { GovernedReading } from '../../storage/authority/governed.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
-import type { Refused } from './answers.ts'
-import type { Authority } from '../context.ts'
-import type { Identified } from '../agents/identity.ts'
+import type { Identified } from '../../surface/agents/identity.ts'
+import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
+import type { Authority } from '../context.ts'
 import { newOperator, type NamedIntroducer, type Presented, type Weighed } from './presentation.ts'
+
+/** What weighing reads. */
+export interface Weighing {
+  database: Authority['database']
+  limits: Pick<Authority['limits'], 'trajectoryWindowSeconds'>
+}
 
 /** What the request gets by the record as it stands now, or why it is refused. */
 export async function weigh(
-  authority: Authority,
+  { database: { db }, limits }: Weighing,
   presented: Presented,
 ): Promise<Weighed | { refused: Refused }> {
   const { family, governed, agreement, agent } = presented
-  const { db } = authority.database
   const { tier } = governed
-  const { introducer, notes } = await acceptIntroducer(authority, presented)
+  const { introducer, notes } = await acceptIntroducer(db, presented)
   const standing = await readStanding(db, family.owner, {
     handle: agent.handle,
     tier_id: tier.tier_id,
-    windowSeconds: authority.limits.trajectoryWindowSeconds,
+    windowSeconds: limits.trajectoryWindowSeconds,
     countTo: trajectoryCountTo(tier.rules),
     introducedBy: introducer?.handle,
     operator: agent.operator,
@@ -84,12 +90,12 @@ function refusedForOperator(agent: Identified, standing: StandingFacts): Refused
 
 /** The introducer where the owner's record bears it out; in any case what she is told of it. */
 async function acceptIntroducer(
-  authority: Authority,
+  db: Db,
   { family, agent, named }: Presented,
 ): Promise<{ introducer: NamedIntroducer | undefined; notes: string[] }> {
   if (named === undefined) return { introducer: undefined, notes: agent.notes }
   if ('note' in named) return { introducer: undefined, notes: [...agent.notes, named.note] }
-  const answer = await weighIntroduction(authority.database.db, family.owner, agent, named)
+  const answer = await weighIntroduction(db, family.owner, agent, named)
   return {
     introducer: answer.ok ? named : undefined,
     notes: [...agent.notes, `${named.namedBy}: ${answer.ok ? 'accepted' : answer.because}`],

@@ -4,21 +4,18 @@
  */
 import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governed.ts'
-
-export type Governed =
-  | { fault: string; code: string; server?: undefined; resource?: undefined; tier?: undefined }
-  | ({ fault?: undefined; code?: undefined } & Required<GovernedReading>)
+import type { Governing } from '../../surface/token/negotiation.ts'
 
 /** What stands behind a resource that is governed. */
-export type Standing = Governed & { fault?: undefined }
+export type Governed = Required<GovernedReading>
 
 /** Whether the same terms are in force: any edit makes a new version, and a tier that was deleted and made again another epoch. */
-export function isSameTier({ tier: a }: Standing, { tier: b }: Standing): boolean {
+export function isSameTier({ tier: a }: Governed, { tier: b }: Governed): boolean {
   return a.tier_id === b.tier_id && a.version === b.version && a.epoch === b.epoch
 }
 
 /** Whether all that a grant rests on is the same; that the scopes are still there was seen when each was read. */
-export function isSameGoverned(a: Standing, b: Standing): boolean {
+export function isSameGoverned(a: Governed, b: Governed): boolean {
   return (
     isSameTier(a, b) &&
     a.server.generation === b.server.generation &&
@@ -31,7 +28,7 @@ export function isSameGoverned(a: Standing, b: Standing): boolean {
 export async function readGoverned(
   db: Db,
   of: { owner: string; client_id: string; resource_id: string; resource_scopes: readonly string[] },
-): Promise<Governed> {
+): Promise<Governing<Governed>> {
   const { server, resource, tier } = await readGovernedResource(db, of)
   if (server?.status !== 'active')
     return { code: 'server_withdrawn', fault: 'The owner has withdrawn the resource server that asked.' }
@@ -46,5 +43,5 @@ export async function readGoverned(
       code: 'clearance_unmet',
       fault: 'The owner asks for a clearance that no authority known to her attests.',
     }
-  return { server, resource, tier }
+  return { server, resource, tier, terms: tier.terms }
 }

@@ -2,33 +2,22 @@
  * Makes a grant: RPT and receipt are signed first, then one transaction records them from the connection
  * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
  */
-import { absentEchoes } from '../../rules/agreement.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
-import { inTransaction } from '../../storage/core/database.ts'
-import type { Tx } from '../../storage/authority/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { addOperator } from '../../storage/authority/operators.ts'
-import { s256Json, sha256 } from '../../wire/encoding.ts'
-import { grantAnswer } from '../../wire/negotiation.ts'
-import { signReceipt } from '../../wire/agreement.ts'
-import { newJti } from '../../wire/ticket.ts'
-import { signRpt } from '../../wire/tokens.ts'
-import { newOperator, type Weighed } from './presentation.ts'
-import type { Answer } from './answers.ts'
-import type { Authority } from '../context.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import type { Signer } from '../../surface/issuer.ts'
+import { grantContent, signGrant, type GrantContent } from '../../surface/token/grant.ts'
+import type { Decision } from '../../surface/token/negotiation.ts'
+import type { GrantAnswer } from '../../wire/negotiation.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
+import type { Authority } from '../context.ts'
+import { newOperator, type Weighed } from './presentation.ts'
 
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
-export interface GrantBasis {
-  owner: string
-  family: string
-  handle: string
-  client_id: string
-  aud: string
-  resource_id: string
-  scopes: string[]
-  expires_in: number
+export interface GrantBasis extends GrantContent {
   tier_id: string
   tier_epoch: number
   tier_version: number
@@ -40,62 +29,30 @@ export interface GrantBasis {
   operator: string | null
   /** What the tier's rules see of the agreement itself, for when they are asked again. */
   facts: Pick<RequestFacts, 'assurance' | 'request'>
-  template_id: string
-  terms_uri: string
-  consequence: string | null
-  single_use: boolean
-  operation: { tool: string; params_s256: string } | null
-  agreement_jws: string
-  agreement: string
-  /** Claims of the offer that the agreement left out; absent in an item that was held before this was recorded. */
-  echo_absent?: string[]
-  cnf: { kty: 'OKP'; crv: 'Ed25519'; x: string }
-  jkt: string
 }
 
 /** The basis of a grant from a weighed agreement. */
 export function basisOf(weighed: Weighed): GrantBasis {
-  const { family, governed, agreement, agent, scopes, expiresIn, operation, answer } = weighed
-  const { server, resource, tier } = governed
-  const template = family.template as { template_id: string; terms_uri: string }
-  const single_use = answer.kind !== 'deny' && answer.singleUse
+  const { family, governed, agent, answer } = weighed
+  const { server, tier } = governed
   return {
-    owner: family.owner,
-    family: family.family,
-    handle: agent.handle,
-    client_id: server.client_id,
-    aud: server.resource_uri,
-    resource_id: resource.resource_id,
-    scopes,
-    expires_in: expiresIn,
+    ...grantContent({
+      ...weighed,
+      ...governed,
+      handle: agent.handle,
+      singleUse: answer.kind !== 'deny' && answer.singleUse,
+    }),
     tier_id: tier.tier_id,
     tier_epoch: tier.epoch,
     tier_version: tier.version,
     server_generation: server.generation,
-    resource_scopes: family.resource_scopes,
+    resource_scopes: [...family.resource_scopes],
     operator: agent.operator ?? null,
     facts: { assurance: weighed.facts.assurance, request: weighed.facts.request },
-    template_id: template.template_id,
-    terms_uri: template.terms_uri,
-    consequence: resource.consequence,
-    single_use,
-    operation:
-      single_use && operation !== undefined
-        ? { tool: operation.tool, params_s256: s256Json(operation.params) }
-        : null,
-    agreement_jws: agreement.compact,
-    agreement: agreement.hash,
-    echo_absent: absentEchoes(agreement.claims),
-    cnf: { kty: 'OKP', crv: 'Ed25519', x: agreement.key.x },
-    jkt: agreement.key.thumbprint,
   }
 }
 
-/** A signed grant, not yet recorded: nothing is signed inside a transaction or after it. */
-export interface SignedGrant {
-  row: Omit<NewGrant, 'generation'>
-  answer: Answer
-}
+type GrantRow = Omit<NewGrant, 'generation'>
 
 /** What the statement that records the grant is to find as it was. */
 function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
@@ -108,72 +65,11 @@ function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
   }
 }
 
-/** Signs the RPT and the receipt. */
-export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant {
-  const now = authority.now()
-  const exp = now + basis.expires_in
-  const jti = newJti('rpt_')
-  const { owner, family, handle } = basis
-  const claims = {
-    iss: authority.issuer,
-    sub: handle,
-    client_id: handle,
-    aud: basis.aud,
-    jti,
-    iat: now,
-    exp,
-    cnf: { jwk: basis.cnf },
-    permissions: [{ resource_id: basis.resource_id, resource_scopes: basis.scopes, exp }],
-    contract: basis.agreement,
-    owner,
-    family,
-    ...(basis.consequence === null ? {} : { consequence: basis.consequence }),
-    ...(basis.single_use && basis.operation !== null
-      ? { single_use: true as const, operation: basis.operation }
-      : {}),
-  }
-  const rpt = signRpt(claims, authority.keys[0])
-  const receipt = signReceipt(
-    {
-      iss: authority.issuer,
-      sub: handle,
-      owner,
-      iat: now,
-      jti: newJti('rcp_'),
-      family,
-      resource_id: basis.resource_id,
-      terms_uri: basis.terms_uri,
-      template_id: basis.template_id,
-      agreement: basis.agreement,
-      agreement_jws: basis.agreement_jws,
-      cnf: { jkt: basis.jkt },
-      rpt: jti,
-      ...(basis.echo_absent === undefined || basis.echo_absent.length === 0
-        ? {}
-        : { echo_absent: basis.echo_absent }),
-    },
-    authority.keys[0],
-  )
-  return {
-    row: {
-      owner,
-      rptSha256: sha256(rpt),
-      jti,
-      family,
-      handle,
-      client_id: basis.client_id,
-      aud: basis.aud,
-      resource_id: basis.resource_id,
-      tier_id: basis.tier_id,
-      tierEpoch: basis.tier_epoch,
-      restsOn: restsOn(basis),
-      single_use: basis.single_use,
-      claims,
-      receipt,
-      expiresAt: exp,
-    },
-    answer: { status: 200, body: grantAnswer({ access_token: rpt, expires_in: basis.expires_in, receipt }) },
-  }
+/** Signs a grant, which is to hang on a connection and a tier. */
+export function signOnBasis(signer: Signer, basis: GrantBasis): { row: GrantRow; body: GrantAnswer } {
+  const { row, body } = signGrant(signer, basis)
+  const { tier_id, tier_epoch: tierEpoch } = basis
+  return { row: { ...row, tier_id, tierEpoch, restsOn: restsOn(basis) }, body }
 }
 
 /**
@@ -181,28 +77,31 @@ export function signGrant(authority: Authority, basis: GrantBasis): SignedGrant 
  * the connection (or the introducer's) was revoked or admitted anew since its standing was read, the operator blocked, or the
  * tier, its resource or the resource server changed; then no grant was made.
  */
-export async function grantNow(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
+export async function grantNow(
+  authority: Signer & Pick<Authority, 'database'>,
+  weighed: Weighed,
+): Promise<Decision | 'facts-moved'> {
   const { db } = authority.database
-  if (!(await operatorStands(authority, weighed))) return 'facts-moved'
-  const { row, answer } = signGrant(authority, basisOf(weighed))
+  if (!(await operatorStands(db, weighed))) return 'facts-moved'
+  const { row, body } = signOnBasis(authority, basisOf(weighed))
   const committed =
     weighed.introducer === undefined
       ? await recordGrant(db, { ...row, generation: weighed.standing.generation ?? -1 }, promiseOf(weighed))
       : await inTransaction(db, tx => grantIntroduced(tx, weighed, row))
-  return committed ? answer : 'facts-moved'
+  return committed ? { kind: 'granted', body } : 'facts-moved'
 }
 
 /** Sees to it, once for each, that a block of an operator that attests the agent will find its connection. */
-async function operatorStands(authority: Authority, weighed: Weighed): Promise<boolean> {
+async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
   const { agent, standing, family } = weighed
   const origin = newOperator(agent, standing)
   if (origin === undefined) return true
   const { handle, operatorName: name } = agent
   const beside = { owner: family.owner, handle, generation: standing.generation!, origin, name }
-  return inTransaction(authority.database.db, tx => addOperator(tx, beside))
+  return inTransaction(db, tx => addOperator(tx, beside))
 }
 
-async function grantIntroduced(tx: Tx, weighed: Weighed, row: SignedGrant['row']): Promise<boolean> {
+async function grantIntroduced(tx: Tx, weighed: Weighed, row: GrantRow): Promise<boolean> {
   if (!(await introductionStands(tx, weighed))) return false
   const generation = await admitIntroduced(tx, weighed)
   return recordGrant(tx, { ...row, generation }, promiseOf(weighed))

@@ -9,7 +9,7 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
-import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
+import { lockQueue } from '../../storage/authority/owners.ts'
 import {
   countWaiting,
   findWaiting,
@@ -18,11 +18,9 @@ import {
 } from '../../storage/authority/pending.ts'
 import { endFamily, holdFamily, joinFamily, readFamily } from '../../storage/authority/tickets.ts'
 import { s256Json } from '../../wire/encoding.ts'
-import { requestSubmitted } from '../../wire/negotiation.ts'
-import { newTicket } from '../../wire/ticket.ts'
-import { refuseAgreement, shownMission, type Weighed } from './presentation.ts'
-import { tooMany, type Answer } from './answers.ts'
-import { pollInterval, type Authority } from '../context.ts'
+import type { Decision } from '../../surface/token/negotiation.ts'
+import type { Authority } from '../context.ts'
+import { refuseAgreement, shownMission, type Refusing, type Weighed } from './presentation.ts'
 import { isSameGoverned, readGoverned } from './governed.ts'
 import { basisOf, recordPromise } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
@@ -34,22 +32,23 @@ type Held =
   | { kind: 'blocked' }
   | { kind: 'facts-moved' }
 
-/** Holds a weighed request that asks; answers `request_submitted`, 429 where the queue is full, or a refusal. */
-export async function holdForOwner(authority: Authority, weighed: Weighed): Promise<Answer | 'facts-moved'> {
+/** What holding a request takes. */
+export interface Holding extends Refusing {
+  limits: Pick<Authority['limits'], 'awaitingSeconds'>
+}
+
+/** Holds a weighed request that asks: it waits, or is refused, with 429 where the queue is full. */
+export async function holdForOwner(authority: Holding, weighed: Weighed): Promise<Decision | 'facts-moved'> {
   const { owner } = weighed.family
   const { db } = authority.database
-  const tag = (await readOwner(db, owner))!.tag
-  const next = newTicket(tag)
   const full = await strangersLaneIsFull(db, weighed)
   const held: Held =
     full === undefined
-      ? await inTransaction(db, tx => holdLocked(tx, authority, weighed, next.hash))
+      ? await inTransaction(db, tx => holdLocked(tx, authority.limits, weighed))
       : { kind: 'full', reason: full }
   switch (held.kind) {
-    case 'held': {
-      const interval = pollInterval(authority)
-      return { status: 403, body: requestSubmitted(held.as, next.ticket, interval) }
-    }
+    case 'held':
+      return { kind: 'waiting', as: held.as }
     case 'facts-moved':
       return 'facts-moved'
     case 'blocked':
@@ -60,7 +59,7 @@ export async function holdForOwner(authority: Authority, weighed: Weighed): Prom
     case 'full':
       await endFamily(db, owner, weighed.family.family, 'denied')
       await authority.refusals.count(owner, weighed.family.family, { reason: 'queue_full' })
-      return tooMany(held.reason)
+      return { kind: 'refused', sentence: held.reason, status: 429 }
   }
 }
 
@@ -79,8 +78,8 @@ async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | u
   return admitted.admit ? undefined : admitted.reason
 }
 
-async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticketHash: Buffer): Promise<Held> {
-  const { family, agent, answer, introducer } = weighed
+async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighed: Weighed): Promise<Held> {
+  const { family, agent, answer, introducer, nextHash: ticketHash } = weighed
   const { owner } = family
   if (answer.kind !== 'ask') throw new Error('only a request that asks is held')
   await lockQueue(tx, owner)
@@ -89,7 +88,6 @@ async function holdLocked(tx: Tx, authority: Authority, weighed: Weighed, ticket
   if (await isAnyBlocked(tx, owner, { handle: agent.handle, operator })) return { kind: 'blocked' }
   if (await factsMoved(tx, weighed)) return { kind: 'facts-moved' }
 
-  const { awaitingSeconds } = authority.limits
   const { handle } = agent
   const same = sameRequest(weighed)
   const waiting = (await findWaiting(tx, owner, same)) ?? (await findLost(tx, weighed, same))

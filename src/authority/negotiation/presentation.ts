@@ -12,10 +12,10 @@ import type { StandingFacts } from '../../storage/authority/standing.ts'
 import { endFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
 import type { Agreement } from '../../wire/agreement.ts'
 import type { Verified } from '../../wire/jws.ts'
-import { denied, type Answer, type Refused } from './answers.ts'
+import type { Identified } from '../../surface/agents/identity.ts'
+import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import type { Governed } from './governed.ts'
-import type { Identified } from '../agents/identity.ts'
 
 /** Who is said to introduce an agent, as far as signatures tell. */
 export interface NamedIntroducer {
@@ -30,7 +30,9 @@ export interface NamedIntroducer {
 /** A verified agreement with everything that others were asked about it. */
 export interface Presented {
   family: FamilyRow
-  governed: Governed & { fault?: undefined }
+  governed: Standing<Governed>
+  /** SHA-256 of the ticket to poll with, where it is to wait. */
+  nextHash: Buffer
   agreement: Verified<Agreement>
   agent: Identified
   /** Who is said to introduce the agent. */
@@ -63,29 +65,30 @@ export function newOperator(agent: Identified, standing: StandingFacts): string 
   return isNew && standing.status === 'active' ? agent.operator : undefined
 }
 
+/** Where refusals are told of. */
+export type Refusing = Pick<Authority, 'database' | 'refusals'>
+
 /**
  * Ends the negotiation. An agent the owner knows gets its own ledger entry; strangers with free keys are
  * counted, one row per reason and minute, and so is whoever claims to be an agent she knows and cannot prove it.
  */
 export async function refuseAgreement(
-  authority: Authority,
+  { database: { db }, refusals }: Refusing,
   family: FamilyRow,
   agent: Identified | undefined,
   refused: Refused,
-): Promise<Answer> {
-  const { db } = authority.database
+): Promise<Decision> {
   const { owner } = family
   await endFamily(db, owner, family.family, 'denied')
   const handle = agent?.handle ?? refused.unverified?.handle
   const known = handle !== undefined && (await readConnection(db, owner, handle)) !== undefined
   if (refused.unverified !== undefined)
-    await authority.refusals.count(owner, family.family, {
+    await refusals.count(owner, family.family, {
       kind: 'identity_refused',
       reason: refused.code,
       handle: known ? handle : undefined,
     })
-  else if (!known || agent === undefined)
-    await authority.refusals.count(owner, family.family, { reason: refused.code })
+  else if (!known || agent === undefined) await refusals.count(owner, family.family, { reason: refused.code })
   else
     await appendLedger(db, owner, {
       kind: 'refused',
@@ -93,7 +96,7 @@ export async function refuseAgreement(
       handle: agent.handle,
       data: { reason: refused.code, resource_id: family.resource_id, ...refused.data },
     })
-  return denied(refused.sentence)
+  return { kind: 'refused', sentence: refused.sentence }
 }
 
 /** The mission as the owner is shown it, if the agreement names one. */

@@ -25,7 +25,7 @@ import {
 import { readReceipts } from '../../storage/authority/receipts.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
-import { REMOTE_MS_MAX } from '../agents/identity.ts'
+import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
 import { bodyOf, listPage, NUMBERED_PAGE, pageOf, plainText, queryOf } from './requests.ts'
 

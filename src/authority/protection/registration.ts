@@ -15,7 +15,7 @@ import { registerResourceServer, type Registered } from '../../storage/authority
 import { isWebUrl } from '../../wire/members.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Answer } from '../negotiation/answers.ts'
+import type { Answer } from '../../surface/token/answers.ts'
 import type { Authority } from '../context.ts'
 import { bodyOf, plainText } from '../owner/requests.ts'
 import { PublicationFault } from '../registry/published-resources.ts'

@@ -3,25 +3,36 @@
  * stored record says. Contract: "Token endpoint", "Authentication" (resource server at the token endpoint).
  */
 import { timingSafeEqual } from 'node:crypto'
-import { verifyByPublishedKeys } from '../../http/published-keys.ts'
 import { protectionRefusal } from '../../rules/registration.ts'
-import { readOwner } from '../../storage/authority/owners.ts'
-import {
-  readResourceServer,
-  touchPatIssued,
-  type ResourceServerRow,
-} from '../../storage/authority/resources.ts'
-import { onBehalfOf } from '../../storage/core/shares.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import type { SignedMessage } from '../../wire/http-signature.ts'
 import { PROTECTION_SCOPE } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { newJti } from '../../wire/ticket.ts'
 import { signPat } from '../../wire/tokens.ts'
-import type { Answer } from '../negotiation/answers.ts'
-import type { Authority } from '../context.ts'
-import { PublicationFault } from '../registry/published-resources.ts'
-import type { TokenRequest } from '../negotiation/token-request.ts'
+import type { Signer } from '../issuer.ts'
+import type { OnBehalfOf, ResourceServer, ResourceServers } from '../resource-servers.ts'
+import type { Answer } from './answers.ts'
+import type { TokenRequest } from './token-request.ts'
+
+export interface PatIssuance {
+  signer: Signer
+  onBehalfOf: OnBehalfOf
+  servers: ResourceServers
+  proofs: SignatureProofs
+  patSeconds: number
+}
+
+/** What is known of the keys that resource servers publish, and of the PATs that they were issued. */
+export interface SignatureProofs {
+  /**
+   * Whether a message was signed, now, by a key that the registered resource publishes at its own origin; 'unread' where
+   * that could not be read, for a reason that passes. Why a signature fails is for the party's log alone.
+   */
+  prove(server: ResourceServer, message: SignedMessage): Promise<'proven' | 'unproven' | 'unread'>
+  /** Notes that a PAT is issued. */
+  issued(server: ResourceServer): Promise<void>
+}
 
 /** The request itself, as far as it can prove who sent it. */
 export interface TokenCaller {
@@ -45,71 +56,65 @@ const UNDECIDED = {
   access_denied: 'The owner has withdrawn this resource server; register again to ask her anew.',
 } as const
 const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
-/** For all that is fetched to judge one request. */
-const FETCHING_MS_MAX = 3_000
 
 /**
  * Answers a PAT. The order is fixed: owner served, client known, credential right (401 `invalid_client`, all three
  * alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope 400 `invalid_scope`. A signed request
  * may be sent again within its window: it changes nothing, and who could see it could see the PAT it was answered with.
  */
-export async function issuePat(
-  authority: Authority,
-  form: TokenRequest,
-  caller: TokenCaller,
-): Promise<Answer> {
+export async function issuePat(of: PatIssuance, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
+  // 1. One credential, for one owner.
   const presented = presentedCredential(form, caller)
   const { owner } = form
   if (owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
-  return onBehalfOf(owner, () => issuePatOf(owner, authority, { form, presented }))
+  return of.onBehalfOf(owner, () => issuePatOf(of, owner, { form, presented }))
 }
 
 async function issuePatOf(
+  { signer, servers, proofs, patSeconds }: PatIssuance,
   owner: string,
-  authority: Authority,
   { form, presented }: { form: TokenRequest; presented: Presented },
 ): Promise<Answer> {
-  const server = await authenticate(authority, owner, presented)
+  // 2. The record whose own kind of credential was presented and is right; the other kind is never looked at.
+  const known = await servers.read(owner, presented.client_id)
+  const server =
+    presented.secret === undefined
+      ? await authenticateBySignature(proofs, known, presented.message)
+      : authenticateBySecret(known, presented)
+
+  // 3. The owner has approved it.
   const refused = protectionRefusal(server.status)
   if (refused !== undefined) refuse(refused, UNDECIDED[refused])
+
+  // 4. For the one scope there is.
   if (form.scope !== PROTECTION_SCOPE) refuse('invalid_scope', `Ask for the scope ${PROTECTION_SCOPE}.`)
-  const now = authority.now()
-  const expires_in = authority.limits.patSeconds
+
+  // 5. The PAT.
+  const now = signer.now()
   const access_token = signPat(
     {
-      iss: authority.issuer,
+      iss: signer.issuer,
       sub: server.owner,
       azp: server.client_id,
       scope: PROTECTION_SCOPE,
       jti: newJti('pat_'),
       iat: now,
-      exp: now + expires_in,
+      exp: now + patSeconds,
       rs_generation: server.generation,
     },
-    authority.keys[0],
+    signer.keys[0],
   )
-  await touchPatIssued(authority.database.db, server.owner, server.client_id)
-  return { status: 200, body: { access_token, token_type: 'Bearer', expires_in, scope: PROTECTION_SCOPE } }
-}
-
-/** The record whose own kind of credential was presented and is right; the other kind is never looked at. */
-async function authenticate(
-  authority: Authority,
-  owner: string,
-  presented: Presented,
-): Promise<ResourceServerRow> {
-  const { db } = authority.database
-  const served = await readOwner(db, owner)
-  const server = served === undefined ? undefined : await readResourceServer(db, owner, presented.client_id)
-  return presented.secret === undefined
-    ? authenticateBySignature(authority, server, presented.message)
-    : authenticateBySecret(server, presented)
+  await proofs.issued(server)
+  return {
+    status: 200,
+    body: { access_token, token_type: 'Bearer', expires_in: patSeconds, scope: PROTECTION_SCOPE },
+  }
 }
 
 function authenticateBySecret(
-  server: ResourceServerRow | undefined,
+  server: ResourceServer | undefined,
   { secret, byHeader }: PresentedSecret,
-): ResourceServerRow {
+): ResourceServer {
   // One comparison in every case, so that time tells nothing of whether the owner or the client exists.
   const known = server?.secret_sha256 ?? Buffer.alloc(32)
   const right = timingSafeEqual(sha256(secret), known)
@@ -123,39 +128,31 @@ function authenticateBySecret(
   return server
 }
 
-/** By a key that the registered resource publishes at its own origin. Why a signature fails is for our log alone. */
 async function authenticateBySignature(
-  authority: Authority,
-  server: ResourceServerRow | undefined,
+  proofs: SignatureProofs,
+  server: ResourceServer | undefined,
   message: SignedMessage,
-): Promise<ResourceServerRow> {
+): Promise<ResourceServer> {
   if (server === undefined || server.auth !== 'signature') throw unproven()
-  const { owner, client_id, resource_uri, status } = server
-  const { published, log } = authority
-  const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: status === 'active' }
-  try {
-    const document = await published.document(resource_uri, patience)
-    await verifyByPublishedKeys(message, published.keys(document, patience), { now: authority.now() })
-    return server
-  } catch (cause) {
-    if (!(cause instanceof Refusal || cause instanceof PublicationFault)) throw cause
-    log.info({ owner, client_id, why: cause.message }, 'a resource server did not prove itself')
-    if (cause instanceof PublicationFault && cause.passing)
+  switch (await proofs.prove(server, message)) {
+    case 'proven':
+      return server
+    case 'unproven':
+      throw unproven()
+    case 'unread':
       throw new Refusal(
         'temporarily_unavailable',
         'Serve the metadata and the keys of the resource where it was registered, and ask again: they could not be read.',
-        { headers: { 'retry-after': '10' }, cause },
+        { headers: { 'retry-after': '10' } },
       )
-    throw unproven(cause)
   }
 }
 
-function unproven(cause?: unknown): Refusal {
+function unproven(): Refusal {
   return new Refusal(
     'invalid_client',
     'Sign the request now, over @method, @authority, @path and content-digest, with a key that is published at the origin ' +
       'of the resource which is registered, under client_id, for this owner.',
-    cause === undefined ? {} : { cause },
   )
 }
 

@@ -3,8 +3,6 @@
  * assurance axes, which can only make a request stricter. Contract: "Connection" (handles), "Agreement (claim_token, beat 3)".
  */
 import { assuranceOf, type Assurance } from '../../rules/assurance.ts'
-import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
-import { hasActiveAgents } from '../../storage/authority/operators.ts'
 import {
   agentIdentity,
   handleOf,
@@ -16,9 +14,7 @@ import {
 import { openClaimToken, verifyAgreement, type Agreement } from '../../wire/agreement.ts'
 import { parseJws, type Verified } from '../../wire/jws.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { Refused } from '../negotiation/answers.ts'
-import type { Authority } from '../context.ts'
-import type { Patience } from './operator-documents.ts'
+import type { AgentIssuers } from './agent-issuers.ts'
 
 /** All that one request may wait for documents of others, in milliseconds. */
 export const REMOTE_MS_MAX = 3_000
@@ -48,52 +44,60 @@ export interface Signed {
   agent: Identified
 }
 
+/** Why nobody's signature was verified, and who the claim token says that it is of. */
+export interface Unproven {
+  code: string
+  /** For the agent's developer. */
+  sentence: string
+  /** Set where a handle is claimed, or could be. */
+  unverified?: { handle: string | undefined }
+}
+
 /**
  * Verifies a claim token and reads who signed it; an agent token is verified with its issuer's published keys. No
  * operator document is read yet. Answers `fault` with the sentence for the agent where that fails.
  * @param deadline ms since the epoch at which waiting for an issuer ends.
  */
 export async function identify(
-  authority: Authority,
+  issuers: AgentIssuers,
   claimToken: string,
   deadline: number,
-): Promise<Signed | { fault: Refused }> {
+): Promise<Signed | { fault: Unproven }> {
   let claimed: ClaimedIdentity | undefined
   try {
     const document = openClaimToken(claimToken)
     claimed = agentIdentity(document.header)
-    const agreement = verifyAgreement(document, await verifyIdentity(authority, claimed, deadline))
+    const agreement = verifyAgreement(document, await verifyIdentity(issuers, claimed, deadline))
     return { agreement, agent: describe(agreement) }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const sentence = error.detail ?? 'The agreement could not be verified.'
     if (claimed === undefined) return { fault: { code: 'agreement_unverified', sentence } }
-    const code =
-      error.code === 'temporarily_unavailable' ? 'issuer_unread' : refusalReason(authority, claimed)
-    return { fault: { code, sentence, unverified: { handle: claimedHandle(authority, claimed) } } }
+    const code = error.code === 'temporarily_unavailable' ? 'issuer_unread' : refusalReason(issuers, claimed)
+    return { fault: { code, sentence, unverified: { handle: claimedHandle(issuers, claimed) } } }
   }
 }
 
 /** A bare key vouches for itself; a token is verified with its issuer's keys. Throws as `AgentIssuers.verify`. */
 export async function verifyIdentity(
-  authority: Authority,
+  issuers: AgentIssuers,
   claimed: ClaimedIdentity,
   deadline: number,
 ): Promise<AgentIdentity> {
   if (claimed.kind === 'key') return claimed
-  return { kind: 'agent_token', agent: await authority.issuers.verify(claimed, deadline) }
+  return { kind: 'agent_token', agent: await issuers.verify(claimed, deadline) }
 }
 
-function refusalReason(authority: Authority, claimed: ClaimedIdentity): string {
-  const isStranger = claimed.kind === 'agent_token' && !authority.issuers.lists(claimed.iss)
+function refusalReason(issuers: AgentIssuers, claimed: ClaimedIdentity): string {
+  const isStranger = claimed.kind === 'agent_token' && !issuers.lists(claimed.iss)
   return isStranger ? 'issuer_not_listed' : 'identity_unverified'
 }
 
 /** The handle that a request claims and did not prove; undefined where it claims none that could be one. */
-function claimedHandle(authority: Authority, claimed: ClaimedIdentity): string | undefined {
+function claimedHandle(issuers: AgentIssuers, claimed: ClaimedIdentity): string | undefined {
   if (claimed.kind === 'key') return handleOf(claimed)
   const { sub } = parseJws(claimed.token).payload
-  return typeof sub === 'string' && !sub.includes('\0') && authority.issuers.lists(claimed.iss)
+  return typeof sub === 'string' && !sub.includes('\0') && issuers.lists(claimed.iss)
     ? subjectHandle(sub, claimed.iss)
     : undefined
 }
@@ -126,53 +130,4 @@ function describe(agreement: Verified<Agreement>): Identified {
       ...(operator === undefined ? ['accountability: names no operator'] : []),
     ],
   }
-}
-
-/**
- * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory lists. Nothing is
- * fetched from an operator that the owner blocked. A document that cannot be had leaves its level at 0.
- */
-export async function withOperator(
-  authority: Authority,
-  owner: string,
-  agent: Identified,
-  of: { otherKeys: readonly string[]; deadline: number },
-): Promise<Identified> {
-  const { client_id, signature_agent, operator, jkt } = agent
-  const { db } = authority.database
-  if (client_id === undefined || operator === undefined || (await isBlocked(db, owner, operator)))
-    return agent
-  const found = await authority.operators.lookUp(
-    { client_id, signature_agent, jkts: [jkt, ...of.otherKeys] },
-    await patienceWith(authority, owner, agent, of.deadline),
-  )
-  const attested = found.listed.has(jkt)
-  return {
-    ...agent,
-    operatorName: found.name,
-    attested,
-    published: found.listed,
-    assurance: assuranceOf({
-      signed: true,
-      issuerVouches: agent.identity === 'identified',
-      clientDocumentClaimsItsUrl: found.clientDocumentClaimsItsUrl,
-      directoryListsKey: attested,
-    }),
-    notes: [...agent.notes, ...found.notes],
-  }
-}
-
-/** Strangers naming operators must not keep out the documents of those that the owner already deals with. */
-async function patienceWith(
-  authority: Authority,
-  owner: string,
-  agent: Identified,
-  deadline: number,
-): Promise<Patience> {
-  const { db } = authority.database
-  const [connection, isKnown] = await Promise.all([
-    readConnection(db, owner, agent.handle),
-    hasActiveAgents(db, owner, agent.operator!),
-  ])
-  return { deadline, favoured: connection?.status === 'active' || isKnown }
 }

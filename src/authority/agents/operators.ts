@@ -1,0 +1,53 @@
+/**
+ * What the operator that an agent names publishes of it, unless the owner blocked that operator.
+ * Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`, `signature_agent`).
+ */
+import { assuranceOf } from '../../rules/assurance.ts'
+import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import { hasActiveAgents } from '../../storage/authority/operators.ts'
+import type { Identified } from '../../surface/agents/identity.ts'
+import type { Authority } from '../context.ts'
+import type { Patience } from './operator-documents.ts'
+
+/**
+ * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory lists. Nothing is
+ * fetched from an operator that the owner blocked. A document that cannot be had leaves its level at 0.
+ */
+export async function withOperator(
+  { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,
+  owner: string,
+  agent: Identified,
+  of: { otherKeys: readonly string[]; deadline: number },
+): Promise<Identified> {
+  const { client_id, signature_agent, operator, jkt } = agent
+  if (client_id === undefined || operator === undefined || (await isBlocked(db, owner, operator)))
+    return agent
+  const found = await operators.lookUp(
+    { client_id, signature_agent, jkts: [jkt, ...of.otherKeys] },
+    await patienceWith(db, owner, agent, of.deadline),
+  )
+  const attested = found.listed.has(jkt)
+  return {
+    ...agent,
+    operatorName: found.name,
+    attested,
+    published: found.listed,
+    assurance: assuranceOf({
+      signed: true,
+      issuerVouches: agent.identity === 'identified',
+      clientDocumentClaimsItsUrl: found.clientDocumentClaimsItsUrl,
+      directoryListsKey: attested,
+    }),
+    notes: [...agent.notes, ...found.notes],
+  }
+}
+
+/** Strangers naming operators must not keep out the documents of those that the owner already deals with. */
+async function patienceWith(db: Db, owner: string, agent: Identified, deadline: number): Promise<Patience> {
+  const [connection, isKnown] = await Promise.all([
+    readConnection(db, owner, agent.handle),
+    hasActiveAgents(db, owner, agent.operator!),
+  ])
+  return { deadline, favoured: connection?.status === 'active' || isKnown }
+}

@@ -1,0 +1,36 @@
+/**
+ * Whether a resource server proved itself by a key that its resource publishes, read as its registration is.
+ * Contract: "Authentication" (resource server at the token endpoint).
+ */
+import { verifyByPublishedKeys } from '../../http/published-keys.ts'
+import { touchPatIssued } from '../../storage/authority/resources.ts'
+import type { SignatureProofs } from '../../surface/token/client-credentials.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { Authority } from '../context.ts'
+import { PublicationFault } from '../registry/published-resources.ts'
+
+/** For all that is fetched to judge one request. */
+const FETCHING_MS_MAX = 3_000
+
+export function signatureProofs({
+  database: { db },
+  published,
+  log,
+  now,
+}: Pick<Authority, 'database' | 'published' | 'log' | 'now'>): SignatureProofs {
+  return {
+    async prove({ owner, client_id, resource_uri, status }, message) {
+      const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: status === 'active' }
+      try {
+        const document = await published.document(resource_uri, patience)
+        await verifyByPublishedKeys(message, published.keys(document, patience), { now: now() })
+        return 'proven'
+      } catch (cause) {
+        if (!(cause instanceof Refusal || cause instanceof PublicationFault)) throw cause
+        log.info({ owner, client_id, why: cause.message }, 'a resource server did not prove itself')
+        return cause instanceof PublicationFault && cause.passing ? 'unread' : 'unproven'
+      }
+    },
+    issued: ({ owner, client_id }) => touchPatIssued(db, owner, client_id),
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * Beat 3: who signed the agreement, and that it is to what was offered; then the party decides.
+ * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
+ */
+import { agreementFault } from '../../rules/agreement.ts'
+import { CLAIM_TOKEN_BYTES_MAX } from '../../wire/agreement.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import { identify, REMOTE_MS_MAX, type Identified } from '../agents/identity.ts'
+import type { Agreed, Decision, Negotiation, Refused, TicketGrant } from './negotiation.ts'
+
+type Presented<Row, Governed> = Pick<Agreed<Row, Governed>, 'family' | 'governed' | 'nextHash'> & {
+  claimToken: string
+}
+
+/** What is decided about a presented agreement. A fault of it ends the negotiation: refused, with a sentence. */
+export async function presentAgreement<Row extends Negotiation, Governed>(
+  of: Pick<TicketGrant<Row, Governed>, 'issuer' | 'agentIssuers' | 'decisions' | 'reasonBytesMax'>,
+  { claimToken, ...presented }: Presented<Row, Governed>,
+): Promise<Decision> {
+  const { issuer, agentIssuers, decisions, reasonBytesMax } = of
+  const { family } = presented
+  const refused = async (agent: Identified | undefined, why: Refused): Promise<Decision> => {
+    await decisions.refuse(family, agent, why)
+    return { kind: 'refused', sentence: why.sentence }
+  }
+
+  // 1. Of a size that is read.
+  if (Buffer.byteLength(claimToken) > CLAIM_TOKEN_BYTES_MAX)
+    return refused(undefined, {
+      code: 'oversized',
+      sentence: `claim_token: keep it within ${CLAIM_TOKEN_BYTES_MAX} bytes.`,
+    })
+
+  // 2. Signed by an agent that its key, or an issuer listed here, vouches for.
+  const deadline = Date.now() + REMOTE_MS_MAX
+  const signed = await identify(agentIssuers, claimToken, deadline)
+  if ('fault' in signed) return refused(undefined, signed.fault)
+
+  // 3. To the terms that were offered, for this authorization server, now.
+  const fault = agreementFault(signed.agreement.claims, family.template as TermsTemplate, {
+    issuer: issuer.issuer,
+    now: issuer.now(),
+    maxReasonBytes: reasonBytesMax,
+  })
+  if (fault !== undefined) return refused(signed.agent, { code: 'agreement_weakened', sentence: fault })
+
+  // 4. The rest is for whose terms they are.
+  return decisions.decide({ ...presented, ...signed, deadline })
+}

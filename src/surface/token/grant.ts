@@ -1,0 +1,169 @@
+/**
+ * Makes a grant of what was agreed and decided: RPT and receipt, signed before anything is stored.
+ * Contract: "Grant answer (beat 4)", "RPT claims".
+ */
+import { absentEchoes, type Operation } from '../../rules/agreement.ts'
+import { signReceipt, type Agreement } from '../../wire/agreement.ts'
+import { s256Json, sha256 } from '../../wire/encoding.ts'
+import type { Verified } from '../../wire/jws.ts'
+import { grantAnswer, type GrantAnswer } from '../../wire/negotiation.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import { newJti } from '../../wire/ticket.ts'
+import { signRpt, type RptClaims } from '../../wire/tokens.ts'
+import type { Signer } from '../issuer.ts'
+
+/** All that an RPT and its receipt say; kept as it is where somebody is asked first. Whose decision it rests on is its party's. */
+export interface GrantContent {
+  owner: string
+  family: string
+  handle: string
+  /** Of the resource server. */
+  client_id: string
+  aud: string
+  resource_id: string
+  scopes: string[]
+  expires_in: number
+  template_id: string
+  terms_uri: string
+  consequence: string | null
+  single_use: boolean
+  operation: { tool: string; params_s256: string } | null
+  agreement_jws: string
+  agreement: string
+  /** Claims of the offer that the agreement left out; absent in what was held before this was recorded. */
+  echo_absent?: string[]
+  cnf: { kty: 'OKP'; crv: 'Ed25519'; x: string }
+  jkt: string
+}
+
+/** What an agreement comes to. */
+export function grantContent(of: {
+  family: { owner: string; family: string; template: unknown }
+  agreement: Verified<Agreement>
+  handle: string
+  server: { client_id: string; resource_uri: string }
+  resource: { resource_id: string; consequence: string | null }
+  scopes: string[]
+  expiresIn: number
+  singleUse: boolean
+  operation: Operation | undefined
+}): GrantContent {
+  const { family, agreement, server, resource, singleUse, operation } = of
+  const { template_id, terms_uri } = family.template as TermsTemplate
+  return {
+    owner: family.owner,
+    family: family.family,
+    handle: of.handle,
+    client_id: server.client_id,
+    aud: server.resource_uri,
+    resource_id: resource.resource_id,
+    scopes: of.scopes,
+    expires_in: of.expiresIn,
+    template_id,
+    terms_uri,
+    consequence: resource.consequence,
+    single_use: singleUse,
+    operation:
+      singleUse && operation !== undefined
+        ? { tool: operation.tool, params_s256: s256Json(operation.params) }
+        : null,
+    agreement_jws: agreement.compact,
+    agreement: agreement.hash,
+    echo_absent: absentEchoes(agreement.claims),
+    cnf: { kty: 'OKP', crv: 'Ed25519', x: agreement.key.x },
+    jkt: agreement.key.thumbprint,
+  }
+}
+
+/** A signed grant, not yet recorded: nothing is signed inside a transaction or after it. */
+export interface SignedGrant {
+  /** What is stored of every grant, whoever issued it. */
+  row: {
+    owner: string
+    rptSha256: Buffer
+    jti: string
+    family: string
+    handle: string
+    client_id: string
+    aud: string
+    resource_id: string
+    single_use: boolean
+    /** The RPT's claims, as introspection will answer them. */
+    claims: RptClaims
+    receipt: string
+    /** Seconds since the epoch. */
+    expiresAt: number
+  }
+  body: GrantAnswer
+}
+
+/** Signs the RPT and the receipt. */
+export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
+  const now = signer.now()
+  const claims = rptClaims(signer.issuer, content, now)
+  const rpt = signRpt(claims, signer.keys[0])
+  const receipt = signReceipt(receiptClaims(claims, content, now), signer.keys[0])
+  const { owner, family, handle, client_id, aud, resource_id, single_use, expires_in } = content
+  return {
+    row: {
+      owner,
+      rptSha256: sha256(rpt),
+      jti: claims.jti,
+      family,
+      handle,
+      client_id,
+      aud,
+      resource_id,
+      single_use,
+      claims,
+      receipt,
+      expiresAt: claims.exp,
+    },
+    body: grantAnswer({ access_token: rpt, expires_in, receipt }),
+  }
+}
+
+function rptClaims(issuer: string, content: GrantContent, now: number): RptClaims {
+  const { handle, resource_id, scopes, consequence, single_use, operation } = content
+  const exp = now + content.expires_in
+  return {
+    iss: issuer,
+    sub: handle,
+    client_id: handle,
+    aud: content.aud,
+    jti: newJti('rpt_'),
+    iat: now,
+    exp,
+    cnf: { jwk: content.cnf },
+    permissions: [{ resource_id, resource_scopes: scopes, exp }],
+    contract: content.agreement,
+    owner: content.owner,
+    family: content.family,
+    ...(consequence === null ? {} : { consequence }),
+    ...(single_use && operation !== null ? { single_use: true as const, operation } : {}),
+  }
+}
+
+function receiptClaims(
+  rpt: RptClaims,
+  content: GrantContent,
+  now: number,
+): Parameters<typeof signReceipt>[0] {
+  const { echo_absent = [] } = content
+  return {
+    iss: rpt.iss,
+    sub: content.handle,
+    owner: content.owner,
+    iat: now,
+    jti: newJti('rcp_'),
+    family: content.family,
+    resource_id: content.resource_id,
+    terms_uri: content.terms_uri,
+    template_id: content.template_id,
+    agreement: content.agreement,
+    agreement_jws: content.agreement_jws,
+    cnf: { jkt: content.jkt },
+    rpt: rpt.jti,
+    ...(echo_absent.length === 0 ? {} : { echo_absent }),
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Polls of a request that waits for somebody's decision: each rotates the ticket, one that comes early is held until
+ * the interval has passed or it is decided, and an approval is collected once.
+ * Contract: "Permission ticket" (awaiting-owner).
+ */
+import { requestSubmitted } from '../../wire/negotiation.ts'
+import { denied, type Answer } from './answers.ts'
+import { pauseOf, type Negotiation, type TicketGrant } from './negotiation.ts'
+
+type Polled<Row extends Negotiation, Governed> = Pick<
+  TicketGrant<Row, Governed>,
+  'negotiations' | 'decisions' | 'pollSeconds'
+>
+
+/** Polls held at once in this process; beyond, an early poll is answered at once instead. */
+const HELD_POLLS_MAX = 1_000
+let heldPolls = 0
+
+/** Answers a poll. `next` is the rotated ticket, already valid. */
+export async function collectOrWait<Row extends Negotiation, Governed>(
+  of: Polled<Row, Governed>,
+  family: Row,
+  next: string,
+): Promise<Answer> {
+  const waiting = { status: 403, body: requestSubmitted(family.kind!, next, pauseOf(of)) }
+
+  // 1. What was decided, by the end of the pause that was asked for.
+  const decided = family.decision === null ? await decisionAfterInterval(of, family) : family
+  if (decided.decision === null) return waiting
+
+  // 2. A denial ends it.
+  if (decided.decision === 'denied') return denied(await of.decisions.deny(decided))
+
+  // 3. An approval is collected. Where the terms changed before that, the next poll is answered with the new ones.
+  const collected = await of.decisions.collect(decided)
+  switch (collected.kind) {
+    case 'granted':
+      return { status: 200, body: collected.body }
+    case 'refused':
+      return denied(collected.sentence, collected.status)
+    case 'terms-changed':
+      return waiting
+  }
+}
+
+async function decisionAfterInterval<Row extends Negotiation, Governed>(
+  { negotiations, decisions, pollSeconds }: Polled<Row, Governed>,
+  family: Row,
+): Promise<Row> {
+  const { owner } = family
+  const since =
+    Date.parse(family.ticket_issued_at) - Date.parse(family.ticket_previous_at ?? family.ticket_issued_at)
+  const deadline = performance.now() + pollSeconds * 1_000 - since
+  if (heldPolls >= HELD_POLLS_MAX) return family
+  heldPolls += 1
+  try {
+    let seen = family
+    for (;;) {
+      const left = deadline - performance.now()
+      if (left <= 0 || seen.decision !== null || !negotiations.waits(seen)) return seen
+      await decisions.happened(owner, left)
+      seen = (await negotiations.read(owner, family.family)) ?? family
+    }
+  } finally {
+    heldPolls -= 1
+  }
+}
