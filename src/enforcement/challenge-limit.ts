@@ -21,8 +21,15 @@ export interface ChallengeLimitOptions {
 export interface ChallengeLimit {
   /** Takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
   take(source: string): number
-  /** As `take`, for a token that is about to be introspected. One that was seen active takes nothing. */
-  takeFor(token: string, source: string): TakenFor
+  /** As `take`, for a token that is about to be introspected. One that was seen active for that resource takes nothing. */
+  takeFor(use: TokenUse, source: string): TakenFor
+}
+
+/** A token, and the resource that it is used at: whoever is known to one owner is a stranger to another, whose authority is asked there. */
+export interface TokenUse {
+  token: string
+  /** The RFC 9728 resource value of the route. */
+  resource: string
 }
 
 export interface TakenFor {
@@ -41,11 +48,11 @@ export function createChallengeLimit({
 }: ChallengeLimitOptions): ChallengeLimit {
   const shares = createRateShares({ sourcesMax: 10_000, ...options })
   const seenActive = new BoundedMap<string, true>(tokensMax)
-  const nameOf = (token: string): string => sha256(token).toString('base64')
+  const nameOf = ({ token, resource }: TokenUse): string => `${sha256(token).toString('base64')} ${resource}`
   return {
     take: source => shares.take(source),
-    takeFor: (token, source) => {
-      const name = nameOf(token)
+    takeFor: (use, source) => {
+      const name = nameOf(use)
       const exempt = seenActive.has(name)
       const told = (active: boolean): void => {
         if (!active) return void seenActive.delete(name)

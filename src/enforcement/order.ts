@@ -119,7 +119,7 @@ async function introspect(
   token: string,
   { limit, trustedHops }: OrderOptions,
 ): Promise<Introspection> {
-  const taken = limit.takeFor(token, sourceOf(call, trustedHops))
+  const taken = limit.takeFor({ token, resource: route.resource }, sourceOf(call, trustedHops))
   if (taken.waitSeconds > 0) throw tooManyCalls(taken.waitSeconds)
   const answer = await route.client.introspect(token, deadline)
   taken.told(answer.active)

@@ -27,6 +27,16 @@ describe('Challenges are bounded per source', () => {
     expect([limit.take('c'), limit.take('b'), limit.take('a')]).toEqual([0, 0, 0])
   })
 
+  test('a token that was seen active costs nothing where it was, and elsewhere what any other does', () => {
+    const limit = createChallengeLimit({ perMinute: 1, clock: () => 0 })
+    const alices = { token: 'T', resource: 'https://tools.example/mcp/alice' }
+    const bobs = { ...alices, resource: 'https://tools.example/mcp/bob' }
+    limit.takeFor(alices, 'a').told(true)
+    expect([limit.takeFor(bobs, 'a').waitSeconds, limit.takeFor(bobs, 'a').waitSeconds]).toEqual([0, 60])
+    limit.takeFor(bobs, 'b').told(false)
+    expect(limit.takeFor(alices, 'a').waitSeconds).toBe(0)
+  })
+
   test.each([
     ['203.0.113.7', '203.0.113.7'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
