@@ -21,6 +21,7 @@ import { bundledCommand } from '../test/support/deployed.ts'
 import { openAuthority } from './scenarios/negotiation.ts'
 import { startSidecar, timeToReady, type SidecarPlace } from './sidecars.ts'
 import type { KnownAgent, World } from './world.ts'
+import { asClientId, asOwner } from '../src/wire/identifiers.ts'
 
 /** The processes whose CPU time is told apart. */
 export type Party = 'bare' | 'sidecar' | 'authority' | 'postgres'
@@ -127,8 +128,8 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     path: RESOURCE_PATH,
     ports: { sidecar: sidecar.checkPort, otherSidecar: otherSidecar.checkPort, noop, verify },
     issuer,
-    owner: OWNER,
-    clientId: CLIENT_ID,
+    owner: asOwner(OWNER),
+    clientId: asClientId(CLIENT_ID),
     clientSecret: household.clientSecret,
     authorityKeysFile: household.authorityKeysFile,
     databaseUrl: postgres.url,

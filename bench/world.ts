@@ -2,11 +2,12 @@
  * Owns what the processes of the bench tell each other: where the measured parts are, who the known agents are, and what a round came to.
  */
 import type { PrivateJwk } from '../src/wire/keys.ts'
+import type { ClientId, Handle, Owner } from '../src/wire/identifiers.ts'
 
 /** An agent that the owner has admitted; its standing grant was negotiated with the authority. */
 export interface KnownAgent {
   jwk: PrivateJwk
-  handle: string
+  handle: Handle
   /** The RPT of a standing grant for the reading tool. */
   rpt: string
   /** Of its connection. */
@@ -21,8 +22,8 @@ export interface World {
   path: string
   ports: { sidecar: number; otherSidecar: number; noop: number; verify: number }
   issuer: string
-  owner: string
-  clientId: string
+  owner: Owner
+  clientId: ClientId
   clientSecret: string
   authorityKeysFile: string
   databaseUrl: string

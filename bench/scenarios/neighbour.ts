@@ -20,6 +20,7 @@ import { percentile, spreadOf, type Spread } from '../figures.ts'
 import { startSystem, type System } from '../system.ts'
 import { Unexpected, openAuthority, type AuthorityDoor } from './negotiation.ts'
 import { openProtection, type ProtectionDoor } from './protection-door.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 /** Far below what the authority can do, so that what is measured is waiting for her, not for the CPU. */
 const CALLS_PER_SECOND = 100
@@ -110,7 +111,7 @@ async function settle(system: System): Promise<Street> {
   const { db, pool } = system.database
   const worldOf = (name: string): System['world'] => ({
     ...system.world,
-    owner: name,
+    owner: asOwner(name),
     clientId: seed.CLIENT_ID,
     clientSecret: seed.CLIENT_SECRET,
   })

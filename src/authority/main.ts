@@ -61,6 +61,7 @@ import { termsSource } from './terms-source.ts'
 import { registerToken } from '../surface/token/token.ts'
 import { decisionsOf, negotiationsOf } from './negotiation/negotiations.ts'
 import { signatureProofs } from './protection/signature-proofs.ts'
+import { asOwner } from '../wire/identifiers.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
 const CLOSE_MS_MAX = 10_000
@@ -179,7 +180,7 @@ export async function runEnrol({ owner, json }: { owner: string; json?: boolean 
   await awaitDatabase({ url: databaseUrl, seconds, tell: tellTerminal })
   const database = openDatabase({ url: databaseUrl, poolMax: 2 })
   try {
-    const issued = await issueEnrolmentCode(database.db, owner, enrolmentSeconds)
+    const issued = await issueEnrolmentCode(database.db, asOwner(owner), enrolmentSeconds)
     if (issued === undefined)
       throw new UsageError(
         `This authority serves no owner ${owner}: name her in the provisioning file first.`,

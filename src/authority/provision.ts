@@ -18,10 +18,11 @@ import { insertResource, insertResourceServer } from '../storage/authority/resou
 import { insertTier, tierOfResource } from '../storage/authority/tiers.ts'
 import { encodeBase64url } from '../wire/encoding.ts'
 import { publicJwk } from '../wire/keys.ts'
+import { asClientId, asOwner, type Owner } from '../wire/identifiers.ts'
 
 /** What an item of the file came to, for the log: `skipped` items are never tried again. */
 export interface Provisioning {
-  owner: string
+  owner: Owner
   kind: 'owner' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
   item: string
   outcome: 'made' | 'skipped'
@@ -45,7 +46,7 @@ export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Pr
 }
 
 async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
-  const { owner } = given
+  const owner = asOwner(given.owner)
   const done: Provisioning[] = []
   await waitLongerForRows(tx, TURN_MS)
   const tag = encodeBase64url(randomBytes(ROUTING_TAG_BYTES))
@@ -69,16 +70,18 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
   for (const enrolled of given.device_keys)
     await once('device_key', enrolled.key.thumbprint, () => enrolKey(tx, owner, enrolled))
   for (const login of given.logins) await once('login', loginId(login), () => bindLogin(tx, owner, login))
-  for (const server of given.resource_servers)
-    await once('resource_server', server.client_id, async () => {
-      const row = { owner, ...server, status: 'active', auth: 'secret' } as const
+  for (const { client_id, ...server } of given.resource_servers)
+    await once('resource_server', client_id, async () => {
+      const named = { owner, client_id: asClientId(client_id) }
+      const row = { ...named, ...server, status: 'active', auth: 'secret' } as const
       return (await insertResourceServer(tx, row))
         ? undefined
         : 'a resource server of this client_id is known'
     })
-  for (const { id, type, consequence, ...rest } of given.resources)
+  for (const { id, client_id, type, consequence, ...rest } of given.resources)
     await once('resource', id, async () => {
-      const row = { owner, resource_id: id, type: type ?? null, consequence: consequence ?? null, ...rest }
+      const named = { owner, resource_id: id, client_id: asClientId(client_id) }
+      const row = { ...named, type: type ?? null, consequence: consequence ?? null, ...rest }
       return (await insertResource(tx, { ...row, source: 'provisioned' }))
         ? undefined
         : 'a resource of this id is registered'
@@ -89,7 +92,7 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
 
 async function enrolKey(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   { name, key }: ProvisionedOwner['device_keys'][number],
 ): Promise<string | undefined> {
   const kid = key.thumbprint
@@ -100,7 +103,7 @@ async function enrolKey(
 
 async function bindLogin(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   login: ProvisionedOwner['logins'][number],
 ): Promise<string | undefined> {
   if ((await insertLogin(tx, { owner, ...login })) !== undefined) return undefined
@@ -113,7 +116,7 @@ async function bindLogin(
 /** Adds the tier unless the owner has used its id or governs one of its resources herself. @returns why not. */
 async function makeTier(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   tier: ProvisionedOwner['tiers'][number],
 ): Promise<string | undefined> {
   for (const resource_id of tier.resources) {

@@ -7,6 +7,7 @@ import { listOwners } from '../storage/authority/owners.ts'
 import { number } from '../storage/authority/positions.ts'
 import { sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
+import type { Owner } from '../wire/identifiers.ts'
 
 const OWNERS_PER_READ = 100
 const ROWS_PER_BATCH = 500
@@ -49,7 +50,7 @@ async function sweepAll(authority: Authority, stopped: () => boolean): Promise<v
   } while (after !== undefined && !stopped())
 }
 
-async function sweepOne(authority: Authority, owner: string, stopped: () => boolean): Promise<void> {
+async function sweepOne(authority: Authority, owner: Owner, stopped: () => boolean): Promise<void> {
   // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
   await number(authority.database.db, owner)
   for (let batch = 0; batch < BATCHES_MAX && !stopped(); batch++) {

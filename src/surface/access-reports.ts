@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { parseBody } from '../http/bodies.ts'
 import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServers } from './resource-servers.ts'
+import { asFamily, type ClientId, type Family, type Owner } from '../wire/identifiers.ts'
 
 const SUMMARY_BYTES_MAX = 1_024
 const ENTRIES_MAX = 500
@@ -33,7 +34,7 @@ const ENTRY = z.object({
   at: z.number().int().nonnegative(),
 })
 export const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
-export type AccessReport = z.infer<typeof ENTRY>
+export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
 
 /** Where reports are kept. */
 export interface AccessRecord {
@@ -42,7 +43,7 @@ export interface AccessRecord {
    * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
    */
   record(
-    by: { owner: string; client_id: string; aud: string },
+    by: { owner: Owner; client_id: ClientId; aud: string },
     reports: readonly AccessReport[],
   ): Promise<{ recorded: number; unknown: readonly number[] }>
 }
@@ -59,7 +60,8 @@ export function registerAccessReports(app: FastifyInstance, of: AccessReports): 
   app.post('/audit/access', async (request, reply) => {
     const holder = of.guard(request.headers.authorization)
     const report = parseBody(REPORT, request.body)
-    const reports = 'entries' in report ? report.entries : [report]
+    const entries = 'entries' in report ? report.entries : [report]
+    const reports = entries.map(entry => ({ ...entry, family: asFamily(entry.family) }))
     const answer = await of.onBehalfOf(holder.owner, () => record(of, holder, reports))
     return reply.header('cache-control', 'no-store').send(answer)
   })

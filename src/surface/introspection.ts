@@ -13,6 +13,7 @@ import { verifyRpt } from '../wire/tokens.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
+import type { ClientId } from '../wire/identifiers.ts'
 
 export const TOKEN_QUERY = z.object({
   token: z.string().min(1).max(16_384),
@@ -27,7 +28,7 @@ export interface GrantReading {
   grant?: {
     /** The RPT's claims, and whatever else introspection is to tell. */
     claims: Record<string, unknown>
-    client_id: string
+    client_id: ClientId
     aud: string
     single_use: boolean
     consumed: boolean

@@ -7,11 +7,12 @@ import { PROTECTION_SCOPE } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { verifyPat } from '../wire/tokens.ts'
 import type { Signer } from './issuer.ts'
+import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 /** The owner a PAT is for, the resource server it was issued to, and under which generation of that record. */
 export interface PatHolder {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   generation: number
 }
 

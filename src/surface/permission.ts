@@ -11,6 +11,7 @@ import { refuseWhileOff, type Clock } from './clock.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
+import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 const PERMISSION = z.object({
   resource_id: z.string().min(1).max(400),
@@ -20,8 +21,8 @@ export const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
 
 /** What is asked for, by which resource server of whom. */
 export interface AskedFor {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   resource_id: string
 }
 
@@ -30,7 +31,7 @@ export interface AskedReading {
   /** Routes tickets to the owner. */
   tag: string
   server: Pick<ResourceServer, 'status' | 'generation'> & { publishes: boolean }
-  resource?: { resource_id: string; client_id: string; resource_scopes: readonly string[] }
+  resource?: { resource_id: string; client_id: ClientId; resource_scopes: readonly string[] }
 }
 
 /** What the owners of a party have registered. */
@@ -38,7 +39,7 @@ export interface RegisteredResources {
   /** undefined where there is no such owner or server. */
   read(of: AskedFor): Promise<AskedReading | undefined>
   /** Looks at what a server that publishes its resources lists now, if it is not known to list nothing new. */
-  lookAgain(server: { owner: string; client_id: string }): Promise<void>
+  lookAgain(server: { owner: Owner; client_id: ClientId }): Promise<void>
 }
 
 export interface PermissionEndpoint {

@@ -3,11 +3,12 @@
  * Contract: "Resource server registration", "Protection access token (PAT)".
  */
 import type { RegistrationState } from '../rules/registration.ts'
+import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 /** An owner's record of a resource server, as it is now. */
 export interface ResourceServer {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   resource_uri: string
   status: RegistrationState
   /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
@@ -18,8 +19,8 @@ export interface ResourceServer {
 
 export interface ResourceServers {
   /** undefined where no such owner is served, or she has no such resource server. */
-  read(owner: string, client_id: string): Promise<ResourceServer | undefined>
+  read(owner: Owner, client_id: ClientId): Promise<ResourceServer | undefined>
 }
 
 /** Runs `work`, and whatever it awaits, on behalf of an owner: what it takes of the store counts as hers. */
-export type OnBehalfOf = <T>(owner: string, work: () => T) => T
+export type OnBehalfOf = <T>(owner: Owner, work: () => T) => T

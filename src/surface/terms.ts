@@ -11,6 +11,7 @@ import { refuse } from '../wire/refusal.ts'
 import { parseTemplateId, TERMS_HTML_POLICY, termsRoster, type TermsVersion } from '../wire/terms.ts'
 import type { Issuer } from './issuer.ts'
 import { FORMATS, MEDIA_TYPES, preferredFormat, represent } from './terms-formats.ts'
+import { asOwner, type Owner } from '../wire/identifiers.ts'
 
 export const ROSTER_QUERY = PAGE.extend({ owner: plainText(200).optional() })
 export const TERMS_QUERY = z.strictObject({ format: z.enum(FORMATS).optional() })
@@ -18,14 +19,14 @@ export const TERMS_QUERY = z.strictObject({ format: z.enum(FORMATS).optional() }
 /** Whose terms they are, and where they are kept. */
 export interface TermsSource {
   /** Owners who are served, at most `limit`. */
-  owners(limit: number): Promise<readonly string[]>
+  owners(limit: number): Promise<readonly Owner[]>
   /** An owner's terms that stand, by tier after the one named; undefined where no such owner is served. */
   standing(
-    owner: string,
+    owner: Owner,
     page: { after: string | undefined; limit: number },
   ): Promise<readonly TermsVersion[] | undefined>
   /** A version that was ever published. */
-  version(id: { owner: string; tier_id: string; version: number }): Promise<TermsVersion | undefined>
+  version(id: { owner: Owner; tier_id: string; version: number }): Promise<TermsVersion | undefined>
 }
 
 type Terms = Pick<Issuer, 'issuer' | 'specNs'> & { terms: TermsSource }
@@ -49,7 +50,7 @@ async function getRoster(
   reply: FastifyReply,
 ): Promise<object> {
   const { owner: named, after, limit } = queryOf(ROSTER_QUERY, request)
-  const owner = named ?? (await onlyOwner(terms))
+  const owner = named === undefined ? await onlyOwner(terms) : asOwner(named)
   const standing = await terms.standing(owner, { after, limit: limit + 1 })
   if (standing === undefined) refuse('not_found', 'No such owner is served here.')
   const { items, last } = pageOf(standing, limit)
@@ -63,7 +64,7 @@ async function getRoster(
   return termsRoster(owner, issuer, items)
 }
 
-async function onlyOwner(terms: TermsSource): Promise<string> {
+async function onlyOwner(terms: TermsSource): Promise<Owner> {
   const [first, second] = await terms.owners(2)
   if (first === undefined) refuse('not_found', 'No owner is served here yet.')
   if (second !== undefined) refuse('invalid_request', 'Name the owner: several are served here (?owner=).')

@@ -10,6 +10,7 @@ import { isLoopbackHost } from './loopback.ts'
 import { member, objectMember, optionalText, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
+import { asHandle, type Handle } from './identifiers.ts'
 
 /**
  * Who a header says signed. A bare key vouches for itself; a token vouches for nobody until `verifyAgentToken`, and `iss`
@@ -112,14 +113,14 @@ export function signingKeyOf(identity: AgentIdentity): PublicKey {
  * The handle of a connection: `jkt:` + RFC 7638 thumbprint for a bare key, `sub@issuer` (no scheme, no trailing slash) for
  * an identified agent. Agents of two issuers never share one, nor do a bare key and an identified agent.
  */
-export function handleOf(identity: AgentIdentity): string {
+export function handleOf(identity: AgentIdentity): Handle {
   if (identity.kind === 'key') return thumbprintHandle(identity.key)
   return subjectHandle(identity.agent.sub, identity.agent.iss)
 }
 
 /** The handle of an issuer's subject; also what `parent_agent` of a token by that issuer means. */
-export function subjectHandle(sub: string, iss: string): string {
-  return `${sub}@${issuerInHandles(iss)}`
+export function subjectHandle(sub: string, iss: string): Handle {
+  return asHandle(`${sub}@${issuerInHandles(iss)}`)
 }
 
 /** An issuer as its agents' handles spell it. Two listed issuers must differ in this, or they would share handles. */

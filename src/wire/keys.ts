@@ -16,6 +16,7 @@ import {
 import { sha256 } from './encoding.ts'
 import { isJsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
+import { asHandle, type Handle } from './identifiers.ts'
 
 /** The names that JOSE has for Ed25519: that of RFC 8037, which every library knows, and the newer one of RFC 9864, which many do not. */
 export type SigningAlg = 'EdDSA' | 'Ed25519'
@@ -160,8 +161,8 @@ export function keyNamed(keys: readonly PublishedKey[], kid: string): PublishedK
 }
 
 /** The pseudonymous handle of a key, `jkt:` + RFC 7638 thumbprint (contract, "Connection"). */
-export function thumbprintHandle(key: PublicKey): string {
-  return `jkt:${key.thumbprint}`
+export function thumbprintHandle(key: PublicKey): Handle {
+  return asHandle(`jkt:${key.thumbprint}`)
 }
 
 /** The 64-byte Ed25519 signature of the bytes (RFC 8032 §5.1.6). */

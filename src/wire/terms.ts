@@ -7,6 +7,7 @@ import { escapeHtml } from './html.ts'
 import { asObject, integerMember, member, textMember, textsMember, urlMember } from './members.ts'
 import { AUTHORITY_PATH, specNames } from './names.ts'
 import { refuse } from './refusal.ts'
+import { asOwner, type Owner } from './identifiers.ts'
 
 /** The `terms_template` of a need_info answer; `expires_in` in seconds. Its members reappear in the agreement. */
 export type TermsTemplate = {
@@ -57,10 +58,10 @@ export function templateId(owner: string, tier: string, version: number): string
 /** The parts of a template id; undefined for a text that is none. */
 export function parseTemplateId(
   text: string,
-): { owner: string; tier_id: string; version: number } | undefined {
+): { owner: Owner; tier_id: string; version: number } | undefined {
   const [, owner, tier_id, digits] = /^([^/]+)\/([^/]+)\/v([1-9]\d{0,8})$/.exec(text) ?? []
   if (owner === undefined || tier_id === undefined || digits === undefined) return undefined
-  return { owner, tier_id, version: Number(digits) }
+  return { owner: asOwner(owner), tier_id, version: Number(digits) }
 }
 
 /** The URL at which a version stays dereferenceable, `{issuer}/terms/<owner>/<tier>/v<n>`, each segment encoded. */

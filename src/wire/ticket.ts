@@ -17,16 +17,17 @@ import {
 import { decodeBase64url, encodeBase64url, sha256 } from './encoding.ts'
 import { parseJson, type Json } from './json.ts'
 import type { PrivateKey } from './keys.ts'
+import { asFamily, type ClientId, type Family, type Owner } from './identifiers.ts'
 
 /** What a sealed ticket says. `client_id` is the resource server's; `expires_at` in seconds since the epoch. */
 export interface SealedTicket {
   readonly tag: string
   readonly issuer: string
-  readonly owner: string
-  readonly family: string
+  readonly owner: Owner
+  readonly family: Family
   readonly resource_id: string
   readonly resource_scopes: readonly string[]
-  readonly client_id: string
+  readonly client_id: ClientId
   readonly expires_at: number
 }
 
@@ -94,8 +95,8 @@ export function ticketTag(ticket: string): string | undefined {
 }
 
 /** A negotiation family id, `fam_` and 8 random bytes. */
-export function newFamily(): string {
-  return `fam_${encodeBase64url(randomBytes(8))}`
+export function newFamily(): Family {
+  return asFamily(`fam_${encodeBase64url(randomBytes(8))}`)
 }
 
 /** A nonce for a terms template, 12 random bytes. */
@@ -130,5 +131,5 @@ function readSealed(text: string, tag: string, kid: string): SealedTicket | unde
     sealed
   if (version !== FORMAT_VERSION || sealedKid !== kid) return undefined
   const fields = { issuer, owner, family, resource_id, resource_scopes, client_id, expires_at }
-  return { tag, ...fields } as SealedTicket
+  return { tag, ...fields } as unknown as SealedTicket
 }

@@ -25,6 +25,7 @@ import {
 } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
+import { asClientId, asOwner, type ClientId, type Owner } from './identifiers.ts'
 
 /** One granted permission; `exp` and `nbf` in seconds since the epoch. */
 export type RptPermission = {
@@ -63,8 +64,8 @@ export type RptClaims = {
  */
 export type PatClaims = {
   iss: string
-  sub: string
-  azp: string
+  sub: Owner
+  azp: ClientId
   scope: string
   jti: string
   iat: number
@@ -123,8 +124,8 @@ export function verifyPat(
   checkTokenClaims(payload, expected)
   const claims: PatClaims = {
     iss: textMember(payload, 'iss'),
-    sub: textMember(payload, 'sub'),
-    azp: textMember(payload, 'azp'),
+    sub: asOwner(textMember(payload, 'sub')),
+    azp: asClientId(textMember(payload, 'azp')),
     scope: textMember(payload, 'scope'),
     jti: textMember(payload, 'jti'),
     iat: integerMember(payload, 'iat'),

@@ -8,6 +8,7 @@ import * as seed from '../support/seed.ts'
 import { newKey, startIssuer, startOperator, type TestIssuer } from '../support/operators.ts'
 import type { Reply } from '../support/scripted-http.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+import { asHandle } from '../../src/wire/identifiers.ts'
 
 let issuer: TestIssuer
 let unlisted: TestIssuer
@@ -210,7 +211,10 @@ describe('A failing identity is request_denied', () => {
     ['no JWS', () => 'a.b.c'],
   ])('where the agent token is %s', async (_, token) => {
     const key = newKey()
-    const agent = testAgent(authority, { key, identified: { agent_token: token(key), handle: 'nobody' } })
+    const agent = testAgent(authority, {
+      key,
+      identified: { agent_token: token(key), handle: asHandle('nobody') },
+    })
     const reply = await agent.ask()
     expect([reply.status, reply.body.error]).toEqual([403, 'request_denied'])
     expect(reply.body.error_description).toMatch(/\w+ \w+/)
@@ -281,7 +285,7 @@ describe("The issuer's documents", () => {
     for (let n = 0; n < 3; n++) {
       const key = newKey()
       const agent_token = fresh.token(key, {}, { key: newKey() })
-      await testAgent(other, { key, identified: { agent_token, handle: 'nobody' } }).ask()
+      await testAgent(other, { key, identified: { agent_token, handle: asHandle('nobody') } }).ask()
     }
     expect(fresh.server.to('/jwks.json')).toHaveLength(1)
     await other.close()

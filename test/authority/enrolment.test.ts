@@ -12,13 +12,14 @@ import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from
 import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
+import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
 const run = promisify(execFile)
 
 let both: RealmAuthority
 /** Served, and without any credential yet. */
-let owner: string
+let owner: Owner
 beforeAll(async () => {
   both = await startRealmAuthority()
 })
@@ -112,7 +113,7 @@ describe('A one-time code', () => {
   })
 
   it('is not to be had for an owner who is not served', async () => {
-    expect(await issueEnrolmentCode(both.authority.database.db, 'nobody', 60)).toBeUndefined()
+    expect(await issueEnrolmentCode(both.authority.database.db, asOwner('nobody'), 60)).toBeUndefined()
   })
 })
 

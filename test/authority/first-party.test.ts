@@ -13,6 +13,7 @@ import {
   type TestOperator,
 } from '../support/operators.ts'
 import { decide, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { asOwner, type Handle } from '../../src/wire/identifiers.ts'
 
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
 let issuer: TestIssuer
@@ -47,9 +48,9 @@ async function operatorOf(...keys: ReturnType<typeof newKey>[]): Promise<TestOpe
   return operator
 }
 const claim = ({ origin }: TestOperator, published: string[] = []) =>
-  inTransaction(authority.database.db, tx => claimOperator(tx, 'alice', origin, published))
-const isFirstParty = async ({ handle }: TestAgent) =>
-  (await readConnection(authority.database.db, 'alice', handle))?.first_party
+  inTransaction(authority.database.db, tx => claimOperator(tx, asOwner('alice'), origin, published))
+const isFirstParty = async ({ handle }: { handle: Handle }) =>
+  (await readConnection(authority.database.db, asOwner('alice'), handle))?.first_party
 const trades = async (agent: TestAgent) => (await agent.ask('place_trade', TRADE)).body.kind ?? 'granted'
 
 describe('standing.first_party', () => {
@@ -62,7 +63,7 @@ describe('standing.first_party', () => {
     expect(await isFirstParty(agent)).toBe(true)
     expect(await trades(agent)).toBe('granted')
     // The owner takes the claim back.
-    await inTransaction(authority.database.db, tx => disclaimOperator(tx, 'alice', operator.origin))
+    await inTransaction(authority.database.db, tx => disclaimOperator(tx, asOwner('alice'), operator.origin))
     expect(await trades(agent)).toBe('operation')
     await decide(authority, agent.handle, 'denied')
   })

@@ -8,6 +8,7 @@ import { sha256 } from '../../src/wire/encoding.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { CLIENT_ID, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 let qty = 0
@@ -17,7 +18,8 @@ afterEach(() => denyAll(authority))
 
 const trade = () => ({ operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: ++qty } } })
 const LOST = { answer_lost: true }
-const consume = (rpt: string) => consumeGrant(authority.database, 'alice', CLIENT_ID, sha256(rpt))
+const consume = (rpt: string) =>
+  consumeGrant(authority.database, asOwner('alice'), asClientId(CLIENT_ID), sha256(rpt))
 const familyOf = (rpt: string) => parseJws(rpt).payload['family']
 
 /** A trade that she approved, and the grant of it, which the agent never received. */

@@ -14,6 +14,7 @@ import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
+import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
 let directory: string
@@ -71,7 +72,7 @@ const serving = (run: Run) =>
         .split('\n')
         .find(text => text.includes('the authority is serving'))
       expect(line, run.output()).toBeDefined()
-      return JSON.parse(line!) as { public: string; owner: string }
+      return JSON.parse(line!) as { public: string; owner: Owner }
     },
     { timeout: 30_000, interval: 20 },
   )
@@ -139,9 +140,9 @@ describe('usher authority', () => {
       return (rows[0] as { n: number }).n
     }
     await inTransaction(database.db, async tx => {
-      await insertOwner(tx, { owner: 'alice', tag: 'tag' })
-      await spendSignature(tx, 'alice', Buffer.alloc(32), -1)
-      await spendSignature(tx, 'alice', Buffer.alloc(32, 1), 600)
+      await insertOwner(tx, { owner: asOwner('alice'), tag: 'tag' })
+      await spendSignature(tx, asOwner('alice'), Buffer.alloc(32), -1)
+      await spendSignature(tx, asOwner('alice'), Buffer.alloc(32, 1), 600)
     })
     usher(['authority'], { UMA_AS_SWEEP_SECONDS: '1' })
     await vi.waitFor(async () => expect(await spent()).toBe(1), { timeout: 30_000, interval: 50 })

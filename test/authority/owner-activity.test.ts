@@ -7,6 +7,14 @@ import { appendLedger, type NewLedgerEntry } from '../../src/storage/authority/l
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import { startTestAuthority, type OwnerCall, type Reply, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
+import {
+  asFamily,
+  asHandle,
+  asOwner,
+  type Family,
+  type Handle,
+  type Owner,
+} from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -15,18 +23,23 @@ beforeAll(async () => {
 afterAll(() => authority.close())
 
 const db = () => authority.database.db
-const thumbprint = () => `jkt:${seed.bytes().toString('base64url')}`
-const wait = (handle: string, more: Parameters<typeof seed.seedWaiting>[3] = {}) =>
-  seed.seedWaiting(db(), 'alice', handle, more)
-const decision = (family: string, word = 'approved'): OwnerCall => ({
+const thumbprint = () => asHandle(`jkt:${seed.bytes().toString('base64url')}`)
+const wait = (handle: Handle, more: Parameters<typeof seed.seedWaiting>[3] = {}) =>
+  seed.seedWaiting(db(), asOwner('alice'), handle, more)
+const decision = (family: Family, word = 'approved'): OwnerCall => ({
   method: 'POST',
   target: `/owner/pending/${family}/decision`,
   json: { decision: word },
 })
-const decide = (family: string, word?: string) => authority.call(authority.alice, decision(family, word))
+const decide = (family: Family, word?: string) => authority.call(authority.alice, decision(family, word))
 const get = (target: string, owner = authority.alice) => authority.call(owner, { target })
 const poll = ({ ticketHash }: { ticketHash: Buffer }) =>
-  presentTicket(db(), { owner: 'alice', hash: ticketHash, nextHash: seed.bytes(), awaitingSeconds: 60 })
+  presentTicket(db(), {
+    owner: asOwner('alice'),
+    hash: ticketHash,
+    nextHash: seed.bytes(),
+    awaitingSeconds: 60,
+  })
 /** Ledger readers stop before the oldest transaction in flight, be it of another test: what was written comes soon. */
 const ledger = (query: string, entries: number, owner = authority.alice) =>
   vi.waitFor(
@@ -48,31 +61,31 @@ describe('GET /owner/pending', () => {
   it('lists what waits, oldest first, as the row and the item say it, a page at a time', async () => {
     const families: string[] = []
     for (let n = 0; n < 5; n++) {
-      const { family } = await seed.seedWaiting(db(), 'bea', thumbprint())
+      const { family } = await seed.seedWaiting(db(), asOwner('bea'), thumbprint())
       families.push(family)
     }
     const bea = authority.owners['bea']!
     const first = await get('/owner/pending?limit=2', bea)
-    expect(first.body.map((item: { family: string }) => item.family)).toEqual(families.slice(0, 2))
+    expect(first.body.map((item: { family: Family }) => item.family)).toEqual(families.slice(0, 2))
     expect(first.body[0]).toEqual({
       family: families[0],
       kind: 'connection',
       handle: expect.stringMatching(/^jkt:/),
       requested_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
-      ...seed.waitingItem('bea'),
+      ...seed.waitingItem(asOwner('bea')),
     })
     expect(first.headers.get('link')).toBe(`</owner/pending?after=${families[1]}&limit=2>; rel="next"`)
     const all: string[] = []
     for await (const item of bea.client.pending()) all.push(item.family)
     expect(all).toEqual(families)
     const last = await get(`/owner/pending?limit=2&after=${families[3]}`, bea)
-    expect(last.body.map((item: { family: string }) => item.family)).toEqual(families.slice(4))
+    expect(last.body.map((item: { family: Family }) => item.family)).toEqual(families.slice(4))
     expect(last.headers.get('link')).toBeNull()
   })
 
   it('goes on after an item decided meanwhile, and says so where there never was one, hers or not', async () => {
-    const { family } = await seed.seedWaiting(db(), 'alice', seed.name('jkt:'))
-    const { family: foreign } = await seed.seedWaiting(db(), 'bea', seed.name('jkt:'))
+    const { family } = await seed.seedWaiting(db(), asOwner('alice'), seed.name('jkt:'))
+    const { family: foreign } = await seed.seedWaiting(db(), asOwner('bea'), seed.name('jkt:'))
     await authority.alice.client.decide(family, 'denied')
     expect((await get(`/owner/pending?after=${family}`)).status).toBe(200)
     for (const after of ['fam_never', foreign])
@@ -86,7 +99,7 @@ describe('GET /owner/pending', () => {
     const { family } = await wait(thumbprint())
     await sql`UPDATE families SET ticket_expires_at = now() WHERE family = ${family}`.execute(db())
     const { body } = await get('/owner/pending?limit=1000')
-    expect(body.map((item: { family: string }) => item.family)).not.toContain(family)
+    expect(body.map((item: { family: Family }) => item.family)).not.toContain(family)
   })
 })
 
@@ -98,14 +111,14 @@ describe('POST /owner/pending/{family}/decision', () => {
       status: 200,
       body: { family: waiting.family, decision: 'approved', by: 'owner' },
     })
-    expect(await readConnection(db(), 'alice', handle)).toMatchObject({
+    expect(await readConnection(db(), asOwner('alice'), handle)).toMatchObject({
       status: 'active',
       generation: 1,
       identity: 'pseudonymous',
     })
     expect(await poll(waiting)).toMatchObject({ decision: 'approved', decided_by: 'owner', generation: 1 })
     const { body } = await get('/owner/connections?limit=1000')
-    const listed = body.find((connection: { handle: string }) => connection.handle === handle)
+    const listed = body.find((connection: { handle: Handle }) => connection.handle === handle)
     expect(listed.tiers_approved).toEqual(['reading'])
     const { body: told } = await ledger(`handle=${encodeURIComponent(handle)}`, 2)
     expect(told.entries.map((entry: NewLedgerEntry) => [entry.kind, entry.family])).toEqual([
@@ -122,19 +135,19 @@ describe('POST /owner/pending/{family}/decision', () => {
       decision: 'denied',
       by: 'owner',
     })
-    expect(await readConnection(db(), 'alice', handle)).toBeUndefined()
+    expect(await readConnection(db(), asOwner('alice'), handle)).toBeUndefined()
     expect(await poll(waiting)).toMatchObject({ decision: 'denied' })
   })
 
   it('names an identified agent’s connection by its issuer-qualified subject', async () => {
-    const handle = `assistant-${seed.name('')}@agents.example/acme`
+    const handle = asHandle(`assistant-${seed.name('')}@agents.example/acme`)
     await decide((await wait(handle)).family)
-    expect(await readConnection(db(), 'alice', handle)).toMatchObject({ identity: 'identified' })
+    expect(await readConnection(db(), asOwner('alice'), handle)).toMatchObject({ identity: 'identified' })
   })
 
   it('approving an operation on an active connection keeps its generation', async () => {
     const handle = thumbprint()
-    await seed.seedConnection(db(), 'alice', handle)
+    await seed.seedConnection(db(), asOwner('alice'), handle)
     const waiting = await wait(handle, { kind: 'operation' })
     expect((await decide(waiting.family)).status).toBe(200)
     expect(await poll(waiting)).toMatchObject({ decision: 'approved', generation: 1 })
@@ -142,7 +155,7 @@ describe('POST /owner/pending/{family}/decision', () => {
 
   it('re-admits an agent that was revoked before it asked, at a generation that revives no grant', async () => {
     const handle = thumbprint()
-    await seed.seedConnection(db(), 'alice', handle)
+    await seed.seedConnection(db(), asOwner('alice'), handle)
     await authority.alice.client.revoke(handle)
     const waiting = await wait(handle)
     expect((await decide(waiting.family)).status).toBe(200)
@@ -164,19 +177,19 @@ describe('POST /owner/pending/{family}/decision', () => {
 
   it('an item that asked on a connection revoked meanwhile is gone: 409, and no approval survives', async () => {
     const handle = thumbprint()
-    await seed.seedConnection(db(), 'alice', handle)
+    await seed.seedConnection(db(), asOwner('alice'), handle)
     const waiting = await wait(handle, { kind: 'operation' })
     await authority.alice.client.revoke(handle)
     expect((await decide(waiting.family)).status).toBe(409)
     expect(await poll(waiting)).toMatchObject({ decision: 'denied', decided_by: 'revocation' })
-    expect(await readConnection(db(), 'alice', handle)).toMatchObject({ status: 'revoked' })
+    expect(await readConnection(db(), asOwner('alice'), handle)).toMatchObject({ status: 'revoked' })
   })
 
   it('an operation is never approved into a connection that has ended', async () => {
     const handle = thumbprint()
     const { family } = await wait(handle, { kind: 'operation' })
     expect((await decide(family)).status).toBe(409)
-    expect(await readConnection(db(), 'alice', handle)).toBeUndefined()
+    expect(await readConnection(db(), asOwner('alice'), handle)).toBeUndefined()
     expect((await decide(family, 'denied')).status).toBe(200)
   })
 
@@ -192,20 +205,20 @@ describe('POST /owner/pending/{family}/decision', () => {
     const reply = await decide(family)
     expect(reply).toMatchObject({ status: 409, body: { error: 'conflict' } })
     expect(reply.body.error_description).toMatch(/unblock/)
-    expect(await readConnection(db(), 'alice', handle)).toBeUndefined()
+    expect(await readConnection(db(), asOwner('alice'), handle)).toBeUndefined()
   })
 
   it('unknown and foreign answer alike: 404, same body, same headers', async () => {
     const { family } = await wait(thumbprint())
     const foreign = await authority.call(authority.owners['bea']!, decision(family))
-    const unknown = await authority.call(authority.owners['bea']!, decision('fam_AAAAAAAAAAA'))
+    const unknown = await authority.call(authority.owners['bea']!, decision(asFamily('fam_AAAAAAAAAAA')))
     expect(foreign.status).toBe(404)
     expect(told(foreign)).toEqual(told(unknown))
     expect((await decide(family)).status).toBe(200)
   })
 
   it('a negotiation that was never held is as unknown as none', async () => {
-    const family = await seed.seedFamily(db(), 'alice', seed.bytes())
+    const family = await seed.seedFamily(db(), asOwner('alice'), seed.bytes())
     expect((await decide(family)).status).toBe(404)
   })
 
@@ -223,13 +236,14 @@ describe('POST /owner/pending/{family}/decision', () => {
 })
 
 describe('GET /owner/ledger', () => {
-  const append = (owner: string, entry: NewLedgerEntry) =>
+  const append = (owner: Owner, entry: NewLedgerEntry) =>
     inTransaction(db(), tx => appendLedger(tx, owner, entry))
 
   it('is paged oldest first, `next` being the seq to go on after', async () => {
     const cleo = authority.owners['cleo']!
-    for (let n = 0; n < 5; n++) await append('cleo', { kind: 'promised', family: `fam_${n}` })
-    const families = (reply: Reply) => reply.body.entries.map((entry: { family: string }) => entry.family)
+    for (let n = 0; n < 5; n++)
+      await append(asOwner('cleo'), { kind: 'promised', family: asFamily(`fam_${n}`) })
+    const families = (reply: Reply) => reply.body.entries.map((entry: { family: Family }) => entry.family)
     await ledger('', 5, cleo)
     const first = await get('/owner/ledger?limit=2', cleo)
     expect(families(first)).toEqual(['fam_0', 'fam_1'])
@@ -245,8 +259,8 @@ describe('GET /owner/ledger', () => {
 
   it('is filtered by handle and by kind', async () => {
     const handle = thumbprint()
-    await append('alice', { kind: 'touched', handle, data: { tool: 'portfolio_read' } })
-    await append('alice', { kind: 'revoked', handle })
+    await append(asOwner('alice'), { kind: 'touched', handle, data: { tool: 'portfolio_read' } })
+    await append(asOwner('alice'), { kind: 'revoked', handle })
     const { body } = await ledger(`kind=touched&handle=${encodeURIComponent(handle)}`, 1)
     expect(body.entries).toMatchObject([{ kind: 'touched', handle, tool: 'portfolio_read' }])
     expect(body.entries[0]).not.toHaveProperty('family')
@@ -254,14 +268,18 @@ describe('GET /owner/ledger', () => {
 
   it('never lets an entry’s own data stand for its seq, time, kind, family or handle', async () => {
     const handle = thumbprint()
-    await append('alice', { kind: 'refused', handle, data: { seq: 1, kind: 'approved', handle: 'other' } })
+    await append(asOwner('alice'), {
+      kind: 'refused',
+      handle,
+      data: { seq: 1, kind: 'approved', handle: 'other' },
+    })
     const { body } = await ledger(`handle=${encodeURIComponent(handle)}`, 1)
     expect(body.entries).toMatchObject([{ kind: 'refused', handle }])
   })
 
   it('holds nothing of another owner', async () => {
     const handle = thumbprint()
-    await append('bea', { kind: 'touched', handle })
+    await append(asOwner('bea'), { kind: 'touched', handle })
     await ledger(`handle=${encodeURIComponent(handle)}`, 1, authority.owners['bea'])
     expect((await get(`/owner/ledger?handle=${encodeURIComponent(handle)}`)).body.entries).toEqual([])
   })

@@ -4,6 +4,7 @@ import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
+import { asHandle, asOwner, type Handle } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -26,15 +27,15 @@ const told = ({ status, text, headers }: Reply) => ({
 
 async function connected(more: Parameters<typeof seed.seedConnection>[3] = {}) {
   const handle = seed.name('jkt:')
-  const generation = await seed.seedConnection(db(), 'alice', handle, more)
-  const rpt = await seed.seedGrant(db(), 'alice', handle, generation)
+  const generation = await seed.seedConnection(db(), asOwner('alice'), handle, more)
+  const rpt = await seed.seedGrant(db(), asOwner('alice'), handle, generation)
   return { handle, rpt }
 }
 
 describe('GET /owner/connections', () => {
   it('lists each standing relationship by handle, a page at a time', async () => {
-    const handles = ['jkt:a', 'jkt:b', 'jkt:c']
-    for (const handle of handles) await seed.seedConnection(db(), 'cleo', handle)
+    const handles = ['jkt:a', 'jkt:b', 'jkt:c'].map(asHandle)
+    for (const handle of handles) await seed.seedConnection(db(), asOwner('cleo'), handle)
     const cleo = authority.owners['cleo']!
     const first = await get('/owner/connections?limit=2', cleo)
     expect(first.body[0]).toEqual({
@@ -64,13 +65,15 @@ describe('POST /owner/connections/revoke', () => {
       status: 200,
       body: { handle, status: 'revoked', rpts_deactivated: 1, connections_revoked: 1 },
     })
-    expect((await readGrant(authority.database, 'alice', seed.CLIENT_ID, rpt))?.grant?.connected).toBe(false)
-    expect(await consumeGrant(authority.database, 'alice', seed.CLIENT_ID, rpt)).toBeUndefined()
+    expect(
+      (await readGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, rpt))?.grant?.connected,
+    ).toBe(false)
+    expect(await consumeGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, rpt)).toBeUndefined()
   })
 
   it('takes a handle in the body that holds an issuer and a path', async () => {
-    const handle = `assistant@agents.example/acme/${seed.name('')}`
-    await seed.seedConnection(db(), 'alice', handle)
+    const handle = asHandle(`assistant@agents.example/acme/${seed.name('')}`)
+    await seed.seedConnection(db(), asOwner('alice'), handle)
     expect((await revoke(handle)).body).toMatchObject({ handle, status: 'revoked' })
   })
 
@@ -79,7 +82,7 @@ describe('POST /owner/connections/revoke', () => {
     const child = await connected({ introduced_by: handle })
     expect((await revoke(handle)).body).toMatchObject({ rpts_deactivated: 2, connections_revoked: 2 })
     const { body } = await get('/owner/connections?limit=1000')
-    const states = new Map(body.map((c: { handle: string; status: string }) => [c.handle, c.status]))
+    const states = new Map(body.map((c: { handle: Handle; status: string }) => [c.handle, c.status]))
     expect([states.get(handle), states.get(child.handle)]).toEqual(['revoked', 'revoked'])
   })
 
@@ -96,19 +99,19 @@ describe('POST /owner/connections/revoke', () => {
 
   it('counts grants to 1,000 and says that there were more', async () => {
     const handle = seed.name('jkt:')
-    const generation = await seed.seedConnection(db(), 'alice', handle)
+    const generation = await seed.seedConnection(db(), asOwner('alice'), handle)
     await seed.inRounds(1001, 16, async () => {
-      await seed.seedGrant(db(), 'alice', handle, generation)
+      await seed.seedGrant(db(), asOwner('alice'), handle, generation)
     })
     expect((await revoke(handle)).body).toMatchObject({ rpts_deactivated: 1000, rpts_deactivated_more: true })
   })
 
   it('ends what the agent waits for, and tells ledger and poll', async () => {
     const { handle } = await connected()
-    const waiting = await seed.seedWaiting(db(), 'alice', handle, { kind: 'operation' })
+    const waiting = await seed.seedWaiting(db(), asOwner('alice'), handle, { kind: 'operation' })
     await revoke(handle)
     const polled = await presentTicket(db(), {
-      owner: 'alice',
+      owner: asOwner('alice'),
       hash: waiting.ticketHash,
       nextHash: seed.bytes(),
       awaitingSeconds: 60,
@@ -131,7 +134,7 @@ describe('POST /owner/connections/revoke', () => {
   it('unknown and foreign answer alike: 404, same body, same headers', async () => {
     const { handle } = await connected()
     const bea = authority.owners['bea']!
-    const [foreign, unknown] = [await revoke(handle, bea), await revoke('jkt:nobody', bea)]
+    const [foreign, unknown] = [await revoke(handle, bea), await revoke(asHandle('jkt:nobody'), bea)]
     expect(foreign.status).toBe(404)
     expect(told(foreign)).toEqual(told(unknown))
   })
@@ -158,8 +161,8 @@ describe('Operators', () => {
       blocked_at: expect.stringMatching(/^\d{4}-/),
       mine: false,
     })
-    expect(await consumeGrant(authority.database, 'alice', seed.CLIENT_ID, two.rpt)).toBeUndefined()
-    const { grant } = (await readGrant(authority.database, 'alice', seed.CLIENT_ID, other.rpt))!
+    expect(await consumeGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, two.rpt)).toBeUndefined()
+    const { grant } = (await readGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, other.rpt))!
     expect(grant?.connected).toBe(true)
   })
 
@@ -175,7 +178,7 @@ describe('Operators', () => {
     const { body } = await get('/owner/operators?limit=1000')
     const listed = body.find((operator: { origin: string }) => operator.origin === origin)
     expect(listed).toMatchObject({ blocked: false, active: 0 })
-    expect(await consumeGrant(authority.database, 'alice', seed.CLIENT_ID, rpt)).toBeUndefined()
+    expect(await consumeGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, rpt)).toBeUndefined()
   })
 
   it('an operator may be blocked before any agent of it came; unblocking one never seen is 404', async () => {

@@ -12,6 +12,7 @@ import { startTestAuthority, type TestAuthority, type TestOwner } from '../suppo
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { severableLink } from '../support/severable-link.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 const HEARTBEAT = { environment: { UMA_AS_HEARTBEAT_SECONDS: '1' } }
 const WAIT = { timeout: 15_000, interval: 10 }
@@ -22,10 +23,10 @@ beforeAll(async () => {
 })
 afterAll(() => authority.close())
 
-const append = (n: number, owner = 'alice') =>
+const append = (n: number, owner = asOwner('alice')) =>
   inTransaction(authority.database.db, tx => appendEvent(tx, owner, 'decided', { n }))
 /** The position of her newest event. */
-const newest = async (owner = 'alice') => (await startOfReading(authority.database.db, owner)).after
+const newest = async (owner = asOwner('alice')) => (await startOfReading(authority.database.db, owner)).after
 
 interface Stream {
   response: Response
@@ -80,7 +81,7 @@ describe('GET /owner/events', () => {
 
   it('pushes a decision as `decided` with family, decision and by', async () => {
     const stream = await open()
-    const { family } = await seed.seedWaiting(authority.database.db, 'alice', seed.name('jkt:'))
+    const { family } = await seed.seedWaiting(authority.database.db, asOwner('alice'), seed.name('jkt:'))
     await authority.alice.client.decide(family, 'denied')
     await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
     expect(stream.events[0]).toMatchObject({ type: 'decided', id: expect.stringMatching(/^\d+$/) })
@@ -90,8 +91,10 @@ describe('GET /owner/events', () => {
 
   it('pushes a revocation as `connection_revoked`, and what waited as `decided`', async () => {
     const handle = seed.name('jkt:')
-    await seed.seedConnection(authority.database.db, 'alice', handle)
-    const { family } = await seed.seedWaiting(authority.database.db, 'alice', handle, { kind: 'operation' })
+    await seed.seedConnection(authority.database.db, asOwner('alice'), handle)
+    const { family } = await seed.seedWaiting(authority.database.db, asOwner('alice'), handle, {
+      kind: 'operation',
+    })
     const stream = await open()
     await authority.alice.client.revoke(handle)
     await vi.waitFor(() => expect(stream.events).toHaveLength(2), WAIT)
@@ -114,7 +117,7 @@ describe('GET /owner/events', () => {
 
   it('holds nothing of another owner', async () => {
     const stream = await open()
-    await append(10, 'bea')
+    await append(10, asOwner('bea'))
     await append(11)
     await arrives(stream, [11])
     stream.close()
@@ -148,7 +151,7 @@ describe('GET /owner/events', () => {
     await sql`UPDATE events SET at = now() - interval '8 days' WHERE owner = 'alice' AND seq < ${last}`.execute(
       authority.database.db,
     )
-    await sweepOwner(authority.database.db, 'alice', 1_000)
+    await sweepOwner(authority.database.db, asOwner('alice'), 1_000)
     for (const lastEventId of ['0', String(last - 2), String(last + 1), '999999999999999']) {
       const stream = await open(authority, { lastEventId })
       await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
@@ -160,7 +163,7 @@ describe('GET /owner/events', () => {
   it('keeps any text of an event on one data line', async () => {
     const data = { text: 'a\r\nevent: forged\n\ndata: x\u2028\u2029\u0000\ud83d\ude00' }
     const stream = await open()
-    await inTransaction(authority.database.db, tx => appendEvent(tx, 'alice', 'pending', data))
+    await inTransaction(authority.database.db, tx => appendEvent(tx, asOwner('alice'), 'pending', data))
     await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
     expect(stream.events[0]!.type).toBe('pending')
     expect(JSON.parse(stream.events[0]!.data)).toEqual(data)
@@ -191,10 +194,10 @@ describe('GET /owner/events', () => {
 
   it('ends when its device key is revoked', async () => {
     const key = importPrivateJwk(generatePrivateJwk())
-    const row = { owner: 'alice', kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' }
+    const row = { owner: asOwner('alice'), kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' }
     await inTransaction(authority.database.db, tx => insertDeviceKey(tx, row))
     const stream = await open(authority, { owner: { ...authority.alice, key } })
-    await inTransaction(authority.database.db, tx => revokeDeviceKey(tx, 'alice', key.thumbprint))
+    await inTransaction(authority.database.db, tx => revokeDeviceKey(tx, asOwner('alice'), key.thumbprint))
     await append(51)
     await stream.ended
     expect(stream.events).toEqual([])
@@ -224,7 +227,7 @@ describe('A late commit', () => {
     const stream = await open()
     const [written, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const late = inTransaction(authority.database.db, async tx => {
-      await appendEvent(tx, 'alice', 'decided', { n: 71 })
+      await appendEvent(tx, asOwner('alice'), 'decided', { n: 71 })
       written.resolve()
       await commit.promise
     })
@@ -270,7 +273,7 @@ describe('Two authorities on one database', () => {
     const other = await startTestAuthority({ beside: authority, ...HEARTBEAT })
     const stream = await open(other)
     await append(91)
-    const { family } = await seed.seedWaiting(authority.database.db, 'alice', seed.name('jkt:'))
+    const { family } = await seed.seedWaiting(authority.database.db, asOwner('alice'), seed.name('jkt:'))
     await authority.alice.client.decide(family, 'approved')
     await vi.waitFor(() => expect(stream.events).toHaveLength(2), WAIT)
     expect(JSON.parse(stream.events[1]!.data)).toMatchObject({ family, decision: 'approved' })
@@ -288,7 +291,8 @@ describe('When the database fails over', () => {
     const link = await severableLink(database.url)
     const environment = { ...HEARTBEAT.environment, DATABASE_URL: link.url }
     const away = await startTestAuthority({ environment })
-    const happen = (n: number) => inTransaction(database.db, tx => appendEvent(tx, 'alice', 'decided', { n }))
+    const happen = (n: number) =>
+      inTransaction(database.db, tx => appendEvent(tx, asOwner('alice'), 'decided', { n }))
     try {
       const stream = await open(away)
       await happen(1)

@@ -12,6 +12,7 @@ import {
   type TestAuthority,
 } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
+import { asHandle, asOwner, type Handle } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -84,9 +85,9 @@ describe('A signed owner request', () => {
   const BODIES: [string, OwnerCall][] = [
     [
       'whose digest is not covered',
-      { ...revoke('x'), sign: { components: ['@method', '@authority', '@path'] } },
+      { ...revoke(asHandle('x')), sign: { components: ['@method', '@authority', '@path'] } },
     ],
-    ['whose digest is another body’s', { ...revoke('x'), sign: { digestOf: '{}' } }],
+    ['whose digest is another body’s', { ...revoke(asHandle('x')), sign: { digestOf: '{}' } }],
   ]
   it.each(BODIES)('is refused 401 with a body %s', async (_case, call) => {
     expect(await authority.call(authority.alice, call)).toMatchObject({
@@ -136,7 +137,7 @@ describe('A signed owner request', () => {
   it('acts on the owner whose key signed it, whatever it names', async () => {
     const { alice, owners, database } = authority
     const handle = seed.name('jkt:')
-    await seed.seedConnection(database.db, 'bea', handle)
+    await seed.seedConnection(database.db, asOwner('bea'), handle)
     expect((await authority.call(alice, revoke(handle))).status).toBe(404)
     expect((await authority.call(owners['bea']!, revoke(handle))).status).toBe(200)
   })
@@ -144,11 +145,11 @@ describe('A signed owner request', () => {
   it('is refused at once when its key is revoked, and then as one never enrolled', async () => {
     const { alice, database } = authority
     const key = newKey()
-    const row = { owner: 'alice', kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' }
+    const row = { owner: asOwner('alice'), kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' }
     await inTransaction(database.db, tx => insertDeviceKey(tx, row))
     const call = { target: PENDING, sign: { key } }
     expect((await authority.call(alice, call)).status).toBe(200)
-    await inTransaction(database.db, tx => revokeDeviceKey(tx, 'alice', key.thumbprint))
+    await inTransaction(database.db, tx => revokeDeviceKey(tx, asOwner('alice'), key.thumbprint))
     const revoked = await authority.call(alice, call)
     const unknown = await authority.call(alice, { target: PENDING, sign: { key: newKey() } })
     expect(revoked.status).toBe(401)
@@ -194,9 +195,9 @@ describe('Every operation of the owner API', () => {
 })
 
 describe('A signed owner request that changes anything is accepted once', () => {
-  async function connected(): Promise<string> {
+  async function connected(): Promise<Handle> {
     const handle = seed.name('jkt:')
-    await seed.seedConnection(authority.database.db, 'alice', handle)
+    await seed.seedConnection(authority.database.db, asOwner('alice'), handle)
     return handle
   }
 
@@ -204,10 +205,10 @@ describe('A signed owner request that changes anything is accepted once', () => 
     const handle = await connected()
     const prepared = authority.prepare(authority.alice, revoke(handle))
     expect((await authority.send(prepared)).status).toBe(200)
-    await seed.seedConnection(authority.database.db, 'alice', handle)
+    await seed.seedConnection(authority.database.db, asOwner('alice'), handle)
     const replayed = await authority.send(prepared)
     expect(replayed).toMatchObject({ status: 401, body: { error: 'invalid_credential' } })
-    expect((await readConnection(authority.database.db, 'alice', handle))?.status).toBe('active')
+    expect((await readConnection(authority.database.db, asOwner('alice'), handle))?.status).toBe('active')
   })
 
   it('of many presentations at once one alone changes something', async () => {
@@ -239,7 +240,7 @@ describe('A signed owner request that changes anything is accepted once', () => 
     const handle = seed.name('jkt:')
     const prepared = authority.prepare(authority.alice, revoke(handle))
     expect((await authority.send(prepared)).status).toBe(404)
-    await seed.seedConnection(authority.database.db, 'alice', handle)
+    await seed.seedConnection(authority.database.db, asOwner('alice'), handle)
     expect((await authority.send(prepared)).status).toBe(200)
   })
 

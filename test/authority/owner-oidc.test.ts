@@ -8,6 +8,7 @@ import { AUDIENCE, PORTAL, type RealmTokens, startRealm } from '../support/realm
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
+import { asOwner, type Handle } from '../../src/wire/identifiers.ts'
 
 let both: RealmAuthority
 let tokens: RealmTokens
@@ -21,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => both.close())
 
 const PENDING = { target: '/owner/pending' }
-const revoke = (handle: string): OwnerCall => ({
+const revoke = (handle: Handle): OwnerCall => ({
   method: 'POST',
   target: '/owner/connections/revoke',
   json: { handle },
@@ -41,7 +42,7 @@ describe('An access token of her realm', () => {
   it('makes changes, on the owner to whom its login is bound and on nobody else', async () => {
     const { db } = both.authority.database
     const handle = seed.name('jkt:')
-    await seed.seedConnection(db, 'alice', handle)
+    await seed.seedConnection(db, asOwner('alice'), handle)
     const { access_token } = await both.realm.login('sub-b')
     expect((await both.bearing(access_token, revoke(handle))).status).toBe(404)
     expect((await both.bearing(tokens.access_token, revoke(handle))).status).toBe(200)

@@ -6,6 +6,7 @@ import { parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -99,7 +100,7 @@ describe('GET /owner/receipts', () => {
     await sql`UPDATE grants SET expires_at = ${past} WHERE owner = 'alice'`.execute(db)
     await sql`UPDATE families SET sealed_expires_at = ${past}, ticket_expires_at = ${past},
       negotiation_expires_at = ${past} WHERE owner = 'alice'`.execute(db)
-    await sweepOwner(db, 'alice', 1_000)
+    await sweepOwner(db, asOwner('alice'), 1_000)
     for (const table of ['grants', 'families'])
       expect((await pool.query(`SELECT 1 FROM ${table} WHERE owner = 'alice'`)).rows).toEqual([])
     expect((await listed('alice')).body).toEqual(before)

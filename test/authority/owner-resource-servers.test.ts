@@ -8,6 +8,7 @@ import { CLIENT_ID, ISSUER, startTestAuthority, type TestAuthority } from '../su
 import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
+import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 let tools: TestResourceServer
@@ -286,9 +287,12 @@ describe('A withdrawal that races', () => {
     const handle = seed.name('jkt:')
     const token = seed.name('token')
     const { db } = authority.database
-    const generation = await seed.seedConnection(db, 'alice', handle)
-    const governed = await seed.govern(db, 'alice', { client_id: tools.resource(name), name })
-    const grant = { ...seed.grantRow('alice', handle, generation, sha256(token)), ...governed }
+    const generation = await seed.seedConnection(db, asOwner('alice'), handle)
+    const governed = await seed.govern(db, asOwner('alice'), {
+      client_id: asClientId(tools.resource(name)),
+      name,
+    })
+    const grant = { ...seed.grantRow(asOwner('alice'), handle, generation, sha256(token)), ...governed }
     expect(await inTransaction(db, tx => recordGrant(tx, grant, []))).toBe(true)
     return { name, handle, token, pat: await tools.pat(authority, name) }
   }

@@ -6,6 +6,7 @@ import { appendLedger, countRefusal } from '../../src/storage/authority/ledger.t
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
+import { asFamily, type Owner } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -14,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => authority.close())
 
 /** Read past the functions that would number. */
-async function stored(owner: string) {
+async function stored(owner: Owner) {
   const { rows } = await sql<{ entries: (number | null)[]; events: (number | null)[]; counts: number[] }>`
     SELECT ARRAY(SELECT seq::int FROM ledger WHERE owner = ${owner} ORDER BY id) AS entries,
       ARRAY(SELECT seq::int FROM events WHERE owner = ${owner} ORDER BY id) AS events,
@@ -45,7 +46,7 @@ describe('Without a reader', () => {
     const [{ owner }] = [authority.alice]
     // As one that ended between the commit and what follows it.
     await sql`INSERT INTO ledger (owner, kind, data) VALUES (${owner}, 'touched', '{}')`.execute(db)
-    await countRefusal(db, owner, { reason: 'ungoverned' }, { times: 3, families: ['fam_1'] })
+    await countRefusal(db, owner, { reason: 'ungoverned' }, { times: 3, families: [asFamily('fam_1')] })
     await seed.closeMinutes(db)
     await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2, 3], counts: [1, 1, 2] })
   })

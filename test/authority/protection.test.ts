@@ -7,6 +7,7 @@ import { deleteTier } from '../../src/storage/authority/tiers.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+import { asClientId, asOwner, type Handle } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -101,8 +102,8 @@ describe('Protection API: the PAT', () => {
     const now = Math.floor(Date.now() / 1000)
     const claims = {
       iss: authority.issuer,
-      sub: 'alice',
-      azp: CLIENT_ID,
+      sub: asOwner('alice'),
+      azp: asClientId(CLIENT_ID),
       scope: 'uma_protection',
       jti: 'x',
       iat: now,
@@ -287,7 +288,9 @@ describe('Grant (RPT) liveness', () => {
 
   it('no tier governs the resource any more: revoked', async () => {
     const { rpt } = await testAgent(authority).granted('statement_read')
-    await inTransaction(authority.database.db, tx => deleteTier(tx, 'alice', 'statements', undefined))
+    await inTransaction(authority.database.db, tx =>
+      deleteTier(tx, asOwner('alice'), 'statements', undefined),
+    )
     expect((await introspect(rpt)).body.reason).toBe('revoked')
   })
 })
@@ -314,7 +317,7 @@ describe('/audit/access', () => {
     expect(await touched()).toHaveLength(before + 2)
     const connections = (await authority.call(authority.alice, { target: '/owner/connections?limit=1000' }))
       .body as {
-      handle: string
+      handle: Handle
       last_access: string | null
     }[]
     expect(connections.find(entry => entry.handle === agent.handle)?.last_access).not.toBeNull()

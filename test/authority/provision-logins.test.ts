@@ -19,6 +19,7 @@ import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { faultsOf } from '../support/config-files.ts'
 import { freshDatabase } from '../support/postgres.ts'
+import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 const ISSUER = 'https://realm.example/tenant/'
 let database: Database
@@ -33,9 +34,9 @@ afterAll(async () => {
 })
 
 let count = 0
-const newName = () => `person${++count}`
+const newName = () => asOwner(`person${++count}`)
 const login = (subject: string, more: object = {}) => ({ name: 'realm', issuer: ISSUER, subject, ...more })
-const withLogins = (owner: string, ...logins: object[]) => ({ owner, logins })
+const withLogins = (owner: Owner, ...logins: object[]) => ({ owner, logins })
 
 function load(owners: object[], realmIssuer?: string) {
   const path = join(directory, 'provision.yaml')
@@ -106,8 +107,8 @@ describe('A device key of the provisioning file', () => {
 
 describe('The provisioning file', () => {
   it('takes a login at the realm that is trusted, written as the realm writes it', () => {
-    expect(faultsIn([withLogins('alice', login('sub-a'))], ISSUER)).toEqual([])
-    expect(faultsIn([withLogins('alice', login('sub-a'))])).toEqual([])
+    expect(faultsIn([withLogins(asOwner('alice'), login('sub-a'))], ISSUER)).toEqual([])
+    expect(faultsIn([withLogins(asOwner('alice'), login('sub-a'))])).toEqual([])
   })
 
   it.each([
@@ -123,16 +124,18 @@ describe('The provisioning file', () => {
     ['with an address to go by', login('a', { email: 'a@example.com' }), /email/],
     ['without a name', { issuer: ISSUER, subject: 'a' }, /name/],
   ])('refuses a login %s', (_case, given, fault) => {
-    const faults = faultsIn([withLogins('alice', given)], ISSUER)
+    const faults = faultsIn([withLogins(asOwner('alice'), given)], ISSUER)
     expect(faults).toHaveLength(1)
     expect(faults[0]).toMatch(fault)
   })
 
   it('refuses a login that stands twice, at one owner or at two', () => {
     const twice = /^logins: "a" at .* stands twice; a login belongs to one owner\.$/
-    expect(faultsIn([withLogins('alice', login('a'), login('a'))])).toEqual([expect.stringMatching(twice)])
-    expect(faultsIn([withLogins('alice', login('a')), withLogins('bea', login('a'))])).toEqual([
+    expect(faultsIn([withLogins(asOwner('alice'), login('a'), login('a'))])).toEqual([
       expect.stringMatching(twice),
     ])
+    expect(
+      faultsIn([withLogins(asOwner('alice'), login('a')), withLogins(asOwner('bea'), login('a'))]),
+    ).toEqual([expect.stringMatching(twice)])
   })
 })

@@ -23,6 +23,7 @@ import { sha256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { provisionDocument, type ProvisionDocument } from '../support/authority.ts'
 import { freshDatabase } from '../support/postgres.ts'
+import { asClientId, asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 const SECRET = 'a secret of sixteen or more'
 let directory: string
@@ -37,8 +38,8 @@ afterAll(async () => {
 })
 
 let count = 0
-const newOwner = () => `owner${++count}`
-function documentOf(...names: string[]): ProvisionDocument {
+const newOwner = () => asOwner(`owner${++count}`)
+function documentOf(...names: Owner[]): ProvisionDocument {
   return provisionDocument(
     names.map(owner => ({
       owner,
@@ -155,13 +156,13 @@ describe('The provisioning file', () => {
     ],
   ]
   it.each(FAULTS)('with %s is refused, naming the place', (_case, spoil, fault) => {
-    const document = documentOf('alice')
+    const document = documentOf(asOwner('alice'))
     spoil(document.owners[0], document)
     expect(faultsOf(document)).toContainEqual(expect.stringMatching(fault))
   })
 
   it('lists all its faults at once', () => {
-    const document = documentOf('alice', 'bea')
+    const document = documentOf(asOwner('alice'), asOwner('bea'))
     document.owners[0]!.resource_servers[0]!.client_secret = 'short'
     document.owners[0]!.tiers[0]!.resources.push('alice/none')
     document.owners[1]!.resources[0]!.client_id = 'other'
@@ -181,7 +182,7 @@ describe('The provisioning file', () => {
   it('takes a secret from a file that holds it as its only line', () => {
     const path = join(directory, 'secret')
     writeFileSync(path, `${SECRET}\n`)
-    const document = documentOf('alice')
+    const document = documentOf(asOwner('alice'))
     const server: Record<string, unknown> = document.owners[0]!.resource_servers[0]!
     delete server['client_secret']
     server['client_secret_file'] = path
@@ -203,7 +204,7 @@ describe('Provisioning', () => {
       ...Array.from({ length: 4 }, () => 'resource made'),
       ...Array.from({ length: 3 }, () => 'tier made'),
     ])
-    expect(await readResourceServer(database.db, owner, 'demo-tools')).toMatchObject({
+    expect(await readResourceServer(database.db, owner, asClientId('demo-tools'))).toMatchObject({
       status: 'active',
       auth: 'secret',
       secret_sha256: sha256(SECRET),
@@ -243,7 +244,7 @@ describe('Provisioning', () => {
     expect(await apply(document)).toEqual([])
     expect(await readTier(database.db, owner, 'reading')).toBeUndefined()
     expect((await readDeviceKey(database.db, kid))?.revoked_at).not.toBeNull()
-    expect((await readResourceServer(database.db, owner, 'demo-tools'))?.status).toBe('revoked')
+    expect((await readResourceServer(database.db, owner, asClientId('demo-tools')))?.status).toBe('revoked')
   })
 
   it('never undoes what the owner edited', async () => {
@@ -309,7 +310,7 @@ describe('Provisioning', () => {
     const other = documentOf(two)
     other.owners[0]!.device_keys = document.owners[0]!.device_keys
     await expect(apply(other)).rejects.toThrow(/already enrolled/)
-    expect(await readResourceServer(database.db, two, 'demo-tools')).toBeUndefined()
+    expect(await readResourceServer(database.db, two, asClientId('demo-tools'))).toBeUndefined()
   })
 
   it('of many replicas that start at once each item is made by one', async () => {

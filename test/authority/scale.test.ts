@@ -7,6 +7,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startTestAuthority, type OwnerCall, type TestAuthority } from '../support/authority.ts'
 import { BUSY, crowd, FIRST_SEQ, LARGE_OPERATOR, QUIET, SMALL_OPERATOR } from '../support/crowded-owner.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 const CONNECTIONS = 10_000
 const WAITING = 1_000
@@ -20,7 +21,12 @@ let observer: Client
 beforeAll(async () => {
   authority = await startTestAuthority({ owners: ['alice', 'bea'] })
   const { db, url } = authority.database
-  await crowd(db, { owner: 'alice', ledgerRows: LEDGER_ROWS, connections: CONNECTIONS, waiting: WAITING })
+  await crowd(db, {
+    owner: asOwner('alice'),
+    ledgerRows: LEDGER_ROWS,
+    connections: CONNECTIONS,
+    waiting: WAITING,
+  })
   observer = new Client({ connectionString: url })
   await observer.connect()
 }, 240_000)

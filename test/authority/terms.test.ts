@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { deleteTier, insertTier, updateTier, type NewTier } from '../../src/storage/authority/tiers.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 beforeAll(async () => {
@@ -14,7 +15,7 @@ const get = (target: string, headers: Record<string, string> = {}) =>
   authority.request('GET', target, { headers })
 const READING = '/terms/alice/reading/v1'
 const tier = (tier_id: string, purpose: string): NewTier => ({
-  owner: 'alice',
+  owner: asOwner('alice'),
   tier_id,
   name: tier_id,
   ask_me: false,
@@ -141,7 +142,7 @@ describe('GET /terms/{template_id}', () => {
     await inTransaction(db, tx => insertTier(tx, tier('passing', 'first')))
     const before = await get(one)
     await inTransaction(db, tx => updateTier(tx, tier('passing', 'second'), undefined))
-    await inTransaction(db, tx => deleteTier(tx, 'alice', 'passing', undefined))
+    await inTransaction(db, tx => deleteTier(tx, asOwner('alice'), 'passing', undefined))
     expect((await get(one)).text).toBe(before.text)
     expect((await get(two)).body.purpose).toBe('second')
     const { body } = await get('/terms?owner=alice')

@@ -12,11 +12,12 @@ import { registeredEndpoints } from '../support/endpoints.ts'
 import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import { repositoryFiles } from '../support/repository.ts'
 import * as seed from '../support/seed.ts'
+import { asClientId, asOwner, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
 /** What an owner has that a request may name. `otherwise` says the same of what nobody has. */
 interface Names {
-  family: string
-  handle: string
+  family: Family
+  handle: Handle
   operator: string
   tier: string
   /** A second tier: alice makes one of this id herself. */
@@ -43,17 +44,16 @@ beforeAll(async () => {
     owners: ['alice', ...FOREIGN],
   })
   // Alice too has one of everything: an empty list would hide what is wrongly left out of it.
-  await furnish('alice')
-  for (const owner of FOREIGN) named[owner] = await furnish(owner)
-  await seed.seedWaiting(both.authority.database.db, 'alice', seed.name('jkt:'))
+  await furnish(asOwner('alice'))
+  for (const owner of FOREIGN) named[owner] = await furnish(asOwner(owner))
+  await seed.seedWaiting(both.authority.database.db, asOwner('alice'), seed.name('jkt:'))
 })
 afterAll(() => both.close())
 
-const call = (owner: string, request: OwnerCall) =>
-  both.authority.call(both.authority.owners[owner]!, request)
+const call = (owner: Owner, request: OwnerCall) => both.authority.call(both.authority.owners[owner]!, request)
 
 /** Gives an owner one of everything. */
-async function furnish(owner: string): Promise<Named> {
+async function furnish(owner: Owner): Promise<Named> {
   const { db } = both.authority.database
   const key = importPrivateJwk(generatePrivateJwk())
   const tier = `${owner}-${seed.name('tier')}`
@@ -72,7 +72,7 @@ async function furnish(owner: string): Promise<Named> {
   const { family } = await seed.seedWaiting(db, owner, seed.name('jkt:'))
   await inTransaction(db, async tx => {
     await insertDeviceKey(tx, { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' })
-    for (const client_id of [names.server, names.plainServer]) {
+    for (const client_id of [names.server, names.plainServer].map(asClientId)) {
       const row = { owner, client_id, name: 'A server', status: 'active', auth: 'secret' } as const
       await insertResourceServer(tx, {
         ...row,
@@ -242,7 +242,7 @@ function withoutNames(text: string, names: Names): string {
 }
 
 /** As it stands: all that an owner's lists show her. */
-async function everythingOf(owner: string): Promise<unknown> {
+async function everythingOf(owner: Owner): Promise<unknown> {
   const lists = ROUTES.filter(route => route.startsWith('GET ') && route !== 'GET /owner/events')
   return Promise.all(lists.map(async route => (await call(owner, { target: route.slice(4) })).text))
 }
@@ -250,7 +250,7 @@ async function everythingOf(owner: string): Promise<unknown> {
 describe('What is another owner’s is to alice what nobody’s is, byte for byte', () => {
   let before: unknown[]
   beforeAll(async () => {
-    before = await Promise.all(FOREIGN.map(everythingOf))
+    before = await Promise.all(FOREIGN.map(owner => everythingOf(asOwner(owner))))
   })
 
   const probes = Object.entries(PROBES).flatMap(([route, requests]) =>
@@ -267,12 +267,12 @@ describe('What is another owner’s is to alice what nobody’s is, byte for byt
   })
 
   it('and nothing of theirs was changed by any of it', async () => {
-    expect(await Promise.all(FOREIGN.map(everythingOf))).toEqual(before)
+    expect(await Promise.all(FOREIGN.map(owner => everythingOf(asOwner(owner))))).toEqual(before)
   })
 
   it('nor is anything of theirs among what alice is shown', async () => {
     const { alice } = both.authority
-    const shown = JSON.stringify(await everythingOf('alice'))
+    const shown = JSON.stringify(await everythingOf(asOwner('alice')))
     for (const owner of FOREIGN) {
       const { operator: _blockedByAliceToo, tierToo: _madeByAliceToo, ...names } = named[owner].hers
       for (const name of Object.values(names).filter(name => typeof name === 'string'))
@@ -288,7 +288,7 @@ describe('A key or a login that is taken', () => {
     for (const owner of ['alice', ...FOREIGN]) {
       const { key } = both.authority.owners[owner]!
       const json = { name: 'phone', jwk: publicJwk(key) }
-      replies.push(await call('alice', { method: 'POST', target: '/owner/device-keys', json }))
+      replies.push(await call(asOwner('alice'), { method: 'POST', target: '/owner/device-keys', json }))
     }
     expect(replies.map(({ status }) => status)).toEqual([409, 409, 409])
     expect(new Set(replies.map(({ text }) => text)).size).toBe(1)
@@ -297,7 +297,11 @@ describe('A key or a login that is taken', () => {
   it('as is a login', async () => {
     const { access_token } = await both.realm.login('alice-at-realm')
     const add = async (token: string) =>
-      call('alice', { method: 'POST', target: '/owner/logins', json: { name: 'realm', access_token: token } })
+      call(asOwner('alice'), {
+        method: 'POST',
+        target: '/owner/logins',
+        json: { name: 'realm', access_token: token },
+      })
     expect((await add(access_token)).status).toBe(201)
     const tokens = [access_token]
     for (const owner of FOREIGN) tokens.push((await both.realm.login(owner)).access_token)

@@ -15,6 +15,7 @@ import {
   type TestOperator,
 } from '../support/operators.ts'
 import { decide, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { asHandle } from '../../src/wire/identifiers.ts'
 
 let stand: ContractStand
 let issuer: TestIssuer
@@ -133,7 +134,10 @@ describe('Authentication', () => {
     expect(unlisted.server.received).toEqual([])
     const key = newKey()
     const overHttp = unlisted.token(key, { iss: issuer.iss.replace('https:', 'http:') })
-    const agent = testAgent(stand.authority, { key, identified: { agent_token: overHttp, handle: 'x@y' } })
+    const agent = testAgent(stand.authority, {
+      key,
+      identified: { agent_token: overHttp, handle: asHandle('x@y') },
+    })
     expect(answers(await agent.ask())).toEqual([403, 'request_denied'])
   })
 })

@@ -9,6 +9,7 @@ import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 
 const OPERATOR = 'https://operator.example'
 const ROUNDS = 60
@@ -20,9 +21,9 @@ beforeAll(async () => {
 afterAll(() => database.close())
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
-const add = (owner: string, handle: string, generation: number) =>
+const add = (owner: Owner, handle: Handle, generation: number) =>
   inTx(tx => addOperator(tx, { owner, handle, generation, origin: OPERATOR, name: undefined }))
-const standing = (owner: string, handle: string, operator?: string) =>
+const standing = (owner: Owner, handle: Handle, operator?: string) =>
   readStanding(database.db, owner, {
     handle,
     operator,
@@ -50,7 +51,7 @@ describe('Operators beside a connection', () => {
     await seed.seedConnection(database.db, owner, handle, { operator: OPERATOR })
     await seed.seedConnection(database.db, bea, handle, { operator: OPERATOR })
     await inTx(tx => blockOperator(tx, owner, OPERATOR))
-    const asked: [string, string, string | undefined, boolean][] = [
+    const asked: [Owner, Handle, string | undefined, boolean][] = [
       [owner, handle, undefined, true],
       [owner, handle, 'https://other.example', true],
       [owner, stranger, OPERATOR, true],

@@ -14,6 +14,7 @@ import { freshDatabase } from '../support/postgres.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
+import type { Owner } from '../../src/wire/identifiers.ts'
 
 const ROUNDS = 60
 const CONSUMERS = 16
@@ -26,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => database.close())
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
-const consume = (owner: string, rpt: Buffer) => consumeGrant(database, owner, seed.CLIENT_ID, rpt)
+const consume = (owner: Owner, rpt: Buffer) => consumeGrant(database, owner, seed.CLIENT_ID, rpt)
 
 async function granted() {
   const owner = await seed.seedOwner(database.db, { ask_me: true })
@@ -36,7 +37,7 @@ async function granted() {
   return { owner, handle, generation, rpt }
 }
 
-type End = [what: string, end: (tx: Tx, owner: string) => Promise<unknown>]
+type End = [what: string, end: (tx: Tx, owner: Owner) => Promise<unknown>]
 const ENDS: End[] = [
   ['the tier is deleted', (tx, owner) => deleteTier(tx, owner, seed.TIER, undefined)],
   [

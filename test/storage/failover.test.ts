@@ -15,6 +15,7 @@ import { describeWith, type Requirement } from '../support/requirement.ts'
 import * as seed from '../support/seed.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
+import { asHandle, type Owner } from '../../src/wire/identifiers.ts'
 
 async function pairOf(): Promise<Requirement<PostgresPair>> {
   try {
@@ -26,10 +27,10 @@ async function pairOf(): Promise<Requirement<PostgresPair>> {
 }
 
 describeWith(await pairOf(), 'A standby taken for the primary', pair => {
-  const HANDLE = 'jkt:agent'
+  const HANDLE = asHandle('jkt:agent')
   let primary: Database
   let standby: Client
-  let owner: string
+  let owner: Owner
   let rpt: Buffer
 
   beforeAll(async () => {

@@ -23,6 +23,7 @@ import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
 const OPERATOR = 'https://operator.example'
 const JKT = (n: number) => String(n).padStart(43, 'k')
@@ -34,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => database.close())
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
-const admit = (owner: string, handle: string, more: object = {}) =>
+const admit = (owner: Owner, handle: Handle, more: object = {}) =>
   inTx(async tx => {
     await lockQueue(tx, owner)
     await lockOperator(tx, owner, OPERATOR)
@@ -42,13 +43,13 @@ const admit = (owner: string, handle: string, more: object = {}) =>
     const admission = { owner, handle, identity, label: null, operator: OPERATOR, introduced_by: null }
     return admitConnection(tx, { ...admission, ...more })
   })
-const approve = (owner: string, handle: string, generation: number) =>
+const approve = (owner: Owner, handle: Handle, generation: number) =>
   inTx(tx => recordApproval(tx, { owner, handle, tier_id: seed.TIER, generation }))
 
 describe('The record of an introduction', () => {
   it('tells of nobody where nobody is known', async () => {
     const owner = await seed.seedOwner(database.db)
-    const of = { introducer: 'a', newcomer: 'b', newcomerJkt: 'c', operator: OPERATOR }
+    const of = { introducer: asHandle('a'), newcomer: asHandle('b'), newcomerJkt: 'c', operator: OPERATOR }
     expect(await readIntroduction(database.db, owner, of)).toEqual({
       newcomer: 'none',
       introducer: 'none',
@@ -62,11 +63,16 @@ describe('The record of an introduction', () => {
 
   it('tells whether the operator stands there, key, approval in the present generation, and how many it introduced live', async () => {
     const owner = await seed.seedOwner(database.db)
-    const generation = await admit(owner, 'p@i', { jkt: JKT(1) })
-    await approve(owner, 'p@i', generation)
-    await admit(owner, 'c1@i', { introduced_by: 'p@i' })
-    await admit(owner, 'c2@i', { introduced_by: 'p@i' })
-    const of = { introducer: 'p@i', newcomer: 'n@i', newcomerJkt: JKT(9), operator: OPERATOR }
+    const generation = await admit(owner, asHandle('p@i'), { jkt: JKT(1) })
+    await approve(owner, asHandle('p@i'), generation)
+    await admit(owner, asHandle('c1@i'), { introduced_by: 'p@i' })
+    await admit(owner, asHandle('c2@i'), { introduced_by: 'p@i' })
+    const of = {
+      introducer: asHandle('p@i'),
+      newcomer: asHandle('n@i'),
+      newcomerJkt: JKT(9),
+      operator: OPERATOR,
+    }
     const record = await readIntroduction(database.db, owner, of)
     expect(record).toEqual({
       newcomer: 'none',
@@ -79,13 +85,13 @@ describe('The record of an introduction', () => {
     })
     for (const operator of ['https://other.example', null])
       expect((await readIntroduction(database.db, owner, { ...of, operator })).operatorStands).toBe(false)
-    await inTx(tx => revokeConnection(tx, owner, 'c1@i'))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('c1@i')))
     expect((await readIntroduction(database.db, owner, of)).liveIntroduced).toBe(1)
-    expect((await readIntroduction(database.db, owner, { ...of, introducer: 'c2@i' })).wasIntroduced).toBe(
-      true,
-    )
-    await inTx(tx => revokeConnection(tx, owner, 'p@i'))
-    await admit(owner, 'p@i')
+    expect(
+      (await readIntroduction(database.db, owner, { ...of, introducer: asHandle('c2@i') })).wasIntroduced,
+    ).toBe(true)
+    await inTx(tx => revokeConnection(tx, owner, asHandle('p@i')))
+    await admit(owner, asHandle('p@i'))
     // Admitted again: the approval was of an earlier generation.
     expect(await readIntroduction(database.db, owner, of)).toMatchObject({
       introducer: 'active',
@@ -96,21 +102,21 @@ describe('The record of an introduction', () => {
 
   it('remembers an ended newcomer by its handle, and by its key under any handle', async () => {
     const owner = await seed.seedOwner(database.db)
-    await admit(owner, 'n@i', { jkt: JKT(2) })
-    const of = { introducer: 'p@i', newcomer: 'n@i', newcomerJkt: JKT(3), operator: null }
+    await admit(owner, asHandle('n@i'), { jkt: JKT(2) })
+    const of = { introducer: asHandle('p@i'), newcomer: asHandle('n@i'), newcomerJkt: JKT(3), operator: null }
     expect((await readIntroduction(database.db, owner, of)).newcomer).toBe('active')
-    await inTx(tx => revokeConnection(tx, owner, 'n@i'))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('n@i')))
     expect((await readIntroduction(database.db, owner, of)).newcomer).toBe('revoked')
-    const renamed = { ...of, newcomer: 'm@i', newcomerJkt: JKT(2) }
+    const renamed = { ...of, newcomer: asHandle('m@i'), newcomerJkt: JKT(2) }
     expect((await readIntroduction(database.db, owner, renamed)).newcomer).toBe('revoked')
   })
 
   it('is read of one owner alone', async () => {
     const [owner, other] = [await seed.seedOwner(database.db), await seed.seedOwner(database.db)]
-    await admit(other, 'p@i', { jkt: JKT(1) })
+    await admit(other, asHandle('p@i'), { jkt: JKT(1) })
     const record = await readIntroduction(database.db, owner, {
-      introducer: 'p@i',
-      newcomer: 'n',
+      introducer: asHandle('p@i'),
+      newcomer: asHandle('n'),
       newcomerJkt: JKT(1),
       operator: OPERATOR,
     })
@@ -121,14 +127,14 @@ describe('The record of an introduction', () => {
 describe('The standing of an agent that is being introduced', () => {
   it('is read as if it were connected, with its lineage', async () => {
     const owner = await seed.seedOwner(database.db)
-    const generation = await admit(owner, 'p@i')
-    await approve(owner, 'p@i', generation)
-    const of = { handle: 'n@i', tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }
+    const generation = await admit(owner, asHandle('p@i'))
+    await approve(owner, asHandle('p@i'), generation)
+    const of = { handle: asHandle('n@i'), tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }
     expect(await readStanding(database.db, owner, of)).toMatchObject({
       status: 'none',
       approvedAtTier: false,
     })
-    expect(await readStanding(database.db, owner, { ...of, introducedBy: 'p@i' })).toMatchObject({
+    expect(await readStanding(database.db, owner, { ...of, introducedBy: asHandle('p@i') })).toMatchObject({
       status: 'active',
       generation: null,
       introduced_by: 'p@i',
@@ -140,8 +146,8 @@ describe('The standing of an agent that is being introduced', () => {
       revocations: 0,
     })
     // A connection that stands is read as it is.
-    await admit(owner, 'n@i')
-    expect(await readStanding(database.db, owner, { ...of, introducedBy: 'p@i' })).toMatchObject({
+    await admit(owner, asHandle('n@i'))
+    expect(await readStanding(database.db, owner, { ...of, introducedBy: asHandle('p@i') })).toMatchObject({
       introduced_by: null,
       approvedAtTier: false,
     })
@@ -149,7 +155,7 @@ describe('The standing of an agent that is being introduced', () => {
 })
 
 describe('An introduced agent written against the end of its introducer', () => {
-  const introduce = (owner: string, introducer: string, handle: string, rpt: Buffer) =>
+  const introduce = (owner: Owner, introducer: Handle, handle: Handle, rpt: Buffer) =>
     inTx(async tx => {
       await lockQueue(tx, owner)
       if ((await lockOperator(tx, owner, OPERATOR)).blocked) return false
@@ -169,7 +175,7 @@ describe('An introduced agent written against the end of its introducer', () => 
       const generation = await admitConnection(tx, admission)
       return recordGrant(tx, seed.grantRow(owner, handle, generation, rpt), [])
     })
-  const isLive = async (owner: string, rpt: Buffer) => {
+  const isLive = async (owner: Owner, rpt: Buffer) => {
     const grant = (await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant
     return grant?.connected === true && grant.current
   }
@@ -180,13 +186,18 @@ describe('An introduced agent written against the end of its introducer', () => 
       const written = { before: 0, refused: 0, overCap: 0 }
       await seed.inRounds(100, 3, async round => {
         const owner = await seed.seedOwner(database.db)
-        await admit(owner, 'p@i')
-        const children = Array.from({ length: 8 }, (_, n) => ({ handle: `c${n}@i`, rpt: seed.bytes() }))
-        const writes = children.map(({ handle, rpt }) => introduce(owner, 'p@i', handle, rpt))
+        await admit(owner, asHandle('p@i'))
+        const children = Array.from({ length: 8 }, (_, n) => ({
+          handle: asHandle(`c${n}@i`),
+          rpt: seed.bytes(),
+        }))
+        const writes = children.map(({ handle, rpt }) => introduce(owner, asHandle('p@i'), handle, rpt))
         // Let some rounds begin with the end, some with the newcomers.
         if (round % 2 === 0) await writes[0]
         await inTx(tx =>
-          how === 'revoked' ? revokeConnection(tx, owner, 'p@i') : blockOperator(tx, owner, OPERATOR),
+          how === 'revoked'
+            ? revokeConnection(tx, owner, asHandle('p@i'))
+            : blockOperator(tx, owner, OPERATOR),
         )
         const done = (await Promise.all(writes)).filter(Boolean).length
         written.before += done
@@ -206,10 +217,10 @@ describe('An introduced agent written against the end of its introducer', () => 
 })
 
 describe('Operators', () => {
-  const named = async (owner: string) =>
+  const named = async (owner: Owner) =>
     (await database.db.selectFrom('operators').select('name').where('owner', '=', owner).executeTakeFirst())
       ?.name
-  const name = (owner: string, of: { name: string | undefined; attested: boolean }) =>
+  const name = (owner: Owner, of: { name: string | undefined; attested: boolean }) =>
     inTx(async tx => {
       await lockOperator(tx, owner, OPERATOR)
       await nameOperator(tx, owner, OPERATOR, of)
@@ -228,12 +239,12 @@ describe('Operators', () => {
 
   it('claimed by the owner: connected agents whose keys the directory lists become first-party, no others', async () => {
     const owner = await seed.seedOwner(database.db)
-    await admit(owner, 'listed@i', { jkt: JKT(1) })
-    await admit(owner, 'unlisted@i', { jkt: JKT(2) })
-    await admit(owner, 'revoked@i', { jkt: JKT(3) })
-    await admit(owner, 'foreign@i', { jkt: JKT(1), operator: 'https://other.example' })
-    await admit(owner, 'unkeyed@i')
-    await inTx(tx => revokeConnection(tx, owner, 'revoked@i'))
+    await admit(owner, asHandle('listed@i'), { jkt: JKT(1) })
+    await admit(owner, asHandle('unlisted@i'), { jkt: JKT(2) })
+    await admit(owner, asHandle('revoked@i'), { jkt: JKT(3) })
+    await admit(owner, asHandle('foreign@i'), { jkt: JKT(1), operator: 'https://other.example' })
+    await admit(owner, asHandle('unkeyed@i'))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('revoked@i')))
     expect(await isOwn(database.db, owner, OPERATOR)).toBe(false)
     expect(await inTx(tx => claimOperator(tx, owner, OPERATOR, [JKT(1), JKT(3)]))).toEqual(['listed@i'])
     expect(await isOwn(database.db, owner, OPERATOR)).toBe(true)
@@ -257,26 +268,26 @@ describe('Operators', () => {
 
   it('a first-party agent that is revoked and admitted again is so no more, nor one approved with another key', async () => {
     const owner = await seed.seedOwner(database.db)
-    const isFirst = async (handle: string) => (await readConnection(database.db, owner, handle))?.first_party
-    await admit(owner, 'a@i', { jkt: JKT(1), first_party: true })
-    await admit(owner, 'a@i', { jkt: JKT(1) })
-    expect(await isFirst('a@i')).toBe(true)
-    await admit(owner, 'a@i', { jkt: JKT(2) })
-    expect(await isFirst('a@i')).toBe(false)
-    await admit(owner, 'b@i', { first_party: true })
-    await admit(owner, 'b@i')
-    expect(await isFirst('b@i')).toBe(true)
-    await inTx(tx => revokeConnection(tx, owner, 'b@i'))
-    await admit(owner, 'b@i')
-    expect(await isFirst('b@i')).toBe(false)
+    const isFirst = async (handle: Handle) => (await readConnection(database.db, owner, handle))?.first_party
+    await admit(owner, asHandle('a@i'), { jkt: JKT(1), first_party: true })
+    await admit(owner, asHandle('a@i'), { jkt: JKT(1) })
+    expect(await isFirst(asHandle('a@i'))).toBe(true)
+    await admit(owner, asHandle('a@i'), { jkt: JKT(2) })
+    expect(await isFirst(asHandle('a@i'))).toBe(false)
+    await admit(owner, asHandle('b@i'), { first_party: true })
+    await admit(owner, asHandle('b@i'))
+    expect(await isFirst(asHandle('b@i'))).toBe(true)
+    await inTx(tx => revokeConnection(tx, owner, asHandle('b@i')))
+    await admit(owner, asHandle('b@i'))
+    expect(await isFirst(asHandle('b@i'))).toBe(false)
   })
 
   it('have agents here while one is active', async () => {
     const owner = await seed.seedOwner(database.db)
     expect(await hasActiveAgents(database.db, owner, OPERATOR)).toBe(false)
-    await admit(owner, 'a@i')
+    await admit(owner, asHandle('a@i'))
     expect(await hasActiveAgents(database.db, owner, OPERATOR)).toBe(true)
-    await inTx(tx => revokeConnection(tx, owner, 'a@i'))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('a@i')))
     expect(await hasActiveAgents(database.db, owner, OPERATOR)).toBe(false)
   })
 })

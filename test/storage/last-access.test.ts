@@ -9,6 +9,7 @@ import { recordTouches, type ReportedCall } from '../../src/storage/authority/la
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
+import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 beforeAll(async () => {
@@ -111,10 +112,10 @@ describe('An access report arrives at least once, and the ledger tells of each c
 
   it.each([
     ['a grant that nobody issued', { jti: 'rpt_unknown' }, {}],
-    ['another family', { family: 'fam_other' }, {}],
-    ["another server's grant", {}, { client_id: 'other-tools' }],
+    ['another family', { family: asFamily('fam_other') }, {}],
+    ["another server's grant", {}, { client_id: asClientId('other-tools') }],
     ['a grant for another resource', {}, { aud: 'https://elsewhere.example/mcp' }],
-    ["another owner's grant", {}, { owner: 'mallory' }],
+    ["another owner's grant", {}, { owner: asOwner('mallory') }],
   ])('%s is named by its place, and the rest is recorded', async (_what, more, by) => {
     const { owner, client_id, aud, call, report, touched } = await scene()
     const server = { owner, client_id, aud }

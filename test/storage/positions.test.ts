@@ -21,6 +21,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asFamily, asHandle, type Family, type Owner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 /** As another replica has it: what is under way there is not known here. */
@@ -40,7 +41,7 @@ const kindsOf = (entries: LedgerEntry[]) => entries.map(({ kind }) => kind)
 const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
 
 /** A transaction that has written an entry and an event, and commits when it is told to. */
-async function written(owner: string, kind: 'approved' | 'denied', n: number) {
+async function written(owner: Owner, kind: 'approved' | 'denied', n: number) {
   const [ready, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const done = inTx(async tx => {
     await appendLedger(tx, owner, { kind })
@@ -181,7 +182,7 @@ describe('A reader of events goes on', () => {
     for (let n = 1; n <= count; n++) await inTx(tx => appendEvent(tx, owner, 'decided', { n }))
     return owner
   }
-  const start = (owner: string, known?: number) => startOfReading(database.db, owner, known)
+  const start = (owner: Owner, known?: number) => startOfReading(database.db, owner, known)
 
   it('after the event that it names, or after the newest where it names none', async () => {
     const owner = await withEvents(3)
@@ -213,13 +214,13 @@ describe('A reader of events goes on', () => {
 })
 
 describe('Refusals of strangers are counted by owner, reason and minute', () => {
-  const refused = (db: Db, owner: string, family: string) =>
+  const refused = (db: Db, owner: Owner, family: Family) =>
     countRefusal(db, owner, { reason: 'ungoverned' }, { times: 1, families: [family] })
-  const read = (owner: string) => readLedger(database.db, owner, { ...ALL, kind: 'refused' })
+  const read = (owner: Owner) => readLedger(database.db, owner, { ...ALL, kind: 'refused' })
 
   it('the first at once, the rest of the minute when it closes, in entries that never change', async () => {
     const owner = await seed.seedOwner(database.db)
-    const families = upTo(50).map(n => `fam_${n}`)
+    const families = upTo(50).map(n => asFamily(`fam_${n}`))
     await refused(database.db, owner, families[0]!)
     const [first] = await read(owner)
     expect(first).toMatchObject({
@@ -241,22 +242,22 @@ describe('Refusals of strangers are counted by owner, reason and minute', () => 
     expect(new Set(named).size).toBe(named.length)
     expect(named.length).toBeGreaterThanOrEqual(6)
     for (const { data } of told) expect((data['families'] as string[]).length).toBeLessThanOrEqual(5)
-    await refused(database.db, owner, 'fam_late')
+    await refused(database.db, owner, asFamily('fam_late'))
     await seed.closeMinutes(database.db)
     expect((await read(owner)).slice(0, told.length)).toEqual(told)
   })
 
   it('many in one statement as many: the first of them by itself', async () => {
     const owner = await seed.seedOwner(database.db)
-    const families = upTo(9).map(n => `fam_${n}`)
+    const families = upTo(9).map(n => asFamily(`fam_${n}`))
     await countRefusal(
       database.db,
       owner,
-      { kind: 'identity_refused', reason: 'identity_unverified', handle: 'jkt:known' },
+      { kind: 'identity_refused', reason: 'identity_unverified', handle: asHandle('jkt:known') },
       { times: 12, families },
     )
     await seed.closeMinutes(database.db)
-    const told = await readLedger(database.db, owner, { ...ALL, handle: 'jkt:known' })
+    const told = await readLedger(database.db, owner, { ...ALL, handle: asHandle('jkt:known') })
     const data = { reason: 'identity_unverified', claimed: true }
     expect(told.map(({ kind, count, data }) => ({ kind, count, data }))).toEqual([
       { kind: 'identity_refused', count: 1, data: { ...data, families: families.slice(0, 1) } },

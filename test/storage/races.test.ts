@@ -21,6 +21,7 @@ import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase, onServer } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
+import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'
 
 const ROUNDS = 100
 const CALLERS = 32
@@ -41,14 +42,14 @@ afterAll(async () => {
   await database.close()
 })
 
-const live = async (owner: string, rpt: Buffer) => {
+const live = async (owner: Owner, rpt: Buffer) => {
   const grant = (await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant
   return grant !== undefined && grant.connected && grant.current && !grant.consumed && !grant.expired
 }
 
 class Lost extends Error {}
 
-async function approve(owner: string, item: { family: string; handle: string; operator?: string }) {
+async function approve(owner: Owner, item: { family: Family; handle: Handle; operator?: string }) {
   return inTransaction(database.db, async tx => {
     await lockQueue(tx, owner)
     if (item.operator !== undefined && (await lockOperator(tx, owner, item.operator)).blocked) return false
@@ -71,13 +72,13 @@ async function approve(owner: string, item: { family: string; handle: string; op
   })
 }
 
-function deny(owner: string, family: string) {
+function deny(owner: Owner, family: Family) {
   return inTransaction(database.db, tx =>
     decideFamily(tx, { owner, family, decision: 'denied', by: 'owner', generation: null }),
   )
 }
 
-const present = (owner: string, hash: Buffer, replica = database) =>
+const present = (owner: Owner, hash: Buffer, replica = database) =>
   presentTicket(replica.db, { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 600 })
 
 const winners = (outcomes: unknown[]) =>
@@ -195,7 +196,7 @@ describe('Single-use grant: spent exactly once', () => {
 })
 
 /** A consumer that has locked connection and grant and updated it, and dies before it commits. */
-async function consumerHoldingTheGrant(owner: string, rpt: Buffer): Promise<{ kill(): Promise<void> }> {
+async function consumerHoldingTheGrant(owner: Owner, rpt: Buffer): Promise<{ kill(): Promise<void> }> {
   const client = new Client({ connectionString: database.url })
   client.on('error', () => {})
   await client.connect()

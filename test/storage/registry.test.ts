@@ -15,6 +15,7 @@ import { decideResourceServer, registerResourceServer } from '../../src/storage/
 import { readResource } from '../../src/storage/authority/resources.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asClientId, type ClientId, type Owner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 beforeAll(async () => {
@@ -23,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => database.close())
 
 const PAUSE = 10
-const client_id = 'https://tools.example/mcp/x'
+const client_id = asClientId('https://tools.example/mcp/x')
 const notes: ListedResource = {
   resource_id: '',
   name: 'Notes',
@@ -31,29 +32,29 @@ const notes: ListedResource = {
   resource_scopes: ['read'],
   consequence: null,
 }
-const register = (owner: string) =>
+const register = (owner: Owner) =>
   inTransaction(database.db, tx =>
     registerResourceServer(tx, { owner, resource_uri: client_id, name: 'X' }, 20),
   )
-const decide = (owner: string, status: 'active' | 'revoked') =>
+const decide = (owner: Owner, status: 'active' | 'revoked') =>
   inTransaction(database.db, tx => decideResourceServer(tx, owner, client_id, status))
-async function source(): Promise<{ owner: string; client_id: string }> {
+async function source(): Promise<{ owner: Owner; client_id: ClientId }> {
   const owner = await seed.seedOwner(database.db)
   await register(owner)
   await decide(owner, 'active')
   return { owner, client_id }
 }
-const claimed = async (of: { owner: string; client_id: string }): Promise<Attempt> => {
+const claimed = async (of: { owner: Owner; client_id: ClientId }): Promise<Attempt> => {
   const claim = await claimPull(database.db, of, PAUSE)
   if (claim.claimed === undefined) throw new Error(claim.because)
   return claim.claimed
 }
-const age = (owner: string, seconds: number) =>
+const age = (owner: Owner, seconds: number) =>
   database.pool.query(
     `UPDATE registry_pulls SET tried_at = tried_at - $2 * interval '1 second' WHERE owner = $1`,
     [owner, seconds],
   )
-const entry = (owner: string, id: string): ListedResource => ({ ...notes, resource_id: `${owner}/${id}` })
+const entry = (owner: Owner, id: string): ListedResource => ({ ...notes, resource_id: `${owner}/${id}` })
 
 describe('a pull', () => {
   it('is claimed by one of many who want it, and by none within the pause', async () => {
@@ -93,7 +94,7 @@ describe('a pull', () => {
   it('is of an active server that publishes, and of no other', async () => {
     const owner = await seed.seedOwner(database.db)
     await register(owner)
-    for (const id of [client_id, seed.CLIENT_ID, 'nobody'])
+    for (const id of [client_id, seed.CLIENT_ID, asClientId('nobody')])
       expect(await claimPull(database.db, { owner, client_id: id }, PAUSE)).toEqual({ because: 'recent' })
     await decide(owner, 'active')
     await decide(owner, 'revoked')
@@ -162,7 +163,7 @@ describe('a pull', () => {
 })
 
 describe('what is due', () => {
-  const due = async (owner: string) =>
+  const due = async (owner: Owner) =>
     (await listDue(database.db, owner, { landedSeconds: 300, failedSeconds: 30 })).length
 
   it('is what was never tried, what landed long ago, and sooner what failed', async () => {

@@ -13,6 +13,7 @@ import { deleteTier, insertTier, updateTier } from '../../src/storage/authority/
 import { readFamily } from '../../src/storage/authority/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asClientId, type Owner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 beforeAll(async () => {
@@ -22,9 +23,9 @@ afterAll(() => database.close())
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const OPERATOR = 'https://operator.example'
-const resource = (tx: Tx, owner: string) => tx.updateTable('resources').where('owner', '=', owner)
+const resource = (tx: Tx, owner: Owner) => tx.updateTable('resources').where('owner', '=', owner)
 
-async function judged(): Promise<{ owner: string; grant: NewGrant }> {
+async function judged(): Promise<{ owner: Owner; grant: NewGrant }> {
   const owner = await seed.seedOwner(database.db)
   const handle = seed.name('jkt:')
   const generation = await seed.seedConnection(database.db, owner, handle)
@@ -34,7 +35,7 @@ async function judged(): Promise<{ owner: string; grant: NewGrant }> {
 }
 const write = (grant: NewGrant) => recordGrant(database.db, grant, [{ kind: 'promised', data: {} }])
 
-type Change = [what: string, change: (tx: Tx, owner: string, grant: NewGrant) => Promise<unknown>]
+type Change = [what: string, change: (tx: Tx, owner: Owner, grant: NewGrant) => Promise<unknown>]
 const CHANGES: Change[] = [
   ['the tier was edited', (tx, owner) => updateTier(tx, seed.tierOf(owner, false), undefined)],
   ['the tier was deleted', (tx, owner) => deleteTier(tx, owner, seed.TIER, undefined)],
@@ -75,7 +76,13 @@ const CHANGES: Change[] = [
     'the resource was declared graver',
     (tx, owner) => resource(tx, owner).set({ consequence: 'irreversible' }).execute(),
   ],
-  ['the resource changed hands', (tx, owner) => resource(tx, owner).set({ client_id: 'another' }).execute()],
+  [
+    'the resource changed hands',
+    (tx, owner) =>
+      resource(tx, owner)
+        .set({ client_id: asClientId('another') })
+        .execute(),
+  ],
   ['the operator that it names was blocked', (tx, owner) => blockOperator(tx, owner, OPERATOR)],
   ['the connection was revoked', (tx, owner, { handle }) => revokeConnection(tx, owner, handle)],
 ]

@@ -19,11 +19,12 @@ import { startTestAuthority } from '../support/authority.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { testAgent } from '../support/test-agent.ts'
+import { asHandle, type Family, type Owner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 /** Who owns the tables. */
 let admin: Client
-let owner: string
+let owner: Owner
 let generation: number
 beforeAll(async () => {
   database = await freshDatabase()
@@ -38,7 +39,7 @@ afterAll(async () => {
   await database.close()
 })
 
-const HANDLE = 'jkt:agent'
+const HANDLE = asHandle('jkt:agent')
 
 /** Has the next `times` statements that write a table end as `how` says; what was counted is not rolled back. */
 async function breaking(table: string, times: number, how: string): Promise<void> {
@@ -97,14 +98,14 @@ const WRITES: Record<string, Write> = {
   'the next ticket': {
     table: 'families',
     prepare: spent,
-    run: (at, family: string) =>
+    run: (at, family: Family) =>
       continueFamily(at.db, { owner, family, ticketHash: seed.bytes(), ticketSeconds: 60 }),
     done: true,
   },
   'the end of a negotiation': {
     table: 'families',
     prepare: spent,
-    run: async (at, family: string) => {
+    run: async (at, family: Family) => {
       const ended = await endFamily(at.db, owner, family, 'denied')
       return [ended, (await readFamily(database.db, owner, family))?.state]
     },

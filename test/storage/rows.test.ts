@@ -32,6 +32,7 @@ import {
 import { presentTicket, readFamily } from '../../src/storage/authority/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 beforeAll(async () => {
@@ -39,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.close())
 
-const read = (owner: string, rpt: Buffer, clientId = seed.CLIENT_ID) =>
+const read = (owner: Owner, rpt: Buffer, clientId = seed.CLIENT_ID) =>
   readGrant(database, owner, clientId, rpt)
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 
@@ -107,7 +108,7 @@ describe('Connection', () => {
     const ended = await inTx(tx => blockOperator(tx, owner, operator))
     expect(ended.handles).toEqual([parent, child])
     expect(await inTx(tx => unblockOperator(tx, owner, operator))).toBe(true)
-    const status = async (handle: string) => (await readConnection(database.db, owner, handle))?.status
+    const status = async (handle: Handle) => (await readConnection(database.db, owner, handle))?.status
     expect([await status(parent), await status(child), await status(other)]).toEqual([
       'revoked',
       'revoked',
@@ -192,7 +193,7 @@ describe('Owners', () => {
   it('a device key belongs to one owner, and can be revoked once', async () => {
     const [owner, other] = [await seed.seedOwner(database.db), await seed.seedOwner(database.db)]
     const kid = seed.name('kid-')
-    const enrol = (whose: string) =>
+    const enrol = (whose: Owner) =>
       inTx(tx => insertDeviceKey(tx, { owner: whose, kid, jwk: {}, name: 'phone' }))
     expect([await enrol(owner), await enrol(owner), await enrol(other)]).toEqual([true, false, false])
     expect(await inTx(tx => revokeDeviceKey(tx, other, kid))).toBe(false)
@@ -227,7 +228,7 @@ describe('Standing', () => {
   it('an unknown agent has none', async () => {
     const owner = await seed.seedOwner(database.db)
     const facts = await readStanding(database.db, owner, {
-      handle: 'jkt:nobody',
+      handle: asHandle('jkt:nobody'),
       tier_id: seed.TIER,
       windowSeconds: 600,
       countTo: undefined,

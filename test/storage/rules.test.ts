@@ -28,10 +28,11 @@ import { readStanding } from '../../src/storage/authority/standing.ts'
 import { insertTier } from '../../src/storage/authority/tiers.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
 const OPERATOR = 'https://operator.example'
-const PARENT = 'parent@issuer'
-const AGENT = 'agent@issuer'
+const PARENT = asHandle('parent@issuer')
+const AGENT = asHandle('agent@issuer')
 
 let database: Database
 beforeAll(async () => {
@@ -41,9 +42,9 @@ afterAll(() => database.close())
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const admit = (
-  owner: string,
-  handle: string,
-  { operator = null, introduced_by = null }: { operator?: string | null; introduced_by?: string | null } = {},
+  owner: Owner,
+  handle: Handle,
+  { operator = null, introduced_by = null }: { operator?: string | null; introduced_by?: Handle | null } = {},
 ) =>
   inTx(async tx => {
     await lockQueue(tx, owner)
@@ -57,14 +58,14 @@ const admit = (
       introduced_by,
     })
   })
-const approve = (owner: string, handle: string, tier_id: string, generation: number) =>
+const approve = (owner: Owner, handle: Handle, tier_id: string, generation: number) =>
   inTx(tx => recordApproval(tx, { owner, handle, tier_id, generation }))
-const stateOf = async (owner: string): Promise<ConnectionState> =>
+const stateOf = async (owner: Owner): Promise<ConnectionState> =>
   (await readConnection(database.db, owner, AGENT))?.status ?? 'none'
 
 describe('The state of a connection', () => {
   /** What the owner, her operators and other agents do to it. */
-  const FIRE: Record<ConnectionTrigger, (owner: string) => Promise<unknown>> = {
+  const FIRE: Record<ConnectionTrigger, (owner: Owner) => Promise<unknown>> = {
     admitted: owner => admit(owner, AGENT),
     introduced: async owner => {
       const of = { introducer: PARENT, newcomer: AGENT, newcomerJkt: 'none', operator: OPERATOR }
@@ -91,7 +92,7 @@ describe('The state of a connection', () => {
     introducer_ended: owner => inTx(tx => revokeConnection(tx, owner, PARENT)),
   }
 
-  async function bringInto(state: ConnectionState): Promise<string> {
+  async function bringInto(state: ConnectionState): Promise<Owner> {
     const owner = await seed.seedOwner(database.db)
     await approve(owner, PARENT, seed.TIER, await admit(owner, PARENT))
     if (state !== 'none') await admit(owner, AGENT, { operator: OPERATOR, introduced_by: PARENT })
@@ -114,8 +115,12 @@ describe("The owner's approval of a lineage", () => {
   const life = fc.array(fc.constantFrom('approved', 'approved elsewhere', 'revoked', 'admitted'), {
     maxLength: 4,
   })
-  const handles = ['parent', 'asking', 'sibling', 'child', 'stranger'] as const
-  const introducerOf: Record<string, string> = { asking: 'parent', sibling: 'parent', child: 'asking' }
+  const handles = ['parent', 'asking', 'sibling', 'child', 'stranger'].map(asHandle)
+  const introducerOf: Record<string, Handle> = {
+    asking: asHandle('parent'),
+    sibling: asHandle('parent'),
+    child: asHandle('asking'),
+  }
 
   it('is read by SQL as the rule has it, whoever of it was approved, revoked and admitted again', async () => {
     const lives = fc.tuple(life, life, life, life, life)
@@ -140,7 +145,7 @@ describe("The owner's approval of a lineage", () => {
           }))
         const expected = approvedAtTier(lineage, seed.TIER)
         seen[expected ? 'approved' : 'not']++
-        const of = { handle: 'asking', tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }
+        const of = { handle: asHandle('asking'), tier_id: seed.TIER, windowSeconds: 60, countTo: undefined }
         expect((await readStanding(database.db, owner, of)).approvedAtTier).toBe(expected)
       }),
       { numRuns: 60, examples: [[[[], [], ['approved', 'revoked', 'admitted'], [], []]]] },
@@ -151,7 +156,7 @@ describe("The owner's approval of a lineage", () => {
   async function live(events: readonly string[][]) {
     const owner = await seed.seedOwner(database.db)
     await inTx(tx => insertTier(tx, { ...seed.tierOf(owner, false), tier_id: OTHER_TIER, resources: [] }))
-    const approvals: { handle: string; tier_id: string; generation: number }[] = []
+    const approvals: { handle: Handle; tier_id: string; generation: number }[] = []
     for (const [at, handle] of handles.entries()) {
       const introduced_by = introducerOf[handle] ?? null
       let generation = await admit(owner, handle, { introduced_by })

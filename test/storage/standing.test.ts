@@ -6,6 +6,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database, Tx } from '../../src/storage/authority/database.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 
 const ROWS = 20_000
 const COUNT_TO = 4
@@ -17,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => database.close())
 
 /** An agent that did the same again and again, one second apart, until now. */
-async function busy(kind: string): Promise<{ owner: string; handle: string }> {
+async function busy(kind: string): Promise<{ owner: Owner; handle: Handle }> {
   const owner = await seed.seedOwner(database.db)
   const handle = seed.name('jkt:')
   await seed.seedConnection(database.db, owner, handle)

@@ -11,6 +11,7 @@ import { readStanding } from '../../src/storage/authority/standing.ts'
 import { openFamily, presentTicket, readFamily, type NewFamily } from '../../src/storage/authority/tickets.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
+import { asClientId, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
 let database: Database
 
@@ -19,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.close())
 
-const newFamily = (owner: string, family: string, of: Partial<NewFamily> = {}): NewFamily => ({
+const newFamily = (owner: Owner, family: Family, of: Partial<NewFamily> = {}): NewFamily => ({
   owner,
   family,
   state: 'need_info',
@@ -35,24 +36,24 @@ const newFamily = (owner: string, family: string, of: Partial<NewFamily> = {}): 
   ...of,
 })
 
-const present = (owner: string, hash: Buffer) =>
+const present = (owner: Owner, hash: Buffer) =>
   presentTicket(database.db, { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 600 })
 
 /** An agent with its family, whose ticket was just spent, and a grant for it that is not recorded. */
-async function readyToGrant(owner: string) {
+async function readyToGrant(owner: Owner) {
   const handle = seed.name('jkt:')
   const generation = await seed.seedConnection(database.db, owner, handle)
   const family = await seed.seedFamily(database.db, owner, null)
   return { handle, family, grant: { ...seed.grantRow(owner, handle, generation, seed.bytes()), family } }
 }
 
-const promised = (handle: string) => [
+const promised = (handle: Handle) => [
   { kind: 'promised' as const, data: { handle, odd: '\u0000 "}' } },
   { kind: 'relaxed' as const, data: { handle } },
 ]
 
-async function ledgerOf(owner: string, family: string) {
-  const { rows } = await database.pool.query<{ kind: string; handle: string; data: { handle: string } }>(
+async function ledgerOf(owner: Owner, family: Family) {
+  const { rows } = await database.pool.query<{ kind: string; handle: Handle; data: { handle: Handle } }>(
     'SELECT kind, handle, data FROM ledger WHERE owner = $1 AND family = $2 ORDER BY seq',
     [owner, family],
   )
@@ -170,7 +171,8 @@ describe('Questions at the same time', () => {
       owners.flatMap(whose => [
         () => readGovernedResource(db, asked(owner, seed.resourceId(whose))),
         () => readAskedResource(db, asked(owner, seed.resourceId(whose))),
-        () => readAskedResource(db, asked(owner, seed.resourceId(whose), 'https://unknown.example')),
+        () =>
+          readAskedResource(db, asked(owner, seed.resourceId(whose), asClientId('https://unknown.example'))),
         () => readGovernedResource(db, asked(owner, 'unknown')),
       ]),
     )
@@ -204,6 +206,6 @@ describe('Questions at the same time', () => {
   })
 })
 
-function asked(owner: string, resource_id: string, client_id = seed.CLIENT_ID) {
+function asked(owner: Owner, resource_id: string, client_id = seed.CLIENT_ID) {
   return { owner, client_id, resource_id }
 }

@@ -17,6 +17,7 @@ import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from
 import type { Listener } from '../../src/authority/endpoints.ts'
 import { undescribed } from './described-answers.ts'
 import { freshDatabase } from './postgres.ts'
+import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 /** Signatures are made over this; the sockets are elsewhere, which is the point of configured authorities. */
 export const ISSUER = 'https://as.example'
@@ -48,7 +49,7 @@ export const WORLD = [
 ] as const
 
 export interface TestOwner {
-  owner: string
+  owner: Owner
   /** Her enrolled device key. */
   key: PrivateKey
   /** Of `demo-tools` at her. */
@@ -186,7 +187,7 @@ function makePeople(names: string[]): Record<string, Omit<TestOwner, 'client'>> 
     names.map(owner => [
       owner,
       {
-        owner,
+        owner: asOwner(owner),
         key: importPrivateJwk(generatePrivateJwk()),
         clientSecret: randomBytes(24).toString('base64url'),
         resourceUri: `https://tools.example/mcp/${owner}`,

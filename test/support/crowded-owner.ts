@@ -6,9 +6,10 @@ import { sql, type RawBuilder } from 'kysely'
 import type { RequestFacts } from '../../src/rules/conditions.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { waitingItem } from './seed.ts'
+import type { Owner } from '../../src/wire/identifiers.ts'
 
 export interface Crowd {
-  owner: string
+  owner: Owner
   ledgerRows: number
   connections: number
   waiting: number
@@ -88,7 +89,7 @@ export async function crowd(db: Db, { owner, ledgerRows, connections, waiting }:
 
 /** What waits, behind fifty times as many negotiations that are over. */
 /** One for each grant, as it was given. After the ledger, which makes the owner's head. */
-async function crowdReceipts(db: Db, owner: string): Promise<void> {
+async function crowdReceipts(db: Db, owner: Owner): Promise<void> {
   await sql`
     INSERT INTO receipts (owner, jti, family, handle, receipt)
     SELECT owner, jti, family, handle, 'receipt' FROM grants WHERE owner = ${owner}`.execute(db)

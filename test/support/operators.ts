@@ -15,6 +15,7 @@ import {
 } from '../../src/wire/keys.ts'
 import { TYP, WELL_KNOWN } from '../../src/wire/names.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from './scripted-http.ts'
+import type { Handle } from '../../src/wire/identifiers.ts'
 
 let certificate: Promise<{ key: string; cert: string }> | undefined
 
@@ -99,7 +100,7 @@ export interface TestIssuer {
     agent: PublicKey,
     sub: string,
     claims?: Record<string, unknown>,
-  ): { agent_token: string; handle: string }
+  ): { agent_token: string; handle: Handle }
   close(): Promise<void>
 }
 

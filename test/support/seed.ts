@@ -10,13 +10,22 @@ import { insertResource, insertResourceServer } from '../../src/storage/authorit
 import { insertTier } from '../../src/storage/authority/tiers.ts'
 import { holdFamily, openFamily } from '../../src/storage/authority/tickets.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
+import {
+  asClientId,
+  type ClientId,
+  type Family,
+  type Handle,
+  type Owner,
+} from '../../src/wire/identifiers.ts'
 
-export const CLIENT_ID = 'demo-tools'
+export const CLIENT_ID = asClientId('demo-tools')
 export const CLIENT_SECRET = 'a secret of sixteen'
 export const TIER = 'reading'
 
 export const bytes = () => randomBytes(32)
-export const name = (prefix: string) => `${prefix}${randomBytes(6).toString('hex')}`
+/** Names nothing yet, and so may be the name of anything. */
+export const name = (prefix: string) =>
+  `${prefix}${randomBytes(6).toString('hex')}` as Owner & Handle & Family & ClientId
 
 const NOTES = {
   name: 'Notes',
@@ -27,8 +36,8 @@ const NOTES = {
 }
 
 /** A new owner with one governed resource `<owner>/notes`. */
-export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Promise<string> {
-  const owner = name('owner-')
+export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Promise<Owner> {
+  const owner: Owner = name('owner-')
   await inTransaction(db, async tx => {
     await insertOwner(tx, { owner, tag: name('t') })
     await insertResourceServer(tx, {
@@ -46,10 +55,10 @@ export async function seedOwner(db: Db, options: { ask_me?: boolean } = {}): Pro
   return owner
 }
 
-export const resourceId = (owner: string) => `${owner}/notes`
-export const resourceUri = (owner: string) => `https://tools.example/mcp/${owner}`
+export const resourceId = (owner: Owner) => `${owner}/notes`
+export const resourceUri = (owner: Owner) => `https://tools.example/mcp/${owner}`
 
-export function tierOf(owner: string, ask_me: boolean) {
+export function tierOf(owner: Owner, ask_me: boolean) {
   return {
     owner,
     tier_id: TIER,
@@ -65,9 +74,9 @@ export function tierOf(owner: string, ask_me: boolean) {
 /** An active connection; answers its generation. */
 export function seedConnection(
   db: Db,
-  owner: string,
-  handle: string,
-  more: { operator?: string; introduced_by?: string } = {},
+  owner: Owner,
+  handle: Handle,
+  more: { operator?: string; introduced_by?: Handle } = {},
 ): Promise<number> {
   return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
@@ -82,7 +91,7 @@ export function seedConnection(
   })
 }
 
-export function grantRow(owner: string, handle: string, generation: number, rpt: Buffer): NewGrant {
+export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: Buffer): NewGrant {
   return {
     owner,
     rptSha256: rpt,
@@ -112,8 +121,8 @@ export function grantRow(owner: string, handle: string, generation: number, rpt:
 /** A resource of a server that is there, in a tier of its own; answers what a grant of it is of. */
 export async function govern(
   db: Db,
-  owner: string,
-  { client_id, name }: { client_id: string; name: string },
+  owner: Owner,
+  { client_id, name }: { client_id: ClientId; name: string },
 ) {
   const resource_id = `${owner}/${name}`
   await inTransaction(db, async tx => {
@@ -124,7 +133,7 @@ export async function govern(
 }
 
 /** A live single-use grant of a resource that a tier of this owner holds; answers its look-up key. */
-export async function seedGrant(db: Db, owner: string, handle: string, generation: number): Promise<Buffer> {
+export async function seedGrant(db: Db, owner: Owner, handle: Handle, generation: number): Promise<Buffer> {
   const rpt = bytes()
   const grant = { ...grantRow(owner, handle, generation, rpt), ...(await governedOf(db, owner)) }
   if (!(await recordGrant(db, grant, []))) throw new Error('the seeded grant rests on nothing')
@@ -132,9 +141,9 @@ export async function seedGrant(db: Db, owner: string, handle: string, generatio
 }
 
 /** What a grant of that resource, or of the owner's first governed one, is of as it stands. */
-async function governedOf(db: Db, owner: string, named?: string) {
+async function governedOf(db: Db, owner: Owner, named?: string) {
   const { rows } = await sql<{
-    client_id: string
+    client_id: ClientId
     aud: string
     resource_id: string
     tier_id: string
@@ -157,7 +166,7 @@ async function governedOf(db: Db, owner: string, named?: string) {
 }
 
 /** A negotiation that was offered terms; answers the hash of its ticket (null: just spent). */
-export async function seedFamily(db: Db, owner: string, ticketHash: Buffer | null): Promise<string> {
+export async function seedFamily(db: Db, owner: Owner, ticketHash: Buffer | null): Promise<Family> {
   const family = name('fam_')
   await openFamily(db, {
     owner,
@@ -177,7 +186,7 @@ export async function seedFamily(db: Db, owner: string, ticketHash: Buffer | nul
 }
 
 /** What the owner is shown of a waiting request, beside what its row says. */
-export function waitingItem(owner: string) {
+export function waitingItem(owner: Owner) {
   return {
     tier: TIER,
     tier_name: 'Reading',
@@ -200,10 +209,10 @@ export function waitingItem(owner: string) {
 /** A request that waits for the owner. */
 export async function seedWaiting(
   db: Db,
-  owner: string,
-  handle: string,
+  owner: Owner,
+  handle: Handle,
   more: { operator?: string; kind?: 'connection' | 'operation' } = {},
-): Promise<{ family: string; ticketHash: Buffer }> {
+): Promise<{ family: Family; ticketHash: Buffer }> {
   const family = await seedFamily(db, owner, null)
   const ticketHash = bytes()
   await inTransaction(db, async tx => {

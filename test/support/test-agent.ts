@@ -13,6 +13,7 @@ import {
 import { GRANT_TYPE_UMA_TICKET, specNames } from '../../src/wire/names.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
 import { WORLD, type Reply, type TestAuthority } from './authority.ts'
+import type { Handle } from '../../src/wire/identifiers.ts'
 
 export type ToolName = (typeof WORLD)[number]['tool']
 /** Changes to what the agreement says; undefined removes a member, `header` changes the JWS header. */
@@ -22,7 +23,7 @@ export const AGREEMENT_FORMAT = specNames().agreementFormat
 
 export interface TestAgent {
   key: PrivateKey
-  handle: string
+  handle: Handle
   /** A sealed ticket, as the enforcement point would get it. */
   ticket(tool?: ToolName, owner?: string): Promise<string>
   /** Presents a ticket with whatever is given beside. */
@@ -43,7 +44,7 @@ export interface TestAgentOptions {
   client_id?: string
   signature_agent?: string
   /** Sent in place of the bare key, with the handle that it gives. */
-  identified?: { agent_token: string; handle: string }
+  identified?: { agent_token: string; handle: Handle }
 }
 
 /** An agent with a key of its own, at one authority (its calls go to `through` where given). */
@@ -56,7 +57,7 @@ export function testAgent(authority: TestAuthority, options: TestAgentOptions = 
   const agent: TestAgent = {
     key,
     handle: options.identified?.handle ?? thumbprintHandle(key),
-    ticket: async (tool = 'portfolio_read', owner = authority.alice.owner) => {
+    ticket: async (tool = 'portfolio_read', owner: string = authority.alice.owner) => {
       const { resource, scope } = WORLD.find(entry => entry.tool === tool)!
       const reply = await authority.request('POST', '/perm', {
         headers: {
@@ -144,7 +145,7 @@ export async function protectionCall(
   authority: TestAuthority,
   path: string,
   body: unknown,
-  owner = authority.alice.owner,
+  owner: string = authority.alice.owner,
 ): Promise<Reply> {
   return authority.request('POST', path, {
     headers: { authorization: `Bearer ${await authority.pat(owner)}`, 'content-type': 'application/json' },

@@ -7,6 +7,7 @@ import { buildRemediation, type Challenge } from '../../src/wire/challenge.ts'
 import type { ReceiptClaims } from '../../src/wire/receipt.ts'
 import { offerTemplate, type TermsVersion } from '../../src/wire/terms.ts'
 import type { PatClaims, RptClaims } from '../../src/wire/tokens.ts'
+import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 export const NOW = 1_790_000_000
 export const ISSUER = 'https://as.example.com'
@@ -87,8 +88,8 @@ export function rptClaims(agent: PrivateKey, changes: Partial<RptClaims> = {}): 
 export function patClaims(changes: Partial<PatClaims> = {}): PatClaims {
   return {
     iss: ISSUER,
-    sub: 'bea',
-    azp: 'demo-tools',
+    sub: asOwner('bea'),
+    azp: asClientId('demo-tools'),
     scope: 'uma_protection',
     jti: 'pat_AAAA',
     iat: NOW,

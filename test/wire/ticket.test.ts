@@ -15,17 +15,18 @@ import {
   type TicketKey,
 } from '../../src/wire/ticket.ts'
 import { ISSUER, newKey, NOW } from '../support/wire-samples.ts'
+import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 
 const signingKeys = [newKey(), newKey()] as const
 const [first, second] = ticketKeys([signingKeys[0], signingKeys[1]]) as [TicketKey, TicketKey]
 const fields: SealedTicket = {
   tag: 'q7Rk2',
   issuer: ISSUER,
-  owner: 'bea',
-  family: 'fam_AAAAAAAAAAA',
+  owner: asOwner('bea'),
+  family: asFamily('fam_AAAAAAAAAAA'),
   resource_id: 'bea/portfolio',
   resource_scopes: ['read', 'list'],
-  client_id: 'demo-tools',
+  client_id: asClientId('demo-tools'),
   expires_at: NOW + 300,
 }
 
@@ -35,11 +36,11 @@ describe('a sealed ticket', () => {
     const anyFields = fc.record({
       tag: fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/),
       issuer: texts,
-      owner: texts,
-      family: texts,
+      owner: texts.map(asOwner),
+      family: texts.map(asFamily),
       resource_id: texts,
       resource_scopes: fc.array(texts, { maxLength: 8 }),
-      client_id: texts,
+      client_id: texts.map(asClientId),
       expires_at: fc.integer({ min: NOW + 1 }),
     })
     fc.assert(

@@ -16,6 +16,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
 import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'now'>
 
@@ -26,7 +27,7 @@ type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'now'>
  */
 export async function namedIntroducer(
   authority: Naming,
-  owner: string,
+  owner: Owner,
   { agreement, agent }: Signed,
   deadline: number,
 ): Promise<NamedIntroducer | { note: string } | undefined> {
@@ -71,7 +72,7 @@ async function introducerOfClaim(
 /** Whether the owner's record, as it stands now, lets the named introducer bring this agent in. */
 export async function weighIntroduction(
   db: Db,
-  owner: string,
+  owner: Owner,
   agent: Identified,
   named: NamedIntroducer,
 ): Promise<IntroductionAnswer> {

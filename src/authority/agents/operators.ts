@@ -9,6 +9,7 @@ import { hasActiveAgents } from '../../storage/authority/operators.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
 import type { Patience } from './operator-documents.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /**
  * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory lists. Nothing is
@@ -16,7 +17,7 @@ import type { Patience } from './operator-documents.ts'
  */
 export async function withOperator(
   { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,
-  owner: string,
+  owner: Owner,
   agent: Identified,
   of: { otherKeys: readonly string[]; deadline: number },
 ): Promise<Identified> {
@@ -44,7 +45,7 @@ export async function withOperator(
 }
 
 /** Strangers naming operators must not keep out the documents of those that the owner already deals with. */
-async function patienceWith(db: Db, owner: string, agent: Identified, deadline: number): Promise<Patience> {
+async function patienceWith(db: Db, owner: Owner, agent: Identified, deadline: number): Promise<Patience> {
   const [connection, isKnown] = await Promise.all([
     readConnection(db, owner, agent.handle),
     hasActiveAgents(db, owner, agent.operator!),

@@ -15,6 +15,7 @@ import { isSameTier, readGoverned, type Governed } from './governed.ts'
 import { grantNow } from './grant.ts'
 import { holdForOwner, type Holding } from './pending-request.ts'
 import { refuseAgreement, type Presented } from './presentation.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 const ATTEMPTS_MAX = 3
 
@@ -42,7 +43,7 @@ export async function decide(
 /** Everything that others have to say of the agent: who introduces it, and what its operator publishes. */
 async function learn(
   authority: Learning,
-  owner: string,
+  owner: Owner,
   signed: Signed,
   deadline: number,
 ): Promise<Pick<Presented, 'agent' | 'named'> | { refused: Refused }> {

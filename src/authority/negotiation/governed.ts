@@ -5,6 +5,7 @@
 import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governed.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 /** What stands behind a resource that is governed. */
 export type Governed = Required<GovernedReading>
@@ -27,7 +28,7 @@ export function isSameGoverned(a: Governed, b: Governed): boolean {
 /** The resource server, the resource and the tier that governs it, or why the request is denied. */
 export async function readGoverned(
   db: Db,
-  of: { owner: string; client_id: string; resource_id: string; resource_scopes: readonly string[] },
+  of: { owner: Owner; client_id: ClientId; resource_id: string; resource_scopes: readonly string[] },
 ): Promise<Governing<Governed>> {
   const { server, resource, tier } = await readGovernedResource(db, of)
   if (server?.status !== 'active')

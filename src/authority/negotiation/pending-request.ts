@@ -25,6 +25,7 @@ import { isSameGoverned, readGoverned } from './governed.ts'
 import { basisOf, recordPromise } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
+import type { Handle } from '../../wire/identifiers.ts'
 
 type Held =
   | { kind: 'held'; as: 'connection' | 'operation' }
@@ -156,7 +157,7 @@ async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
   )
 }
 
-function sameRequest(weighed: Weighed): { handle: string; resource_id: string; paramsKey: string } {
+function sameRequest(weighed: Weighed): { handle: Handle; resource_id: string; paramsKey: string } {
   const { agent, family } = weighed
   return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(weighed) }
 }

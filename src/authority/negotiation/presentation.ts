@@ -16,11 +16,12 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import type { Governed } from './governed.ts'
+import type { Handle } from '../../wire/identifiers.ts'
 
 /** Who is said to introduce an agent, as far as signatures tell. */
 export interface NamedIntroducer {
   namedBy: 'introduction' | 'parent_agent'
-  handle: string
+  handle: Handle
   /** Thumbprint of its key: the one it signed with, or the one last approved on its connection. */
   jkt: string | undefined
   /** Its own issuer calls it somebody's child, and those introduce nobody. */

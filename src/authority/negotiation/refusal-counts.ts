@@ -5,15 +5,16 @@
  */
 import type { Db } from '../../storage/authority/database.ts'
 import { countRefusal, FAMILIES_NAMED_MAX, type CountedRefusal } from '../../storage/authority/ledger.ts'
+import type { Family, Owner } from '../../wire/identifiers.ts'
 
 export interface RefusalCounts {
   /** Counts the refusal of one negotiation; resolves when it is stored. */
-  count(owner: string, family: string, refusal: CountedRefusal): Promise<void>
+  count(owner: Owner, family: Family, refusal: CountedRefusal): Promise<void>
 }
 
 interface Counted {
   times: number
-  families: string[]
+  families: Family[]
 }
 
 interface Batch {
@@ -56,7 +57,7 @@ function followUp(
   batch: Batch,
   write: (batch: Batch, counted: Counted) => Promise<void>,
 ): Batch['next'] & {} {
-  const next = { times: 0, families: [] as string[], done: Promise.resolve() }
+  const next = { times: 0, families: [] as Family[], done: Promise.resolve() }
   next.done = batch.running
     .catch(() => undefined)
     .then(() => {

@@ -5,6 +5,7 @@
 import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvents } from '../../storage/authority/events.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** `declined`: the agent took it back. `replaced`: it asked for something else in its place. `terms_changed`: she edited or deleted the tier. */
 export type WithdrawnBecause = 'declined' | 'replaced' | 'terms_changed'
@@ -12,8 +13,8 @@ export type WithdrawnBecause = 'declined' | 'replaced' | 'terms_changed'
 /** Writes one entry and one event for each, in their order, in the transaction that withdrew them. */
 export async function tellWithdrawn(
   tx: Tx,
-  owner: string,
-  items: readonly { family: string; handle: string }[],
+  owner: Owner,
+  items: readonly { family: Family; handle: Handle }[],
   because: WithdrawnBecause,
 ): Promise<void> {
   const entries = items.map(({ family, handle }) => ({

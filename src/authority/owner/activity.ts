@@ -28,6 +28,7 @@ import type { Authority } from '../context.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
 import { bodyOf, listPage, NUMBERED_PAGE, pageOf, plainText, queryOf } from './requests.ts'
+import { asFamily, asHandle, type Family, type Handle, type Owner } from '../../wire/identifiers.ts'
 
 export const DECISION = z.strictObject({ decision: z.enum(['approved', 'denied']) })
 const FAMILY_PATH = z.strictObject({ family: plainText(200) })
@@ -44,18 +45,26 @@ export function registerOwnerActivity(app: FastifyInstance, authority: Authority
   app.post('/owner/pending/:family/decision', async request => {
     const { family } = FAMILY_PATH.safeParse(request.params).data ?? unknownItem()
     const { decision } = bodyOf(DECISION, request)
-    return decide(authority, ownerOf(request), { family, decision })
+    return decide(authority, ownerOf(request), { family: asFamily(family), decision })
   })
   app.get('/owner/ledger', async request => {
-    const query = queryOf(LEDGER_QUERY, request)
-    const page = { ...query, limit: query.limit + 1 }
+    const { handle, ...query } = queryOf(LEDGER_QUERY, request)
+    const page = {
+      ...query,
+      handle: handle === undefined ? undefined : asHandle(handle),
+      limit: query.limit + 1,
+    }
     const rows = await readLedger(authority.database.db, ownerOf(request).owner, page)
     const { items, last } = pageOf(rows, query.limit)
     return { entries: items.map(ledgerAnswer), next: last?.seq ?? null }
   })
   app.get('/owner/receipts', async request => {
-    const query = queryOf(RECEIPTS_QUERY, request)
-    const page = { ...query, limit: query.limit + 1 }
+    const { family, ...query } = queryOf(RECEIPTS_QUERY, request)
+    const page = {
+      ...query,
+      family: family === undefined ? undefined : asFamily(family),
+      limit: query.limit + 1,
+    }
     const rows = await readReceipts(authority.database.db, ownerOf(request).owner, page)
     const { items, last } = pageOf(rows, query.limit)
     return { receipts: items, next: last?.seq ?? null }
@@ -74,16 +83,16 @@ async function getPending(
 /** As `listPending`; nothing after an item that never was would read as nothing that waits. */
 async function listKnownPending(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after: string | undefined; limit: number },
 ): Promise<PendingRow[]> {
   const rows = await listPending(db, owner, page)
-  if (rows.length === 0 && page.after !== undefined && !(await wasHeld(db, owner, page.after)))
+  if (rows.length === 0 && page.after !== undefined && !(await wasHeld(db, owner, asFamily(page.after))))
     refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.')
   return rows
 }
 
-async function wasHeld(db: Db, owner: string, family: string): Promise<boolean> {
+async function wasHeld(db: Db, owner: Owner, family: Family): Promise<boolean> {
   return (await readUndecided(db, owner, family)) !== 'unknown'
 }
 
@@ -105,7 +114,7 @@ function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerEntr
 }
 
 interface Decision {
-  family: string
+  family: Family
   decision: 'approved' | 'denied'
 }
 
@@ -141,7 +150,7 @@ async function decide(
  * records that the owner herself approved it at this tier. @returns the connection's generation, which the grant
  * will carry.
  */
-async function admit(tx: Tx, owner: string, item: UndecidedItem, isListed: boolean): Promise<number> {
+async function admit(tx: Tx, owner: Owner, item: UndecidedItem, isListed: boolean): Promise<number> {
   const { family, handle, operator, tier_id, attested } = item
   if (operator !== null) await lockOperator(tx, owner, operator)
   if (await isAnyBlocked(tx, owner, { handle, operator }))
@@ -183,7 +192,7 @@ function claimedBy({ held, item }: UndecidedItem): {
  * Whether the directory of an operator that the owner marked as her own lists, now, the key of what she is about to
  * approve. Read before the transaction; of any other operator nothing is read, for nothing hangs on it.
  */
-async function isListedByHers(authority: Authority, owner: string, family: string): Promise<boolean> {
+async function isListedByHers(authority: Authority, owner: Owner, family: Family): Promise<boolean> {
   const { db } = authority.database
   const item = await readUndecided(db, owner, family)
   if (typeof item === 'string' || item.operator === null || !item.attested) return false
@@ -197,7 +206,7 @@ async function isListedByHers(authority: Authority, owner: string, family: strin
 }
 
 /** A pseudonymous handle is `jkt:` and a thumbprint; an identified one holds an `@`. */
-function isThumbprint(handle: string): boolean {
+function isThumbprint(handle: Handle): boolean {
   return /^jkt:[\w-]{43}$/.test(handle)
 }
 

@@ -5,13 +5,14 @@
  */
 import { EVENTS_CHANNEL } from '../../storage/authority/events.ts'
 import { listen, type Listener, type ListenOptions } from '../../storage/core/listen.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 export interface Announcements {
   /**
    * Resolves true when something happened to the owner after the call, or may have while the database was
    * away; false when `ms` have passed or the signal aborted.
    */
-  next(owner: string, ms: number, signal?: AbortSignal): Promise<boolean>
+  next(owner: Owner, ms: number, signal?: AbortSignal): Promise<boolean>
   close(): Promise<void>
 }
 

@@ -21,6 +21,7 @@ import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
 import { bodyOf, listPage, plainText } from './requests.ts'
+import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
 
 export const REVOKE_CONNECTION = z.strictObject({ handle: plainText(2_048) })
 /** A bare https origin: two spellings of one operator would be two operators. */
@@ -42,7 +43,7 @@ export function registerOwnerConnections(app: FastifyInstance, authority: Author
   app.get('/owner/connections', (request, reply) => getConnections(authority, request, reply))
   app.post('/owner/connections/revoke', async request => {
     const { handle } = bodyOf(REVOKE_CONNECTION, request)
-    return revoke(authority, ownerOf(request), handle)
+    return revoke(authority, ownerOf(request), asHandle(handle))
   })
   app.get('/owner/operators', (request, reply) => getOperators(authority, request, reply))
   app.post('/owner/operators/block', async request => {
@@ -91,7 +92,7 @@ function connectionAnswer(row: ListedConnection): object {
 }
 
 /** Ends a connection and those it introduced; once answered, no grant of theirs is live. 404 where there is none. */
-function revoke(authority: Authority, credential: OwnerCredential, handle: string): Promise<object> {
+function revoke(authority: Authority, credential: OwnerCredential, handle: Handle): Promise<object> {
   const { owner } = credential
   return changeAs(authority, credential, async tx => {
     const ended = await revokeConnection(tx, owner, handle)
@@ -159,7 +160,7 @@ function disclaim(authority: Authority, credential: OwnerCredential, origin: str
 /** Tells the ledger and the stream what ended: each connection, and each item that waited for one. */
 async function recordEnded(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   ended: Ended,
   how: { endedBy: 'revocation' | 'block'; operator?: string },
 ): Promise<void> {

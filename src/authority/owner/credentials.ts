@@ -27,6 +27,7 @@ import type { ProvenLogin, Realm } from './oidc.ts'
 import type { OwnerAuthentication } from './credential.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
 import { bodyOf, listPage, plainText } from './requests.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** What she calls a credential: it is shown to her, so it must show something and nothing else. */
 export const CREDENTIAL_NAME = plainText(100)
@@ -93,7 +94,7 @@ export function importKey(jwk: Record<string, unknown>): PublicKey {
 /** Enrols a key, for ever hers. 409 where it is enrolled or revoked already, whoever's it is. */
 export async function enrolKey(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   { name, key, by }: { name: string; key: PublicKey; by: AddedBy },
 ): Promise<object> {
   const kid = key.thumbprint
@@ -107,7 +108,7 @@ export async function enrolKey(
 /** Binds a login. 409 where it is bound already, whoever's it is. */
 export async function bindLogin(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   { name, login, by }: { name: string; login: Login; by: AddedBy },
 ): Promise<object> {
   const row = await insertLogin(tx, { owner, name, issuer: login.issuer, subject: login.subject })
@@ -136,7 +137,7 @@ function removeAs(
   authority: Authority,
   accepted: OwnerAuthentication,
   credential: OwnerCredential,
-  remove: (tx: Tx, owner: string) => Promise<object>,
+  remove: (tx: Tx, owner: Owner) => Promise<object>,
 ): Promise<object> {
   const { owner } = credential
   return changeAs(authority, credential, async tx => {
@@ -148,14 +149,14 @@ function removeAs(
   })
 }
 
-async function revokeKey(tx: Tx, owner: string, kid: string): Promise<object> {
+async function revokeKey(tx: Tx, owner: Owner, kid: string): Promise<object> {
   if (!(await revokeDeviceKey(tx, owner, kid))) unknownKey()
   const { name } = (await readDeviceKey(tx, kid))!
   await record(tx, owner, { change: 'removed', what: { credential: 'device_key', kid, name }, by: 'owner' })
   return { deleted: kid }
 }
 
-async function removeLogin(tx: Tx, owner: string, id: string): Promise<object> {
+async function removeLogin(tx: Tx, owner: Owner, id: string): Promise<object> {
   const row = await deleteLogin(tx, owner, id)
   if (row === undefined) unknownLogin()
   const { name, issuer, subject } = row
@@ -167,7 +168,7 @@ async function removeLogin(tx: Tx, owner: string, id: string): Promise<object> {
 /** Told like everything that decides who may decide; the event also ends streams of what was removed. */
 async function record(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   { change, what, by }: { change: 'added' | 'removed'; what: Record<string, unknown>; by: AddedBy },
 ): Promise<void> {
   const data = { ...what, by }

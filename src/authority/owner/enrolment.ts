@@ -20,6 +20,7 @@ import { challenge, presentedBy, refusedSignature, type OwnerAuthentication } fr
 import { bindLogin, CREDENTIAL_NAME, enrolKey, importKey, PUBLIC_JWK } from './credentials.ts'
 import { proveLogin } from './guard.ts'
 import { bodyOf, plainText } from './requests.ts'
+import { asOwner, type Owner } from '../../wire/identifiers.ts'
 
 /** With `jwk` a device key is enrolled, which signs the request; without, the login of the request's access token. */
 export const ENROLMENT = z.strictObject({
@@ -38,7 +39,7 @@ const FAILURES_PER_MINUTE = 20
  */
 export async function issueEnrolmentCode(
   db: Db,
-  owner: string,
+  owner: Owner,
   lifetimeSeconds: number,
 ): Promise<{ code: string; expires_at: string } | undefined> {
   const row = await readOwner(db, owner)
@@ -71,7 +72,7 @@ export function registerEnrolment(
 }
 
 /** What is enrolled once the code has proved good: already proved to be the caller's, and not yet written. */
-type Enrol = (tx: Tx, owner: string) => Promise<object>
+type Enrol = (tx: Tx, owner: Owner) => Promise<object>
 
 interface Enrolling {
   authority: Authority
@@ -99,6 +100,9 @@ async function provenCredential(
   return (tx, owner) => enrolKey(tx, owner, { name, key, by })
 }
 
+/** No owner is called so. */
+const NOBODY = asOwner('')
+
 /**
  * Uses the code up and enrols, in one transaction: a code is spent only by what it enrolled. A code of nobody's
  * costs the same statements as one of somebody's. @returns undefined where the code is not good.
@@ -107,8 +111,8 @@ async function redeem(db: Db, code: string, enrol: Enrol): Promise<object | unde
   const tag = CODE.exec(code)?.[1] ?? ''
   const owner = await ownerOf(db, 'tag', tag)
   return inTransaction(db, async tx => {
-    await lockQueue(tx, owner ?? '')
-    if (!(await spendEnrolmentCode(tx, owner ?? '', sha256(code)))) return undefined
+    await lockQueue(tx, owner ?? NOBODY)
+    if (!(await spendEnrolmentCode(tx, owner ?? NOBODY, sha256(code)))) return undefined
     return { owner, ...(await enrol(tx, owner!)) }
   })
 }

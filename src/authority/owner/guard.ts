@@ -23,6 +23,7 @@ import {
   type OwnerAuthentication,
   type OwnerCredential,
 } from './credential.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 export type { OwnerCredential } from './credential.ts'
 
@@ -96,7 +97,7 @@ async function bySignature(
 ): Promise<OwnerCredential> {
   const message = signedMessage(request, base)
   const { db } = authority.database
-  const enrolled = new Map<string, { owner: string; key: PublicKey }>()
+  const enrolled = new Map<string, { owner: Owner; key: PublicKey }>()
   for (const keyid of namedKeyids(message, authority.now())) {
     const row = await readDeviceKey(db, keyid)
     if (row !== undefined && row.revoked_at === null)
@@ -106,7 +107,7 @@ async function bySignature(
   return deviceCredential(enrolled.get(key.thumbprint)!.owner, key, signature)
 }
 
-function deviceCredential(owner: string, key: PublicKey, signature: Buffer): OwnerCredential {
+function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): OwnerCredential {
   const stands: OwnerCredential['stands'] = async db => {
     const row = await readDeviceKey(db, key.thumbprint)
     return row !== undefined && row.owner === owner && row.revoked_at === null
@@ -142,7 +143,7 @@ export async function proveLogin(realm: Realm, token: string): Promise<ProvenLog
 }
 
 /** A bearer token is presented with every request of its life, so it is not marked as spent (RFC 6750). */
-function loginCredential(authority: Authority, owner: string, login: ProvenLogin): OwnerCredential {
+function loginCredential(authority: Authority, owner: Owner, login: ProvenLogin): OwnerCredential {
   const { expiresAt } = login
   const stands: OwnerCredential['stands'] = async db =>
     authority.now() < expiresAt && (await ownerOfLogin(db, login)) === owner

@@ -28,6 +28,7 @@ import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { changeAs, ownerOf } from './guard.ts'
 import { bodyOf, plainText } from './requests.ts'
 import { tierAnswer } from './tiers.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 const words = (most: number) => z.array(plainText(500)).max(most)
 
@@ -133,7 +134,7 @@ async function editTier(
 /** The tier as it would be stored, or 400 saying why it cannot be; sentences of doubt beside it. */
 export async function judge(
   db: Db | Tx,
-  owner: string,
+  owner: Owner,
   { id, content }: Given,
 ): Promise<{ tier: NewTier; warnings: string[] }> {
   const { terms, ...rest } = content
@@ -153,7 +154,7 @@ function tierIdOf(request: FastifyRequest): string {
 }
 
 /** The version that `If-Match` names, if the owner said which one she edited (RFC 9110 §13.1.1). */
-function expectedVersion(request: FastifyRequest, owner: string, id: string): number | undefined {
+function expectedVersion(request: FastifyRequest, owner: Owner, id: string): number | undefined {
   const header = request.headers['if-match']
   if (header === undefined || header === '*') return undefined
   const named = parseTemplateId(/^"([^"]+)"$/.exec(header)?.[1] ?? '')

@@ -15,6 +15,7 @@ import type { Authority } from '../context.ts'
 import { ownerOf } from './guard.ts'
 import { judge, NEW_TIER } from './policies.ts'
 import { bodyOf } from './requests.ts'
+import type { Family, Handle } from '../../wire/identifiers.ts'
 
 export const PREVIEW = z.strictObject({
   tier: NEW_TIER,
@@ -45,8 +46,8 @@ export function registerOwnerPreview(app: FastifyInstance, authority: Authority)
 interface Tried {
   seq: number
   ts: string
-  family: string | null
-  handle: string | null
+  family: Family | null
+  handle: Handle | null
   resource_id: string
   was: Effect
   would: Effect

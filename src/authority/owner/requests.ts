@@ -7,6 +7,7 @@ import { linkNext, PAGE, pageOf, queryOf } from '../../http/pages.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { Authority } from '../context.ts'
 import { ownerOf } from './guard.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 export { bodyOf, linkNext, NUMBERED_PAGE, PAGE, pageOf, plainText, queryOf } from '../../http/pages.ts'
 
@@ -19,7 +20,7 @@ export async function listPage<Key extends string, Item extends Record<Key, stri
   { request, reply }: { request: FastifyRequest; reply: FastifyReply },
   list: (
     db: Db,
-    owner: string,
+    owner: Owner,
     page: { after: string | undefined; limit: number },
   ) => Promise<readonly Item[]>,
   key: Key,

@@ -18,6 +18,7 @@ import { refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
 import { bodyOf, listPage, plainText } from './requests.ts'
+import { asClientId, type ClientId } from '../../wire/identifiers.ts'
 
 type Decision = 'approved' | 'revoked'
 
@@ -32,12 +33,12 @@ export function registerOwnerResourceServers(app: FastifyInstance, authority: Au
   app.get('/owner/resource-servers', (request, reply) => getServers(authority, request, reply))
   app.post('/owner/resource-servers/decision', async request => {
     const { client_id, decision } = bodyOf(SERVER_DECISION, request)
-    return decide(authority, ownerOf(request), { client_id, decision })
+    return decide(authority, ownerOf(request), { client_id: asClientId(client_id), decision })
   })
   app.post<{ Params: { id: string } }>('/owner/resource-servers/:id/revoke', async request => {
     const { id } = request.params
     if (id.includes('\0')) return unknown()
-    return decide(authority, ownerOf(request), { client_id: id, decision: 'revoked' })
+    return decide(authority, ownerOf(request), { client_id: asClientId(id), decision: 'revoked' })
   })
 }
 
@@ -74,7 +75,7 @@ function serverAnswer(row: ListedResourceServer): object {
 async function decide(
   authority: Authority,
   credential: OwnerCredential,
-  wanted: { client_id: string; decision: Decision },
+  wanted: { client_id: ClientId; decision: Decision },
 ): Promise<object> {
   const { owner } = credential
   const { client_id, decision } = wanted

@@ -7,13 +7,14 @@ import { afterCommit } from '../../storage/core/after-commit.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { number } from '../../storage/authority/positions.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** What an owner's commits have in common for so long is one numbering. */
 const GATHERED_MS = 50
 
 /** Numbers behind every commit through `db`. `stop` waits for what is under way. */
 export function startSequencer(db: Db, log: FastifyBaseLogger): { stop(): Promise<void> } {
-  const due = new Set<string>()
+  const due = new Set<Owner>()
   let running = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
   let stopped = false

@@ -19,6 +19,7 @@ import type { Answer } from '../../surface/token/answers.ts'
 import type { Authority } from '../context.ts'
 import { bodyOf, plainText } from '../owner/requests.ts'
 import { PublicationFault } from '../registry/published-resources.ts'
+import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 /**
  * One spelling each: a resource_uri is also the client_id, and two spellings would be two resource servers. Short enough
@@ -36,7 +37,7 @@ export const REGISTRATION = z.strictObject({
     .regex(/^(?=.*\P{White_Space})[^\p{Cc}]*$/u, 'give text that shows something, without control characters')
     .optional(),
 })
-type Registration = z.output<typeof REGISTRATION>
+type Registration = z.output<typeof REGISTRATION> & { owner: Owner }
 
 /** For all that is fetched to judge one registration. */
 const FETCHING_MS_MAX = 3_000
@@ -45,7 +46,8 @@ const FETCHING_MS_MAX = 3_000
 export function registerRegistration(app: FastifyInstance, authority: Authority): void {
   const base = signatureBase(authority.issuer)
   app.post(AUTHORITY_PATH.register, async (request, reply) => {
-    const claim = bodyOf(REGISTRATION, request)
+    const { owner, ...asked } = bodyOf(REGISTRATION, request)
+    const claim = { ...asked, owner: asOwner(owner) }
     if ((await readOwner(authority.database.db, claim.owner)) === undefined)
       refuse('access_denied', 'Name an owner who is served here.')
     await proveOrigin(authority, claim, { request, base })
@@ -97,10 +99,10 @@ async function record(authority: Authority, claim: Registration): Promise<Answer
       await appendEvent(tx, owner, 'resource_server_pending', { client_id: resource_uri, status: 'pending' })
     return registered
   })
-  return answerOf(outcome, resource_uri)
+  return answerOf(outcome, asClientId(resource_uri))
 }
 
-function answerOf(outcome: Registered, client_id: string): Answer {
+function answerOf(outcome: Registered, client_id: ClientId): Answer {
   switch (outcome) {
     case 'active':
       return { status: 200, body: { client_id, status: 'active' } }

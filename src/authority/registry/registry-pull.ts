@@ -13,6 +13,7 @@ import type { PrivateKey } from '../../wire/keys.ts'
 import { parseOwnerListing, type OwnerResource } from '../../wire/owner-resources.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { PublicationFault, type Patience, type PublishedResources } from './published-resources.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** What a pull is made with. */
 export interface PullTools {
@@ -35,7 +36,7 @@ const NONCE_BYTES = 12
  */
 export async function fetchListing(
   tools: PullTools,
-  source: { owner: string; resource_uri: string },
+  source: { owner: Owner; resource_uri: string },
   patience: Patience,
 ): Promise<ListedResource[]> {
   const { owner, resource_uri } = source

@@ -7,10 +7,11 @@ import type { Db, Tx } from './database.ts'
 import { countLiveGrants, LIVE_GRANTS_COUNTED_MAX } from './grants.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface ConnectionRow {
-  owner: string
-  handle: string
+  owner: Owner
+  handle: Handle
   status: 'active' | 'revoked'
   generation: number
   identity: 'pseudonymous' | 'identified'
@@ -20,13 +21,13 @@ export interface ConnectionRow {
   admitted_at: string
   last_access: string | null
   revocations: number
-  introduced_by: string | null
+  introduced_by: Handle | null
   /** Thumbprint of the key that was last approved on it; null where it was made before that was kept. */
   jkt: string | null
 }
 
 /** One connection, or undefined where the owner never admitted this handle. */
-export function readConnection(db: Db, owner: string, handle: string): Promise<ConnectionRow | undefined> {
+export function readConnection(db: Db, owner: Owner, handle: Handle): Promise<ConnectionRow | undefined> {
   return db
     .selectFrom('connections')
     .selectAll()
@@ -45,7 +46,7 @@ export interface ListedConnection extends ConnectionRow {
 /** The owner's connections after the given handle, by handle. */
 export async function listConnections(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<ListedConnection[]> {
   const { rows } = await sql<ListedConnection>`
@@ -65,7 +66,7 @@ export async function listConnections(
  * Locks the operator's row, making it where it is new, and says whether the owner blocked it. Whatever
  * admits a connection takes this lock, as a block does, so that neither can pass the other by.
  */
-export async function lockOperator(tx: Tx, owner: string, origin: string): Promise<{ blocked: boolean }> {
+export async function lockOperator(tx: Tx, owner: Owner, origin: string): Promise<{ blocked: boolean }> {
   const { rows } = await sql<{ blocked: boolean }>`
     INSERT INTO operators (owner, origin) VALUES (${owner}, ${origin})
     ON CONFLICT (owner, origin) DO UPDATE SET origin = excluded.origin
@@ -74,7 +75,7 @@ export async function lockOperator(tx: Tx, owner: string, origin: string): Promi
 }
 
 /** Whether the owner has blocked an operator. Decides nothing finally: see lockOperator. */
-export async function isBlocked(db: Db, owner: string, origin: string): Promise<boolean> {
+export async function isBlocked(db: Db, owner: Owner, origin: string): Promise<boolean> {
   const row = await db
     .selectFrom('operators')
     .select('blocked_at')
@@ -85,13 +86,13 @@ export async function isBlocked(db: Db, owner: string, origin: string): Promise<
 }
 
 export interface Admission {
-  owner: string
-  handle: string
+  owner: Owner
+  handle: Handle
   identity: 'pseudonymous' | 'identified'
   label: string | null
   /** Origin of the operator that stands beside it from now on, with those that do already. */
   operator: string | null
-  introduced_by: string | null
+  introduced_by: Handle | null
   /** Thumbprint of the key that signed; left out, that of a pseudonymous handle. */
   jkt?: string | undefined
   /** By the owner's own act, while that operator's directory lists the key; see rules/connection.ts. */
@@ -128,7 +129,7 @@ export async function admitConnection(tx: Tx, admission: Admission): Promise<num
 /** Records that the owner herself approved this agent at a tier, in the connection's present generation. */
 export async function recordApproval(
   tx: Tx,
-  approval: { owner: string; handle: string; tier_id: string; generation: number },
+  approval: { owner: Owner; handle: Handle; tier_id: string; generation: number },
 ): Promise<void> {
   await sql`
     INSERT INTO connection_tiers (owner, handle, tier_id, approved_at, approved_generation)
@@ -139,13 +140,13 @@ export async function recordApproval(
 
 export interface Ended {
   /** Handles whose connection this call ended, the named one first. */
-  handles: string[]
+  handles: Handle[]
   /** Live grants that ended with them, counted to at most 1,000. */
   rptsDeactivated: number
   /** There were more than could be counted in bounded time. */
   more: boolean
   /** Waiting items that ended with them. */
-  families: string[]
+  families: Family[]
 }
 
 /**
@@ -153,12 +154,12 @@ export interface Ended {
  * number of grants. When this transaction has committed, no grant of theirs is live.
  * @returns undefined where there is no such connection; no handles where it was revoked already.
  */
-export async function revokeConnection(tx: Tx, owner: string, handle: string): Promise<Ended | undefined> {
+export async function revokeConnection(tx: Tx, owner: Owner, handle: Handle): Promise<Ended | undefined> {
   await lockQueue(tx, owner)
   const { rows: own } = await sql<{ status: string }>`
     SELECT status FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)
   if (own[0] === undefined) return undefined
-  const { rows: children } = await sql<{ handle: string }>`
+  const { rows: children } = await sql<{ handle: Handle }>`
     SELECT handle FROM connections
     WHERE owner = ${owner} AND introduced_by = ${handle} AND status = 'active'
     ORDER BY handle FOR UPDATE`.execute(tx)
@@ -171,22 +172,22 @@ export async function revokeConnection(tx: Tx, owner: string, handle: string): P
  * Blocks an operator: refuses its agents from now on, ends every connection that it stands beside, those of the
  * agents they introduced, and what they wait for.
  */
-export async function blockOperator(tx: Tx, owner: string, origin: string): Promise<Ended> {
+export async function blockOperator(tx: Tx, owner: Owner, origin: string): Promise<Ended> {
   await lockQueue(tx, owner)
   await lockOperator(tx, owner, origin)
   await sql`
     UPDATE operators SET blocked_at = coalesce(blocked_at, now())
     WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
   // Read once: none is added while its operator is locked.
-  const { rows: agents } = await sql<{ handle: string }>`
+  const { rows: agents } = await sql<{ handle: Handle }>`
     SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
   const beside = sql`SELECT unnest(${agents.map(({ handle }) => handle)}::text[]) AS handle`
-  const { rows: parents } = await sql<{ handle: string }>`
+  const { rows: parents } = await sql<{ handle: Handle }>`
     SELECT handle FROM connections
     WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NULL AND handle = ANY(ARRAY(${beside}))
     ORDER BY handle FOR UPDATE`.execute(tx)
   // Whether it stands beside them or beside who introduced them: all in one order, and read once these are locked.
-  const { rows: children } = await sql<{ handle: string }>`
+  const { rows: children } = await sql<{ handle: Handle }>`
     SELECT handle FROM connections
     WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NOT NULL AND handle = ANY(ARRAY(${beside}
       UNION SELECT handle FROM connections
@@ -206,7 +207,7 @@ export async function blockOperator(tx: Tx, owner: string, origin: string): Prom
  * Restores the right to negotiate; access withdrawn stays withdrawn. Of one that is not blocked nothing is
  * changed. @returns false where the owner has no such operator.
  */
-export async function unblockOperator(tx: Tx, owner: string, origin: string): Promise<boolean> {
+export async function unblockOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
   const done = await tx
     .updateTable('operators')
     .set({ blocked_at: null })
@@ -230,7 +231,7 @@ export interface ListedOperator {
 /** The operators behind the owner's agents after the given origin, by origin. */
 export async function listOperators(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<ListedOperator[]> {
   const { rows } = await sql<ListedOperator>`
@@ -244,7 +245,7 @@ export async function listOperators(
   return rows
 }
 
-async function endConnections(tx: Tx, owner: string, handles: string[]): Promise<Omit<Ended, 'families'>> {
+async function endConnections(tx: Tx, owner: Owner, handles: Handle[]): Promise<Omit<Ended, 'families'>> {
   if (handles.length === 0) return { handles, rptsDeactivated: 0, more: false }
   const live = await countLiveGrants(tx, owner, handles)
   await sql`

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
 import type { Db, Tx } from './database.ts'
 import { number } from './positions.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** The channel; its payload is an owner. */
 export const EVENTS_CHANNEL = 'usher_events'
@@ -33,14 +34,14 @@ export interface EventRow {
 }
 
 /** Appends an event; it is announced when the transaction commits. */
-export async function appendEvent(tx: Tx, owner: string, event: EventName, data: unknown): Promise<void> {
+export async function appendEvent(tx: Tx, owner: Owner, event: EventName, data: unknown): Promise<void> {
   await appendEvents(tx, owner, [{ event, data }])
 }
 
 const ROWS_PER_INSERT = 1_000
 
 /** Appends events, in order; they are announced once, when the transaction commits. */
-export async function appendEvents(tx: Tx, owner: string, events: readonly NewEvent[]): Promise<void> {
+export async function appendEvents(tx: Tx, owner: Owner, events: readonly NewEvent[]): Promise<void> {
   const rows = events.map(({ event, data }) => ({ owner, event, data: JSON.stringify(data) }))
   for (let at = 0; at < rows.length; at += ROWS_PER_INSERT)
     await tx
@@ -55,7 +56,7 @@ export async function appendEvents(tx: Tx, owner: string, events: readonly NewEv
 /** Events after a position, oldest first: all that were committed before this was called, up to the limit. */
 export async function readEvents(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after: number; limit: number },
 ): Promise<EventRow[]> {
   await number(db, owner)
@@ -71,7 +72,7 @@ export async function readEvents(
  */
 export async function startOfReading(
   db: Db,
-  owner: string,
+  owner: Owner,
   known?: number,
 ): Promise<{ after: number; reset: boolean }> {
   await number(db, owner)

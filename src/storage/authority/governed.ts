@@ -7,6 +7,7 @@ import type { Db } from './database.ts'
 import { ASKED_FEW, gatheringOf, onceEach, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
 import type { ResourceRow, ResourceServerRow } from './resources.ts'
 import type { TierRow } from './tiers.ts'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 /** What a requester is held against; each undefined where there is none. */
 export interface GovernedReading {
@@ -17,8 +18,8 @@ export interface GovernedReading {
 
 /** What is asked for, by which server of the owner. */
 interface AskedFor {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   resource_id: string
 }
 
@@ -46,7 +47,7 @@ interface GovernedRow {
   rs_status: ResourceServerRow['status'] | null
   rs_generation: number
   resource_uri: string
-  resource_client_id: string | null
+  resource_client_id: ClientId | null
   resource_name: string
   resource_scopes: string[]
   consequence: string | null
@@ -119,7 +120,7 @@ function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRo
   }
 }
 
-function tierOf(owner: string, tier_id: string, row: GovernedRow): NonNullable<GovernedReading['tier']> {
+function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<GovernedReading['tier']> {
   const { tier_name, ask_me, rules, clearance, version, epoch } = row
   const { terms_name, purpose, scope, expires_in, prohibited, per_operation, published_at } = row
   const terms = {
@@ -151,7 +152,7 @@ interface AskedRow {
   status: ResourceServerRow['status']
   generation: number
   publishes: boolean
-  resource_client_id: string | null
+  resource_client_id: ClientId | null
   resource_scopes: string[]
 }
 

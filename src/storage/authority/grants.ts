@@ -9,16 +9,17 @@ import type { Database, Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
+import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface NewGrant {
-  owner: string
+  owner: Owner
   rptSha256: Buffer
   jti: string
-  family: string
-  handle: string
+  family: Family
+  handle: Handle
   /** Of the connection when the facts were read: the grant is refused where it has moved on. */
   generation: number
-  client_id: string
+  client_id: ClientId
   aud: string
   resource_id: string
   tier_id: string
@@ -173,9 +174,9 @@ export interface GrantReading {
   server: { status: 'pending' | 'active' | 'revoked'; generation: number; resource_uri: string }
   grant?: {
     claims: Record<string, unknown>
-    client_id: string
+    client_id: ClientId
     aud: string
-    family: string
+    family: Family
     single_use: boolean
     consumed: boolean
     expired: boolean
@@ -216,9 +217,9 @@ interface ReadRow {
   rs_generation: number
   resource_uri: string
   claims: Record<string, unknown> | null
-  client_id: string
+  client_id: ClientId
   aud: string
-  family: string
+  family: Family
   single_use: boolean
   consumed: boolean
   expired: boolean
@@ -229,8 +230,8 @@ interface ReadRow {
 
 /** One grant that is asked about, and the server that asks. */
 interface GrantQuestion {
-  owner: string
-  clientId: string
+  owner: Owner
+  clientId: ClientId
   rptSha256: Buffer
 }
 
@@ -242,8 +243,8 @@ interface GrantQuestion {
  */
 export async function readGrant(
   database: Database,
-  owner: string,
-  clientId: string,
+  owner: Owner,
+  clientId: ClientId,
   rptSha256: Buffer,
 ): Promise<GrantReading | undefined> {
   return READ_GRANT(database, { owner, clientId, rptSha256 })
@@ -321,21 +322,21 @@ const CONSUME = {
  */
 export async function consumeGrant(
   database: Database,
-  owner: string,
-  server: string | { client_id: string; generation: number },
+  owner: Owner,
+  server: string | { client_id: ClientId; generation: number },
   rptSha256: Buffer,
 ): Promise<string | undefined> {
   const { client_id, generation } =
     typeof server === 'string' ? { client_id: server, generation: null } : server
   const values = [owner, rptSha256, client_id, generation]
-  const { rows } = await retried(() => database.calls.query<{ family: string }>({ ...CONSUME, values }))
+  const { rows } = await retried(() => database.calls.query<{ family: Family }>({ ...CONSUME, values }))
   return rows[0]?.family
 }
 
 export const LIVE_GRANTS_COUNTED_MAX = 1_000
 
 /** How many live grants the handles' present generations hold, counted to at most 1,001, by index. */
-export async function countLiveGrants(tx: Tx, owner: string, handles: string[]): Promise<number> {
+export async function countLiveGrants(tx: Tx, owner: Owner, handles: Handle[]): Promise<number> {
   const { rows } = await sql<{ n: number }>`
     SELECT count(*)::int AS n FROM (
       SELECT 1 FROM connections c

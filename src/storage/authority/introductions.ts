@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
+import type { Handle, Owner } from '../../wire/identifiers.ts'
 
 type State = 'none' | 'active' | 'revoked'
 
@@ -26,8 +27,8 @@ export interface IntroductionRecord {
 /** Reads what an introduction is held against. It decides nothing unless the caller has the introducer locked. */
 export async function readIntroduction(
   db: Db,
-  owner: string,
-  of: { introducer: string; newcomer: string; newcomerJkt: string; operator: string | null },
+  owner: Owner,
+  of: { introducer: Handle; newcomer: Handle; newcomerJkt: string; operator: string | null },
 ): Promise<IntroductionRecord> {
   const { introducer, newcomer, newcomerJkt, operator } = of
   const { rows } = await sql<IntroductionRecord>`
@@ -58,6 +59,6 @@ export async function readIntroduction(
  * Locks the introducer's row, so that nothing ends it before this transaction has. The caller holds the queue's
  * lock and the operator's, in this order.
  */
-export async function lockIntroducer(tx: Tx, owner: string, handle: string): Promise<void> {
+export async function lockIntroducer(tx: Tx, owner: Owner, handle: Handle): Promise<void> {
   await sql`SELECT FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)
 }

@@ -5,13 +5,14 @@
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
 import type { Tx } from './database.ts'
+import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 
 export interface ReportedCall {
   /** The report's own id; a second report under it is the same call. */
   id: string
   /** Of the grant that was used. */
   jti: string
-  family: string
+  family: Family
   /** Members of the ledger entry; snake_case, no token. */
   data: Record<string, unknown>
 }
@@ -22,7 +23,7 @@ export interface ReportedCall {
  */
 export async function recordTouches(
   tx: Tx,
-  by: { owner: string; client_id: string; aud: string },
+  by: { owner: Owner; client_id: ClientId; aud: string },
   calls: readonly ReportedCall[],
 ): Promise<{ recorded: number; unknown: number[] }> {
   const { owner, client_id, aud } = by

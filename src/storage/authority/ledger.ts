@@ -7,6 +7,7 @@ import { note } from '../core/after-commit.ts'
 import { prepared } from '../core/database.ts'
 import type { Db } from './database.ts'
 import { number } from './positions.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export const LEDGER_KINDS = [
   'promised',
@@ -28,8 +29,8 @@ export type LedgerKind = (typeof LEDGER_KINDS)[number]
 
 export interface NewLedgerEntry {
   kind: LedgerKind
-  family?: string | undefined
-  handle?: string | undefined
+  family?: Family | undefined
+  handle?: Handle | undefined
   /** Members of the entry beside the named ones; snake_case, no secret, no token. */
   data?: Record<string, unknown>
 }
@@ -39,14 +40,14 @@ export interface LedgerEntry {
   seq: number
   ts: string
   kind: string
-  family: string | null
-  handle: string | null
+  family: Family | null
+  handle: Handle | null
   data: Record<string, unknown>
   count: number
 }
 
 /** Appends one entry. */
-export async function appendLedger(db: Db, owner: string, entry: NewLedgerEntry): Promise<void> {
+export async function appendLedger(db: Db, owner: Owner, entry: NewLedgerEntry): Promise<void> {
   await appendLedgerAll(db, owner, [entry])
 }
 
@@ -55,7 +56,7 @@ const ROWS_PER_INSERT = 1_000
 /** Appends entries, in order: ending thousands of connections stays a handful of statements. */
 export async function appendLedgerAll(
   db: Db,
-  owner: string,
+  owner: Owner,
   entries: readonly NewLedgerEntry[],
 ): Promise<void> {
   const rows = entries.map(({ kind, family, handle, data }) => ({
@@ -78,7 +79,7 @@ export interface CountedRefusal {
   kind?: 'refused' | 'identity_refused' | undefined
   reason: string
   /** A handle that the request claimed and could not prove; only one that is connected, so that rows stay few. */
-  handle?: string | undefined
+  handle?: Handle | undefined
 }
 
 /** Most negotiations that a counted entry names. */
@@ -91,9 +92,9 @@ export const FAMILIES_NAMED_MAX = 5
  */
 export async function countRefusal(
   db: Db,
-  owner: string,
+  owner: Owner,
   { kind = 'refused', reason, handle }: CountedRefusal,
-  { times, families }: { times: number; families: readonly string[] },
+  { times, families }: { times: number; families: readonly Family[] },
 ): Promise<void> {
   await COUNT_REFUSAL(db, [
     owner,
@@ -127,9 +128,9 @@ const COUNT_REFUSAL = prepared(
 /** The ledger, oldest first, after a position: all that was committed before this was called, up to the limit. */
 export async function readLedger(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: {
-    handle?: string | undefined
+    handle?: Handle | undefined
     /** One kind, or any of several. */
     kind?: string | readonly string[] | undefined
     after: number
@@ -150,7 +151,7 @@ export async function readLedger(
 }
 
 /** Each of the four in the words of an index (migrations/authority/0005_ledger.sql). */
-function filter(handle: string | undefined, kind: string | undefined): RawBuilder<unknown> {
+function filter(handle: Handle | undefined, kind: string | undefined): RawBuilder<unknown> {
   if (handle === undefined) return kind === undefined ? sql`true` : sql`kind = ${kind}`
   return kind === undefined
     ? sql`handle = ${handle}`

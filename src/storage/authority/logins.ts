@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
 import type { Db, Tx } from './database.ts'
 import { ownerOf } from './owners.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** A subject means something only at its issuer: the two together are who somebody is. */
 export interface Login {
@@ -14,7 +15,7 @@ export interface Login {
 }
 
 export interface LoginRow extends Login {
-  owner: string
+  owner: Owner
   id: string
   name: string
   bound_at: string
@@ -36,7 +37,7 @@ export function loginId(login: Login): string {
  */
 export async function insertLogin(
   tx: Tx,
-  { owner, name, issuer, subject }: Login & { owner: string; name: string },
+  { owner, name, issuer, subject }: Login & { owner: Owner; name: string },
 ): Promise<LoginRow | undefined> {
   const login = { issuer, subject }
   const claimed = await tx
@@ -53,14 +54,14 @@ export async function insertLogin(
 }
 
 /** Whose login it is; undefined where it is bound to nobody. */
-export function ownerOfLogin(db: Db, login: Login): Promise<string | undefined> {
+export function ownerOfLogin(db: Db, login: Login): Promise<Owner | undefined> {
   return ownerOf(db, 'login', loginKey(login))
 }
 
 /** The owner's logins, by id. */
 export function listLogins(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<LoginRow[]> {
   return db
@@ -74,7 +75,7 @@ export function listLogins(
 }
 
 /** Removes a login, which may then be bound anew. @returns what it was; undefined where she has none of this id. */
-export async function deleteLogin(tx: Tx, owner: string, id: string): Promise<LoginRow | undefined> {
+export async function deleteLogin(tx: Tx, owner: Owner, id: string): Promise<LoginRow | undefined> {
   const row = await tx
     .deleteFrom('logins')
     .where('owner', '=', owner)
@@ -94,7 +95,7 @@ export async function deleteLogin(tx: Tx, owner: string, id: string): Promise<Lo
 /** Whether she has a credential that is accepted: a device key in force, or a login at the realm that is trusted. */
 export async function hasCredential(
   db: Db,
-  owner: string,
+  owner: Owner,
   accepted: { deviceKeys: boolean; issuer: string | undefined },
 ): Promise<boolean> {
   const { rows } = await sql<{ has: boolean }>`
@@ -109,7 +110,7 @@ export async function hasCredential(
 /** Puts a code in the place of the owner's earlier one, if any. @returns when it expires. */
 export async function replaceEnrolmentCode(
   db: Db,
-  code: { owner: string; code_sha256: Buffer; lifetimeSeconds: number },
+  code: { owner: Owner; code_sha256: Buffer; lifetimeSeconds: number },
 ): Promise<string> {
   const { rows } = await sql<{ expires_at: string }>`
     INSERT INTO enrolment_codes (owner, code_sha256, expires_at)
@@ -121,7 +122,7 @@ export async function replaceEnrolmentCode(
 }
 
 /** Uses a code up. @returns whether it was hers, unused and unexpired: true for one caller, once. */
-export async function spendEnrolmentCode(tx: Tx, owner: string, code_sha256: Buffer): Promise<boolean> {
+export async function spendEnrolmentCode(tx: Tx, owner: Owner, code_sha256: Buffer): Promise<boolean> {
   const spent = await sql`
     DELETE FROM enrolment_codes
     WHERE owner = ${owner} AND code_sha256 = ${code_sha256} AND expires_at > now()`.execute(tx)

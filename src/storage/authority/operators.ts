@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import { lockOperator } from './connections.ts'
 import { lockQueue } from './owners.ts'
+import type { Handle, Owner } from '../../wire/identifiers.ts'
 
 /**
  * Keeps the name an operator gives itself. One that attests nothing may name an operator that has no name yet,
@@ -14,7 +15,7 @@ import { lockQueue } from './owners.ts'
  */
 export async function nameOperator(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   origin: string,
   of: { name: string | undefined; attested: boolean },
 ): Promise<void> {
@@ -27,7 +28,7 @@ export async function nameOperator(
 }
 
 /** Whether the owner says that an operator is her own. */
-export async function isOwn(db: Db, owner: string, origin: string): Promise<boolean> {
+export async function isOwn(db: Db, owner: Owner, origin: string): Promise<boolean> {
   const row = await db
     .selectFrom('operators')
     .select('mine')
@@ -38,7 +39,7 @@ export async function isOwn(db: Db, owner: string, origin: string): Promise<bool
 }
 
 /** Whether some agent of an operator is connected now. */
-export async function hasActiveAgents(db: Db, owner: string, origin: string): Promise<boolean> {
+export async function hasActiveAgents(db: Db, owner: Owner, origin: string): Promise<boolean> {
   const { rows } = await sql`
     SELECT 1 FROM connection_operators co JOIN connections c ON c.owner = co.owner AND c.handle = co.handle
     WHERE co.owner = ${owner} AND co.origin = ${origin} AND c.status = 'active' LIMIT 1`.execute(db)
@@ -53,7 +54,7 @@ export async function hasActiveAgents(db: Db, owner: string, origin: string): Pr
  */
 export async function addOperator(
   tx: Tx,
-  beside: { owner: string; handle: string; generation: number; origin: string; name: string | undefined },
+  beside: { owner: Owner; handle: Handle; generation: number; origin: string; name: string | undefined },
 ): Promise<boolean> {
   const { owner, handle, generation, origin, name } = beside
   if ((await lockOperator(tx, owner, origin)).blocked) return false
@@ -75,8 +76,8 @@ export async function addOperator(
  */
 export async function isAnyBlocked(
   db: Db,
-  owner: string,
-  of: { handle: string; operator: string | null },
+  owner: Owner,
+  of: { handle: Handle; operator: string | null },
 ): Promise<boolean> {
   const { rows } = await sql`
     SELECT 1 FROM operators o WHERE o.owner = ${owner} AND o.blocked_at IS NOT NULL AND o.origin = ANY(
@@ -93,14 +94,14 @@ export async function isAnyBlocked(
  */
 export async function claimOperator(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   origin: string,
   published: readonly string[],
-): Promise<string[]> {
+): Promise<Handle[]> {
   await lockQueue(tx, owner)
   await lockOperator(tx, owner, origin)
   await sql`UPDATE operators SET mine = true WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
-  const { rows } = await sql<{ handle: string }>`
+  const { rows } = await sql<{ handle: Handle }>`
     UPDATE connections c SET first_party = true FROM connection_operators co
     WHERE co.owner = ${owner} AND co.origin = ${origin} AND c.owner = co.owner AND c.handle = co.handle
       AND c.status = 'active' AND NOT c.first_party AND c.jkt = ANY(${published})
@@ -109,7 +110,7 @@ export async function claimOperator(
 }
 
 /** The owner takes the mark back, and with it the standing it gave. @returns false where she has no such operator. */
-export async function disclaimOperator(tx: Tx, owner: string, origin: string): Promise<boolean> {
+export async function disclaimOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
   await lockQueue(tx, owner)
   const done = await sql`
     UPDATE operators SET mine = false WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)

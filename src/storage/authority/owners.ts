@@ -6,14 +6,15 @@ import { sql } from 'kysely'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { prepared } from '../core/database.ts'
 import type { Database, Db, Tx } from './database.ts'
+import { asOwner, type Owner } from '../../wire/identifiers.ts'
 
 export interface OwnerRow {
-  owner: string
+  owner: Owner
   tag: string
 }
 
 export interface DeviceKeyRow {
-  owner: string
+  owner: Owner
   kid: string
   jwk: Record<string, unknown>
   name: string
@@ -35,7 +36,7 @@ export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
 }
 
 /** The owner's row, or undefined where this authority does not serve her. */
-export function readOwner(db: Db, owner: string): Promise<OwnerRow | undefined> {
+export function readOwner(db: Db, owner: Owner): Promise<OwnerRow | undefined> {
   return db.selectFrom('owners').select(['owner', 'tag']).where('owner', '=', owner).executeTakeFirst()
 }
 
@@ -44,13 +45,13 @@ export function listOwners(db: Db, page: { after?: string | undefined; limit: nu
   return db
     .selectFrom('owners')
     .select(['owner', 'tag'])
-    .where('owner', '>', page.after ?? '')
+    .where('owner', '>', asOwner(page.after ?? ''))
     .orderBy('owner')
     .limit(page.limit)
     .execute()
 }
 
-const OWNER_OF = prepared<{ owner: string }>(
+const OWNER_OF = prepared<{ owner: Owner }>(
   'owner-of',
   'SELECT owner FROM directory WHERE kind = $1 AND key = $2',
 )
@@ -60,20 +61,20 @@ export async function ownerOf(
   db: Db,
   kind: 'tag' | 'device_key' | 'login',
   key: string,
-): Promise<string | undefined> {
+): Promise<Owner | undefined> {
   const { rows } = await OWNER_OF(db, [kind, key])
   return rows[0]?.owner
 }
 
 const TAGS_KEPT_MAX = 10_000
-const ownersByTag = new WeakMap<Database, BoundedMap<string, string>>()
+const ownersByTag = new WeakMap<Database, BoundedMap<string, Owner>>()
 
 /**
  * Whose a ticket tag is; undefined where nobody's. A tag is made with its owner and never changes hands, so what was once found is kept;
  * that there is none is asked anew each time. It says where to look, and nothing of what stands there.
  */
-export async function ownerOfTag(database: Database, tag: string): Promise<string | undefined> {
-  const kept = ownersByTag.get(database) ?? new BoundedMap<string, string>(TAGS_KEPT_MAX)
+export async function ownerOfTag(database: Database, tag: string): Promise<Owner | undefined> {
+  const kept = ownersByTag.get(database) ?? new BoundedMap<string, Owner>(TAGS_KEPT_MAX)
   ownersByTag.set(database, kept)
   const known = kept.get(tag)
   if (known !== undefined) return known
@@ -89,7 +90,7 @@ export async function ownerOfTag(database: Database, tag: string): Promise<strin
  */
 export async function insertDeviceKey(
   tx: Tx,
-  key: { owner: string; kid: string; jwk: object; name: string },
+  key: { owner: Owner; kid: string; jwk: object; name: string },
 ): Promise<boolean> {
   const claimed = await tx
     .insertInto('directory')
@@ -119,7 +120,7 @@ export async function readDeviceKey(db: Db, kid: string): Promise<DeviceKeyRow |
 /** The owner's device keys, by kid, revoked ones too. */
 export function listDeviceKeys(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<DeviceKeyRow[]> {
   return db
@@ -133,7 +134,7 @@ export function listDeviceKeys(
 }
 
 /** Revokes a device key. @returns whether a key in force was revoked by this call. */
-export async function revokeDeviceKey(tx: Tx, owner: string, kid: string): Promise<boolean> {
+export async function revokeDeviceKey(tx: Tx, owner: Owner, kid: string): Promise<boolean> {
   const done = await tx
     .updateTable('device_keys')
     .set({ revoked_at: sql<string>`now()` })
@@ -151,7 +152,7 @@ export async function revokeDeviceKey(tx: Tx, owner: string, kid: string): Promi
  */
 export async function spendSignature(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   digest: Buffer,
   keptSeconds: number,
 ): Promise<boolean> {
@@ -166,7 +167,7 @@ export async function spendSignature(
  * Marks an item of the provisioning file as applied. @returns false where it was applied before: then it
  * must not be made again, whatever the owner has done to it since.
  */
-export async function claimProvisioned(tx: Tx, owner: string, kind: string, item: string): Promise<boolean> {
+export async function claimProvisioned(tx: Tx, owner: Owner, kind: string, item: string): Promise<boolean> {
   const claimed = await tx
     .insertInto('provisioned')
     .values({ owner, kind, item })
@@ -176,6 +177,6 @@ export async function claimProvisioned(tx: Tx, owner: string, kind: string, item
 }
 
 /** Locks the owner's queue row: the head of the lock order (queue, operator, parent, child by handle). */
-export async function lockQueue(tx: Tx, owner: string): Promise<void> {
+export async function lockQueue(tx: Tx, owner: Owner): Promise<void> {
   await sql`SELECT 1 FROM queues WHERE owner = ${owner} FOR UPDATE`.execute(tx)
 }

@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import type { PendingKind } from './tables.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** By the clock and not by when the transaction began, which may have waited for the queue's lock since. */
 const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_expires_at > clock_timestamp()`
@@ -13,9 +14,9 @@ const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_ex
 const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
 
 export interface PendingRow {
-  family: string
+  family: Family
   kind: PendingKind
-  handle: string
+  handle: Handle
   item: Record<string, unknown>
   requested_at: string
 }
@@ -23,7 +24,7 @@ export interface PendingRow {
 /** The owner's waiting items, oldest first, after the given family's position. */
 export async function listPending(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<PendingRow[]> {
   const after =
@@ -52,8 +53,8 @@ export interface QueueCounts {
 /** What waits now. Counts decide nothing unless the caller holds the owner's queue lock. */
 export async function countWaiting(
   db: Db,
-  owner: string,
-  of: { handle: string; operator: string | null },
+  owner: Owner,
+  of: { handle: Handle; operator: string | null },
 ): Promise<QueueCounts> {
   const { rows } = await sql<QueueCounts>`
     SELECT count(*) FILTER (WHERE kind = 'connection' AND NOT attested)::int AS unattested,
@@ -65,7 +66,7 @@ export async function countWaiting(
 }
 
 export interface WaitingItem {
-  family: string
+  family: Family
   kind: PendingKind
   template_id: string
   /** The operator it named, and whether that one's directory listed the key. */
@@ -89,8 +90,8 @@ type WaitingRow = Omit<WaitingItem, 'template_id' | 'scopes' | 'expires_in'> & {
  */
 export async function findWaiting(
   db: Db,
-  owner: string,
-  same: { handle: string; resource_id: string; paramsKey: string },
+  owner: Owner,
+  same: { handle: Handle; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
   // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and refuses the statement.
   const { rows } = await sql<WaitingRow>`
@@ -114,10 +115,10 @@ export async function findWaiting(
  */
 export async function reopenCollected(
   tx: Tx,
-  owner: string,
-  same: { handle: string; resource_id: string; paramsKey: string },
+  owner: Owner,
+  same: { handle: Handle; resource_id: string; paramsKey: string },
 ): Promise<boolean> {
-  const { rows } = await sql<{ family: string }>`
+  const { rows } = await sql<{ family: Family }>`
     UPDATE grants SET consumed_at = clock_timestamp()
     WHERE owner = ${owner} AND single_use AND consumed_at IS NULL AND expires_at > clock_timestamp()
       AND rpt_sha256 = (
@@ -139,9 +140,9 @@ export async function reopenCollected(
 }
 
 export interface UndecidedItem {
-  family: string
+  family: Family
   kind: PendingKind
-  handle: string
+  handle: Handle
   operator: string | null
   /** That operator's directory listed the signing key when the request was held. */
   attested: boolean
@@ -157,8 +158,8 @@ export interface UndecidedItem {
  */
 export async function readUndecided(
   db: Db,
-  owner: string,
-  family: string,
+  owner: Owner,
+  family: Family,
 ): Promise<UndecidedItem | 'unknown' | 'gone'> {
   const { rows } = await sql<UndecidedItem & { waits: boolean; was_held: boolean }>`
     SELECT family, kind, handle, operator, attested, resource_id, tier_id, held, item,
@@ -178,8 +179,8 @@ export async function readUndecided(
 export async function decideFamily(
   tx: Tx,
   decision: {
-    owner: string
-    family: string
+    owner: Owner
+    family: Family
     decision: 'approved' | 'denied'
     by: string
     generation: number | null
@@ -197,9 +198,9 @@ export async function decideFamily(
  * block: the next poll of each is a refusal. The caller holds the owner's queue lock.
  * @returns the families ended.
  */
-export async function endWaitingOf(tx: Tx, owner: string, handles: string[], by: string): Promise<string[]> {
+export async function endWaitingOf(tx: Tx, owner: Owner, handles: Handle[], by: string): Promise<Family[]> {
   if (handles.length === 0) return []
-  const { rows } = await sql<{ family: string }>`
+  const { rows } = await sql<{ family: Family }>`
     UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ANY(${handles})
       AND decision IS DISTINCT FROM 'denied'
@@ -210,11 +211,11 @@ export async function endWaitingOf(tx: Tx, owner: string, handles: string[], by:
 /** As endWaitingOf, for everything that an operator's agents wait for: those that name it, and those that it stands beside. */
 export async function endWaitingOfOperator(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   origin: string,
   by: string,
-): Promise<string[]> {
-  const { rows } = await sql<{ family: string }>`
+): Promise<Family[]> {
+  const { rows } = await sql<{ family: Family }>`
     UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND decision IS DISTINCT FROM 'denied'
       AND (operator = ${origin} OR handle = ANY(ARRAY(
@@ -231,10 +232,10 @@ export async function endWaitingOfOperator(
  */
 export async function withdrawItemsUnder(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   tierId: string,
-): Promise<{ family: string; handle: string }[]> {
-  const { rows } = await sql<{ family: string; handle: string; requested_at: string }>`
+): Promise<{ family: Family; handle: Handle }[]> {
+  const { rows } = await sql<{ family: Family; handle: Handle; requested_at: string }>`
     UPDATE families SET state = 'need_info', decision = NULL, decided_by = NULL, decided_at = NULL, generation = NULL,
       held = NULL, item = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND tier_id = ${tierId}
@@ -249,7 +250,7 @@ export async function withdrawItemsUnder(
  * Turns an approved item into a granted negotiation: the collector that gets true issues the grant, in the
  * same transaction. @returns false where another collector was first or the approval was ended.
  */
-export async function collectFamily(tx: Tx, owner: string, family: string): Promise<boolean> {
+export async function collectFamily(tx: Tx, owner: Owner, family: Family): Promise<boolean> {
   const done = await sql`
     UPDATE families SET state = 'granted', ticket_hash = NULL
     WHERE owner = ${owner} AND family = ${family} AND state = 'awaiting_owner' AND decision = 'approved'`.execute(

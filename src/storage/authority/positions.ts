@@ -10,6 +10,7 @@ import { sql } from 'kysely'
 import { gatheringOf } from '../core/batch.ts'
 import { inTransaction, prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** Most entries of each list that one transaction numbers. */
 const NUMBERED_MAX = 1_000
@@ -29,32 +30,32 @@ const DUE = prepared<{ due: boolean }>(
  * Costs one look where there is nothing to do. Several who ask at the same time share the work, and none joins what had begun before it asked.
  * Not within a transaction, for it would hold her head until that ends.
  */
-export function number(db: Db, owner: string): Promise<void> {
+export function number(db: Db, owner: Owner): Promise<void> {
   return NUMBER(db, owner)
 }
 
 const NUMBER = gatheringOf(
-  async (db: Db, owners: string[]): Promise<void[]> => {
+  async (db: Db, owners: Owner[]): Promise<void[]> => {
     await numberAll(db, owners[0]!)
     return owners.map(() => undefined)
   },
   { owner: owner => owner, together: Infinity, atOnce: AT_ONCE },
 )
 
-async function numberAll(db: Db, owner: string): Promise<void> {
+async function numberAll(db: Db, owner: Owner): Promise<void> {
   const { rows } = await DUE(db, [owner])
   if (rows[0]?.due !== true) return
   while (await inTransaction(db, tx => numberSome(tx, owner)));
 }
 
-const LOCK_HEAD = prepared<{ owner: string }>(
+const LOCK_HEAD = prepared<{ owner: Owner }>(
   'lock-head',
   'SELECT owner FROM heads WHERE owner = $1 FOR UPDATE',
 )
 const NEW_HEAD = prepared('new-head', 'INSERT INTO heads (owner) VALUES ($1) ON CONFLICT DO NOTHING')
 
 /** @returns whether there may be more. */
-async function numberSome(tx: Tx, owner: string): Promise<boolean> {
+async function numberSome(tx: Tx, owner: Owner): Promise<boolean> {
   if ((await LOCK_HEAD(tx, [owner])).rows.length === 0) {
     await NEW_HEAD(tx, [owner])
     await LOCK_HEAD(tx, [owner])
@@ -93,7 +94,7 @@ async function numberSome(tx: Tx, owner: string): Promise<boolean> {
 }
 
 /** Tells the ledger of the refusals that were counted in minutes which have closed: one entry each, which never changes again. */
-async function closeMinutes(tx: Tx, owner: string): Promise<void> {
+async function closeMinutes(tx: Tx, owner: Owner): Promise<void> {
   await CLOSE_MINUTES(tx, [owner])
 }
 

@@ -4,14 +4,15 @@
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
 import { number } from './positions.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface ReceiptRow {
   /** Its position: from 1, without gaps. */
   seq: number
-  family: string
+  family: Family
   /** Of the grant that it was given with. */
   jti: string
-  handle: string
+  handle: Handle
   issued_at: string
   receipt: string
 }
@@ -19,8 +20,8 @@ export interface ReceiptRow {
 /** The owner's receipts, oldest first, after a position: all that were committed before this was called, up to the limit. */
 export async function readReceipts(
   db: Db,
-  owner: string,
-  page: { family?: string | undefined; after: number; limit: number },
+  owner: Owner,
+  page: { family?: Family | undefined; after: number; limit: number },
 ): Promise<ReceiptRow[]> {
   await number(db, owner)
   const ofFamily = page.family === undefined ? sql`true` : sql`r.family = ${page.family}`

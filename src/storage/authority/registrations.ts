@@ -7,6 +7,7 @@ import type { Db, Tx } from './database.ts'
 import { lockQueue } from './owners.ts'
 import { readResourceServer, type ResourceServerRow } from './resources.ts'
 import type { ResourceServerStatus } from './tables.ts'
+import { asClientId, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 /**
  * What a registration came to: `registered` waits for the owner from now on, `waiting` did already, `active` she has
@@ -20,12 +21,13 @@ export type Registered = 'registered' | 'waiting' | 'active' | 'provisioned' | '
  */
 export async function registerResourceServer(
   tx: Tx,
-  claim: { owner: string; resource_uri: string; name: string },
+  claim: { owner: Owner; resource_uri: string; name: string },
   pendingMax: number,
 ): Promise<Registered> {
   const { owner, resource_uri, name } = claim
+  const client_id = asClientId(resource_uri)
   await lockQueue(tx, owner)
-  const known = await readResourceServer(tx, owner, resource_uri)
+  const known = await readResourceServer(tx, owner, client_id)
   if (known?.auth === 'secret') return 'provisioned'
   if (known?.status === 'active') return 'active'
   if (known?.status === 'pending') return 'waiting'
@@ -40,7 +42,7 @@ export async function registerResourceServer(
     .insertInto('resource_servers')
     .values({
       owner,
-      client_id: resource_uri,
+      client_id,
       resource_uri,
       auth: 'signature',
       secret_sha256: null,
@@ -52,7 +54,7 @@ export async function registerResourceServer(
   return 'registered'
 }
 
-async function countPending(tx: Tx, owner: string): Promise<number> {
+async function countPending(tx: Tx, owner: Owner): Promise<number> {
   const { n } = await tx
     .selectFrom('resource_servers')
     .select(sql<number>`count(*)::int`.as('n'))
@@ -68,8 +70,8 @@ async function countPending(tx: Tx, owner: string): Promise<number> {
  */
 export async function decideResourceServer(
   tx: Tx,
-  owner: string,
-  clientId: string,
+  owner: Owner,
+  clientId: ClientId,
   status: Exclude<ResourceServerStatus, 'pending'>,
 ): Promise<ResourceServerRow> {
   const decided = await tx
@@ -101,8 +103,8 @@ export interface ListedResourceServer extends ResourceServerRow {
 /** The owner's resource servers after the given client_id, by client_id; or the one named. */
 export async function listResourceServers(
   db: Db,
-  owner: string,
-  page: { after?: string | undefined; limit: number } | { client_id: string },
+  owner: Owner,
+  page: { after?: string | undefined; limit: number } | { client_id: ClientId },
 ): Promise<ListedResourceServer[]> {
   const where =
     'client_id' in page

@@ -8,11 +8,12 @@ import type { Db, Tx } from './database.ts'
 import { EVENTS_CHANNEL } from './events.ts'
 import { lockQueue } from './owners.ts'
 import { takeOut } from './tiers.ts'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 /** One resource server of one owner. */
 export interface Source {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
 }
 
 /** The right to pull from a source once; an earlier attempt can bring nothing any more. */
@@ -184,7 +185,7 @@ export async function failPull(db: Db, attempt: Attempt, fault: string): Promise
 /** The owner's sources that are due: never tried, landed longer ago than one pause, failed longer ago than the other. */
 export async function listDue(
   db: Db,
-  owner: string,
+  owner: Owner,
   pauses: { landedSeconds: number; failedSeconds: number },
 ): Promise<Source[]> {
   const { rows } = await sql<Source>`
@@ -210,7 +211,7 @@ export interface SourceCount {
 }
 
 /** Counts the owner's active resource servers by how they stand; one that publishes nothing has landed at once. */
-export async function countSources(db: Db, owner: string): Promise<SourceCount[]> {
+export async function countSources(db: Db, owner: Owner): Promise<SourceCount[]> {
   const { rows } = await sql<SourceCount>`
     SELECT s.state, s.fault, s.landed, count(*)::int AS count, max(s.at) AS at FROM (
       SELECT CASE WHEN NOT rs.publishes THEN 'landed' WHEN p.failed_at IS NOT NULL THEN 'failed'

@@ -5,10 +5,11 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import type { ResourceServerStatus } from './tables.ts'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 export interface ResourceServerRow {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   name: string
   resource_uri: string
   status: ResourceServerStatus
@@ -24,9 +25,9 @@ export interface ResourceServerRow {
 }
 
 export interface ResourceRow {
-  owner: string
+  owner: Owner
   resource_id: string
-  client_id: string
+  client_id: ClientId
   name: string
   type: string | null
   resource_scopes: string[]
@@ -52,8 +53,8 @@ export async function insertResourceServer(tx: Tx, row: NewResourceServer): Prom
 /** The owner's record of one resource server, or undefined. */
 export function readResourceServer(
   db: Db,
-  owner: string,
-  clientId: string,
+  owner: Owner,
+  clientId: ClientId,
 ): Promise<ResourceServerRow | undefined> {
   return db
     .selectFrom('resource_servers')
@@ -64,7 +65,7 @@ export function readResourceServer(
 }
 
 /** Notes that a PAT was issued, at most once a minute. */
-export async function touchPatIssued(db: Db, owner: string, clientId: string): Promise<void> {
+export async function touchPatIssued(db: Db, owner: Owner, clientId: ClientId): Promise<void> {
   await sql`
     UPDATE resource_servers SET last_pat_issued = now()
     WHERE owner = ${owner} AND client_id = ${clientId}
@@ -82,7 +83,7 @@ export async function insertResource(tx: Tx, row: ResourceRow): Promise<boolean>
 }
 
 /** One registered resource, or undefined. */
-export function readResource(db: Db, owner: string, resourceId: string): Promise<ResourceRow | undefined> {
+export function readResource(db: Db, owner: Owner, resourceId: string): Promise<ResourceRow | undefined> {
   return db
     .selectFrom('resources')
     .selectAll()
@@ -100,7 +101,7 @@ export interface GovernedResourceRow extends ResourceRow {
 /** The owner's resources after the given id, joined with the tier that governs each. */
 export async function listGovernedResources(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<GovernedResourceRow[]> {
   const { rows } = await sql<GovernedResourceRow>`

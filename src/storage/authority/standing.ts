@@ -5,13 +5,14 @@
 import { prepared, type Prepared } from '../core/database.ts'
 import type { Db } from './database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
+import type { Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface StandingFacts {
   status: 'none' | 'active' | 'revoked'
   generation: number | null
   first_party: boolean
   revocations: number
-  introduced_by: string | null
+  introduced_by: Handle | null
   /** The key that stands on record. */
   jkt: string | null
   /** The owner blocked the operator that the request names, or one that stands beside the connection. */
@@ -43,20 +44,20 @@ export interface StandingFacts {
  */
 export function readStanding(
   db: Db,
-  owner: string,
+  owner: Owner,
   of: Omit<StandingQuestion, 'owner'>,
 ): Promise<StandingFacts> {
   return READ_STANDING(db, { owner, ...of })
 }
 
 interface StandingQuestion {
-  owner: string
-  handle: string
+  owner: Owner
+  handle: Handle
   tier_id: string
   windowSeconds: number
   /** Where counts within the window are asked for: the highest number that matters. */
   countTo: number | undefined
-  introducedBy?: string | undefined
+  introducedBy?: Handle | undefined
   /** Origin of the operator that the request names. */
   operator?: string | undefined
 }

@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** Kept after the end, so that the owner and the agent still get a telling answer (409, `expired`). */
 const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400 }
@@ -13,7 +14,7 @@ const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400 }
  * its key is what stops that ticket from being presented twice.
  * @returns how many rows went.
  */
-export async function sweepOwner(db: Db, owner: string, limit: number): Promise<number> {
+export async function sweepOwner(db: Db, owner: Owner, limit: number): Promise<number> {
   const batches = [
     sql`DELETE FROM families WHERE (owner, family) IN (
       SELECT owner, family FROM families WHERE owner = ${owner}

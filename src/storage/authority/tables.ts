@@ -3,6 +3,7 @@
  * Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
 export type Timestamp = ColumnType<string, string | undefined, string>
@@ -13,21 +14,21 @@ type Json<T> = ColumnType<T, string, string>
 export interface DirectoryTable {
   kind: 'tag' | 'device_key' | 'login'
   key: string
-  owner: string
+  owner: Owner
 }
 
 export interface OwnersTable {
-  owner: string
+  owner: Owner
   tag: string
   created_at: Timestamp
 }
 
 export interface QueuesTable {
-  owner: string
+  owner: Owner
 }
 
 export interface DeviceKeysTable {
-  owner: string
+  owner: Owner
   kid: string
   jwk: Json<Record<string, unknown>>
   name: string
@@ -36,7 +37,7 @@ export interface DeviceKeysTable {
 }
 
 export interface LoginsTable {
-  owner: string
+  owner: Owner
   id: string
   issuer: string
   subject: string
@@ -45,20 +46,20 @@ export interface LoginsTable {
 }
 
 export interface EnrolmentCodesTable {
-  owner: string
+  owner: Owner
   code_sha256: Buffer
   created_at: Timestamp
   expires_at: Timestamp
 }
 
 export interface SpentSignaturesTable {
-  owner: string
+  owner: Owner
   digest: Buffer
   expires_at: Timestamp
 }
 
 export interface ProvisionedTable {
-  owner: string
+  owner: Owner
   kind: string
   item: string
   applied_at: Timestamp
@@ -67,8 +68,8 @@ export interface ProvisionedTable {
 export type ResourceServerStatus = 'pending' | 'active' | 'revoked'
 
 export interface ResourceServersTable {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   name: string
   resource_uri: string
   status: ResourceServerStatus
@@ -82,8 +83,8 @@ export interface ResourceServersTable {
 }
 
 export interface RegistryPullsTable {
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   attempt: number
   tried_at: Timestamp
   landed_at: NullableTimestamp
@@ -93,9 +94,9 @@ export interface RegistryPullsTable {
 }
 
 export interface ResourcesTable {
-  owner: string
+  owner: Owner
   resource_id: string
-  client_id: string
+  client_id: ClientId
   name: string
   type: string | null
   resource_scopes: string[]
@@ -110,7 +111,7 @@ export interface StoredRule {
 }
 
 export interface TiersTable {
-  owner: string
+  owner: Owner
   tier_id: string
   name: string
   ask_me: boolean
@@ -122,13 +123,13 @@ export interface TiersTable {
 }
 
 export interface TierResourcesTable {
-  owner: string
+  owner: Owner
   resource_id: string
   tier_id: string
 }
 
 export interface TermsVersionsTable {
-  owner: string
+  owner: Owner
   tier_id: string
   version: number
   name: string
@@ -144,10 +145,10 @@ export type FamilyState = 'need_info' | 'awaiting_owner' | 'granted' | 'denied' 
 export type PendingKind = 'connection' | 'operation'
 
 export interface FamiliesTable {
-  owner: string
-  family: string
+  owner: Owner
+  family: Family
   state: FamilyState
-  client_id: string
+  client_id: ClientId
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
@@ -160,7 +161,7 @@ export interface FamiliesTable {
   ticket_previous_at: NullableTimestamp
   ticket_expires_at: Timestamp
   kind: PendingKind | null
-  handle: string | null
+  handle: Handle | null
   operator: string | null
   attested: boolean | null
   params_key: string | null
@@ -174,8 +175,8 @@ export interface FamiliesTable {
 }
 
 export interface ConnectionsTable {
-  owner: string
-  handle: string
+  owner: Owner
+  handle: Handle
   status: 'active' | 'revoked'
   generation: Generated<number>
   identity: 'pseudonymous' | 'identified'
@@ -185,20 +186,20 @@ export interface ConnectionsTable {
   admitted_at: Timestamp
   last_access: NullableTimestamp
   revocations: Generated<number>
-  introduced_by: string | null
+  introduced_by: Handle | null
   jkt: string | null
 }
 
 export interface ConnectionOperatorsTable {
-  owner: string
-  handle: string
+  owner: Owner
+  handle: Handle
   origin: string
   since: Timestamp
 }
 
 export interface ConnectionTiersTable {
-  owner: string
-  handle: string
+  owner: Owner
+  handle: Handle
   tier_id: string
   granted_at: NullableTimestamp
   approved_at: NullableTimestamp
@@ -206,7 +207,7 @@ export interface ConnectionTiersTable {
 }
 
 export interface OperatorsTable {
-  owner: string
+  owner: Owner
   origin: string
   name: string | null
   blocked_at: NullableTimestamp
@@ -214,13 +215,13 @@ export interface OperatorsTable {
 }
 
 export interface GrantsTable {
-  owner: string
+  owner: Owner
   rpt_sha256: Buffer
   jti: string
-  family: string
-  handle: string
+  family: Family
+  handle: Handle
   generation: number
-  client_id: string
+  client_id: ClientId
   aud: string
   resource_id: string
   tier_id: string
@@ -233,23 +234,23 @@ export interface GrantsTable {
 }
 
 export interface HeadsTable {
-  owner: string
+  owner: Owner
   ledger: Generated<number>
   events: Generated<number>
   receipts: Generated<number>
 }
 
 export interface ReceiptsTable {
-  owner: string
+  owner: Owner
   jti: string
-  family: string
-  handle: string
+  family: Family
+  handle: Handle
   issued_at: Timestamp
   receipt: string
 }
 
 export interface ReceiptPositionsTable {
-  owner: string
+  owner: Owner
   jti: string
   id: Generated<string>
   seq: number | null
@@ -257,30 +258,30 @@ export interface ReceiptPositionsTable {
 
 /** `id` is far above what a number holds, so it never leaves Postgres. */
 export interface LedgerTable {
-  owner: string
+  owner: Owner
   id: Generated<string>
   seq: number | null
   ts: Timestamp
   kind: string
-  family: string | null
-  handle: string | null
+  family: Family | null
+  handle: Handle | null
   data: Json<Record<string, unknown>>
   count: Generated<number>
   once_key: string | null
 }
 
 export interface RefusalCountsTable {
-  owner: string
+  owner: Owner
   minute: Timestamp
   kind: string
   reason: string
-  handle: string
+  handle: Handle
   count: number
-  families: string[]
+  families: Family[]
 }
 
 export interface EventsTable {
-  owner: string
+  owner: Owner
   id: Generated<string>
   seq: number | null
   at: Timestamp

@@ -7,12 +7,13 @@ import { prepared, retriedAlone } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { FamilyState, PendingKind } from './tables.ts'
+import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface FamilyRow {
-  owner: string
-  family: string
+  owner: Owner
+  family: Family
   state: FamilyState
-  client_id: string
+  client_id: ClientId
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
@@ -24,7 +25,7 @@ export interface FamilyRow {
   ticket_previous_at: string | null
   ticket_expires_at: string
   kind: PendingKind | null
-  handle: string | null
+  handle: Handle | null
   operator: string | null
   attested: boolean | null
   params_key: string | null
@@ -40,10 +41,10 @@ export interface FamilyRow {
 }
 
 export interface NewFamily {
-  owner: string
-  family: string
+  owner: Owner
+  family: Family
   state: 'need_info' | 'denied' | 'ended'
-  client_id: string
+  client_id: ClientId
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
@@ -87,7 +88,7 @@ async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
   return asked.map(row => first.get(row.family) === row && made.has(row.family))
 }
 
-const OPEN = prepared<{ family: string }>(
+const OPEN = prepared<{ family: Family }>(
   'open-families',
   `INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
     sealed_expires_at, ticket_hash, ticket_expires_at, negotiation_expires_at)
@@ -126,7 +127,7 @@ export function presentTicket(db: Db, ticket: PresentedTicket): Promise<FamilyRo
 }
 
 interface PresentedTicket {
-  owner: string
+  owner: Owner
   hash: Buffer
   nextHash: Buffer
   awaitingSeconds: number
@@ -178,8 +179,8 @@ const PRESENT_TICKET = gatheringOf(
 export async function continueFamily(
   db: Db,
   next: {
-    owner: string
-    family: string
+    owner: Owner
+    family: Family
     ticketHash: Buffer
     ticketSeconds: number
     offer?: { tier_id: string; template: unknown }
@@ -200,8 +201,8 @@ export async function continueFamily(
 // oxlint-disable-next-line eslint/max-params -- which one, where it ends, and where it may stand
 export async function endFamily(
   db: Db,
-  owner: string,
-  family: string,
+  owner: Owner,
+  family: Family,
   state: 'denied' | 'ended' | 'granted',
   from: readonly FamilyState[] = ['need_info', 'awaiting_owner'],
 ): Promise<boolean> {
@@ -216,17 +217,17 @@ export async function endFamily(
 }
 
 /** One negotiation, or undefined. */
-export async function readFamily(db: Db, owner: string, family: string): Promise<FamilyRow | undefined> {
+export async function readFamily(db: Db, owner: Owner, family: Family): Promise<FamilyRow | undefined> {
   const { rows } = await sql<FamilyRow>`
     SELECT ${sql.raw(FAMILY_COLUMNS)} FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
   return rows[0]
 }
 
 export interface HeldRequest {
-  owner: string
-  family: string
+  owner: Owner
+  family: Family
   kind: PendingKind
-  handle: string
+  handle: Handle
   operator: string | null
   attested: boolean
   /** Same handle, resource and parameters make the same item. */
@@ -257,7 +258,7 @@ export async function holdFamily(tx: Tx, request: HeldRequest): Promise<boolean>
  */
 export async function joinFamily(
   tx: Tx,
-  join: { owner: string; family: string; waiting: string; ticketHash: Buffer; awaitingSeconds: number },
+  join: { owner: Owner; family: Family; waiting: string; ticketHash: Buffer; awaitingSeconds: number },
 ): Promise<boolean> {
   const done = await sql`
     UPDATE families SET ticket_hash = ${join.ticketHash}, ticket_previous_at = ticket_issued_at,

@@ -7,9 +7,10 @@ import type { Db, Tx } from './database.ts'
 import { lockQueue } from './owners.ts'
 import { withdrawItemsUnder } from './pending.ts'
 import type { StoredRule } from './tables.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface TermsRow {
-  owner: string
+  owner: Owner
   tier_id: string
   version: number
   name: string
@@ -22,7 +23,7 @@ export interface TermsRow {
 }
 
 export interface TierRow {
-  owner: string
+  owner: Owner
   tier_id: string
   name: string
   ask_me: boolean
@@ -35,7 +36,7 @@ export interface TierRow {
 }
 
 export interface NewTier {
-  owner: string
+  owner: Owner
   tier_id: string
   name: string
   ask_me: boolean
@@ -51,7 +52,7 @@ export interface NewTier {
  */
 async function selectTiers(
   db: Db,
-  owner: string,
+  owner: Owner,
   where: { tier_id?: string; resource_id?: string; after?: string | undefined; limit: number },
 ): Promise<TierRow[]> {
   const { rows } = await sql<Omit<TierRow, 'terms'> & { terms: Omit<TermsRow, 'owner' | 'tier_id'> }>`
@@ -86,30 +87,26 @@ async function selectTiers(
 /** The owner's tiers that stand, after the given id, by id. */
 export function listTiers(
   db: Db,
-  owner: string,
+  owner: Owner,
   page: { after?: string | undefined; limit: number },
 ): Promise<TierRow[]> {
   return selectTiers(db, owner, page)
 }
 
 /** One tier that stands, or undefined. */
-export async function readTier(db: Db, owner: string, tierId: string): Promise<TierRow | undefined> {
+export async function readTier(db: Db, owner: Owner, tierId: string): Promise<TierRow | undefined> {
   return (await selectTiers(db, owner, { tier_id: tierId, limit: 1 }))[0]
 }
 
 /** The tier that governs a resource; undefined means ungoverned, hence denied. */
-export async function tierOfResource(
-  db: Db,
-  owner: string,
-  resourceId: string,
-): Promise<TierRow | undefined> {
+export async function tierOfResource(db: Db, owner: Owner, resourceId: string): Promise<TierRow | undefined> {
   return (await selectTiers(db, owner, { resource_id: resourceId, limit: 1 }))[0]
 }
 
 /** Those of the named resources that are registered, each with the tier that governs it now. */
 export async function listGovernable(
   db: Db,
-  owner: string,
+  owner: Owner,
   resourceIds: string[],
 ): Promise<
   { resource_id: string; resource_scopes: string[]; consequence: string | null; tier: string | null }[]
@@ -128,7 +125,7 @@ export async function listGovernable(
 /** Any version of a tier's terms ever published, also of a deleted tier; undefined if there was none. */
 export function readTerms(
   db: Db,
-  owner: string,
+  owner: Owner,
   tierId: string,
   version: number,
 ): Promise<TermsRow | undefined> {
@@ -167,7 +164,7 @@ export async function insertTier(tx: Tx, tier: NewTier): Promise<'added' | 'exis
 }
 
 /** Items that the change took back, oldest first. */
-type Withdrawn = { family: string; handle: string }[]
+type Withdrawn = { family: Family; handle: Handle }[]
 
 /**
  * Replaces a standing tier's content; the terms get a new version whatever was changed, and what waits under the old
@@ -213,7 +210,7 @@ export async function updateTier(
  */
 export async function deleteTier(
   tx: Tx,
-  owner: string,
+  owner: Owner,
   tierId: string,
   expectedVersion: number | undefined,
 ): Promise<
@@ -243,7 +240,7 @@ type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids:
  * locks them, the tier before its resources and these in order. What stays governed is not touched: a consume under way would
  * take a row that was written anew for one that is gone. The caller holds the owner's queue lock.
  */
-export async function takeOut(tx: Tx, owner: string, which: TakenOut): Promise<void> {
+export async function takeOut(tx: Tx, owner: Owner, which: TakenOut): Promise<void> {
   const taken =
     'tier_id' in which
       ? sql`tier_id = ${which.tier_id} AND resource_id <> ALL(${which.except}::text[])`

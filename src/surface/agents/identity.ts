@@ -15,12 +15,13 @@ import { openClaimToken, verifyAgreement, type Agreement } from '../../wire/agre
 import { parseJws, type Verified } from '../../wire/jws.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { AgentIssuers } from './agent-issuers.ts'
+import type { Handle } from '../../wire/identifiers.ts'
 
 /** All that one request may wait for documents of others, in milliseconds. */
 export const REMOTE_MS_MAX = 3_000
 
 export interface Identified {
-  handle: string
+  handle: Handle
   identity: 'pseudonymous' | 'identified'
   /** Thumbprint of the signing key, which the grant will be bound to. */
   jkt: string
@@ -50,7 +51,7 @@ export interface Unproven {
   /** For the agent's developer. */
   sentence: string
   /** Set where a handle is claimed, or could be. */
-  unverified?: { handle: string | undefined }
+  unverified?: { handle: Handle | undefined }
 }
 
 /**
@@ -94,7 +95,7 @@ function refusalReason(issuers: AgentIssuers, claimed: ClaimedIdentity): string 
 }
 
 /** The handle that a request claims and did not prove; undefined where it claims none that could be one. */
-function claimedHandle(issuers: AgentIssuers, claimed: ClaimedIdentity): string | undefined {
+function claimedHandle(issuers: AgentIssuers, claimed: ClaimedIdentity): Handle | undefined {
   if (claimed.kind === 'key') return handleOf(claimed)
   const { sub } = parseJws(claimed.token).payload
   return typeof sub === 'string' && !sub.includes('\0') && issuers.lists(claimed.iss)

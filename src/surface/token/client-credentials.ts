@@ -14,6 +14,7 @@ import type { Signer } from '../issuer.ts'
 import type { OnBehalfOf, ResourceServer, ResourceServers } from '../resource-servers.ts'
 import type { Answer } from './answers.ts'
 import type { TokenRequest } from './token-request.ts'
+import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 export interface PatIssuance {
   signer: Signer
@@ -42,14 +43,14 @@ export interface TokenCaller {
 }
 
 interface PresentedSecret {
-  client_id: string
+  client_id: ClientId
   secret: string
   /** RFC 6749 §5.2: who used the Authorization header is answered with WWW-Authenticate. */
   byHeader: boolean
 }
 
 /** No `secret`: the request is signed. */
-type Presented = PresentedSecret | { client_id: string; secret?: undefined; message: SignedMessage }
+type Presented = PresentedSecret | { client_id: ClientId; secret?: undefined; message: SignedMessage }
 
 const UNDECIDED = {
   authorization_pending: 'Wait until the owner has approved this resource server, then ask again.',
@@ -65,14 +66,14 @@ const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
 export async function issuePat(of: PatIssuance, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
   // 1. One credential, for one owner.
   const presented = presentedCredential(form, caller)
-  const { owner } = form
-  if (owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
+  if (form.owner === undefined) refuse('invalid_request', 'Name the owner you ask about in `owner`.')
+  const owner = asOwner(form.owner)
   return of.onBehalfOf(owner, () => issuePatOf(of, owner, { form, presented }))
 }
 
 async function issuePatOf(
   { signer, servers, proofs, patSeconds }: PatIssuance,
-  owner: string,
+  owner: Owner,
   { form, presented }: { form: TokenRequest; presented: Presented },
 ): Promise<Answer> {
   // 2. The record whose own kind of credential was presented and is right; the other kind is never looked at.
@@ -168,13 +169,14 @@ function presentedCredential(form: TokenRequest, { authorization, signed }: Toke
       refuse('invalid_request', 'Send one client_id: the form and Authorization disagree.')
     return basic
   }
-  if (client_id !== undefined && signed !== undefined) return { client_id, message: signed }
+  if (client_id !== undefined && signed !== undefined)
+    return { client_id: asClientId(client_id), message: signed }
   if (client_id === undefined || client_secret === undefined)
     refuse(
       'invalid_client',
       'Send client_id and client_secret, in the form or as HTTP Basic; or client_id, and sign the request.',
     )
-  return { client_id, secret: client_secret, byHeader: false }
+  return { client_id: asClientId(client_id), secret: client_secret, byHeader: false }
 }
 
 function readBasic(authorization: string): PresentedSecret {
@@ -193,7 +195,7 @@ function readBasic(authorization: string): PresentedSecret {
     const [client_id, secret] = [decoded.slice(0, colon), decoded.slice(colon + 1)].map(part =>
       decodeURIComponent(part.replaceAll('+', ' ')),
     ) as [string, string]
-    return { client_id, secret, byHeader: true }
+    return { client_id: asClientId(client_id), secret, byHeader: true }
   } catch {
     throw bad()
   }

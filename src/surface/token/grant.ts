@@ -11,14 +11,15 @@ import type { TermsTemplate } from '../../wire/terms.ts'
 import { newJti } from '../../wire/ticket.ts'
 import { signRpt, type RptClaims } from '../../wire/tokens.ts'
 import type { Signer } from '../issuer.ts'
+import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** All that an RPT and its receipt say; kept as it is where somebody is asked first. Whose decision it rests on is its party's. */
 export interface GrantContent {
-  owner: string
-  family: string
-  handle: string
+  owner: Owner
+  family: Family
+  handle: Handle
   /** Of the resource server. */
-  client_id: string
+  client_id: ClientId
   aud: string
   resource_id: string
   scopes: string[]
@@ -38,10 +39,10 @@ export interface GrantContent {
 
 /** What an agreement comes to. */
 export function grantContent(of: {
-  family: { owner: string; family: string; template: unknown }
+  family: { owner: Owner; family: Family; template: unknown }
   agreement: Verified<Agreement>
-  handle: string
-  server: { client_id: string; resource_uri: string }
+  handle: Handle
+  server: { client_id: ClientId; resource_uri: string }
   resource: { resource_id: string; consequence: string | null }
   scopes: string[]
   expiresIn: number
@@ -79,12 +80,12 @@ export function grantContent(of: {
 export interface SignedGrant {
   /** What is stored of every grant, whoever issued it. */
   row: {
-    owner: string
+    owner: Owner
     rptSha256: Buffer
     jti: string
-    family: string
-    handle: string
-    client_id: string
+    family: Family
+    handle: Handle
+    client_id: ClientId
     aud: string
     resource_id: string
     single_use: boolean

@@ -9,6 +9,7 @@ import type { AgentIssuers } from '../agents/agent-issuers.ts'
 import type { Identified, Signed } from '../agents/identity.ts'
 import type { Issuer } from '../issuer.ts'
 import type { OnBehalfOf } from '../resource-servers.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** What is negotiated about. */
 export type Requested = Pick<
@@ -40,7 +41,7 @@ export interface Refused {
   /** For the agent's developer. */
   sentence: string
   /** Set where nobody's signature was verified, so that the handle is only claimed. */
-  unverified?: { handle: string | undefined }
+  unverified?: { handle: Handle | undefined }
   /** Kept beside the reason. */
   data?: Record<string, unknown>
 }
@@ -76,7 +77,7 @@ export interface Offer<Governed> {
 /** The rows of a party's negotiations. Each function that moves one is one conditional statement. */
 export interface Negotiations<Row extends Negotiation, Governed> {
   /** Whose tickets carry this tag. */
-  ownerOf(tag: string): Promise<string | undefined>
+  ownerOf(tag: string): Promise<Owner | undefined>
   governed(of: Requested): Promise<Governing<Governed>>
   /**
    * First presentation. Without an offer the negotiation ends with it, as `state` says.
@@ -89,12 +90,12 @@ export interface Negotiations<Row extends Negotiation, Governed> {
     nextHash: Buffer | null
   }): Promise<boolean>
   /** Spends a ticket; of one that waits, `nextHash` is good from then on. Unknown, spent and expired are undefined. */
-  spend(ticket: { owner: string; hash: Buffer; nextHash: Buffer }): Promise<Row | undefined>
+  spend(ticket: { owner: Owner; hash: Buffer; nextHash: Buffer }): Promise<Row | undefined>
   /** Issues the next ticket of one whose last was spent. @returns false where it has ended meanwhile. */
   proceed(family: Row, nextHash: Buffer, offer?: Offer<Governed>): Promise<boolean>
   /** Whether it waits for somebody's decision, so that its tickets are polls. */
   waits(family: Row): boolean
-  read(owner: string, family: string): Promise<Row | undefined>
+  read(owner: Owner, family: Family): Promise<Row | undefined>
   /** Ends one in which nothing was agreed, and tells the owner why. */
   end(family: Row, state: 'denied' | 'ended', reason: string): Promise<void>
   /** Tells the owner of one that ended as it was opened. */
@@ -107,7 +108,7 @@ export interface Decisions<Row extends Negotiation, Governed> {
   /** Ends a negotiation for a fault of its agreement, and tells the owner. `agent` where it is known who signed. */
   refuse(family: Row, agent: Identified | undefined, refused: Refused): Promise<void>
   /** Resolves when something happened to the owner, or after so many ms. */
-  happened(owner: string, ms: number): Promise<unknown>
+  happened(owner: Owner, ms: number): Promise<unknown>
   /** Makes the grant that was approved, once, after looking again at all it rests on. */
   collect(family: Row): Promise<Collected>
   /** Ends one that was denied. @returns the sentence that says why. */

@@ -28,6 +28,7 @@ import {
   type TicketGrant,
 } from './negotiation.ts'
 import { collectOrWait } from './poll.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 export interface TicketRequest {
   ticket: string
@@ -102,7 +103,7 @@ async function firstPresentation<Row extends Negotiation, Governed>(
 /** Beat 3 and every poll: the ticket is spent first, and what follows is as the negotiation stands. */
 async function laterPresentation<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
-  { owner, tag }: { owner: string; tag: string },
+  { owner, tag }: { owner: Owner; tag: string },
   request: TicketRequest,
 ): Promise<Answer> {
   const { negotiations, decisions } = of
