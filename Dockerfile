@@ -17,7 +17,7 @@ RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json rolldown.config.js ./
 COPY src src
 # The bundle, and a list of the packages in it, which nobody could read from the bundle.
-RUN node_modules/.bin/rolldown --config && npm sbom --omit dev --omit optional --package-lock-only --sbom-format cyclonedx > sbom.cdx.json
+RUN node_modules/.bin/rolldown --config && npm sbom --omit dev --package-lock-only --sbom-format cyclonedx > sbom.cdx.json
 
 FROM ${BASE}
 ARG BASE

@@ -35,6 +35,8 @@ export interface FigureFacts {
   readyMs: number[]
   /** Ratios turn by turn, where ten million grants were filled. */
   scale?: Record<'introspect' | 'consume' | 'revoke', number[]> | undefined
+  /** Of `usher agent bridge`: start by start, and turn by turn. */
+  bridge?: Record<'start_ms' | 'added_p50_ms', number[]> | undefined
   /** Turn by turn, where one owner was flooded beside another. */
   neighbour?: { overSpread: number[]; overIdle: number[]; errors: number[] } | undefined
 }
@@ -70,6 +72,8 @@ const FIGURES = {
   },
   neighbour_errors: { goal: atMost(0), of: 'max', values: ({ neighbour }) => neighbour?.errors },
   neighbour_p99_over_idle: { goal: null, of: 'median', values: ({ neighbour }) => neighbour?.overIdle },
+  bridge_start_ms: { goal: atMost(500), of: 'median', values: ({ bridge }) => bridge?.start_ms },
+  bridge_added_p50_ms: { goal: atMost(5), of: 'median', values: ({ bridge }) => bridge?.added_p50_ms },
   two_workers_over_one: { goal: null, of: 'median', values: ratio('standing_two_sidecars', 'standing') },
   ready_ms: { goal: atMost(1_000), of: 'median', values: ({ readyMs }) => readyMs },
   rss_mib_at_1000: {

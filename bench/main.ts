@@ -9,13 +9,19 @@ import { crossCheck } from './cross-check.ts'
 import { readMachine, readPostgres } from './machine.ts'
 import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
+import { measureBridge, renderBridge, type BridgeCost } from './scenarios/bridge.ts'
 import { laneName, runRounds, type Lane } from './run.ts'
 import { measureNeighbour, renderNeighbour, type Neighbour } from './scenarios/neighbour.ts'
 import { measureOwnerLists, renderOwnerLists, type OwnerLists } from './scenarios/owner-lists.ts'
 import { measureScale, renderScale, type Scale } from './scenarios/scale.ts'
 import { startSystem, type System } from './system.ts'
 
-type WholeReport = Report & { owner_lists?: OwnerLists; scale?: Scale; neighbour?: Neighbour }
+type WholeReport = Report & {
+  owner_lists?: OwnerLists
+  scale?: Scale
+  neighbour?: Neighbour
+  bridge?: BridgeCost
+}
 
 async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<WholeReport> {
   const startedAt = new Date()
@@ -49,6 +55,9 @@ async function bench(options: Options, directory: string, aborted: Promise<never
     const neighbour = options.neighbour
       ? await Promise.race([measureNeighbour(system, { tell }), aborted])
       : undefined
+    const bridge = options.bridge
+      ? await Promise.race([measureBridge(directory, { tell }), aborted])
+      : undefined
     const scale = options.scale ? await Promise.race([measureScale(directory, { tell }), aborted]) : undefined
     const report = makeReport({
       command: options.command,
@@ -56,6 +65,7 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       rounds: results,
       readyMs,
       scale: scale?.ratios,
+      bridge,
       neighbour: neighbour && { ...neighbour.ratios, errors: neighbour.errors },
       crossCheck: checked,
       startedAt,
@@ -72,7 +82,12 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       machine,
       postgres: await readPostgres(system.database.pool),
     })
-    const parts = { ...report, ...(neighbour && { neighbour }), ...(scale && { scale }) }
+    const parts = {
+      ...report,
+      ...(neighbour && { neighbour }),
+      ...(scale && { scale }),
+      ...(bridge && { bridge }),
+    }
     if (options.ledgerRows === undefined) return parts
     // Last, for what it fills the database with must not weigh on anything else.
     const { ledgerRows } = options
@@ -116,10 +131,11 @@ async function main(): Promise<number> {
       await mkdir(dirname(options.json), { recursive: true })
       await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`)
     }
-    const { neighbour, scale, owner_lists: lists } = report
+    const { neighbour, scale, bridge, owner_lists: lists } = report
     const pages = [
       renderReport(report),
       ...(neighbour === undefined ? [] : [renderNeighbour(neighbour)]),
+      ...(bridge === undefined ? [] : [renderBridge(bridge)]),
       ...(scale === undefined ? [] : [renderScale(scale)]),
       ...(lists === undefined ? [] : [renderOwnerLists(lists)]),
     ]

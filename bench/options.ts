@@ -29,6 +29,8 @@ export interface Options {
   ledgerRows: number | undefined
   /** Whether one owner is flooded beside another. */
   neighbour: boolean
+  /** Whether the bridge is measured, on a stack of its own. */
+  bridge: boolean
   /** Whether to fill ten million grants. */
   scale: boolean
   /** As it was typed. */
@@ -72,6 +74,7 @@ export function readOptions(): Options | undefined {
     scenarios: values.only === undefined ? SCENARIOS : values.only.split(',').map(scenarioNamed),
     crossCheck: values.only === undefined || values['cross-check'] === true,
     neighbour: values.only === undefined,
+    bridge: values.only === undefined,
     scale: values.only === undefined && process.env['SCALE'] === '1',
     command: [
       ...(process.env['SCALE'] === '1' ? ['SCALE=1'] : []),
@@ -92,6 +95,8 @@ export function readOptions(): Options | undefined {
 const LISTS_SECONDS_MAX = 300
 /** For the flood, and its owners to be made. */
 const NEIGHBOUR_SECONDS_MAX = 240
+/** For a stack and a few starts of the bridge. */
+const BRIDGE_SECONDS_MAX = 120
 /** For ten million grants: filling, indexing and asking. */
 const SCALE_SECONDS_MAX = 3_600
 
@@ -103,6 +108,7 @@ export function secondsMax(options: Options): number {
     120 +
     LISTS_SECONDS_MAX +
     NEIGHBOUR_SECONDS_MAX +
+    BRIDGE_SECONDS_MAX +
     (scale ? SCALE_SECONDS_MAX : 0) +
     lanes * (warmUpSeconds + rounds * seconds) * 4
   )

@@ -155,7 +155,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
 }
 
 /** A database of its own, which goes when the bench ends. */
-async function obtainDatabase(
+export async function obtainDatabase(
   given: string | undefined,
   stops: Stoppable[],
 ): Promise<{ url: string; pid?: number | undefined }> {

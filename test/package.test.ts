@@ -15,6 +15,7 @@ import {
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { build } from 'rolldown'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { freePorts } from '../src/dev/ports.ts'
@@ -136,6 +137,39 @@ describe('The packed package', () => {
         out: expect.stringContaining(`usher ${party}`),
       })
     }
+  }, 60_000)
+
+  test('holds a bridge that needs nothing else: it answers a client over standard input and output', async () => {
+    const message = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'initialize',
+      params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } },
+    }
+    const command = [installed(manifest.bin.usher), 'agent', 'bridge', 'http://127.0.0.1:9/mcp/alice']
+    const environment = { ...ENVIRONMENT, UMA_BRIDGE_STATE: join(folder, 'bridge') }
+    const child = spawn(process.execPath, command, { cwd: folder, env: environment, stdio: 'pipe' })
+    let said = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (said += String(chunk)))
+    child.stdin.end(`${JSON.stringify(message)}\n`)
+    await until(() => child.exitCode !== null, 30_000)
+    expect(JSON.parse(said)).toMatchObject({ id: 1, result: { serverInfo: { name: 'usher-bridge' } } })
+  }, 60_000)
+
+  test('has an agent library under 200 kB, all that it loads included', async () => {
+    put('agent.js', "export { createAgent } from 'usher/agent'\n")
+    const { output } = await build({
+      cwd: folder,
+      input: 'agent.js',
+      platform: 'node',
+      write: false,
+      logLevel: 'silent',
+      treeshake: false,
+      output: { comments: { legal: true, annotation: false, jsdoc: false } },
+    })
+    const bytes = output.reduce((sum, one) => sum + ('code' in one ? one.code.length : 0), 0)
+    expect(bytes).toBeGreaterThan(20_000)
+    expect(bytes).toBeLessThan(200_000)
   }, 60_000)
 
   test('runs a sidecar until it is told to end', async () => {

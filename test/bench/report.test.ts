@@ -74,6 +74,8 @@ const FIGURES: (keyof Report)[] = [
   'neighbour_p99_ratio',
   'neighbour_errors',
   'neighbour_p99_over_idle',
+  'bridge_start_ms',
+  'bridge_added_p50_ms',
 ]
 
 describe('The report of a bench', () => {
@@ -86,7 +88,8 @@ describe('The report of a bench', () => {
   it.each(FIGURES)('names %s at the top, as a number, beside its goal', name => {
     const scale = { introspect: [1.1, 1, 1.2], consume: [1], revoke: [1] }
     const neighbour = { overSpread: [0.9, 1.1, 1], overIdle: [3], errors: [0] }
-    const report = makeReport({ ...facts({}), scale, neighbour })
+    const bridge = { start_ms: [300], added_p50_ms: [2] }
+    const report = makeReport({ ...facts({}), scale, neighbour, bridge })
     expect(report[name]).toEqual(expect.any(Number))
     expect(report.figures).toHaveProperty(name)
   })
