@@ -117,10 +117,10 @@ async function granted(stack: Stack, call: Call): Promise<void> {
     issuer: stack.issuer,
     key: stack.household.ownerKey,
   })
-  let ended = false
-  const first = call().finally(() => (ended = true))
+  const state = { ended: false }
+  const first = call().finally(() => (state.ended = true))
   first.catch(() => undefined)
-  while (!ended) for await (const { family } of owner.pending()) await owner.decide(family, 'approved')
+  while (!state.ended) for await (const { family } of owner.pending()) await owner.decide(family, 'approved')
   await first
 }
 

@@ -1,5 +1,5 @@
 /**
- * Owns test/faults/faults.yaml: the faults that such systems are known to have had, each as a patch that brings it into this tree,
+ * Owns the lists of test/faults (*.yaml): the faults that such systems are known to have had, each as a patch that brings it into this tree,
  * and the one test that must then fail. Beside them those that cannot be brought in yet, and why.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -22,20 +22,22 @@ const FAULT = z.strictObject({
 })
 const LIST = z.strictObject({
   faults: z.array(FAULT),
-  left_out: z.array(z.strictObject({ fault: z.string(), because: z.string() })),
+  left_out: z.array(z.strictObject({ fault: z.string(), because: z.string() })).optional(),
 })
 
 export type Fault = z.infer<typeof FAULT>
 
-/** The faults in their order. Throws where the list is malformed, names one twice, or differs from the patches that are there. */
+/** The faults in their order. Throws where a list is malformed, names one twice, or differs from the patches that are there. */
 export function readFaults(): Fault[] {
-  const { faults } = LIST.parse(parse(readFileSync(join(FAULTS_DIRECTORY, 'faults.yaml'), 'utf8')))
+  const files = readdirSync(FAULTS_DIRECTORY)
+  const lists = files.filter(file => file.endsWith('.yaml')).toSorted()
+  const faults = lists.flatMap(
+    file => LIST.parse(parse(readFileSync(join(FAULTS_DIRECTORY, file), 'utf8'))).faults,
+  )
   const listed = faults.map(({ name }) => `${name}.patch`).toSorted()
-  const there = readdirSync(FAULTS_DIRECTORY)
-    .filter(file => file.endsWith('.patch'))
-    .toSorted()
+  const there = files.filter(file => file.endsWith('.patch')).toSorted()
   if (listed.join() !== there.join())
-    throw new Error(`test/faults/faults.yaml lists ${listed.join(' ')}, but there are ${there.join(' ')}.`)
+    throw new Error(`${lists.join(', ')} list ${listed.join(' ')}, but there are ${there.join(' ')}.`)
   return faults
 }
 
