@@ -111,10 +111,17 @@ function report(
   }
 }
 
+/** The whole reason, for the log: what the caller is told names no address and no word of the operating system. */
+function withCauses(refusal: Refusal): string {
+  const { cause } = refusal
+  const told = refusal.detail ?? refusal.code
+  return cause instanceof Error ? `${told} (${cause.message.slice(0, 500)})` : told
+}
+
 function denial(thrown: unknown, trace: Trace, logger: Logger): Denied {
   // What is no refusal is a fault of ours: told in the log, and to nobody else.
   if (!(thrown instanceof Refusal)) logger.error({ err: thrown, step: trace.step }, 'a check failed')
-  else if (thrown.code === 'temporarily_unavailable') trace.detail = thrown.detail
+  else if (thrown.code === 'temporarily_unavailable') trace.detail = withCauses(thrown)
   const { metadata, ...denied } = denialOf(thrown)
   const { reason, family, handle } = trace
   return {

@@ -3,7 +3,7 @@
  * `temporarily_unavailable`, the only non-terminal value, and never an allow.
  */
 import type { JsonObject } from '../wire/json.ts'
-import { Refusal, refusalBody, type RefusalCode } from '../wire/refusal.ts'
+import { Refusal, refusalBody, refusalHeaders, type RefusalCode } from '../wire/refusal.ts'
 import type { Denied } from './call.ts'
 
 /** A refusal whose body is not `{error, error_description}` but a document that the caller's protocol prescribes. */
@@ -32,8 +32,9 @@ export function denialOf(thrown: unknown): Denied {
 }
 
 /** Every 401 names its scheme (RFC 9110 §15.5.2): a challenge that asks for no negotiation is by `PoP`. */
-function headersOf({ status, code, headers = {} }: Refusal): [name: string, value: string][] {
-  const lines = Object.entries(headers)
+function headersOf(refusal: Refusal): [name: string, value: string][] {
+  const { status, code } = refusal
+  const lines = Object.entries(refusalHeaders(refusal))
   if (status !== 401 || lines.some(([name]) => name === 'www-authenticate')) return lines
   return [...lines, ['www-authenticate', `PoP error="${code}"`]]
 }

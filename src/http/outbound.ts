@@ -72,6 +72,21 @@ export class OutboundFault extends Error {
   }
 }
 
+const WORDS: Record<OutboundReason, string> = {
+  forbidden_url: 'its address may not be asked',
+  forbidden_address: 'it is at no address that may be asked',
+  unreachable: 'it cannot be reached',
+  timeout: 'it did not answer in time',
+  aborted: 'the request was given up',
+  too_large: 'its answer is too large',
+  broken: 'it gave no usable answer',
+}
+
+/** What strangers may be told of a fault: no address and no word of the operating system. The message is for the log. */
+export function plainWords({ reason }: OutboundFault): string {
+  return WORDS[reason]
+}
+
 /** A pool of connections under one set of bounds. */
 export interface Outbound {
   /** Sends once, never again by itself. Any status is an answer (3xx too); throws `OutboundFault` where there is none. */

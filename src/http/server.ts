@@ -11,7 +11,7 @@ import {
 } from 'fastify'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
-import { Refusal, refusalBody, refuse } from '../wire/refusal.ts'
+import { Refusal, refusalBody, refusalHeaders, refuse } from '../wire/refusal.ts'
 import { readFormBody, readJsonBody } from './bodies.ts'
 import type { Certificates } from './certificates.ts'
 import { boundAnswer, CONNECTION_BOUNDS, nodeLimits, type ConnectionBounds } from './connection-bounds.ts'
@@ -253,7 +253,7 @@ function renderError(
     logger.warn({ err: refusal, route: request.routeOptions.url }, 'a request could not be served')
   return reply
     .code(status)
-    .headers({ ...refusal.headers, 'cache-control': 'no-store', ...NO_GUESSING })
+    .headers({ ...refusalHeaders(refusal), 'cache-control': 'no-store', ...NO_GUESSING })
     .send(refusalBody(refusal))
 }
 

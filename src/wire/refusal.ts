@@ -106,6 +106,11 @@ export function refuse(code: RefusalCode, detail?: string, options: RefusalOptio
   throw new Refusal(code, detail, options)
 }
 
+/** The header fields of a refusal. An outage says when to come again (RFC 9110 §10.2.3): at once would not help, and clients ask. */
+export function refusalHeaders({ status, headers = {} }: Refusal): Record<string, string> {
+  return status === 503 && headers['retry-after'] === undefined ? { ...headers, 'retry-after': '1' } : headers
+}
+
 /** The body of a refusal, `{error, error_description?, ...extra}` (RFC 6749 §5.2); extra never replaces the two. */
 export function refusalBody(refusal: Refusal): Record<string, unknown> {
   return {

@@ -2,7 +2,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
-import type { Scripted } from '../support/scripted-authority.ts'
+import type { Denied } from '../../src/enforcement/call.ts'
+import { startScriptedAuthority, type Scripted } from '../support/scripted-authority.ts'
 import { callOf, nowSeconds, PUBLIC_URL, startCore, verdict, type CallParts } from './calls.ts'
 import { coreStand } from './core.ts'
 
@@ -68,6 +69,23 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
     const other = startCore(`http://127.0.0.1:${port}`)
     expect(verdict(await other.decide(trade()))).toBe('503 temporarily_unavailable')
     expect(verdict(await other.decide(callOf()))).toBe('503 temporarily_unavailable')
+    await other.close()
+  })
+
+  test('says when to come again, and tells a stranger no word of the operating system: that is for the log', async () => {
+    const gone = await startScriptedAuthority()
+    await gone.close()
+    const other = startCore(gone.issuer)
+    for (const call of [trade(), callOf()]) {
+      const outcome = (await other.decide(call)) as Denied
+      expect(outcome.headers).toContainEqual(['retry-after', '1'])
+      expect(JSON.stringify(outcome)).toContain('it cannot be reached')
+      expect(JSON.stringify(outcome)).not.toMatch(/ECONN|refused/i)
+    }
+    expect(other.lines.filter(({ msg }) => msg === 'decided').map(({ detail }) => detail)).toEqual([
+      expect.stringContaining('ECONNREFUSED'),
+      expect.stringContaining('ECONNREFUSED'),
+    ])
     await other.close()
   })
 

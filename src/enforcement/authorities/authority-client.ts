@@ -3,7 +3,7 @@
  * below the configured issuer; nothing a request carries can name another authority.
  */
 import { z } from 'zod'
-import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
+import { OutboundFault, plainWords, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
 import { parseJson } from '../../wire/json.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import {
@@ -111,7 +111,7 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   const askForJson = async (call: ProtectedCall, wantedStatus: number): Promise<unknown> => {
     const answer = await ask(call).catch((error: unknown) => {
       if (!(error instanceof OutboundFault)) throw error
-      throw outage(`The authority could not be asked: ${error.message}.`, error)
+      throw outage(`The authority could not be asked: ${plainWords(error)}.`, error)
     })
     if (answer.status !== wantedStatus) throw unexpectedStatus(call.path, answer)
     return parseAnswer(call.path, answer.body)

@@ -3,7 +3,7 @@
  * exists per owner served, it is renewed early, fetched once at a time, and a refusal is not hammered at.
  */
 import { z } from 'zod'
-import { OutboundFault, type Outbound, type OutboundRequest } from '../../http/outbound.ts'
+import { OutboundFault, plainWords, type Outbound, type OutboundRequest } from '../../http/outbound.ts'
 import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
@@ -118,10 +118,13 @@ function waitAfter(failures: number, wait: { first: number; most: number }): num
 class PatRefused extends Error {}
 
 function noPat({ owner, authority }: PatOptions, cause: Error | undefined): Error {
-  return outage(
-    `${authority} gives no protection access token for ${owner}: ${cause?.message ?? 'it failed'}.`,
-    cause,
-  )
+  const why =
+    cause instanceof PatRefused
+      ? cause.message
+      : cause instanceof OutboundFault
+        ? plainWords(cause)
+        : 'it failed'
+  return outage(`${authority} gives no protection access token for ${owner}: ${why}.`, cause)
 }
 
 async function requestPat(options: PatOptions): Promise<Pat> {
