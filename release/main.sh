@@ -36,7 +36,7 @@ fi
 
 out=$PWD/.cache/release/$version
 rm -rf "$out" && mkdir -p "$out"
-npm run build --silent
+npm run build --silent > /dev/null
 npm pack --silent --ignore-scripts --pack-destination "$out" > /dev/null
 npm sbom --omit dev --package-lock-only --sbom-format cyclonedx > "$out/usher-$version.cdx.json"
 # Helm names it as npm names the package.
