@@ -2,29 +2,15 @@
  * Connections, the tiers reached on each, and operators. Lock order everywhere: queue, operator, parent,
  * child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import { countLiveGrants, LIVE_GRANTS_COUNTED_MAX } from './grants.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { ConnectionsTable } from './tables.ts'
 
-export interface ConnectionRow {
-  owner: Owner
-  handle: Handle
-  status: 'active' | 'revoked'
-  generation: number
-  identity: 'pseudonymous' | 'identified'
-  label: string | null
-  first_party: boolean
-  first_seen: string
-  admitted_at: string
-  last_access: string | null
-  revocations: number
-  introduced_by: Handle | null
-  /** Thumbprint of the key that was last approved on it; null where it was made before that was kept. */
-  jkt: string | null
-}
+export type ConnectionRow = Selectable<ConnectionsTable>
 
 /** One connection, or undefined where the owner never admitted this handle. */
 export function readConnection(db: Db, owner: Owner, handle: Handle): Promise<ConnectionRow | undefined> {

@@ -2,12 +2,13 @@
  * The owner's ledger: appended in the transaction of what it tells, read in order.
  * Contract: "Events" (row 5), "Owner API" (`/owner/ledger`).
  */
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { note } from '../core/after-commit.ts'
 import { prepared } from '../core/database.ts'
 import type { Db } from './database.ts'
 import { number } from './positions.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { LedgerTable } from './tables.ts'
 
 export const LEDGER_KINDS = [
   'promised',
@@ -35,16 +36,8 @@ export interface NewLedgerEntry {
   data?: Record<string, unknown>
 }
 
-export interface LedgerEntry {
-  /** Its position: from 1, without gaps. */
-  seq: number
-  ts: string
-  kind: string
-  family: Family | null
-  handle: Handle | null
-  data: Record<string, unknown>
-  count: number
-}
+/** `seq` is its position: from 1, without gaps. */
+export type LedgerEntry = { seq: number } & Omit<Selectable<LedgerTable>, 'owner' | 'id' | 'seq' | 'once_key'>
 
 /** Appends one entry. */
 export async function appendLedger(db: Db, owner: Owner, entry: NewLedgerEntry): Promise<void> {

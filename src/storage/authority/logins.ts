@@ -2,11 +2,12 @@
  * The logins by which an owner is known at her realm, and the code that lets her enrol a first credential.
  * Contract: "Authentication" (owner at the owner API).
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
 import type { Db, Tx } from './database.ts'
 import { ownerOf } from './owners.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import type { LoginsTable } from './tables.ts'
 
 /** A subject means something only at its issuer: the two together are who somebody is. */
 export interface Login {
@@ -14,12 +15,7 @@ export interface Login {
   subject: string
 }
 
-export interface LoginRow extends Login {
-  owner: Owner
-  id: string
-  name: string
-  bound_at: string
-}
+export type LoginRow = Selectable<LoginsTable>
 
 /** JSON of the pair, so that no two logins are written alike whatever characters they hold. */
 function loginKey({ issuer, subject }: Login): string {

@@ -2,25 +2,16 @@
  * Owners, their routing tags, the device keys they enrolled, and signatures accepted once.
  * Contract: "Authentication" (owner at the owner API).
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { prepared } from '../core/database.ts'
 import type { Database, Db, Tx } from './database.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
+import type { DeviceKeysTable, OwnersTable } from './tables.ts'
 
-export interface OwnerRow {
-  owner: Owner
-  tag: string
-}
+export type OwnerRow = Pick<Selectable<OwnersTable>, 'owner' | 'tag'>
 
-export interface DeviceKeyRow {
-  owner: Owner
-  kid: string
-  jwk: Record<string, unknown>
-  name: string
-  enrolled_at: string
-  revoked_at: string | null
-}
+export type DeviceKeyRow = Selectable<DeviceKeysTable>
 
 /** Makes an owner with her routing tag; does nothing where she exists. @returns whether she was made. */
 export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {

@@ -2,9 +2,9 @@
  * The owner's queue: what waits for her, how much of it, and her one decision on each item.
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`), "Limits" (pending queue).
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
-import type { PendingKind } from './tables.ts'
+import type { FamiliesTable, PendingKind } from './tables.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** By the clock and not by when the transaction began, which may have waited for the queue's lock since. */
@@ -13,12 +13,12 @@ const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_ex
 /** Waiting and not yet decided; an item whose ticket expired is neither listed nor counted. */
 const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
 
-export interface PendingRow {
-  family: Family
-  kind: PendingKind
-  handle: Handle
-  item: Record<string, unknown>
-  requested_at: string
+export type PendingRow = Held<'kind' | 'handle' | 'requested_at'> &
+  Pick<Selectable<FamiliesTable>, 'family'> & { item: Record<string, unknown> }
+
+/** What is set once the agreement is held for the owner. */
+type Held<Column extends keyof FamiliesTable> = {
+  [Name in Column]: NonNullable<Selectable<FamiliesTable>[Name]>
 }
 
 /** The owner's waiting items, oldest first, after the given family's position. */
@@ -139,18 +139,11 @@ export async function reopenCollected(
   return opened.numAffectedRows === 1n
 }
 
-export interface UndecidedItem {
-  family: Family
-  kind: PendingKind
-  handle: Handle
-  operator: string | null
-  /** That operator's directory listed the signing key when the request was held. */
-  attested: boolean
-  resource_id: string
-  tier_id: string
-  held: unknown
-  item: Record<string, unknown>
-}
+/** Held for the owner, so it has all of these. `attested`: that operator's directory listed the signing key then. */
+export type UndecidedItem = Held<'kind' | 'handle' | 'attested' | 'tier_id'> &
+  Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_id' | 'held'> & {
+    item: Record<string, unknown>
+  }
 
 /**
  * Reads an item that is still to be decided, without deciding it.

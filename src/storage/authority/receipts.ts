@@ -1,21 +1,14 @@
 /**
  * Receipts: written with the grant, in the same statement, and never changed or removed by who serves requests. Contract: "Grant answer (beat 4)".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db } from './database.ts'
 import { number } from './positions.ts'
-import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { Family, Owner } from '../../wire/identifiers.ts'
+import type { ReceiptsTable } from './tables.ts'
 
-export interface ReceiptRow {
-  /** Its position: from 1, without gaps. */
-  seq: number
-  family: Family
-  /** Of the grant that it was given with. */
-  jti: string
-  handle: Handle
-  issued_at: string
-  receipt: string
-}
+/** `seq` is its position: from 1, without gaps. */
+export type ReceiptRow = { seq: number } & Omit<Selectable<ReceiptsTable>, 'owner'>
 
 /** The owner's receipts, oldest first, after a position: all that were committed before this was called, up to the limit. */
 export async function readReceipts(

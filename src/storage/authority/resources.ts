@@ -2,38 +2,14 @@
  * Resource servers and the resources they published.
  * Contract: "Resource server registration", "Registry materialization".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
-import type { ResourceServerStatus } from './tables.ts'
+import type { ResourceServersTable, ResourcesTable } from './tables.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
-export interface ResourceServerRow {
-  owner: Owner
-  client_id: ClientId
-  name: string
-  resource_uri: string
-  status: ResourceServerStatus
-  auth: 'secret' | 'signature'
-  secret_sha256: Buffer | null
-  registered_at: string
-  decided_at: string | null
-  last_pat_issued: string | null
-  /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
-  generation: number
-  /** Whether its resources are pulled from what it publishes. */
-  publishes: boolean
-}
+export type ResourceServerRow = Selectable<ResourceServersTable>
 
-export interface ResourceRow {
-  owner: Owner
-  resource_id: string
-  client_id: ClientId
-  name: string
-  type: string | null
-  resource_scopes: string[]
-  consequence: string | null
-  source: 'provisioned' | 'pulled'
-}
+export type ResourceRow = Selectable<ResourcesTable>
 
 type NewResourceServer = Pick<
   ResourceServerRow,

@@ -78,7 +78,9 @@ export interface ResourceServersTable {
   registered_at: Timestamp
   decided_at: NullableTimestamp
   last_pat_issued: NullableTimestamp
+  /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
   generation: Generated<number>
+  /** Whether its resources are pulled from what it publishes. */
   publishes: Generated<boolean>
 }
 
@@ -152,6 +154,7 @@ export interface FamiliesTable {
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
+  /** The offer that was sent (wire TermsTemplate), null where none was. */
   template: Json<unknown>
   sealed_expires_at: Timestamp
   opened_at: Timestamp
@@ -166,7 +169,9 @@ export interface FamiliesTable {
   attested: boolean | null
   params_key: string | null
   requested_at: NullableTimestamp
+  /** What collecting the grant needs, kept from the agreement. */
   held: Json<unknown>
+  /** What the owner is shown. */
   item: Json<unknown>
   decision: 'approved' | 'denied' | null
   decided_by: string | null
@@ -187,6 +192,7 @@ export interface ConnectionsTable {
   last_access: NullableTimestamp
   revocations: Generated<number>
   introduced_by: Handle | null
+  /** Thumbprint of the key that was last approved on it. */
   jkt: string | null
 }
 

@@ -2,43 +2,15 @@
  * Negotiations and their tickets: every presentation is one conditional statement, and the row count says
  * who won. Contract: "Permission ticket".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { prepared, retriedAlone } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
-import type { FamilyState, PendingKind } from './tables.ts'
+import type { FamiliesTable, FamilyState, PendingKind } from './tables.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-export interface FamilyRow {
-  owner: Owner
-  family: Family
-  state: FamilyState
-  client_id: ClientId
-  resource_id: string
-  resource_scopes: string[]
-  tier_id: string | null
-  /** The offer that was sent (wire TermsTemplate), null where none was. */
-  template: unknown
-  opened_at: string
-  negotiation_expires_at: string
-  ticket_issued_at: string
-  ticket_previous_at: string | null
-  ticket_expires_at: string
-  kind: PendingKind | null
-  handle: Handle | null
-  operator: string | null
-  attested: boolean | null
-  params_key: string | null
-  requested_at: string | null
-  /** What collecting the grant needs, kept from the agreement. */
-  held: unknown
-  /** What the owner is shown. */
-  item: unknown
-  decision: 'approved' | 'denied' | null
-  decided_by: string | null
-  decided_at: string | null
-  generation: number | null
-}
+/** A negotiation as it stands. Its tickets are known by their hash alone, which stays here. */
+export type FamilyRow = Omit<Selectable<FamiliesTable>, 'sealed_expires_at' | 'ticket_hash'>
 
 export interface NewFamily {
   owner: Owner

@@ -2,35 +2,16 @@
  * Tiers, the resources each governs, and the immutable versions of their terms.
  * Contract: "Policy vocabulary and tiers", "Terms document".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import { lockQueue } from './owners.ts'
 import { withdrawItemsUnder } from './pending.ts'
-import type { StoredRule } from './tables.ts'
+import type { StoredRule, TermsVersionsTable, TiersTable } from './tables.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-export interface TermsRow {
-  owner: Owner
-  tier_id: string
-  version: number
-  name: string
-  purpose: string
-  scope: string[]
-  expires_in: number
-  prohibited: string[]
-  per_operation: boolean
-  published_at: string
-}
+export type TermsRow = Selectable<TermsVersionsTable>
 
-export interface TierRow {
-  owner: Owner
-  tier_id: string
-  name: string
-  ask_me: boolean
-  rules: StoredRule[]
-  clearance: Record<string, string[]>
-  version: number
-  epoch: number
+export interface TierRow extends Omit<Selectable<TiersTable>, 'deleted_at'> {
   resources: string[]
   terms: TermsRow
 }
