@@ -1,9 +1,14 @@
 /** Contract, "Connection" (introduced by an active connection) and "Owner API" (introduction of a sibling agent). */
 import { describe, expect, it, vi } from 'vitest'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { readTier, updateTier } from '../../src/storage/authority/tiers.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
 import { startTestAuthority } from '../support/authority.ts'
 import { introductionStand, nowSeconds } from '../support/introductions.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
 import { newKey, startIssuer, startOperator } from '../support/operators.ts'
 import { decide, pendingAt, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
 
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
 const {
@@ -71,6 +76,28 @@ describe('An agent introduced by an active connection', () => {
     })
     await decide(authority, child.handle, 'approved')
     expect((await child.present(held.body.ticket)).status).toBe(200)
+  })
+
+  it('is not connected where its tier refuses by the time that the grant would be written', async () => {
+    const parent = await introducerAgent()
+    const child = agentOf(nextKey())
+    const offer = await child.offer('statement_read')
+    const { database } = authority
+    // In a transaction that the agent's waits for, when all that speaks for it was read.
+    const { agreeing, before } = await inTransaction(database.db, async tx => {
+      await lockQueue(tx, 'alice')
+      const agreeing = child.agree(offer, { introduction: introduction(parent.key, child.key) })
+      await until(async () => (await lockWaiters(database)) === 1)
+      const { terms, ...before } = (await readTier(tx, 'alice', 'statements'))!
+      const { version: _, published_at: __, ...same } = terms
+      const refusing = [{ when: ['standing.introduced'], then: 'refuse' as const }]
+      await updateTier(tx, { ...before, terms: same, rules: refusing }, undefined)
+      return { agreeing, before: { ...before, terms: same } }
+    })
+    const { status } = await agreeing
+    await inTransaction(database.db, tx => updateTier(tx, before, undefined))
+    expect(status).toBe(403)
+    expect(await connectionOf(child.handle)).toBeUndefined()
   })
 
   it('by the parent_agent of its agent token, where no introduction is sent', async () => {

@@ -14,7 +14,7 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Collected } from '../../surface/token/negotiation.ts'
 import { refusesNow, trajectoryCountTo, type Weighing } from './evaluation.ts'
-import { signOnBasis, type GrantBasis } from './grant.ts'
+import { FactsMoved, signOnBasis, type GrantBasis } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
 const ATTEMPTS_MAX = 3
@@ -48,8 +48,6 @@ function denialSentence(by: string | null): string {
 }
 
 type Outcome = 'granted' | 'gone' | 'moved'
-
-class FactsMoved extends Error {}
 
 /** Issues what the owner approved, after reading again that nothing was withdrawn since. */
 export async function collect(authority: Signer & Weighing, family: FamilyRow): Promise<Collected> {

@@ -87,7 +87,7 @@ export async function grantNow(
   const committed =
     weighed.introducer === undefined
       ? await recordGrant(db, { ...row, generation: weighed.standing.generation ?? -1 }, promiseOf(weighed))
-      : await inTransaction(db, tx => grantIntroduced(tx, weighed, row))
+      : await inTransaction(db, tx => grantIntroduced(tx, weighed, row)).catch(notForMovedFacts)
   return committed ? { kind: 'granted', body } : 'facts-moved'
 }
 
@@ -101,10 +101,20 @@ async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
   return inTransaction(db, tx => addOperator(tx, beside))
 }
 
+/** Throws where the grant cannot be written, for then its connection must not be either. */
 async function grantIntroduced(tx: Tx, weighed: Weighed, row: GrantRow): Promise<boolean> {
   if (!(await introductionStands(tx, weighed))) return false
   const generation = await admitIntroduced(tx, weighed)
-  return recordGrant(tx, { ...row, generation }, promiseOf(weighed))
+  if (!(await recordGrant(tx, { ...row, generation }, promiseOf(weighed)))) throw new FactsMoved()
+  return true
+}
+
+/** Undoes a transaction that found what it rests on changed. */
+export class FactsMoved extends Error {}
+
+function notForMovedFacts(error: unknown): false {
+  if (error instanceof FactsMoved) return false
+  throw error
 }
 
 /** Tells the ledger of the promise that a request held for the owner was made with. */
