@@ -83,12 +83,13 @@ describe('An agent introduced by an active connection', () => {
     const child = agentOf(nextKey())
     const offer = await child.offer('statement_read')
     const { database } = authority
+    const { owner } = authority.alice
     // In a transaction that the agent's waits for, when all that speaks for it was read.
     const { agreeing, before } = await inTransaction(database.db, async tx => {
-      await lockQueue(tx, 'alice')
+      await lockQueue(tx, owner)
       const agreeing = child.agree(offer, { introduction: introduction(parent.key, child.key) })
       await until(async () => (await lockWaiters(database)) === 1)
-      const { terms, ...before } = (await readTier(tx, 'alice', 'statements'))!
+      const { terms, ...before } = (await readTier(tx, owner, 'statements'))!
       const { version: _, published_at: __, ...same } = terms
       const refusing = [{ when: ['standing.introduced'], then: 'refuse' as const }]
       await updateTier(tx, { ...before, terms: same, rules: refusing }, undefined)
