@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { ENDPOINTS } from '../src/authority/endpoints.ts'
+import type { Described } from '../src/http/endpoint.ts'
 import { PROVISION_FILE } from '../src/config/provision.ts'
 import { SIDECAR_FILE } from '../src/config/sidecar-file.ts'
 import { REFUSALS } from '../src/wire/refusal.ts'
@@ -13,6 +14,7 @@ import {
   registeredEndpoints,
   type Endpoint,
 } from './support/endpoints.ts'
+import { readContractRows } from './support/contract-rows.ts'
 import { headings, repositoryFiles, type TextFile } from './support/repository.ts'
 
 const files = repositoryFiles()
@@ -80,8 +82,9 @@ describe('each source file opens with what it owns', () => {
 })
 
 describe('the endpoints of the contract', () => {
+  const declared = [...new Set(Object.values(ENDPOINTS).flat())]
   const servers = sources.filter(({ path }) => /^src\/(authority|surface|enforcement|http)\//.test(path))
-  const registered = [...registeredEndpoints(servers), ...declaredEndpoints(Object.values(ENDPOINTS).flat())]
+  const registered = [...registeredEndpoints(servers), ...declaredEndpoints(declared)]
   const listed = contractEndpoints(contract)
   const due = listed.filter(({ by }) => by !== 'later')
   const foldersOf: Record<string, string[]> = {
@@ -90,25 +93,13 @@ describe('the endpoints of the contract', () => {
     'every listener': ['http'],
   }
   const named = ({ method, path }: Endpoint): string => `${method} ${path}`
-  /** Beside the contract's own; docs/choices.md tells of each. */
+  /** Beside the contract's own, where no declaration says so; docs/choices.md tells of each. */
   const added = [
+    ...declaredEndpoints(declared.filter(({ rows }) => 'addedUnder' in rows)).map(named),
     'GET /.well-known/uma2-configuration',
     'GET /.well-known/oauth-protected-resource/*',
     'GET /owner-resources/{}',
     'GET /metrics',
-    'GET /ready',
-    'POST /owner/policies/preview',
-    'GET /owner/receipts',
-    'POST /owner/operators/claim',
-    'POST /owner/operators/disclaim',
-    'GET /openapi.json',
-    'POST /owner/enrolment',
-    'GET /owner/device-keys',
-    'POST /owner/device-keys',
-    'DELETE /owner/device-keys/{}',
-    'GET /owner/logins',
-    'POST /owner/logins',
-    'DELETE /owner/logins/{}',
   ]
 
   it('stand in docs/contract.md, each with who serves it', () => {
@@ -121,6 +112,33 @@ describe('the endpoints of the contract', () => {
       registered.filter(one => named(one) === named(endpoint) && foldersOf[endpoint.by]!.includes(one.by))
         .length
     expect(due.filter(endpoint => times(endpoint) !== 1)).toEqual([])
+  })
+
+  it('are each declared, with the rows of the contract that it is or the heading of docs/choices.md that added it', () => {
+    const says = new Map(readContractRows().rows.map(({ id, says: words }) => [id, words]))
+    const choices = headings(textOf('docs/choices.md'))
+    const isRight = ({ method, path, rows }: Described): boolean => {
+      if ('addedUnder' in rows) return choices.includes(rows.addedUnder)
+      const opening = `${method.toUpperCase()} ${path.replace('{owner}/{tier}/{version}', '{template_id}')}`
+      const begins = rows.map(id => says.get(id)?.startsWith(opening) === true)
+      return rows.every(id => says.has(id)) && begins.includes(true)
+    }
+    expect(declared.filter(one => !isRight(one)).map(({ path, rows }) => [path, rows])).toEqual([])
+    const routes = registeredEndpoints(under('src/authority/', 'src/surface/')).map(named)
+    const known = new Set(
+      declared.map(({ method, path }) => `${method.toUpperCase()} ${path.replace(/\{\w+\}/g, '{}')}`),
+    )
+    // The listener of the metrics is for operators, and describes itself.
+    expect(routes.filter(route => !known.has(route))).toEqual(['GET /metrics'])
+  })
+
+  it('leave out no row of the contract that is due of an owner’s authority', () => {
+    const ofAuthority = /^Endpoints \/ (Owner|Token|Protection|Resource server establishment|Health)/
+    const { rows: listed } = readContractRows()
+    const due = listed.filter(({ of, due: when }) => ofAuthority.test(of) && when.startsWith('issue-'))
+    const served = new Set(declared.flatMap(({ rows }) => ('addedUnder' in rows ? [] : rows)))
+    expect(due.length).toBeGreaterThan(30)
+    expect(due.map(({ id }) => id).filter(id => !served.has(id))).toEqual([])
   })
 
   it('that docs/contract.md calls later are registered by nobody, and no others are but those we added', () => {

@@ -2,19 +2,43 @@
  * Everything that the authorization server serves, by listener, and what OpenAPI says of each as a whole. Contract: "Endpoints".
  */
 import { HEALTH, READY } from '../http/health.ts'
-import type { Described } from '../http/endpoint.ts'
+import type { Described, Endpoint } from '../http/endpoint.ts'
 import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
 import { PUBLIC_OPERATIONS } from './operations.ts'
-import { OWNER_OPERATIONS } from './owner/operations.ts'
+import { ACTIVITY } from './owner/activity.ts'
+import type { OwnerApi } from './owner/api.ts'
+import { CONNECTIONS, OPERATORS } from './owner/connections.ts'
+import { CREDENTIALS } from './owner/credentials.ts'
+import { ENROLMENT } from './owner/enrolment.ts'
+import { EVENTS } from './owner/events.ts'
+import { POLICIES } from './owner/policies.ts'
+import { POLICY_PREVIEW } from './owner/preview.ts'
+import { RESOURCE_SERVERS } from './owner/resource-servers.ts'
+import { TIERS } from './owner/tiers.ts'
+import { REGISTER } from './protection/registration.ts'
 import { REGISTRY_ENDPOINT } from './registry/registry-health.ts'
 
 export type Listener = 'public' | 'owner'
 
+/** The owner API. */
+export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
+  ...ACTIVITY,
+  EVENTS,
+  ...TIERS,
+  ...POLICIES,
+  POLICY_PREVIEW,
+  ...CONNECTIONS,
+  ...OPERATORS,
+  ...RESOURCE_SERVERS,
+  ENROLMENT,
+  ...CREDENTIALS,
+]
+
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 
-export const ENDPOINTS: Readonly<Record<Listener, readonly Omit<Described, 'rows'>[]>> = {
-  public: [...PUBLIC_OPERATIONS, REGISTRY_ENDPOINT, ...EVERYWHERE],
-  owner: [...EVERYWHERE, ...OWNER_OPERATIONS],
+export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+  public: [...PUBLIC_OPERATIONS, REGISTER, REGISTRY_ENDPOINT, ...EVERYWHERE],
+  owner: [...EVERYWHERE, ...OWNER_ENDPOINTS],
 }
 
 const securitySchemes = {

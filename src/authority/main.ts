@@ -12,6 +12,7 @@ import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { openTracing } from '../http/otlp.ts'
+import { signatureBase } from '../http/signed-request.ts'
 import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
 import { isOutage } from '../storage/core/database.ts'
 import { migrate, openDatabase, refuseEarlier } from '../storage/authority/database.ts'
@@ -26,21 +27,14 @@ import { startAnnouncements } from './owner/announcements.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
 import type { Authority } from './context.ts'
 import { registerDiscovery } from '../surface/discovery.ts'
-import { issueEnrolmentCode, registerEnrolment } from './owner/enrolment.ts'
+import { issueEnrolmentCode } from './owner/enrolment.ts'
 import { createRealm } from './owner/oidc.ts'
 import { createOperatorDocuments } from './agents/operator-documents.ts'
 import { createAuthorityMetrics, type AuthorityMetrics } from './metrics.ts'
-import { registerOwnerActivity } from './owner/activity.ts'
-import { registerOwnerConnections } from './owner/connections.ts'
 import type { OwnerAuthentication } from './owner/credential.ts'
-import { registerOwnerCredentials } from './owner/credentials.ts'
-import { registerOwnerEvents } from './owner/events.ts'
-import { registerOwnerGuard } from './owner/guard.ts'
-import { registerOwnerPolicies } from './owner/policies.ts'
-import { registerOwnerPreview } from './owner/preview.ts'
-import { registerOwnerResourceServers } from './owner/resource-servers.ts'
-import { registerOwnerTiers } from './owner/tiers.ts'
-import { aboutListener, ENDPOINTS } from './endpoints.ts'
+import { endStreams } from './owner/events.ts'
+import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
+import { createOwnerApi } from './owner/api.ts'
 import { accessesOf, grantsOf, resourcesOf, resourceServersOf } from './protection/grants.ts'
 import { registerAccessReports } from '../surface/access-reports.ts'
 import { registerIntrospection } from '../surface/introspection.ts'
@@ -51,7 +45,7 @@ import { provision } from './provision.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
 import { createRealmKeys } from './owner/realm-keys.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
-import { registerRegistration } from './protection/registration.ts'
+import { REGISTER } from './protection/registration.ts'
 import { createCountedRegistry, REGISTRY_ENDPOINT } from './registry/registry-health.ts'
 import { createRegistry } from './registry/registry.ts'
 import { startSequencer } from './owner/sequencer.ts'
@@ -374,7 +368,7 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
     servers,
     accesses: accessesOf(database),
   })
-  registerRegistration(app, authority)
+  serveEndpoints(app, { ...authority, base: signatureBase(authority.issuer) }, [REGISTER])
   serveEndpoints(app, createCountedRegistry(authority.database.db), [REGISTRY_ENDPOINT])
   serveEndpoints(app, openApiDocument(ENDPOINTS.public, aboutListener.public(authority.issuer)), [
     OPENAPI_ENDPOINT,
@@ -386,16 +380,10 @@ function ownerRoutes(
   authority: Authority,
   { config, accepted }: { config: AuthorityConfig; accepted: OwnerAuthentication },
 ): void {
-  registerOwnerGuard(app, authority, accepted)
-  registerEnrolment(app, authority, accepted)
-  registerOwnerCredentials(app, authority, accepted)
-  registerOwnerActivity(app, authority)
-  registerOwnerTiers(app, authority)
-  registerOwnerPolicies(app, authority)
-  registerOwnerPreview(app, authority)
-  registerOwnerConnections(app, authority)
-  registerOwnerResourceServers(app, authority)
-  registerOwnerEvents(app, authority, config.heartbeatSeconds)
+  const { heartbeatSeconds } = config
+  const api = createOwnerApi(authority, { accepted, heartbeatSeconds })
+  app.addHook('preClose', async () => endStreams(api))
+  serveEndpoints(app, api, OWNER_ENDPOINTS)
   serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [
     OPENAPI_ENDPOINT,
   ])

@@ -7,7 +7,6 @@ import { REPORT } from '../surface/access-reports.ts'
 import type { CredentialNames, Described } from '../http/endpoint.ts'
 import { TOKEN_QUERY } from '../surface/introspection.ts'
 import { PERM_REQUEST } from '../surface/permission.ts'
-import { REGISTRATION } from './protection/registration.ts'
 import { ROSTER_QUERY, TERMS_QUERY } from '../surface/terms.ts'
 import { TOKEN_REQUEST } from '../surface/token/token-request.ts'
 
@@ -146,33 +145,6 @@ const DISCOVERY: Described[] = [
   },
 ]
 
-const ESTABLISHMENT: Described[] = [
-  {
-    method: 'post',
-    path: '/rs/register',
-    rows: [
-      'register-signed',
-      'register-body',
-      'register-pending',
-      'register-documents',
-      'register-owner-decides',
-    ],
-    summary: 'A resource server asks to serve an owner; she decides',
-    credential: { names: ['signature'] },
-    body: { schema: REGISTRATION },
-    answers: {
-      200: {
-        says: 'She has approved it before.',
-        schema: z.object({ client_id: text, status: z.literal('active') }),
-      },
-      202: {
-        says: 'It waits for her.',
-        schema: z.object({ client_id: text, status: z.literal('pending') }),
-      },
-    },
-  },
-]
-
 const PROTECTION: Described[] = [
   {
     method: 'post',
@@ -233,4 +205,4 @@ const PROTECTION: Described[] = [
 ]
 
 /** Of the public listener. */
-export const PUBLIC_OPERATIONS: readonly Described[] = [...DISCOVERY, ...ESTABLISHMENT, ...PROTECTION]
+export const PUBLIC_OPERATIONS: readonly Described[] = [...DISCOVERY, ...PROTECTION]

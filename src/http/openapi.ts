@@ -33,7 +33,7 @@ export const OPENAPI_ENDPOINT: Endpoint<Record<string, unknown>> = endpoint({
 
 /** The document of one listener. */
 export function openApiDocument(
-  endpoints: readonly Omit<Described, 'rows'>[],
+  endpoints: readonly Described[],
   about: AboutListener,
 ): Record<string, unknown> {
   const paths: Record<string, Record<string, object>> = {}
@@ -54,7 +54,7 @@ export function openApiDocument(
   }
 }
 
-function describe(described: Omit<Described, 'rows'>): object {
+function describe(described: Described): object {
   const { method, path, summary, credential, body } = described
   return {
     operationId: `${method}${path.replaceAll(/[^a-zA-Z]+(.)?/g, (_, next: string | undefined) => next?.toUpperCase() ?? '')}`,
@@ -74,7 +74,7 @@ function describe(described: Omit<Described, 'rows'>): object {
   }
 }
 
-function parametersOf({ path, query, reads }: Omit<Described, 'rows'>): object[] {
+function parametersOf({ path, query, reads }: Described): object[] {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',

@@ -58,17 +58,25 @@ export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; las
 }
 
 /**
- * Names the next page (RFC 8288), as a reference relative to the request: the address that was used to come
+ * The header that names the next page (RFC 8288), as a reference relative to the request: the address that was used to come
  * here is not known here. `next` is undefined on the last page; `filter` are further parameters to keep.
  */
+export function nextLink(
+  path: string,
+  next: { after: string; limit: number } | undefined,
+  filter: Record<string, string> = {},
+): Record<string, string> {
+  if (next === undefined) return {}
+  const query = new URLSearchParams({ ...filter, after: next.after, limit: String(next.limit) })
+  return { link: `<${path}?${query.toString()}>; rel="next"` }
+}
+
+/** Sends that header with a reply. */
 export function linkNext(
   reply: FastifyReply,
   request: FastifyRequest,
   next: { after: string; limit: number } | undefined,
   filter: Record<string, string> = {},
 ): void {
-  if (next === undefined) return
-  const path = request.raw.url!.split('?', 1)[0]!
-  const query = new URLSearchParams({ ...filter, after: next.after, limit: String(next.limit) })
-  reply.header('link', `<${path}?${query.toString()}>; rel="next"`)
+  reply.headers(nextLink(request.raw.url!.split('?', 1)[0]!, next, filter))
 }

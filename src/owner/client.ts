@@ -11,13 +11,14 @@ import type {
   DeviceKey,
   LedgerEntry,
   Login,
+  Operator,
   PendingItem,
   ReceiptRecord,
   Resource,
   ResourceServer,
   Revoked,
   Tier,
-} from './records.ts'
+} from '../wire/owner-api.ts'
 import {
   apiBase,
   requestUrl,
@@ -62,6 +63,7 @@ export interface OwnerClient {
   connections(): AsyncGenerator<Connection>
   revoke(handle: string): Promise<Revoked>
   policies(): Promise<Tier[]>
+  operators(): AsyncGenerator<Operator>
   resources(): AsyncGenerator<Resource>
   resourceServers(): AsyncGenerator<ResourceServer>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
@@ -98,7 +100,8 @@ export function createOwnerClient(access: OwnerAccess): OwnerClient {
     decide: (family, decision) => post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision }),
     connections: () => list<Connection>(access, '/owner/connections'),
     revoke: handle => post('/owner/connections/revoke', { handle }),
-    policies: () => readPolicies(access),
+    policies: () => readAll(list<Tier>(access, '/owner/policies', 'tiers')),
+    operators: () => list<Operator>(access, '/owner/operators'),
     resources: () => list<Resource>(access, '/owner/resources'),
     resourceServers: () => list<ResourceServer>(access, '/owner/resource-servers'),
     decideServer: (client_id, decision) => post('/owner/resource-servers/decision', { client_id, decision }),
@@ -126,16 +129,12 @@ export async function readAll<T>(list: AsyncIterable<T>): Promise<T[]> {
   return items
 }
 
-async function readPolicies(access: OwnerAccess): Promise<Tier[]> {
-  const path = '/owner/policies'
-  const { tiers } = expectObject((await exchange(access, { method: 'GET', path })).json, path)
-  return expectArray(tiers, path) as unknown as Tier[]
-}
-
-function list<T>(access: OwnerAccess, path: string): AsyncGenerator<T> {
+/** A list that is an array, or one that is the named member of an object. */
+function list<T>(access: OwnerAccess, path: string, member?: string): AsyncGenerator<T> {
   return pages(async query => {
     const { json, response } = await exchange(access, { method: 'GET', path, query })
-    return { items: expectArray(json, path) as T[], next: nextQuery(response, requestUrl(access, { path })) }
+    const found = member === undefined ? json : expectObject(json, path)[member]
+    return { items: expectArray(found, path) as T[], next: nextQuery(response, requestUrl(access, { path })) }
   })
 }
 

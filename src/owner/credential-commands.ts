@@ -10,7 +10,7 @@ import { printable, printableJson, printableTime, table } from '../terminal/prin
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readAll, type OwnerClient } from './client.ts'
-import type { DeviceKey, Login } from './records.ts'
+import type { DeviceKey, Login } from '../wire/owner-api.ts'
 
 /** What a subcommand of this file works with. */
 export interface CommandSession {

@@ -13,5 +13,5 @@ export type {
   Resource,
   Revoked,
   Tier,
-} from './records.ts'
+} from '../wire/owner-api.ts'
 export type { OwnerAccess, OwnerRequest } from './signed-fetch.ts'

@@ -8,12 +8,13 @@ import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableJson, table } from '../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
-import type { OwnerClient } from './client.ts'
+import { readAll, type OwnerClient } from './client.ts'
+import type { TierPreview, TriedRequest, VocabularyWord } from '../wire/owner-api.ts'
 import type { OwnerRequest } from './signed-fetch.ts'
 
 /** What a subcommand of this file works with. */
 export interface CommandSession {
-  client: Pick<OwnerClient, 'ask'>
+  client: Pick<OwnerClient, 'ask' | 'operators'>
   terminal: { out(text: string): void }
   json: boolean
 }
@@ -98,27 +99,27 @@ async function removeTier(session: CommandSession, id: string, match: Match): Pr
 
 async function preview(session: CommandSession, file: string): Promise<void> {
   const tier = await readTier(file)
-  const requests: JsonObject[] = []
+  const requests: TriedRequest[] = []
   let [after, warnings]: [number | null, string[]] = [0, []]
   while (after !== null) {
-    const page: JsonObject = await ask(session, {
+    const answer = await ask(session, {
       method: 'POST',
       path: '/owner/policies/preview',
       body: { tier, after },
     })
-    requests.push(...(page['requests'] as JsonObject[]))
-    warnings = page['warnings'] as string[]
-    after = page['next'] as number | null
+    const page = answer as unknown as TierPreview
+    requests.push(...page.requests)
+    ;({ warnings, next: after } = page)
   }
-  const changed = requests.filter(one => one['was'] !== one['would']).length
+  const changed = requests.filter(one => one.was !== one.would).length
   if (session.json) return printJson(session, { requests, changed, warnings })
   const rows = requests.map(one => [
-    one['seq'],
-    one['resource_id'],
-    one['handle'],
-    one['was'],
-    one['was'] === one['would'] ? 'the same' : one['would'],
-    one['because'],
+    one.seq,
+    one.resource_id,
+    one.handle,
+    one.was,
+    one.was === one.would ? 'the same' : one.would,
+    one.because,
   ])
   session.terminal.out(
     (rows.length === 0 ? '' : table(['seq', 'resource', 'agent', 'was', 'would be', 'because'], rows)) +
@@ -131,39 +132,28 @@ async function vocabulary(session: CommandSession): Promise<void> {
   const words = (await session.client.ask({
     method: 'GET',
     path: '/owner/policy-vocabulary',
-  })) as JsonObject[]
+  })) as unknown as VocabularyWord[]
   if (session.json) return printJson(session, words)
   const rows = words.map(word => [
-    word['condition'],
-    word['takes'] ?? '-',
-    word['may_relax'] ? 'yes' : 'no',
-    word['label'],
+    word.condition,
+    word.takes ?? '-',
+    word.may_relax ? 'yes' : 'no',
+    word.label,
   ])
   session.terminal.out(table(['condition', 'takes', 'may relax', 'holds where'], rows))
 }
 
 async function operators(session: CommandSession): Promise<void> {
-  const list: JsonObject[] = []
-  let after: string | undefined
-  do {
-    const query = { limit: '1000', ...(after === undefined ? {} : { after }) }
-    const page = (await session.client.ask({
-      method: 'GET',
-      path: '/owner/operators',
-      query,
-    })) as JsonObject[]
-    list.push(...page)
-    after = page.length < 1_000 ? undefined : (page.at(-1)?.['origin'] as string)
-  } while (after !== undefined)
+  const list = await readAll(session.client.operators())
   if (session.json) return printJson(session, list)
   if (list.length === 0) return session.terminal.out('No agent you know names an operator.\n')
   const rows = list.map(one => [
-    one['origin'],
-    one['name'],
-    one['agents'],
-    one['active'],
-    one['blocked'] ? 'blocked' : '-',
-    one['mine'] ? 'yours' : '-',
+    one.origin,
+    one.name,
+    one.agents,
+    one.active,
+    one.blocked ? 'blocked' : '-',
+    one.mine ? 'yours' : '-',
   ])
   session.terminal.out(table(['operator', 'calls itself', 'agents', 'active', 'blocked', 'yours'], rows))
 }

@@ -10,7 +10,7 @@ import { verifyReceipt } from '../wire/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readAll, type OwnerClient } from './client.ts'
 import { OwnerError } from './owner-error.ts'
-import type { ReceiptRecord } from './records.ts'
+import type { ReceiptRecord } from '../wire/owner-api.ts'
 import * as show from './show.ts'
 
 interface Session {

@@ -12,7 +12,7 @@ import type {
   ResourceServer,
   Revoked,
   Tier,
-} from './records.ts'
+} from '../wire/owner-api.ts'
 
 /** The waiting requests, one line each. */
 export function pendingTable(items: PendingItem[]): string {

@@ -5,12 +5,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
+import { ENDPOINTS } from '../../src/authority/endpoints.ts'
 import { insertResourceServer } from '../../src/storage/authority/resources.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import type { OwnerCall, PreparedCall } from '../support/authority.ts'
-import { registeredEndpoints } from '../support/endpoints.ts'
+import { declaredEndpoints } from '../support/endpoints.ts'
 import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
-import { repositoryFiles } from '../support/repository.ts'
 import * as seed from '../support/seed.ts'
 import { asClientId, asOwner, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 
@@ -204,8 +204,8 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
   'POST /owner/enrolment': [],
 }
 
-/** Every route under /owner, as the sources register them: one that is new must say how it is probed. */
-const ROUTES = registeredEndpoints(repositoryFiles().filter(({ path }) => path.startsWith('src/authority/')))
+/** Every route under /owner, as it is declared: one that is new must say how it is probed. */
+const ROUTES = declaredEndpoints(ENDPOINTS.owner)
   .filter(({ path }) => path.startsWith('/owner'))
   .map(({ method, path }) => `${method} ${path}`)
 

@@ -8,6 +8,7 @@ import { addPolicyCommands, type CommandSession } from '../../src/owner/policy-c
 import type { OwnerRequest } from '../../src/owner/signed-fetch.ts'
 import { runCommand } from '../../src/terminal/command.ts'
 import type { Json } from '../../src/wire/json.ts'
+import type { Operator } from '../../src/wire/owner-api.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'usher-tier-'))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -23,7 +24,12 @@ async function run(args: string[], answers: Json[], json = false) {
   let printed = ''
   let complained = ''
   const session: CommandSession = {
-    client: { ask: async request => (asked.push(request), answers.shift()) },
+    client: {
+      ask: async request => (asked.push(request), answers.shift()),
+      operators: async function* () {
+        yield* answers.shift() as unknown as Operator[]
+      },
+    },
     terminal: { out: text => void (printed += text) },
     json,
   }

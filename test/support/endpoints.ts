@@ -26,7 +26,7 @@ export function registeredEndpoints(sources: readonly TextFile[]): Endpoint[] {
 }
 
 /** The endpoints that are served as they are declared; one that stands at several listeners is one. */
-export function declaredEndpoints(declared: readonly Omit<Described, 'rows'>[]): Endpoint[] {
+export function declaredEndpoints(declared: readonly Described[]): Endpoint[] {
   return [...new Set(declared)]
     .filter(one => 'answer' in one)
     .map(one => ({

@@ -2,8 +2,9 @@
  * What waits for the owner, her decision on it, and what happened: pending items and the ledger.
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending*`, `/owner/ledger`).
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
 import { makesFirstParty } from '../../rules/connection.ts'
 import {
   admitConnection,
@@ -13,7 +14,12 @@ import {
 } from '../../storage/authority/connections.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger, LEDGER_KINDS, readLedger, type LedgerEntry } from '../../storage/authority/ledger.ts'
+import {
+  appendLedger,
+  LEDGER_KINDS,
+  readLedger,
+  type LedgerEntry as LedgerRow,
+} from '../../storage/authority/ledger.ts'
 import { isAnyBlocked, isOwn, nameOperator } from '../../storage/authority/operators.ts'
 import {
   decideFamily,
@@ -23,62 +29,124 @@ import {
   type UndecidedItem,
 } from '../../storage/authority/pending.ts'
 import { readReceipts } from '../../storage/authority/receipts.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
-import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
-import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
-import { bodyOf, listPage, NUMBERED_PAGE, pageOf, plainText, queryOf } from './requests.ts'
 import { asFamily, asHandle, type Family, type Handle, type Owner } from '../../wire/identifiers.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import type { Decided, LedgerEntry, PendingItem, ReceiptRecord } from '../../wire/owner-api.ts'
+import type { OwnerApi } from './api.ts'
+import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
+import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
+import { numberedPage, ownerList } from './lists.ts'
 
-export const DECISION = z.strictObject({ decision: z.enum(['approved', 'denied']) })
-const FAMILY_PATH = z.strictObject({ family: plainText(200) })
-export const LEDGER_QUERY = NUMBERED_PAGE.extend({
-  handle: plainText(2_048).optional(),
-  kind: z.enum(LEDGER_KINDS).optional(),
+const NO_SUCH_ITEM = 'Nothing of yours waits under this family.'
+
+const text = z.string()
+const maybe = text.nullable()
+const count = z.int().min(0)
+const record = z.looseObject({})
+
+const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
+  family: text,
+  kind: z.enum(['connection', 'operation']),
+  tier: text,
+  tier_name: text,
+  resource_id: text,
+  purpose: text,
+  operation: z.object({ tool: text, params: record }).nullable(),
+  reason: maybe,
+  mission: z.object({ approver: text, s256: text }).nullable(),
+  prohibited: z.array(text),
+  enforced: record,
+  expires_in: count,
+  identity: record,
+  handle: text,
+  assurance: z.object({ binding: count, provenance: count, accountability: count }),
+  assurance_notes: z.array(text),
+  because: z.array(text),
+  organization: z.null(),
+  requested_at: text,
+})
+const DECIDED: z.ZodType<Decided> = z.object({
+  family: text,
+  decision: z.enum(['approved', 'denied']),
+  by: text,
+})
+const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z.looseObject({ seq: count, ts: text, kind: text })
+const RECEIPT: z.ZodType<ReceiptRecord> = z.object({
+  seq: count,
+  family: text,
+  jti: text,
+  handle: text,
+  issued_at: text,
+  receipt: text,
 })
 
-export const RECEIPTS_QUERY = NUMBERED_PAGE.extend({ family: plainText(200).optional() })
-
-/** Registers /owner/pending, /owner/pending/{family}/decision, /owner/ledger and /owner/receipts. */
-export function registerOwnerActivity(app: FastifyInstance, authority: Authority): void {
-  app.get('/owner/pending', (request, reply) => getPending(authority, request, reply))
-  app.post('/owner/pending/:family/decision', async request => {
-    const { family } = FAMILY_PATH.safeParse(request.params).data ?? unknownItem()
-    const { decision } = bodyOf(DECISION, request)
-    return decide(authority, ownerOf(request), { family: asFamily(family), decision })
-  })
-  app.get('/owner/ledger', async request => {
-    const { handle, ...query } = queryOf(LEDGER_QUERY, request)
-    const page = {
-      ...query,
-      handle: handle === undefined ? undefined : asHandle(handle),
-      limit: query.limit + 1,
-    }
-    const rows = await readLedger(authority.database.db, ownerOf(request).owner, page)
-    const { items, last } = pageOf(rows, query.limit)
-    return { entries: items.map(ledgerAnswer), next: last?.seq ?? null }
-  })
-  app.get('/owner/receipts', async request => {
-    const { family, ...query } = queryOf(RECEIPTS_QUERY, request)
-    const page = {
-      ...query,
-      family: family === undefined ? undefined : asFamily(family),
-      limit: query.limit + 1,
-    }
-    const rows = await readReceipts(authority.database.db, ownerOf(request).owner, page)
-    const { items, last } = pageOf(rows, query.limit)
-    return { receipts: items, next: last?.seq ?? null }
-  })
-}
-
-async function getPending(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object[]> {
-  const items = await listPage(authority, { request, reply }, listKnownPending, 'family')
-  return items.map(pendingAnswer)
-}
+/** The pending items, her decision, the ledger and the receipts. */
+export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
+  ownerList({
+    path: '/owner/pending',
+    rows: ['owner-pending'],
+    summary: 'Requests that wait for her',
+    says: 'Oldest first; Link rel=next where there are more.',
+    item: PENDING_ITEM,
+    list: listKnownPending,
+    key: 'family',
+    show: pendingAnswer,
+  }),
+  endpoint({
+    method: 'post',
+    path: '/owner/pending/{family}/decision',
+    rows: ['owner-decision'],
+    summary: 'Approves or denies one, once',
+    credential: OWNER,
+    parameters: {
+      schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
+      unknown: NO_SUCH_ITEM,
+    },
+    body: { schema: z.strictObject({ decision: z.enum(['approved', 'denied']) }) },
+    answers: { 200: { says: 'Decided by this call.', schema: DECIDED } },
+    handle: async (api: OwnerApi, { caller, parameters: { family }, body: { decision }, answer }) =>
+      answer(200, await decide(api, caller, { family, decision })),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/owner/ledger',
+    rows: ['owner-ledger'],
+    summary: 'The activity ledger, oldest first',
+    credential: OWNER,
+    query: NUMBERED_PAGE.extend({
+      handle: plainText(2_048).transform(asHandle).optional(),
+      kind: z.enum(LEDGER_KINDS).optional(),
+    }),
+    answers: {
+      200: {
+        says: 'A page; `next` is the `after` of the following one.',
+        schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
+      },
+    },
+    handle: async (api: OwnerApi, asked) => {
+      const { items, next } = await numberedPage(api, asked, readLedger)
+      return asked.answer(200, { entries: items.map(ledgerAnswer), next })
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/owner/receipts',
+    rows: { addedUnder: 'Owner API' },
+    summary: 'What agents signed and was granted for it, counter-signed, oldest first',
+    credential: OWNER,
+    query: NUMBERED_PAGE.extend({ family: plainText(200).transform(asFamily).optional() }),
+    answers: {
+      200: {
+        says: 'A page; `next` is the `after` of the following one. `jti` is of the grant.',
+        schema: z.object({ receipts: z.array(RECEIPT), next: count.nullable() }),
+      },
+    },
+    handle: async (api: OwnerApi, asked) => {
+      const { items, next } = await numberedPage(api, asked, readReceipts)
+      return asked.answer(200, { receipts: items, next })
+    },
+  }),
+]
 
 /** As `listPending`; nothing after an item that never was would read as nothing that waits. */
 async function listKnownPending(
@@ -96,12 +164,15 @@ async function wasHeld(db: Db, owner: Owner, family: Family): Promise<boolean> {
   return (await readUndecided(db, owner, family)) !== 'unknown'
 }
 
-function pendingAnswer({ family, kind, handle, requested_at, item }: PendingRow): object {
-  return { family, kind, handle, requested_at, ...item }
+type Named = Pick<PendingRow, 'family' | 'kind' | 'handle' | 'requested_at'>
+
+/** The rest of the item is as it was shown when it was stored. */
+function pendingAnswer({ family, kind, handle, requested_at, item }: PendingRow): PendingItem {
+  return { family, kind, handle, requested_at, ...(item as unknown as Omit<PendingItem, keyof Named>) }
 }
 
 /** Named members first, and never hidden by one of the same name in the entry's own data. */
-function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerEntry): object {
+function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow): LedgerEntry {
   const named = {
     seq,
     ts,
@@ -113,24 +184,19 @@ function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerEntr
   return { ...named, ...data, ...named }
 }
 
-interface Decision {
-  family: Family
-  decision: 'approved' | 'denied'
-}
-
 /**
  * Decides a waiting item, once: under the queue lock it still waits, its operator is not blocked, and where it
  * is approved and the agent has no connection, one is admitted. Everything is told in the same transaction.
  * 404 where the owner never had such an item, 409 where it was decided, ended or has expired.
  */
 async function decide(
-  authority: Authority,
+  api: OwnerApi,
   credential: OwnerCredential,
-  { family, decision }: Decision,
-): Promise<object> {
+  { family, decision }: Pick<Decided, 'decision'> & { family: Family },
+): Promise<Decided> {
   const { owner } = credential
-  const isListed = decision === 'approved' && (await isListedByHers(authority, owner, family))
-  return changeAs(authority, credential, async tx => {
+  const isListed = decision === 'approved' && (await isListedByHers(api, owner, family))
+  return changeAs(api, credential, async tx => {
     const item = await readUndecided(tx, owner, family)
     if (item === 'unknown') unknownItem()
     if (item === 'gone') throw noLongerWaits()
@@ -192,8 +258,8 @@ function claimedBy({ held, item }: UndecidedItem): {
  * Whether the directory of an operator that the owner marked as her own lists, now, the key of what she is about to
  * approve. Read before the transaction; of any other operator nothing is read, for nothing hangs on it.
  */
-async function isListedByHers(authority: Authority, owner: Owner, family: Family): Promise<boolean> {
-  const { db } = authority.database
+async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Promise<boolean> {
+  const { db } = api.database
   const item = await readUndecided(db, owner, family)
   if (typeof item === 'string' || item.operator === null || !item.attested) return false
   if (!(await isOwn(db, owner, item.operator))) return false
@@ -202,7 +268,7 @@ async function isListedByHers(authority: Authority, owner: Owner, family: Family
   if (typeof client_id !== 'string' || jkt === undefined) return false
   const named = { client_id, signature_agent: signature_agent ?? undefined, jkts: [jkt] as const }
   const patience = { deadline: Date.now() + REMOTE_MS_MAX, favoured: true }
-  return (await authority.operators.lookUp(named, patience)).listed.has(jkt)
+  return (await api.operators.lookUp(named, patience)).listed.has(jkt)
 }
 
 /** A pseudonymous handle is `jkt:` and a thumbprint; an identified one holds an `@`. */
@@ -215,5 +281,5 @@ function noLongerWaits(): Refusal {
 }
 
 function unknownItem(): never {
-  refuse('not_found', 'Nothing of yours waits under this family.')
+  refuse('not_found', NO_SUCH_ITEM)
 }

@@ -2,8 +2,10 @@
  * Standing connections and the operators behind them: lists, revoke, block, unblock. What ends here ends in
  * one transaction, which touches no grant. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { plainText } from '../../http/pages.ts'
 import {
   blockOperator,
   listConnections,
@@ -18,14 +20,13 @@ import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvents, type NewEvent } from '../../storage/authority/events.ts'
 import { appendLedgerAll, type NewLedgerEntry } from '../../storage/authority/ledger.ts'
 import { refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
-import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
-import { bodyOf, listPage, plainText } from './requests.ts'
-import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
+import type { Connection, Deactivated, Operator, Revoked } from '../../wire/owner-api.ts'
+import type { OwnerApi } from './api.ts'
+import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
+import { ownerList } from './lists.ts'
 
-export const REVOKE_CONNECTION = z.strictObject({ handle: plainText(2_048) })
 /** A bare https origin: two spellings of one operator would be two operators. */
-export const NAMED_OPERATOR = z.strictObject({
+const NAMED_OPERATOR = z.strictObject({
   origin: z
     .string()
     .max(300)
@@ -38,42 +39,139 @@ export const NAMED_OPERATOR = z.strictObject({
 /** How long a claim waits for the operator's directory. */
 const DIRECTORY_MS_MAX = 3_000
 
-/** Registers /owner/connections* and /owner/operators*. */
-export function registerOwnerConnections(app: FastifyInstance, authority: Authority): void {
-  app.get('/owner/connections', (request, reply) => getConnections(authority, request, reply))
-  app.post('/owner/connections/revoke', async request => {
-    const { handle } = bodyOf(REVOKE_CONNECTION, request)
-    return revoke(authority, ownerOf(request), asHandle(handle))
-  })
-  app.get('/owner/operators', (request, reply) => getOperators(authority, request, reply))
-  app.post('/owner/operators/block', async request => {
-    const { origin } = bodyOf(NAMED_OPERATOR, request)
-    return block(authority, ownerOf(request), origin)
-  })
-  app.post('/owner/operators/unblock', async request => {
-    const { origin } = bodyOf(NAMED_OPERATOR, request)
-    return unblock(authority, ownerOf(request), origin)
-  })
-  app.post('/owner/operators/claim', async request => {
-    const { origin } = bodyOf(NAMED_OPERATOR, request)
-    return claim(authority, ownerOf(request), origin)
-  })
-  app.post('/owner/operators/disclaim', async request => {
-    const { origin } = bodyOf(NAMED_OPERATOR, request)
-    return disclaim(authority, ownerOf(request), origin)
+const text = z.string()
+const maybe = text.nullable()
+const count = z.int().min(0)
+
+const CONNECTION: z.ZodType<Connection> = z.object({
+  handle: text,
+  identity: z.enum(['pseudonymous', 'identified']),
+  label: maybe,
+  status: z.enum(['active', 'revoked']),
+  first_seen: text,
+  last_access: maybe,
+  tiers_granted: z.array(text),
+  tiers_approved: z.array(text),
+  revocations: count,
+  introduced_by: maybe,
+  operators: z.array(text),
+})
+const ENDED = { rpts_deactivated: count, rpts_deactivated_more: z.literal(true).optional() }
+const REVOKED: z.ZodType<Revoked> = z.object({
+  handle: text,
+  status: z.literal('revoked'),
+  connections_revoked: count,
+  ...ENDED,
+})
+
+/** The connections, and the end of one. */
+export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
+  ownerList({
+    path: '/owner/connections',
+    rows: ['owner-connections'],
+    summary: 'Standing agent relationships',
+    says: 'By handle.',
+    item: CONNECTION,
+    list: listConnections,
+    key: 'handle',
+    show: connectionAnswer,
+  }),
+  endpoint({
+    method: 'post',
+    path: '/owner/connections/revoke',
+    rows: ['owner-connections-revoke'],
+    summary: 'Revokes a connection and its live RPTs',
+    credential: OWNER,
+    body: { schema: z.strictObject({ handle: plainText(2_048).transform(asHandle) }) },
+    answers: { 200: { says: 'Nothing of it is live any more.', schema: REVOKED } },
+    handle: async (api: OwnerApi, { caller, body, answer }) =>
+      answer(200, await revoke(api, caller, body.handle)),
+  }),
+]
+
+const OPERATOR: z.ZodType<Operator> = z.object({
+  origin: text,
+  name: maybe,
+  agents: count,
+  active: count,
+  blocked: z.boolean(),
+  blocked_at: maybe,
+  mine: z.boolean(),
+})
+const STANDING = z.object({ origin: text, connections_revoked: count, ...ENDED })
+const CLAIMED = z.object({ origin: text, mine: z.literal(true), first_party: z.array(text) })
+const DISCLAIMED = z.object({ origin: text, mine: z.literal(false) })
+
+/** Declares what she does to an operator. */
+function onOperator<Answer>(declared: {
+  verb: string
+  rows: Endpoint<OwnerApi>['rows']
+  summary: string
+  says: string
+  schema: z.ZodType<Answer>
+  act: (api: OwnerApi, credential: OwnerCredential, origin: string) => Promise<Answer>
+}): Endpoint<OwnerApi> {
+  const { verb, rows, summary, says, schema, act } = declared
+  return endpoint({
+    method: 'post',
+    path: `/owner/operators/${verb}`,
+    rows,
+    summary,
+    credential: OWNER,
+    body: { schema: NAMED_OPERATOR },
+    answers: { 200: { says, schema } },
+    handle: async (api: OwnerApi, { caller, body, answer }) =>
+      answer(200, await act(api, caller, body.origin)),
   })
 }
 
-async function getConnections(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object[]> {
-  const items = await listPage(authority, { request, reply }, listConnections, 'handle')
-  return items.map(connectionAnswer)
-}
+/** The operators behind connections, and what she does to one. */
+export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
+  ownerList({
+    path: '/owner/operators',
+    rows: ['owner-operators'],
+    summary: 'Operators behind connections and whether blocked',
+    says: 'By origin.',
+    item: OPERATOR,
+    list: listOperators,
+    key: 'origin',
+    show: row => row,
+  }),
+  onOperator({
+    verb: 'block',
+    rows: ['owner-operators-block'],
+    summary: 'Ends every connection of one operator and refuses future requests',
+    says: 'What ended with it.',
+    schema: STANDING,
+    act: block,
+  }),
+  onOperator({
+    verb: 'unblock',
+    rows: ['owner-operators-unblock'],
+    summary: 'Restores the right to negotiate, not the access withdrawn',
+    says: 'What ended with it.',
+    schema: STANDING,
+    act: unblock,
+  }),
+  onOperator({
+    verb: 'claim',
+    rows: { addedUnder: 'Owner API' },
+    summary: 'Marks an operator as her own',
+    says: 'And which of its connected agents became first-party.',
+    schema: CLAIMED,
+    act: claim,
+  }),
+  onOperator({
+    verb: 'disclaim',
+    rows: { addedUnder: 'Owner API' },
+    summary: 'Takes that mark back',
+    says: 'Taken back.',
+    schema: DISCLAIMED,
+    act: disclaim,
+  }),
+]
 
-function connectionAnswer(row: ListedConnection): object {
+function connectionAnswer(row: ListedConnection): Connection {
   const { handle, identity, label, status, first_seen, last_access } = row
   const { tiers_granted, tiers_approved, revocations, introduced_by, operators } = row
   return {
@@ -92,9 +190,9 @@ function connectionAnswer(row: ListedConnection): object {
 }
 
 /** Ends a connection and those it introduced; once answered, no grant of theirs is live. 404 where there is none. */
-function revoke(authority: Authority, credential: OwnerCredential, handle: Handle): Promise<object> {
+function revoke(api: OwnerApi, credential: OwnerCredential, handle: Handle): Promise<Revoked> {
   const { owner } = credential
-  return changeAs(authority, credential, async tx => {
+  return changeAs(api, credential, async tx => {
     const ended = await revokeConnection(tx, owner, handle)
     if (ended === undefined) refuse('not_found', 'You have no connection with this handle.')
     await recordEnded(tx, owner, ended, { endedBy: 'revocation' })
@@ -102,18 +200,14 @@ function revoke(authority: Authority, credential: OwnerCredential, handle: Handl
   })
 }
 
-async function getOperators(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object[]> {
-  return listPage(authority, { request, reply }, listOperators, 'origin')
-}
-
 /** Blocks an operator, known or not yet: its agents are refused from now on, and what they had is ended. */
-function block(authority: Authority, credential: OwnerCredential, origin: string): Promise<object> {
+function block(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  origin: string,
+): Promise<z.output<typeof STANDING>> {
   const { owner } = credential
-  return changeAs(authority, credential, async tx => {
+  return changeAs(api, credential, async tx => {
     const ended = await blockOperator(tx, owner, origin)
     await appendLedgerAll(tx, owner, [{ kind: 'revoked', data: { operator: origin, by: 'owner' } }])
     await recordEnded(tx, owner, ended, { endedBy: 'block', operator: origin })
@@ -122,9 +216,13 @@ function block(authority: Authority, credential: OwnerCredential, origin: string
 }
 
 /** Restores the right to negotiate and nothing else. 404 where the owner has no such operator. */
-function unblock(authority: Authority, credential: OwnerCredential, origin: string): Promise<object> {
+function unblock(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  origin: string,
+): Promise<z.output<typeof STANDING>> {
   const { owner } = credential
-  return changeAs(authority, credential, async tx => {
+  return changeAs(api, credential, async tx => {
     if (!(await unblockOperator(tx, owner, origin)))
       refuse('not_found', 'You have no operator with this origin.')
     return { origin, connections_revoked: 0, rpts_deactivated: 0 }
@@ -135,11 +233,15 @@ function unblock(authority: Authority, credential: OwnerCredential, origin: stri
  * Marks an operator as the owner's own. Its connected agents become first-party only where its directory lists
  * their keys now; the directory is read before the transaction, and one that cannot be had attests none.
  */
-async function claim(authority: Authority, credential: OwnerCredential, origin: string): Promise<object> {
+async function claim(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  origin: string,
+): Promise<z.output<typeof CLAIMED>> {
   const { owner } = credential
   const patience = { deadline: Date.now() + DIRECTORY_MS_MAX, favoured: true }
-  const published = await authority.operators.published(origin, patience)
-  return changeAs(authority, credential, async tx => {
+  const published = await api.operators.published(origin, patience)
+  return changeAs(api, credential, async tx => {
     const first_party = await claimOperator(tx, owner, origin, [...(published ?? [])])
     await appendLedgerAll(tx, owner, [{ kind: 'claimed', data: { operator: origin, first_party } }])
     return { origin, mine: true, first_party }
@@ -147,9 +249,13 @@ async function claim(authority: Authority, credential: OwnerCredential, origin: 
 }
 
 /** Takes the mark back, and with it the standing it gave. 404 where the owner has no such operator. */
-function disclaim(authority: Authority, credential: OwnerCredential, origin: string): Promise<object> {
+function disclaim(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  origin: string,
+): Promise<z.output<typeof DISCLAIMED>> {
   const { owner } = credential
-  return changeAs(authority, credential, async tx => {
+  return changeAs(api, credential, async tx => {
     if (!(await disclaimOperator(tx, owner, origin)))
       refuse('not_found', 'You have no operator with this origin.')
     await appendLedgerAll(tx, owner, [{ kind: 'disclaimed', data: { operator: origin } }])
@@ -188,7 +294,7 @@ async function recordEnded(
   await appendEvents(tx, owner, events)
 }
 
-function deactivated(ended: Ended): object {
+function deactivated(ended: Ended): Deactivated {
   return {
     rpts_deactivated: ended.rptsDeactivated,
     ...(ended.more ? { rpts_deactivated_more: true } : {}),

@@ -2,8 +2,9 @@
  * Her credentials: the device keys she enrolled and the logins bound to her, each named and each revocable.
  * Contract: "Authentication" (owner at the owner API: independently sufficient, independently revocable).
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { plainText } from '../../http/pages.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
@@ -12,7 +13,7 @@ import {
   hasCredential,
   insertLogin,
   listLogins,
-  type Login,
+  type Login as NamedLogin,
 } from '../../storage/authority/logins.ts'
 import {
   insertDeviceKey,
@@ -21,65 +22,120 @@ import {
   revokeDeviceKey,
 } from '../../storage/authority/owners.ts'
 import { importPublicJwk, publicJwk, type PublicKey } from '../../wire/keys.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
-import type { ProvenLogin, Realm } from './oidc.ts'
-import type { OwnerAuthentication } from './credential.ts'
-import { changeAs, ownerOf, type OwnerCredential } from './guard.ts'
-import { bodyOf, listPage, plainText } from './requests.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import type { DeviceKey, EnrolledKey, Login } from '../../wire/owner-api.ts'
+import type { OwnerApi } from './api.ts'
+import type { ProvenLogin, Realm } from './oidc.ts'
+import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
+import { ownerList } from './lists.ts'
 
 /** What she calls a credential: it is shown to her, so it must show something and nothing else. */
 export const CREDENTIAL_NAME = plainText(100)
   .regex(/^\P{Cc}*$/u, 'leave out control characters')
   .regex(/\S/, 'give a name that shows something')
 export const PUBLIC_JWK = z.record(z.string(), z.unknown())
-export const NEW_DEVICE_KEY = z.strictObject({ name: CREDENTIAL_NAME, jwk: PUBLIC_JWK })
-/** The login is what its access token proves; what anybody claims about it is not asked. */
-export const NEW_LOGIN = z.strictObject({ name: CREDENTIAL_NAME, access_token: plainText(16_384) })
 
-const KEY_PATH = z.strictObject({ kid: plainText(200) })
-const LOGIN_PATH = z.strictObject({ id: plainText(200) })
+const NO_SUCH_KEY = 'You have no device key of this kid in force.'
+const NO_SUCH_LOGIN = 'You have no login of this id.'
+
+const text = z.string()
+const KEY_MEMBERS = z.strictObject({ kid: text, name: text, enrolled_at: text })
+const LOGIN_MEMBERS = z.strictObject({ id: text, name: text, issuer: text, subject: text, bound_at: text })
+const DEVICE_KEY: z.ZodType<DeviceKey> = KEY_MEMBERS.extend({ revoked_at: text.nullable() })
+const ENROLLED_KEY: z.ZodType<EnrolledKey> = KEY_MEMBERS
+const LOGIN: z.ZodType<Login> = LOGIN_MEMBERS
+const DELETED = z.strictObject({ deleted: text })
+/** What a one-time code enrolled, and for whom. */
+export const ENROLLED: z.ZodType<{ owner: string } & (EnrolledKey | Login)> = z.union([
+  KEY_MEMBERS.extend({ owner: text }),
+  LOGIN_MEMBERS.extend({ owner: text }),
+])
+
+/** Her device keys and logins. */
+export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
+  ownerList({
+    path: '/owner/device-keys',
+    rows: { addedUnder: 'Authentication' },
+    summary: 'Her device keys, revoked ones too',
+    says: 'By kid.',
+    item: DEVICE_KEY,
+    list: listDeviceKeys,
+    key: 'kid',
+    show: ({ kid, name, enrolled_at, revoked_at }) => ({ kid, name, enrolled_at, revoked_at }),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/owner/device-keys',
+    rows: { addedUnder: 'Authentication' },
+    summary: 'Enrols a further device key',
+    credential: OWNER,
+    first: ({ accepted }: OwnerApi) => {
+      if (!accepted.deviceKeys) refuse('conflict', 'Device keys are not taken here: none can be added.')
+    },
+    body: { schema: z.strictObject({ name: CREDENTIAL_NAME, jwk: PUBLIC_JWK }) },
+    answers: { 201: { says: 'Enrolled.', schema: ENROLLED_KEY } },
+    handle: async (api: OwnerApi, { caller, body: { name, jwk }, answer }) => {
+      const key = importKey(jwk)
+      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, { name, key, by: 'owner' })
+      return answer(201, await changeAs(api, caller, enrol))
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/owner/device-keys/{kid}',
+    rows: { addedUnder: 'Authentication' },
+    summary: 'Revokes a device key, at once and for ever; the last credential stays',
+    credential: OWNER,
+    parameters: { schema: z.strictObject({ kid: plainText(200) }), unknown: NO_SUCH_KEY },
+    answers: { 200: { says: 'Revoked.', schema: DELETED } },
+    handle: async (api: OwnerApi, { caller, parameters: { kid }, answer }) =>
+      answer(200, await removeAs(api, caller, (tx, owner) => revokeKey(tx, owner, kid))),
+  }),
+  ownerList({
+    path: '/owner/logins',
+    rows: { addedUnder: 'Authentication' },
+    summary: 'Her logins',
+    says: 'By id.',
+    item: LOGIN,
+    list: listLogins,
+    key: 'id',
+    show: ({ id, name, issuer, subject, bound_at }) => ({ id, name, issuer, subject, bound_at }),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/owner/logins',
+    rows: { addedUnder: 'Authentication' },
+    summary: 'Binds the login that an access token proves',
+    credential: OWNER,
+    first: ({ accepted }: OwnerApi) => {
+      if (accepted.realm === undefined) refuse('conflict', 'Logins are not taken here: none can be added.')
+    },
+    // The login is what its access token proves; what anybody claims about it is not asked.
+    body: { schema: z.strictObject({ name: CREDENTIAL_NAME, access_token: plainText(16_384) }) },
+    answers: { 201: { says: 'Bound.', schema: LOGIN } },
+    handle: async (api: OwnerApi, { caller, body: { name, access_token }, answer }) => {
+      // Proved before the transaction begins: nothing is fetched inside one.
+      const login = await proveGivenLogin(api.accepted.realm!, access_token)
+      const bind = (tx: Tx) => bindLogin(tx, caller.owner, { name, login, by: 'owner' })
+      return answer(201, await changeAs(api, caller, bind))
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/owner/logins/{id}',
+    rows: { addedUnder: 'Authentication' },
+    summary: 'Removes a login, at once; the last credential stays',
+    credential: OWNER,
+    parameters: { schema: z.strictObject({ id: plainText(200) }), unknown: NO_SUCH_LOGIN },
+    answers: { 200: { says: 'Removed.', schema: DELETED } },
+    handle: async (api: OwnerApi, { caller, parameters: { id }, answer }) =>
+      answer(200, await removeAs(api, caller, (tx, owner) => removeLogin(tx, owner, id))),
+  }),
+]
 
 /** By whose authority a credential is added. */
 export type AddedBy = 'owner' | 'enrolment_code'
-
-/** Registers /owner/device-keys* and /owner/logins*. */
-export function registerOwnerCredentials(
-  app: FastifyInstance,
-  authority: Authority,
-  accepted: OwnerAuthentication,
-): void {
-  app.get('/owner/device-keys', (request, reply) => getDeviceKeys(authority, request, reply))
-  app.post('/owner/device-keys', async (request, reply) => {
-    if (!accepted.deviceKeys) refuse('conflict', 'Device keys are not taken here: none can be added.')
-    const { name, jwk } = bodyOf(NEW_DEVICE_KEY, request)
-    const key = importKey(jwk)
-    const made = await changeAs(authority, ownerOf(request), tx =>
-      enrolKey(tx, ownerOf(request).owner, { name, key, by: 'owner' }),
-    )
-    return reply.code(201).send(made)
-  })
-  app.delete('/owner/device-keys/:kid', async request => {
-    const { kid } = KEY_PATH.safeParse(request.params).data ?? unknownKey()
-    return removeAs(authority, accepted, ownerOf(request), (tx, owner) => revokeKey(tx, owner, kid))
-  })
-  app.get('/owner/logins', (request, reply) => getLogins(authority, request, reply))
-  app.post('/owner/logins', async (request, reply) => {
-    if (accepted.realm === undefined) refuse('conflict', 'Logins are not taken here: none can be added.')
-    const { name, access_token } = bodyOf(NEW_LOGIN, request)
-    // Proved before the transaction begins: nothing is fetched inside one.
-    const login = await proveGivenLogin(accepted.realm, access_token)
-    const made = await changeAs(authority, ownerOf(request), tx =>
-      bindLogin(tx, ownerOf(request).owner, { name, login, by: 'owner' }),
-    )
-    return reply.code(201).send(made)
-  })
-  app.delete('/owner/logins/:id', async request => {
-    const { id } = LOGIN_PATH.safeParse(request.params).data ?? unknownLogin()
-    return removeAs(authority, accepted, ownerOf(request), (tx, owner) => removeLogin(tx, owner, id))
-  })
-}
 
 /** A public key from a body. Refuses `invalid_request` naming the member. */
 export function importKey(jwk: Record<string, unknown>): PublicKey {
@@ -96,7 +152,7 @@ export async function enrolKey(
   tx: Tx,
   owner: Owner,
   { name, key, by }: { name: string; key: PublicKey; by: AddedBy },
-): Promise<object> {
+): Promise<EnrolledKey> {
   const kid = key.thumbprint
   if (!(await insertDeviceKey(tx, { owner, kid, jwk: publicJwk(key), name })))
     refuse('conflict', 'Make a new device key: this one was enrolled before, and a key is enrolled once.')
@@ -109,8 +165,8 @@ export async function enrolKey(
 export async function bindLogin(
   tx: Tx,
   owner: Owner,
-  { name, login, by }: { name: string; login: Login; by: AddedBy },
-): Promise<object> {
+  { name, login, by }: { name: string; login: NamedLogin; by: AddedBy },
+): Promise<Login> {
   const row = await insertLogin(tx, { owner, name, issuer: login.issuer, subject: login.subject })
   if (row === undefined)
     refuse('conflict', 'Remove this login where it is bound first: a login belongs to one owner.')
@@ -133,14 +189,14 @@ async function proveGivenLogin(realm: Realm, token: string): Promise<ProvenLogin
  * Removes one of her credentials, at once. 409 where none would be left that is taken here: she could not come
  * back without the operator of this authority.
  */
-function removeAs(
-  authority: Authority,
-  accepted: OwnerAuthentication,
+function removeAs<Removed>(
+  api: OwnerApi,
   credential: OwnerCredential,
-  remove: (tx: Tx, owner: Owner) => Promise<object>,
-): Promise<object> {
+  remove: (tx: Tx, owner: Owner) => Promise<Removed>,
+): Promise<Removed> {
   const { owner } = credential
-  return changeAs(authority, credential, async tx => {
+  const { accepted } = api
+  return changeAs(api, credential, async tx => {
     const removed = await remove(tx, owner)
     const issuer = accepted.realm?.issuer
     if (!(await hasCredential(tx, owner, { deviceKeys: accepted.deviceKeys, issuer })))
@@ -149,14 +205,14 @@ function removeAs(
   })
 }
 
-async function revokeKey(tx: Tx, owner: Owner, kid: string): Promise<object> {
+async function revokeKey(tx: Tx, owner: Owner, kid: string): Promise<{ deleted: string }> {
   if (!(await revokeDeviceKey(tx, owner, kid))) unknownKey()
   const { name } = (await readDeviceKey(tx, kid))!
   await record(tx, owner, { change: 'removed', what: { credential: 'device_key', kid, name }, by: 'owner' })
   return { deleted: kid }
 }
 
-async function removeLogin(tx: Tx, owner: Owner, id: string): Promise<object> {
+async function removeLogin(tx: Tx, owner: Owner, id: string): Promise<{ deleted: string }> {
   const row = await deleteLogin(tx, owner, id)
   if (row === undefined) unknownLogin()
   const { name, issuer, subject } = row
@@ -176,28 +232,10 @@ async function record(
   await appendEvent(tx, owner, `credential_${change}`, data)
 }
 
-async function getDeviceKeys(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object[]> {
-  const items = await listPage(authority, { request, reply }, listDeviceKeys, 'kid')
-  return items.map(({ kid, name, enrolled_at, revoked_at }) => ({ kid, name, enrolled_at, revoked_at }))
-}
-
-async function getLogins(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object[]> {
-  const items = await listPage(authority, { request, reply }, listLogins, 'id')
-  return items.map(({ id, name, issuer, subject, bound_at }) => ({ id, name, issuer, subject, bound_at }))
-}
-
 function unknownKey(): never {
-  refuse('not_found', 'You have no device key of this kid in force.')
+  refuse('not_found', NO_SUCH_KEY)
 }
 
 function unknownLogin(): never {
-  refuse('not_found', 'You have no login of this id.')
+  refuse('not_found', NO_SUCH_LOGIN)
 }

@@ -3,51 +3,51 @@
  * whichever replica they happened. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { openEventStream, type EventStream } from '../../http/event-stream.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import { readEvents, startOfReading } from '../../storage/authority/events.ts'
 import { refuse } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
-import { ownerOf, type OwnerCredential } from './guard.ts'
-import { queryOf } from './requests.ts'
+import type { OwnerApi } from './api.ts'
+import { OWNER, type OwnerCredential } from './guard.ts'
 
-const NO_QUERY = z.strictObject({})
 const EVENTS_PER_READ = 100
 const OUTAGE_MS_MIN = 100
 const OUTAGE_MS_MAX = 2_000
 
-/** Registers GET /owner/events. Open streams end when the server closes. */
-export function registerOwnerEvents(
-  app: FastifyInstance,
-  authority: Authority,
-  heartbeatSeconds: number,
-): void {
-  const open = new Set<EventStream>()
-  app.addHook('preClose', async () => {
-    for (const stream of open) stream.end()
-  })
-  // A HEAD would hold its connection as long as a stream does, and tell nothing.
-  app.get(
-    '/owner/events',
-    { exposeHeadRoute: false, config: { holdsAnswer: true } },
-    async (request, reply) => {
-      queryOf(NO_QUERY, request)
-      const credential = ownerOf(request)
-      const start = await startOfReading(authority.database.db, credential.owner, lastEventId(request))
-      const stream = openEventStream(reply, heartbeatSeconds)
-      open.add(stream)
-      try {
-        await follow({ authority, credential, stream, heartbeatMs: heartbeatSeconds * 1_000 }, start)
-      } catch (error) {
-        authority.log.error({ err: error }, 'an event stream broke off')
-      } finally {
-        open.delete(stream)
-        stream.end()
-      }
-    },
-  )
+/** Open streams end with `endStreams`. */
+export const EVENTS: Endpoint<OwnerApi> = endpoint({
+  method: 'get',
+  path: '/owner/events',
+  rows: ['owner-events'],
+  summary: 'The event stream of her portal',
+  credential: OWNER,
+  query: z.strictObject({}),
+  reads: { 'last-event-id': 'Resumes after this event.' },
+  holdsAnswer: true,
+  noHead: true,
+  answers: { 200: { says: 'Server-sent events.', type: 'text/event-stream' } },
+  handle: async (api: OwnerApi, { caller, request, reply }) => {
+    const start = await startOfReading(api.database.db, caller.owner, lastEventId(request))
+    const stream = openEventStream(reply, api.heartbeatSeconds)
+    api.streams.add(stream)
+    try {
+      await follow({ api, credential: caller, stream }, start)
+    } catch (error) {
+      api.log.error({ err: error }, 'an event stream broke off')
+    } finally {
+      api.streams.delete(stream)
+      stream.end()
+    }
+    return 'written'
+  },
+})
+
+/** Ends every open stream: the server closes. */
+export function endStreams({ streams }: Pick<OwnerApi, 'streams'>): void {
+  for (const stream of streams) stream.end()
 }
 
 /** The last event that the reader was given (`Last-Event-ID`), if it names one. */
@@ -60,10 +60,9 @@ function lastEventId(request: FastifyRequest): number | undefined {
 }
 
 interface Following {
-  authority: Authority
+  api: OwnerApi
   credential: OwnerCredential
   stream: EventStream
-  heartbeatMs: number
 }
 
 /**
@@ -84,7 +83,7 @@ async function follow(following: Following, start: { after: number; reset: boole
       outageMs = OUTAGE_MS_MIN
     } catch (error) {
       if (!isOutage(error)) throw error
-      following.authority.log.warn({ err: error }, 'an event stream waits for the database')
+      following.api.log.warn({ err: error }, 'an event stream waits for the database')
       await delay(outageMs, undefined, { signal: stream.closed }).catch(() => undefined)
       outageMs = Math.min(outageMs * 2, OUTAGE_MS_MAX)
     }
@@ -92,16 +91,14 @@ async function follow(following: Following, start: { after: number; reset: boole
 }
 
 /** One look at the store, after which either events were sent or the next announcement was waited for. */
-async function turn(
-  { authority, credential, stream, heartbeatMs }: Following,
-  after: number,
-): Promise<number | 'ended'> {
-  const { db } = authority.database
+async function turn({ api, credential, stream }: Following, after: number): Promise<number | 'ended'> {
+  const { db } = api.database
   const { expiresAt } = credential
-  const untilEnd = expiresAt === undefined ? heartbeatMs : expiresAt * 1_000 - authority.clock.now()
+  const heartbeatMs = api.heartbeatSeconds * 1_000
+  const untilEnd = expiresAt === undefined ? heartbeatMs : expiresAt * 1_000 - api.clock.now()
   // Waiting begins before reading: what happens in between is announced to this wait.
   const reading = new AbortController()
-  const announced = authority.announcements.next(
+  const announced = api.announcements.next(
     credential.owner,
     Math.max(1, Math.min(heartbeatMs, untilEnd)),
     AbortSignal.any([stream.closed, reading.signal]),

@@ -2,8 +2,9 @@
  * Whose request it is at the owner API: the owner who enrolled the device key that signed it, or to whom the
  * login is bound that its access token proves. Contract: "Authentication" (owner at the owner API; accepted once).
  */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Credential } from '../../http/endpoint.ts'
+import { signedMessage } from '../../http/signed-request.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
@@ -12,60 +13,32 @@ import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authorit
 import { sha256 } from '../../wire/encoding.ts'
 import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
 import { importPublicJwk, type PublicKey } from '../../wire/keys.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import type { Authority } from '../context.ts'
+import type { OwnerApi } from './api.ts'
 import { namedKeyids, verifyDeviceSignature } from './device-signature.ts'
 import type { ProvenLogin, Realm } from './oidc.ts'
-import {
-  presentedBy,
-  refusedSignature,
-  refusedToken,
-  type OwnerAuthentication,
-  type OwnerCredential,
-} from './credential.ts'
-import type { Owner } from '../../wire/identifiers.ts'
+import { presentedBy, refusedSignature, refusedToken, type OwnerCredential } from './credential.ts'
 
 export type { OwnerCredential } from './credential.ts'
 
-/** Everything under this path on the owner listener is guarded; nothing else is. */
-const GUARDED = '/owner/'
-/** But for this one, where a code and a proof of possession stand in for a credential that is not there yet. */
-const ENROLMENT_PATH = '/owner/enrolment'
 /** Kept past both ends of the window, and a window more for replicas whose clocks differ. */
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
-const credentials = new WeakMap<FastifyRequest, OwnerCredential>()
+/** What proving a credential takes. */
+type Guarding = Pick<OwnerApi, 'accepted' | 'base' | 'database' | 'now'>
 
-/** Requires an owner's credential of every request under /owner/ but enrolment, before its handler runs. */
-export function registerOwnerGuard(
-  app: FastifyInstance,
-  authority: Authority,
-  accepted: OwnerAuthentication,
-): void {
-  const base = signatureBase(authority.issuer)
-  app.addHook('preHandler', async request => {
-    const { url } = request.routeOptions
-    if (url?.startsWith(GUARDED) !== true || url === ENROLMENT_PATH) return
-    const presented = presentedBy(request, accepted)
-    credentials.set(
-      request,
+/** An owner's credential: the handler is told which, and everything that it does is done on her behalf. */
+export const OWNER: Credential<Guarding, OwnerCredential> = {
+  names: ['owner', 'bearer'],
+  async admit(api, request, run) {
+    const presented = presentedBy(request, api.accepted)
+    const credential =
       presented.kind === 'signature'
-        ? await bySignature(authority, base, request)
-        : await byToken(authority, accepted.realm!, presented.token),
-    )
-  })
-  app.addHook('preHandler', (request, _reply, done) => {
-    const credential = credentials.get(request)
-    if (credential === undefined) done()
-    else onBehalfOf(credential.owner, done)
-  })
-}
-
-/** The credential of a guarded request; every operation acts on the owner it proved. */
-export function ownerOf(request: FastifyRequest): OwnerCredential {
-  const credential = credentials.get(request)
-  if (credential === undefined) throw new Error('this route is not behind the owner guard')
-  return credential
+        ? await bySignature(api, request)
+        : await byToken(api, api.accepted.realm!, presented.token)
+    return onBehalfOf(credential.owner, () => run(credential))
+  },
 }
 
 /**
@@ -75,11 +48,11 @@ export function ownerOf(request: FastifyRequest): OwnerCredential {
  * changes and what is announced of them stand in one order.
  */
 export function changeAs<T>(
-  authority: Authority,
+  { database }: Pick<OwnerApi, 'database'>,
   credential: OwnerCredential,
   change: (tx: Tx) => Promise<T>,
 ): Promise<T> {
-  return inTransaction(authority.database.db, async tx => {
+  return inTransaction(database.db, async tx => {
     await lockQueue(tx, credential.owner)
     await credential.spend(tx)
     return change(tx)
@@ -90,20 +63,16 @@ export function changeAs<T>(
  * The device key's owner. `@authority` is the issuer's, whatever address the request came to. A key that was
  * never enrolled and one that is revoked are refused alike.
  */
-async function bySignature(
-  authority: Authority,
-  base: SignatureBase,
-  request: FastifyRequest,
-): Promise<OwnerCredential> {
-  const message = signedMessage(request, base)
-  const { db } = authority.database
+async function bySignature(api: Guarding, request: FastifyRequest): Promise<OwnerCredential> {
+  const message = signedMessage(request, api.base)
+  const { db } = api.database
   const enrolled = new Map<string, { owner: Owner; key: PublicKey }>()
-  for (const keyid of namedKeyids(message, authority.now())) {
+  for (const keyid of namedKeyids(message, api.now())) {
     const row = await readDeviceKey(db, keyid)
     if (row !== undefined && row.revoked_at === null)
       enrolled.set(keyid, { owner: row.owner, key: importPublicJwk(row.jwk) })
   }
-  const { key, signature } = verifyDeviceSignature(message, authority.now(), id => enrolled.get(id)?.key)
+  const { key, signature } = verifyDeviceSignature(message, api.now(), id => enrolled.get(id)?.key)
   return deviceCredential(enrolled.get(key.thumbprint)!.owner, key, signature)
 }
 
@@ -125,11 +94,11 @@ function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): Owne
 }
 
 /** The owner to whom the proven login is bound. A login that never was and one that is removed are refused alike. */
-async function byToken(authority: Authority, realm: Realm, token: string): Promise<OwnerCredential> {
+async function byToken(api: Guarding, realm: Realm, token: string): Promise<OwnerCredential> {
   const login = await proveLogin(realm, token)
-  const owner = await ownerOfLogin(authority.database.db, login)
+  const owner = await ownerOfLogin(api.database.db, login)
   if (owner === undefined) throw unboundLogin()
-  return loginCredential(authority, owner, login)
+  return loginCredential(api, owner, login)
 }
 
 /** Who the bearer of a token is at the realm. Throws 401 `invalid_credential`, or 503 where the realm is away. */
@@ -143,10 +112,10 @@ export async function proveLogin(realm: Realm, token: string): Promise<ProvenLog
 }
 
 /** A bearer token is presented with every request of its life, so it is not marked as spent (RFC 6750). */
-function loginCredential(authority: Authority, owner: Owner, login: ProvenLogin): OwnerCredential {
+function loginCredential(api: Guarding, owner: Owner, login: ProvenLogin): OwnerCredential {
   const { expiresAt } = login
   const stands: OwnerCredential['stands'] = async db =>
-    authority.now() < expiresAt && (await ownerOfLogin(db, login)) === owner
+    api.now() < expiresAt && (await ownerOfLogin(db, login)) === owner
   return {
     owner,
     expiresAt,

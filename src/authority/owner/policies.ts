@@ -2,8 +2,9 @@
  * The owner's changes to her policy: add, edit, delete a tier, each judged before it is stored and each a new
  * version of its terms. Contract: "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers".
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { plainText } from '../../http/pages.ts'
 import {
   CONDITIONS_PER_RULE_MAX,
   RULES_MAX,
@@ -21,19 +22,19 @@ import {
   type NewTier,
 } from '../../storage/authority/tiers.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
+import type { Tier } from '../../wire/owner-api.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { parseTemplateId } from '../../wire/terms.ts'
-import type { Authority } from '../context.ts'
+import type { OwnerApi } from './api.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
-import { changeAs, ownerOf } from './guard.ts'
-import { bodyOf, plainText } from './requests.ts'
-import { tierAnswer } from './tiers.ts'
-import type { Owner } from '../../wire/identifiers.ts'
+import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
+import { SAVED_TIER, tierAnswer } from './tiers.ts'
 
 const words = (most: number) => z.array(plainText(500)).max(most)
 
 /** A tier's content; its shape here, its meaning in rules/tier.ts. */
-export const TIER_CONTENT = z.strictObject({
+const TIER_CONTENT = z.strictObject({
   name: plainText(200),
   resources: z.array(plainText(400)).max(1_000),
   ask_me: z.boolean().default(false),
@@ -60,75 +61,113 @@ export const NEW_TIER = TIER_CONTENT.extend({
   id: z.string().regex(NAME_PATTERN, 'give letters, digits, `.`, `_` or `-`, at most 64 of them'),
 })
 /** The id may be repeated in the body, never changed. */
-export const EDITED_TIER = TIER_CONTENT.extend({ id: z.string().optional() })
+const EDITED_TIER = TIER_CONTENT.extend({ id: z.string().optional() })
 type TierContent = z.infer<typeof TIER_CONTENT>
 
-const TIER_PATH = z.object({ tier_id: z.string().regex(NAME_PATTERN) })
-
-/** Registers POST /owner/policies, PUT and DELETE /owner/policies/{tier_id}. */
-export function registerOwnerPolicies(app: FastifyInstance, authority: Authority): void {
-  app.post('/owner/policies', async (request, reply) => {
-    const { id, ...content } = bodyOf(NEW_TIER, request)
-    return addTier(authority, request, reply, { id, content })
-  })
-  app.put('/owner/policies/:tier_id', async (request, reply) => {
-    const id = tierIdOf(request)
-    const { id: repeated, ...content } = bodyOf(EDITED_TIER, request)
-    if (repeated !== undefined && repeated !== id)
-      refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
-    return editTier(authority, request, reply, { id, content })
-  })
-  app.delete('/owner/policies/:tier_id', async request => {
-    const { owner } = ownerOf(request)
-    const id = tierIdOf(request)
-    return changeAs(authority, ownerOf(request), async tx => {
-      const done = await deleteTier(tx, owner, id, expectedVersion(request, owner, id))
-      if (done.outcome !== 'deleted') return refuseOutcome(done.outcome)
-      await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
-      return { deleted: id, ungoverned: done.ungoverned }
-    })
-  })
+const NO_SUCH_TIER = 'You have no tier of this id.'
+const TIER_ID = {
+  schema: z.object({ tier_id: z.string().regex(NAME_PATTERN) }),
+  unknown: NO_SUCH_TIER,
 }
+
+/** Her changes to her policy. */
+export const POLICIES: readonly Endpoint<OwnerApi>[] = [
+  endpoint({
+    method: 'post',
+    path: '/owner/policies',
+    rows: ['owner-policies-add'],
+    summary: 'Adds her own tier over registered, not-yet-governed resources',
+    credential: OWNER,
+    body: { schema: NEW_TIER },
+    answers: { 201: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
+    handle: async (api: OwnerApi, { caller, body: { id, ...content }, answer }) => {
+      const saved = await addTier(api, caller, { id, content })
+      return answer(201, saved, { etag: etagOf(saved) })
+    },
+  }),
+  endpoint({
+    method: 'put',
+    path: '/owner/policies/{tier_id}',
+    rows: ['owner-policies-edit'],
+    summary: 'Edits terms, the ask-me flag or rules; the terms get a new version',
+    credential: OWNER,
+    parameters: TIER_ID,
+    reads: { 'if-match': 'The quoted template_id she edited; stale is 412.' },
+    body: { schema: EDITED_TIER },
+    answers: { 200: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
+    handle: async (api: OwnerApi, { caller, parameters, body, request, answer }) => {
+      const { id: repeated, ...content } = body
+      const id = parameters.tier_id
+      if (repeated !== undefined && repeated !== id)
+        refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
+      const saved = await editTier(api, caller, { id, content, ifMatch: request.headers['if-match'] })
+      return answer(200, saved, { etag: etagOf(saved) })
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/owner/policies/{tier_id}',
+    rows: ['owner-policies-delete'],
+    summary: 'Removes a tier; its resources become ungoverned, hence denied',
+    credential: OWNER,
+    parameters: TIER_ID,
+    reads: { 'if-match': 'The quoted template_id she means; stale is 412.' },
+    answers: {
+      200: {
+        says: 'What is ungoverned now.',
+        schema: z.object({ deleted: z.string(), ungoverned: z.array(z.string()) }),
+      },
+    },
+    handle: async (api: OwnerApi, { caller, parameters: { tier_id: id }, request, answer }) =>
+      answer(200, await removeTier(api, caller, { id, ifMatch: request.headers['if-match'] })),
+  }),
+]
 
 interface Given {
   id: string
   content: TierContent
 }
 
-// oxlint-disable-next-line eslint/max-params -- the two of HTTP, and what was sent
-async function addTier(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  given: Given,
-): Promise<object> {
-  const { owner } = ownerOf(request)
-  const answer = await changeAs(authority, ownerOf(request), async tx => {
+type Saved = Tier & { warnings: string[] }
+
+function addTier(api: OwnerApi, credential: OwnerCredential, given: Given): Promise<Saved> {
+  const { owner } = credential
+  return changeAs(api, credential, async tx => {
     const { tier, warnings } = await judge(tx, owner, given)
     const outcome = await insertTier(tx, tier)
     if (outcome !== 'added') return refuseOutcome(outcome)
     return { ...tierAnswer((await readTier(tx, owner, given.id))!), warnings }
   })
-  return reply.status(201).header('etag', etagOf(answer)).send(answer)
 }
 
-// oxlint-disable-next-line eslint/max-params -- the two of HTTP, and what was sent
-async function editTier(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  given: Given,
-): Promise<object> {
-  const { owner } = ownerOf(request)
-  const answer = await changeAs(authority, ownerOf(request), async tx => {
+function editTier(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  given: Given & { ifMatch: string | undefined },
+): Promise<Saved> {
+  const { owner } = credential
+  return changeAs(api, credential, async tx => {
     if ((await readTier(tx, owner, given.id)) === undefined) return refuseOutcome('unknown')
     const { tier, warnings } = await judge(tx, owner, given)
-    const done = await updateTier(tx, tier, expectedVersion(request, owner, given.id))
+    const done = await updateTier(tx, tier, expectedVersion(given.ifMatch, owner, given.id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
     return { ...tierAnswer((await readTier(tx, owner, given.id))!), warnings }
   })
-  return reply.header('etag', etagOf(answer)).send(answer)
+}
+
+function removeTier(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  { id, ifMatch }: { id: string; ifMatch: string | undefined },
+): Promise<{ deleted: string; ungoverned: string[] }> {
+  const { owner } = credential
+  return changeAs(api, credential, async tx => {
+    const done = await deleteTier(tx, owner, id, expectedVersion(ifMatch, owner, id))
+    if (done.outcome !== 'deleted') return refuseOutcome(done.outcome)
+    await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
+    return { deleted: id, ungoverned: done.ungoverned }
+  })
 }
 
 /** The tier as it would be stored, or 400 saying why it cannot be; sentences of doubt beside it. */
@@ -148,22 +187,16 @@ export async function judge(
   return { tier: { owner, tier_id: id, ...tier }, warnings: tierWarnings({ id, ...tier }, registered) }
 }
 
-function tierIdOf(request: FastifyRequest): string {
-  const path = TIER_PATH.safeParse(request.params)
-  return path.success ? path.data.tier_id : refuseOutcome('unknown')
-}
-
 /** The version that `If-Match` names, if the owner said which one she edited (RFC 9110 §13.1.1). */
-function expectedVersion(request: FastifyRequest, owner: Owner, id: string): number | undefined {
-  const header = request.headers['if-match']
+function expectedVersion(header: string | undefined, owner: Owner, id: string): number | undefined {
   if (header === undefined || header === '*') return undefined
   const named = parseTemplateId(/^"([^"]+)"$/.exec(header)?.[1] ?? '')
   if (named?.owner !== owner || named.tier_id !== id) return refuseOutcome('stale')
   return named.version
 }
 
-function etagOf(answer: object): string {
-  return `"${(answer as { terms: { template_id: string } }).terms.template_id}"`
+function etagOf({ terms }: Tier): string {
+  return `"${terms.template_id}"`
 }
 
 function refuseOutcome(outcome: 'exists' | 'governed' | 'unknown' | 'stale'): never {
@@ -173,7 +206,7 @@ function refuseOutcome(outcome: 'exists' | 'governed' | 'unknown' | 'stale'): ne
     case 'governed':
       throw new Refusal('conflict', 'Another tier governs one of these resources: take it out there first.')
     case 'unknown':
-      throw new Refusal('not_found', 'You have no tier of this id.')
+      throw new Refusal('not_found', NO_SUCH_TIER)
     case 'stale':
       throw new Refusal('precondition_failed', 'The tier was edited since: read it again, then edit it.')
   }

@@ -2,38 +2,100 @@
  * What the owner may read of her policy: tiers, the resources they govern, the words rules are written in.
  * Contract: "Owner API" (`/owner/policies`, `/owner/policy-vocabulary`, `/owner/resources`).
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { PAGE } from '../../http/pages.ts'
 import { vocabulary } from '../../rules/conditions.ts'
 import { listGovernedResources, type GovernedResourceRow } from '../../storage/authority/resources.ts'
 import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
+import type { Resource, Tier, VocabularyWord } from '../../wire/owner-api.ts'
 import { templateId } from '../../wire/terms.ts'
-import type { Authority } from '../context.ts'
-import { listPage, queryOf } from './requests.ts'
+import type { OwnerApi } from './api.ts'
+import { OWNER } from './guard.ts'
+import { listPage, ownerList } from './lists.ts'
 
-const NO_QUERY = z.strictObject({})
+const text = z.string()
+const maybe = text.nullable()
 
-/** Registers GET /owner/policies, /owner/policy-vocabulary and /owner/resources. */
-export function registerOwnerTiers(app: FastifyInstance, authority: Authority): void {
-  app.get('/owner/policies', (request, reply) => getPolicies(authority, request, reply))
-  app.get('/owner/resources', (request, reply) => getResources(authority, request, reply))
-  app.get('/owner/policy-vocabulary', async request => {
-    queryOf(NO_QUERY, request)
-    return vocabulary()
-  })
-}
+const TIER_MEMBERS = z.looseObject({
+  id: text,
+  name: text,
+  resources: z.array(text),
+  ask_me: z.boolean(),
+  rules: z.array(z.object({ when: z.array(text), then: z.enum(['auto', 'ask', 'refuse']) })),
+  clearance: z.record(text, z.array(text)),
+  terms: z.object({
+    template_id: text,
+    purpose: text,
+    scope: z.array(text),
+    expires_in: z.int().min(0),
+    prohibited: z.array(text),
+    per_operation: z.boolean(),
+  }),
+})
+const TIER: z.ZodType<Tier> = TIER_MEMBERS
+/** A tier as it was stored, with sentences of doubt. */
+export const SAVED_TIER: z.ZodType<Tier & { warnings: string[] }> = TIER_MEMBERS.extend({
+  warnings: z.array(text),
+})
+const WORD: z.ZodType<VocabularyWord> = z.object({
+  condition: text,
+  takes: z.enum(['duration', 'count', 'level', 'class']).nullable(),
+  label: text,
+  may_relax: z.boolean(),
+})
+const RESOURCE: z.ZodType<Resource> = z.object({
+  _id: text,
+  name: text,
+  type: maybe,
+  resource_scopes: z.array(text),
+  consequence: maybe,
+  tier: maybe,
+  tier_name: maybe,
+  ask_me: z.boolean().nullable(),
+  source: z.enum(['provisioned', 'pulled']),
+})
 
-async function getPolicies(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object> {
-  const items = await listPage(authority, { request, reply }, listTiers, 'tier_id')
-  return { tiers: items.map(tierAnswer) }
-}
+/** What she may read of her policy. */
+export const TIERS: readonly Endpoint<OwnerApi>[] = [
+  endpoint({
+    method: 'get',
+    path: '/owner/policies',
+    rows: ['owner-policies'],
+    summary: 'Tier policy',
+    credential: OWNER,
+    query: PAGE,
+    answers: { 200: { says: 'Her tiers.', schema: z.object({ tiers: z.array(TIER) }) } },
+    handle: async (api: OwnerApi, { caller, query, answer }) => {
+      const asked = { caller, query, path: '/owner/policies' }
+      const { items, headers } = await listPage(api, asked, listTiers, 'tier_id')
+      return answer(200, { tiers: items.map(tierAnswer) }, headers)
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/owner/policy-vocabulary',
+    rows: ['owner-vocabulary'],
+    summary: 'Usable conditions and which may relax',
+    credential: OWNER,
+    query: z.strictObject({}),
+    answers: { 200: { says: 'The vocabulary.', schema: z.array(WORD) } },
+    handle: async (_api: OwnerApi, { answer }) => answer(200, vocabulary()),
+  }),
+  ownerList({
+    path: '/owner/resources',
+    rows: ['owner-resources'],
+    summary: 'Registered resources joined with tiers',
+    says: 'By id.',
+    item: RESOURCE,
+    list: listGovernedResources,
+    key: 'resource_id',
+    show: resourceAnswer,
+  }),
+]
 
 /** A tier as the owner API writes it. */
-export function tierAnswer(tier: TierRow): object {
+export function tierAnswer(tier: TierRow): Tier {
   const { purpose, scope, expires_in, prohibited, per_operation } = tier.terms
   return {
     id: tier.tier_id,
@@ -53,16 +115,7 @@ export function tierAnswer(tier: TierRow): object {
   }
 }
 
-async function getResources(
-  authority: Authority,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<object[]> {
-  const items = await listPage(authority, { request, reply }, listGovernedResources, 'resource_id')
-  return items.map(resourceAnswer)
-}
-
-function resourceAnswer(row: GovernedResourceRow): object {
+function resourceAnswer(row: GovernedResourceRow): Resource {
   const { name, type, resource_scopes, consequence, tier_name, ask_me, source } = row
   return {
     _id: row.resource_id,

@@ -3,10 +3,12 @@
  * origin of that resource. It settles who asks; whether it may is for the owner to say.
  * Contract: "Resource server establishment: POST `/rs/register`", "Resource server registration".
  */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { endpoint, type Credential, type Endpoint } from '../../http/endpoint.ts'
+import { plainText } from '../../http/pages.ts'
 import { verifyByPublishedKeys } from '../../http/published-keys.ts'
-import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
+import { signedMessage, type SignatureBase } from '../../http/signed-request.ts'
 import { PENDING_SERVERS_MAX } from '../../rules/registration.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
@@ -14,12 +16,10 @@ import { readOwner } from '../../storage/authority/owners.ts'
 import { registerResourceServer, type Registered } from '../../storage/authority/registrations.ts'
 import { isWebUrl } from '../../wire/members.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Answer } from '../../surface/token/answers.ts'
-import type { Authority } from '../context.ts'
-import { bodyOf, plainText } from '../owner/requests.ts'
-import { PublicationFault } from '../registry/published-resources.ts'
 import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import type { Authority } from '../context.ts'
+import { PublicationFault } from '../registry/published-resources.ts'
 
 /**
  * One spelling each: a resource_uri is also the client_id, and two spellings would be two resource servers. Short enough
@@ -30,8 +30,8 @@ const resourceUri = z
   .max(512)
   .refine(isPlain, 'give an https URL without query, fragment or trailing slash, in its one spelling')
 
-export const REGISTRATION = z.strictObject({
-  owner: plainText(200),
+const REGISTRATION = z.strictObject({
+  owner: plainText(200).transform(asOwner),
   resource_uri: resourceUri,
   name: plainText(200)
     .regex(/^(?=.*\P{White_Space})[^\p{Cc}]*$/u, 'give text that shows something, without control characters')
@@ -39,37 +39,72 @@ export const REGISTRATION = z.strictObject({
 })
 type Registration = z.output<typeof REGISTRATION> & { owner: Owner }
 
+const UNCACHED = { 'cache-control': 'no-store' }
+
 /** For all that is fetched to judge one registration. */
 const FETCHING_MS_MAX = 3_000
 
-/** Registers POST /rs/register: 202 `pending`, or 200 `active` where the owner has approved it before. */
-export function registerRegistration(app: FastifyInstance, authority: Authority): void {
-  const base = signatureBase(authority.issuer)
-  app.post(AUTHORITY_PATH.register, async (request, reply) => {
-    const { owner, ...asked } = bodyOf(REGISTRATION, request)
-    const claim = { ...asked, owner: asOwner(owner) }
-    if ((await readOwner(authority.database.db, claim.owner)) === undefined)
-      refuse('access_denied', 'Name an owner who is served here.')
-    await proveOrigin(authority, claim, { request, base })
-    const { status, body } = await record(authority, claim)
-    return reply.status(status).header('cache-control', 'no-store').send(body)
-  })
+/** Whose key is published where: proved by what is claimed, so by the handler. */
+const PUBLISHED_KEY: Credential<unknown, undefined> = {
+  names: ['signature'],
+  admit: (_registering, _request, run) => run(undefined),
 }
+
+export interface Registering extends Pick<Authority, 'database' | 'published' | 'now'> {
+  /** What resource servers sign over. */
+  readonly base: SignatureBase
+}
+
+export const REGISTER: Endpoint<Registering> = endpoint({
+  method: 'post',
+  path: AUTHORITY_PATH.register,
+  rows: [
+    'register-signed',
+    'register-body',
+    'register-pending',
+    'register-documents',
+    'register-owner-decides',
+  ],
+  summary: 'A resource server asks to serve an owner; she decides',
+  credential: PUBLISHED_KEY,
+  body: { schema: REGISTRATION },
+  answers: {
+    200: {
+      says: 'She has approved it before.',
+      schema: z.object({ client_id: z.string(), status: z.literal('active') }),
+      headers: UNCACHED,
+    },
+    202: {
+      says: 'It waits for her.',
+      schema: z.object({ client_id: z.string(), status: z.literal('pending') }),
+      headers: UNCACHED,
+    },
+  },
+  handle: async (registering: Registering, { body: claim, request, answer }) => {
+    if ((await readOwner(registering.database.db, claim.owner)) === undefined)
+      refuse('access_denied', 'Name an owner who is served here.')
+    await proveOrigin(registering, claim, request)
+    const status = await record(registering, claim)
+    const client_id = claim.resource_uri
+    return status === 'active' ? answer(200, { client_id, status }) : answer(202, { client_id, status })
+  },
+})
 
 /**
  * The document that RFC 9728 forms from the claim must establish it (400, with the reason), and a key that it names
  * must have signed the request (401). A request that is sent again within its window changes nothing: what waits, waits.
  */
 async function proveOrigin(
-  authority: Authority,
+  registering: Registering,
   { resource_uri }: Registration,
-  { request, base }: { request: FastifyRequest; base: SignatureBase },
+  request: FastifyRequest,
 ): Promise<void> {
+  const { base, published } = registering
   const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: false }
   try {
-    const document = await authority.published.document(resource_uri, patience)
-    const keys = authority.published.keys(document, patience)
-    await verifyByPublishedKeys(signedMessage(request, base), keys, { now: authority.now() })
+    const document = await published.document(resource_uri, patience)
+    const keys = published.keys(document, patience)
+    await verifyByPublishedKeys(signedMessage(request, base), keys, { now: registering.now() })
   } catch (error) {
     if (error instanceof PublicationFault) throw unestablished(error)
     if (error instanceof Refusal && error.code === 'invalid_token')
@@ -90,25 +125,24 @@ function unestablished(fault: PublicationFault): Refusal {
   return new Refusal('invalid_request', message, { extra: { reason }, cause: fault })
 }
 
-async function record(authority: Authority, claim: Registration): Promise<Answer> {
+async function record({ database: { db } }: Registering, claim: Registration): Promise<'active' | 'pending'> {
   const { owner, resource_uri, name = resource_uri } = claim
-  const { db } = authority.database
   const outcome = await inTransaction(db, async tx => {
     const registered = await registerResourceServer(tx, { owner, resource_uri, name }, PENDING_SERVERS_MAX)
     if (registered === 'registered')
       await appendEvent(tx, owner, 'resource_server_pending', { client_id: resource_uri, status: 'pending' })
     return registered
   })
-  return answerOf(outcome, asClientId(resource_uri))
+  return statusAfter(outcome)
 }
 
-function answerOf(outcome: Registered, client_id: ClientId): Answer {
+function statusAfter(outcome: Registered): 'active' | 'pending' {
   switch (outcome) {
     case 'active':
-      return { status: 200, body: { client_id, status: 'active' } }
+      return 'active'
     case 'registered':
     case 'waiting':
-      return { status: 202, body: { client_id, status: 'pending' } }
+      return 'pending'
     case 'provisioned':
       return refuse('conflict', 'Use the secret that this resource server was provisioned with.')
     case 'full':

@@ -1,0 +1,38 @@
+/**
+ * What every endpoint of the owner API is handed. Contract: "Owner API".
+ */
+import type { EventStream } from '../../http/event-stream.ts'
+import { signatureBase, type SignatureBase } from '../../http/signed-request.ts'
+import type { Authority } from '../context.ts'
+import { createAttemptLimit, type AttemptLimit } from './attempt-limit.ts'
+import type { OwnerAuthentication } from './credential.ts'
+
+type Needed = 'issuer' | 'database' | 'operators' | 'registry' | 'announcements' | 'log' | 'clock' | 'now'
+
+export interface OwnerApi extends Pick<Authority, Needed> {
+  /** Which credentials are taken. */
+  readonly accepted: OwnerAuthentication
+  /** What device keys sign over. */
+  readonly base: SignatureBase
+  /** Of codes that were not good. */
+  readonly attempts: AttemptLimit
+  readonly heartbeatSeconds: number
+  /** Event streams that are open. */
+  readonly streams: Set<EventStream>
+}
+
+const FAILURES_PER_MINUTE = 20
+
+export function createOwnerApi(
+  authority: Pick<Authority, Needed>,
+  { accepted, heartbeatSeconds }: Pick<OwnerApi, 'accepted' | 'heartbeatSeconds'>,
+): OwnerApi {
+  return {
+    ...authority,
+    accepted,
+    base: signatureBase(authority.issuer),
+    attempts: createAttemptLimit({ failuresPerMinute: FAILURES_PER_MINUTE, clock: () => Date.now() }),
+    heartbeatSeconds,
+    streams: new Set(),
+  }
+}

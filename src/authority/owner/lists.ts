@@ -1,0 +1,76 @@
+/**
+ * How the owner's lists are declared and paged; how a page is asked for is http/pages.ts. Contract: "Owner API", "Limits".
+ */
+import type { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { nextLink, PAGE, pageOf } from '../../http/pages.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { OwnerApi } from './api.ts'
+import type { OwnerCredential } from './credential.ts'
+import { OWNER } from './guard.ts'
+
+interface Asked<Query> {
+  caller: OwnerCredential
+  query: Query
+}
+
+/**
+ * One page of a list of the owner's that `list` reads in the order of `key`: what stands beyond the query's `after`, as many as its
+ * `limit`, and the header that names the next page where there is one.
+ */
+export async function listPage<Key extends string, Item extends Record<Key, string>>(
+  { database }: Pick<OwnerApi, 'database'>,
+  { caller, query: { after, limit }, path }: Asked<z.output<typeof PAGE>> & { path: string },
+  list: (
+    db: Db,
+    owner: Owner,
+    page: { after: string | undefined; limit: number },
+  ) => Promise<readonly Item[]>,
+  key: Key,
+): Promise<{ items: Item[]; headers: Record<string, string> }> {
+  const rows = await list(database.db, caller.owner, { after, limit: limit + 1 })
+  const { items, last } = pageOf(rows, limit)
+  return { items, headers: nextLink(path, last && { after: last[key], limit }) }
+}
+
+/** As `listPage`, for a list whose items are numbered by `seq`: `next` is the `after` of the following page. */
+export async function numberedPage<Item extends { seq: number }, Query extends { limit: number }>(
+  { database }: Pick<OwnerApi, 'database'>,
+  { caller, query }: Asked<Query>,
+  list: (db: Db, owner: Owner, page: Query) => Promise<readonly Item[]>,
+): Promise<{ items: Item[]; next: number | null }> {
+  const rows = await list(database.db, caller.owner, { ...query, limit: query.limit + 1 })
+  const { items, last } = pageOf(rows, query.limit)
+  return { items, next: last?.seq ?? null }
+}
+
+/** Declares a list of the owner's that is answered as an array, each row as `show` writes it. */
+export function ownerList<Key extends string, Row extends Record<Key, string>, Item>(
+  declared: Pick<Endpoint<OwnerApi>, 'path' | 'rows' | 'summary'> & {
+    says: string
+    item: z.ZodType<Item>
+    list: (
+      db: Db,
+      owner: Owner,
+      page: { after: string | undefined; limit: number },
+    ) => Promise<readonly Row[]>
+    key: Key
+    show: (row: Row) => Item
+  },
+): Endpoint<OwnerApi> {
+  const { path, rows, summary, says, item, list, key, show } = declared
+  return endpoint({
+    method: 'get',
+    path,
+    rows,
+    summary,
+    credential: OWNER,
+    query: PAGE,
+    answers: { 200: { says, schema: item.array() } },
+    handle: async (api: OwnerApi, { caller, query, answer }) => {
+      const { items, headers } = await listPage(api, { caller, query, path }, list, key)
+      return answer(200, items.map(show), headers)
+    },
+  })
+}
