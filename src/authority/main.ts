@@ -11,6 +11,7 @@ import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
+import { serveUntilSignalled } from '../http/process.ts'
 import { openTracing } from '../http/otlp.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
@@ -58,7 +59,6 @@ import { signatureProofs } from './protection/signature-proofs.ts'
 import { asOwner } from '../wire/identifiers.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
-const CLOSE_MS_MAX = 10_000
 /** An unknown kid may be a key just rotated in; anybody can name one. */
 const ISSUER_REFETCH_SECONDS = 60
 const RESOURCE_MISS_SECONDS = 30
@@ -139,20 +139,7 @@ export async function startAuthority(
 /** `usher authority`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
 export async function runAuthority(): Promise<void> {
   const config = readAuthorityConfig()
-  const running = await startAuthority(config)
-  const end = (): void => {
-    process.once('SIGTERM', () => process.exit(1)).once('SIGINT', () => process.exit(1))
-    running.drain()
-    setTimeout(close, config.drainMs)
-  }
-  const close = (): void => {
-    setTimeout(() => process.exit(1), CLOSE_MS_MAX).unref()
-    running.close().catch((error: unknown) => {
-      process.stderr.write(`usher authority did not end in order: ${String(error)}\n`)
-      process.exit(1)
-    })
-  }
-  process.once('SIGTERM', end).once('SIGINT', end)
+  serveUntilSignalled(await startAuthority(config), { name: 'usher authority', drainMs: config.drainMs })
 }
 
 function tellTerminal(line: string): void {

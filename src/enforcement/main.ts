@@ -7,6 +7,7 @@ import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { openTracing } from '../http/otlp.ts'
+import { serveUntilSignalled } from '../http/process.ts'
 import { listen } from '../http/server.ts'
 import { assembleCore } from './assembly.ts'
 import type { CheckDoor } from './doors/check-door.ts'
@@ -121,17 +122,8 @@ async function startHttpChecks(
   })
 }
 
-/** Runs until SIGTERM or SIGINT: says NOT_SERVING, goes on answering for `drain_ms`, then stops. */
+/** `usher sidecar`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
 export async function runSidecar(path?: string): Promise<void> {
   const config = readSidecarConfig(path)
-  const sidecar = await startSidecar(config)
-  let ending = false
-  const end = () => {
-    if (ending) return
-    ending = true
-    sidecar.drain()
-    setTimeout(() => void sidecar.close().then(() => process.exit(0)), config.drain_ms)
-  }
-  process.on('SIGTERM', end)
-  process.on('SIGINT', end)
+  serveUntilSignalled(await startSidecar(config), { name: 'usher sidecar', drainMs: config.drain_ms })
 }

@@ -1,0 +1,61 @@
+/** Contract, "Health": a process that is told to end drains, ends in order, and never hangs. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { pathToFileURL } from 'node:url'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { ROOT } from '../support/repository.ts'
+import { until } from '../support/until.ts'
+
+const MODULE = pathToFileURL(join(ROOT, 'src/http/process.ts')).href
+
+/** A process that tells what is asked of it; `close` is the body of its own. */
+function start(close: string, options: { drainMs: number; closeMsMax?: number }) {
+  const script = `
+    import { serveUntilSignalled } from '${MODULE}'
+    const busy = setInterval(() => {}, 1000)
+    serveUntilSignalled(
+      { drain: () => console.log('drains'), close: async () => { console.log('closes'); ${close} } },
+      ${JSON.stringify({ name: 'the test', ...options })},
+    )
+    console.log('serves')`
+  const child: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script])
+  const said = { out: '', err: '' }
+  child.stdout!.on('data', (chunk: Buffer) => void (said.out += chunk.toString()))
+  child.stderr!.on('data', (chunk: Buffer) => void (said.err += chunk.toString()))
+  const ended = once(child, 'close') as Promise<[number | null]>
+  const says = (word: string) => until(async () => said.out.includes(word))
+  return { child, said, ended, says }
+}
+
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  'on %s it drains, then closes, then ends, whatever still stands',
+  async signal => {
+    const { child, said, ended, says } = start('', { drainMs: 10 })
+    await says('serves')
+    child.kill(signal)
+    expect((await ended)[0]).toBe(0)
+    expect(said).toEqual({ out: 'serves\ndrains\ncloses\n', err: '' })
+  },
+)
+
+test('a second signal ends it at once', async () => {
+  const { child, said, ended, says } = start('', { drainMs: 600_000 })
+  await says('serves')
+  child.kill('SIGTERM')
+  await says('drains')
+  child.kill('SIGTERM')
+  expect((await ended)[0]).toBe(1)
+  expect(said.out).not.toContain('closes')
+})
+
+test.each([
+  ['fails', `throw new Error('stuck')`, /^the test did not end in order: Error: stuck\n$/],
+  ['takes too long', 'await new Promise(() => {})', /^the test did not end in order: 50 ms have passed\n$/],
+])('an end that %s is told, and is an end', async (_how, close, told) => {
+  const { child, said, ended, says } = start(close, { drainMs: 0, closeMsMax: 50 })
+  await says('serves')
+  child.kill('SIGTERM')
+  expect((await ended)[0]).toBe(1)
+  expect(said.err).toMatch(told)
+})
