@@ -16,7 +16,7 @@ import { readOwner } from '../../storage/authority/owners.ts'
 import { registerResourceServer, type Registered } from '../../storage/authority/registrations.ts'
 import { isWebUrl } from '../../wire/members.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
-import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
+import { asOwner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { PublicationFault } from '../registry/published-resources.ts'
@@ -37,7 +37,7 @@ const REGISTRATION = z.strictObject({
     .regex(/^(?=.*\P{White_Space})[^\p{Cc}]*$/u, 'give text that shows something, without control characters')
     .optional(),
 })
-type Registration = z.output<typeof REGISTRATION> & { owner: Owner }
+type Registration = z.output<typeof REGISTRATION>
 
 const UNCACHED = { 'cache-control': 'no-store' }
 
