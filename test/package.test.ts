@@ -72,7 +72,7 @@ beforeAll(async () => {
   mkdirSync(installed(), { recursive: true })
   await must(['tar', '-xzf', join(folder, tarball), '-C', installed(), '--strip-components=1'], folder)
   manifest = JSON.parse(readFileSync(installed('package.json'), 'utf8')) as Manifest
-  for (const name of [...Object.keys(manifest.dependencies), '@types/node']) {
+  for (const name of [...Object.keys(manifest.dependencies), '@types/node', '@modelcontextprotocol/client']) {
     const place = join(folder, 'node_modules', name)
     mkdirSync(dirname(place), { recursive: true })
     symlinkSync(join(ROOT, 'node_modules', name), place)
@@ -95,8 +95,9 @@ describe('The packed package', () => {
     expect(readFileSync(installed(manifest.bin.usher), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/)
   })
 
-  test('gives a TypeScript consumer its types', async () => {
+  test('gives a TypeScript consumer its types, and the example its SDK', async () => {
     put('consumer.ts', CONSUMER)
+    put('sdk-client.ts', readFileSync(join(ROOT, 'docs', 'examples', 'sdk-client.ts'), 'utf8'))
     const options = {
       compilerOptions: {
         target: 'ES2024',
@@ -107,7 +108,7 @@ describe('The packed package', () => {
         skipLibCheck: true,
         types: ['node'],
       },
-      files: ['consumer.ts'],
+      files: ['consumer.ts', 'sdk-client.ts'],
     }
     put('tsconfig.json', JSON.stringify(options))
     const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc')

@@ -14,6 +14,7 @@ import { readHeaderLines } from '../../request/header-lines.ts'
 import type { Route } from '../../request/routes.ts'
 import { callerIn, type Caller } from './admission.ts'
 import { rpcDenial } from './json-rpc-denial.ts'
+import { createToolMarks, type ToolMarks } from './tool-marks.ts'
 
 /** What of a transport of the SDK, in any of its versions, matters here. */
 export interface McpTransport {
@@ -36,7 +37,7 @@ interface Passed {
 
 /**
  * The transport, with every message that comes in judged before the server hears it. What is denied is answered here where it asked
- * for an answer, and dropped otherwise. Outgoing messages pass.
+ * for an answer, and dropped otherwise. Outgoing messages pass; a list of tools is marked with what calling each takes.
  */
 export function guardTransport<T extends McpTransport>(
   transport: T,
@@ -44,11 +45,12 @@ export function guardTransport<T extends McpTransport>(
   options: TransportDoorOptions,
 ): T {
   const judging = new Map<unknown, { cancelled: boolean }>()
+  const marks = createToolMarks(route, () => Date.now() / 1000)
   const send: Send = message => transport.send(message as never)
   let deliver: Deliver | undefined
 
   const hand = async (received: unknown, extra: unknown): Promise<void> => {
-    const verdict = await judgeMessage({ received, extra, judging }, route, options)
+    const verdict = await judgeMessage({ received, extra, judging, marks }, route, options)
     if ('message' in verdict) deliver?.(verdict.message, extra)
     else await answerDenied(verdict, received, send)
   }
@@ -66,6 +68,8 @@ export function guardTransport<T extends McpTransport>(
     },
     get: (target, name) => {
       if (name === 'onmessage') return deliver
+      if (name === 'send')
+        return (message: never, sending?: never) => target.send(marks.sent(message), sending)
       const value: unknown = Reflect.get(target, name, target)
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },
@@ -77,11 +81,12 @@ interface Incoming {
   extra: unknown
   /** The requests that are being judged, by id: one may be cancelled before it is let through. */
   judging: Map<unknown, { cancelled: boolean }>
+  marks: ToolMarks
 }
 
 /** Never rejects. */
 async function judgeMessage(
-  { received, extra, judging }: Incoming,
+  { received, extra, judging, marks }: Incoming,
   route: Route,
   { core, bodyBytesMax, logger }: TransportDoorOptions,
 ): Promise<Passed | Denied> {
@@ -96,7 +101,9 @@ async function judgeMessage(
     const state = { cancelled: false }
     const { id } = message
     if (id !== undefined) judging.set(id, state)
-    const outcome = await core.decide(callOf({ bytes, proof, route, isCancelled: () => state.cancelled }))
+    const call = callOf({ bytes, proof, route, isCancelled: () => state.cancelled })
+    const outcome = await core.decide(call)
+    marks.judged(message, call, outcome)
     if (judging.get(id) === state) judging.delete(id)
     // What the server hears is the value of the very bytes that were judged.
     return outcome.kind === 'deny' ? outcome : { message: withCaller(parseJson(bytes), callerIn(outcome)) }

@@ -1,0 +1,72 @@
+/**
+ * Owns how the list of tools that a server sends is marked for the one client of a transport: by what is configured, and by what its calls met
+ * on that transport. contract, "What the service does", beats 1 to 4. A mark allows nothing: each call is judged as if there were none.
+ */
+import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
+import { CHALLENGE_ERROR } from '../../../wire/names.ts'
+import { markTool, type ToolAccess } from '../../../wire/tool-access.ts'
+import { readRptClaims } from '../../../wire/tokens.ts'
+import type { Call, Outcome } from '../../call.ts'
+import type { Route } from '../../request/routes.ts'
+import { presentedGrant } from '../../upstream.ts'
+
+export interface ToolMarks {
+  /** A message of the client's was judged. */
+  judged(message: JsonObject, call: Call, outcome: Outcome): void
+  /** The message as it is sent to the client: a list of tools with its marks, anything else as it is. */
+  sent<T>(message: T): T
+}
+
+/** Of a list that nobody answers nothing is remembered for ever. */
+const LISTS_MAX = 100
+const ENDING: ReadonlySet<unknown> = new Set(['access_revoked', 'request_denied'])
+
+/** `now` in seconds. */
+export function createToolMarks({ tools }: Pick<Route, 'tools'>, now: () => number): ToolMarks {
+  const lists = new Set<Json>()
+  /** What the last call of a tool met; a grant that was held until when. */
+  const met = new Map<string, { access: ToolAccess; until?: number }>()
+  const accessOf = (name: Json | undefined): ToolAccess => {
+    if (typeof name !== 'string' || !tools.has(name)) return 'closed'
+    const { access, until } = met.get(name) ?? { access: 'asks' }
+    return until !== undefined && until <= now() ? 'asks' : access
+  }
+  return {
+    judged: ({ id, method, params }, call, outcome) => {
+      if (method === 'tools/list' && id !== undefined && outcome.kind === 'allow') {
+        if (lists.size >= LISTS_MAX) lists.clear()
+        lists.add(id)
+      }
+      const name = isJsonObject(params) ? params.name : undefined
+      if (method !== 'tools/call' || typeof name !== 'string' || !tools.has(name)) return
+      if (outcome.kind === 'allow') met.set(name, heldUntil(call))
+      else {
+        const { error } = outcome.body as JsonObject
+        if (error === CHALLENGE_ERROR) met.set(name, { access: 'asks' })
+        if (ENDING.has(error)) met.set(name, { access: 'closed' })
+      }
+    },
+    sent: message => {
+      const { id, result } = (message ?? {}) as { id?: Json; result?: unknown }
+      if (id === undefined || !lists.delete(id) || typeof result !== 'object' || result === null)
+        return message
+      const { tools: listed } = result as { tools?: unknown }
+      if (!Array.isArray(listed)) return message
+      const marked = (listed as JsonObject[]).map(tool => markTool(tool, accessOf(tool.name)))
+      return { ...message, result: { ...result, tools: marked } }
+    },
+  }
+}
+
+/** A standing grant is held until its end; one for a single use is gone with the call. */
+function heldUntil(call: Call): { access: ToolAccess; until?: number } {
+  const token = presentedGrant(call)
+  if (token === undefined) return { access: 'free' }
+  try {
+    const { single_use, exp } = readRptClaims(token)
+    return single_use === true ? { access: 'asks' } : { access: 'free', until: exp }
+  } catch {
+    // An authority of another kind: its tokens say nothing of themselves.
+    return { access: 'asks' }
+  }
+}
