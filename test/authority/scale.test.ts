@@ -3,10 +3,12 @@
  * index. Contract, "Owner API" (lists are paged) and "Limits". Rows read are counted, not milliseconds: they are the same on every
  * machine. UMA_TEST_LEDGER_ROWS=1000000 fills a million.
  */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestAuthority, type OwnerCall, type TestAuthority } from '../support/authority.ts'
 import { BUSY, crowd, FIRST_SEQ, LARGE_OPERATOR, QUIET, SMALL_OPERATOR } from '../support/crowded-owner.ts'
+import { STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 
 const CONNECTIONS = 10_000
@@ -35,31 +37,16 @@ afterAll(async () => {
   await authority?.close()
 })
 
-interface Statement {
-  text: string
-  values: unknown[]
-}
-
 /** Sends a call and collects the statements that the authority ran for it. */
-async function statementsOf(call: OwnerCall): Promise<{ status: number; statements: Statement[] }> {
-  const statements: Statement[] = []
-  // oxlint-disable-next-line typescript/unbound-method -- called with the client that it was called on
-  const query: (...given: unknown[]) => unknown = Client.prototype.query
-  const spy = vi.spyOn(Client.prototype, 'query').mockImplementation(function (
-    this: unknown,
-    ...given: unknown[]
-  ) {
-    const [first, second] = given as [string | Statement, unknown[] | undefined]
-    const text = typeof first === 'string' ? first : first.text
-    const values = typeof first === 'string' ? second : first.values
-    if (this !== observer) statements.push({ text, values: Array.isArray(values) ? values : [] })
-    return query.apply(this, given)
-  })
+async function statementsOf(call: OwnerCall): Promise<{ status: number; statements: SentStatement[] }> {
+  const statements: SentStatement[] = []
+  const collect = (sent: unknown): void => void statements.push(sent as SentStatement)
+  subscribe(STATEMENTS_CHANNEL, collect)
   try {
     const { status } = await authority.call(authority.alice, call)
     return { status, statements }
   } finally {
-    spy.mockRestore()
+    unsubscribe(STATEMENTS_CHANNEL, collect)
   }
 }
 
@@ -80,7 +67,7 @@ interface Cost {
 }
 
 /** What a statement reads, with the values it had; what it writes is undone. */
-async function costOf({ text, values }: Statement): Promise<Cost> {
+async function costOf({ text, values }: SentStatement): Promise<Cost> {
   await observer.query('BEGIN')
   try {
     const explained = await observer.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values as never)

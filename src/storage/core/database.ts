@@ -3,6 +3,7 @@
  * Contract: "What the service does" (row 9: revocation is atomic and immediate) rests on READ COMMITTED
  * with row locks; every statement here goes to the primary.
  */
+import { channel } from 'node:diagnostics_channel'
 import { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
@@ -95,9 +96,26 @@ export function prepared<Row = never>(name: string, text: string): Prepared<Row>
   }
 }
 
+/** Tells each statement of every pool as it is sent, to whoever listens in this process (node:diagnostics_channel); costs nothing where nobody does. */
+export const STATEMENTS_CHANNEL = 'usher:statements'
+const statements = channel(STATEMENTS_CHANNEL)
+
+/** What is told of a statement. Its values are people's: to be counted or explained, never logged. */
+export interface SentStatement {
+  text: string
+  values: readonly unknown[]
+}
+
+function tell([first, second]: unknown[]): void {
+  const { text, values } =
+    typeof first === 'string' ? { text: first, values: second } : (first as SentStatement)
+  statements.publish({ text, values: Array.isArray(values) ? values : [] } satisfies SentStatement)
+}
+
 /** Sends what was declared `prepared` under its name. */
 class PreparingClient extends Client {
   override query(...given: unknown[]): never {
+    if (statements.hasSubscribers) tell(given)
     const [text, values, ...rest] = given
     const name = typeof text === 'string' ? PREPARED.get(text) : undefined
     // oxlint-disable-next-line typescript/unbound-method -- called on this client

@@ -1,0 +1,30 @@
+/** Owns what stands for all tests of a file: it is started before the first of them and closed after the last. */
+import { afterAll, beforeAll } from 'vitest'
+import type { Database } from '../../src/storage/authority/database.ts'
+import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from './authority.ts'
+import { freshDatabase } from './postgres.ts'
+
+/** As long as a machine may take that does much else. */
+const START_MS_MAX = 120_000
+
+/** An authority, reached as `startTestAuthority` answers it. Has nothing until the first test or a later `beforeAll`. */
+export function authorityStand(options?: TestAuthorityOptions): TestAuthority {
+  return standing(() => startTestAuthority(options))
+}
+
+/** The authority's database alone: migrated, and empty. */
+export function coreStand(options?: { poolMax?: number }): Database {
+  return standing(() => freshDatabase(options))
+}
+
+function standing<Stand extends { close(): Promise<void> }>(start: () => Promise<Stand>): Stand {
+  const stand = {} as Stand
+  let close: (() => Promise<void>) | undefined
+  beforeAll(async () => {
+    const started = await start()
+    close = () => started.close()
+    Object.defineProperties(stand, Object.getOwnPropertyDescriptors(started))
+  }, START_MS_MAX)
+  afterAll(() => close?.())
+  return stand
+}
