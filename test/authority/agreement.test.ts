@@ -1,16 +1,12 @@
 /** Contract, "Agreement": one that does not say what was offered, or is not signed by who it names, denies the request. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'
 import { generatePrivateJwk, importPrivateJwk, parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { AGREEMENT_FORMAT, decide, pendingAt, testAgent, type Claims } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 describe('Agents are known that leave out what the offer already names', () => {
   it.each<[Claims, string[] | undefined]>([

@@ -1,12 +1,8 @@
 /** What anybody may know of the authority: contract, "Owner's authorization server: public" and "Health". */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { describe, expect, it } from 'vitest'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 describe('Discovery', () => {
   it('serves one document at both well-known paths', async () => {

@@ -1,18 +1,14 @@
 /** Contract, "Permission ticket", "Connection" and "Limits" (pending queue): beats 2 to 4 against the started authority. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { sql } from 'kysely'
 import { decodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { verifyRpt } from '../../src/wire/tokens.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { AGREEMENT_FORMAT, decide, denyAll, pendingAt, testAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
 const ledger = async (query = '') =>

@@ -2,20 +2,17 @@
  * contract, "What the service does" (many owners at one authority): whatever is done to one of them, the others are served. A replica that is
  * stopped in the midst of a change keeps her rows locked: what a flood of her agents then waits for must not be what others wait for.
  */
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { expect, it } from 'vitest'
+import type { Reply } from '../support/authority.ts'
 import { protectionCall, testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
 
 /** Three times the connections of the pool. */
 const FLOOD = 60
 /** Far below what a caller who waits for a row, or for a connection, would take. */
 const SOON_MS = 1_000
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bob'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bob'] })
 
 /** An agent that bob knows, and the RPT of its standing grant. */
 async function knownToBob(): Promise<{ agent: TestAgent; rpt: string }> {

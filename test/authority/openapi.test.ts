@@ -1,15 +1,11 @@
 /** Contract, "Endpoints": each is described in OpenAPI 3.1, made from the schemas that validate. */
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ENDPOINTS } from '../../src/authority/endpoints.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { undescribed } from '../support/described-answers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 const fetched = {
   public: () => authority.request('GET', '/openapi.json'),

@@ -1,11 +1,11 @@
 /** What waits for the owner and what happened: contract, "Permission ticket" (awaiting-owner), "Owner API", "Events". */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { readConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { appendLedger, type NewLedgerEntry } from '../../src/storage/authority/ledger.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
-import { startTestAuthority, type OwnerCall, type Reply, type TestAuthority } from '../support/authority.ts'
+import type { OwnerCall, Reply } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import {
   asFamily,
@@ -15,12 +15,9 @@ import {
   type Handle,
   type Owner,
 } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea', 'cleo'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea', 'cleo'] })
 
 const db = () => authority.database.db
 const thumbprint = () => asHandle(`jkt:${seed.bytes().toString('base64url')}`)

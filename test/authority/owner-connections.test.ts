@@ -1,16 +1,13 @@
 /** Standing connections and operators: contract, "Connection" (states), "Owner API", "What the service does" (row 9). */
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
-import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import type { Reply } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, asOwner, type Handle } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea', 'cleo'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea', 'cleo'] })
 
 const db = () => authority.database.db
 const post = (target: string, json: unknown, owner = authority.alice) =>

@@ -1,24 +1,16 @@
 /** Who may speak for an owner: contract, "Authentication" (owner at the owner API), "Limits" (clock window). */
 import { request as httpRequest } from 'node:http'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
-import {
-  startTestAuthority,
-  type OwnerCall,
-  type PreparedCall,
-  type TestAuthority,
-} from '../support/authority.ts'
+import type { OwnerCall, PreparedCall } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, asOwner, type Handle } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea'] })
 
 const now = () => Math.floor(Date.now() / 1000)
 const newKey = () => importPrivateJwk(generatePrivateJwk())

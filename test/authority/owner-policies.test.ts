@@ -1,13 +1,10 @@
 /** Contract, "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers", "Terms document"; and our dry run. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type OwnerCall, type TestAuthority } from '../support/authority.ts'
+import { describe, expect, it } from 'vitest'
+import type { OwnerCall } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea'] })
 
 const call = (given: OwnerCall) => authority.call(authority.alice, given)
 const tier = (changes: Record<string, unknown> = {}) => ({

@@ -1,18 +1,15 @@
 /** `GET /owner/receipts`. Contract, "Grant answer (beat 4)": both sides hold the receipt, the authority's side for ever. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { parseJwks } from '../../src/wire/keys.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
-import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import type { Reply } from '../support/authority.ts'
 import { testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bob'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bob'] })
 
 const listed = (owner: string, query = ''): Promise<Reply> =>
   authority.call(authority.owners[owner]!, { target: `/owner/receipts${query}` })

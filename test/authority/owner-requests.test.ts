@@ -1,13 +1,10 @@
 /** Bad input at every owner endpoint gets its coded 4xx with a sentence, never a 500: contract, "Errors" and "Limits". */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type OwnerCall, type TestAuthority } from '../support/authority.ts'
+import { describe, expect, it } from 'vitest'
+import type { OwnerCall } from '../support/authority.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 const call = (wanted: OwnerCall) => authority.call(authority.alice, wanted)
 

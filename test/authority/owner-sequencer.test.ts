@@ -1,18 +1,14 @@
 /** Contract, "Events": what nobody reads has its position soon after it was committed. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { appendEvent } from '../../src/storage/authority/events.ts'
 import { appendLedger, countRefusal } from '../../src/storage/authority/ledger.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import { asFamily, type Owner } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ environment: { UMA_AS_SWEEP_SECONDS: '1' } })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ environment: { UMA_AS_SWEEP_SECONDS: '1' } })
 
 /** Read past the functions that would number. */
 async function stored(owner: Owner) {

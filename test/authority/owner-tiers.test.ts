@@ -1,12 +1,8 @@
 /** What the owner reads of her policy: contract, "Policy vocabulary and tiers", "Owner API". */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { describe, expect, it } from 'vitest'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea'] })
 
 const get = (target: string, owner = authority.alice) => authority.call(owner, { target })
 

@@ -1,19 +1,16 @@
 /** Contract, "Protection API", "Token endpoint" (client_credentials), "Grant (RPT) liveness", "Introspection and consume answers". */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { signPat, signRpt, readRptClaims } from '../../src/wire/tokens.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { deleteTier } from '../../src/storage/authority/tiers.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { CLIENT_ID, startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { CLIENT_ID } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
 import { asClientId, asOwner, type Handle } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea'] })
 
 const TRADE = { operation: { tool: 'place_trade', params: {} } }
 const introspect = (token: string, owner = 'alice') =>

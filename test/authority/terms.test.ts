@@ -1,15 +1,12 @@
 /** Terms in three representations, every version ever: contract, "Terms document", "Versioning". */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { deleteTier, insertTier, updateTier, type NewTier } from '../../src/storage/authority/tiers.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { startTestAuthority } from '../support/authority.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea'] })
-})
-afterAll(() => authority.close())
+const authority = authorityStand({ owners: ['alice', 'bea'] })
 
 const get = (target: string, headers: Record<string, string> = {}) =>
   authority.request('GET', target, { headers })

@@ -1,24 +1,20 @@
 /** Operators beside connections, as rows: contract, "Connection" (owner blocks the operator). Races are on a real Postgres. */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { blockOperator, lockOperator, readConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { addOperator, isAnyBlocked } from '../../src/storage/authority/operators.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
 const OPERATOR = 'https://operator.example'
 const ROUNDS = 60
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const add = (owner: Owner, handle: Handle, generation: number) =>

@@ -2,29 +2,25 @@
  * A consume against what ends the tier it rests on, on a real Postgres. Contract: "Single-use grant" (spent exactly once), "Policy
  * vocabulary and tiers" (an ungoverned resource is denied).
  */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
 import { deleteTier, takeOut, updateTier } from '../../src/storage/authority/tiers.ts'
 import { revokeConnection } from '../../src/storage/authority/connections.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
 const ROUNDS = 60
 const CONSUMERS = 16
 const AT_ONCE = 3
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase({ poolMax: 64 })
-})
-afterAll(() => database.close())
+const database = coreStand({ poolMax: 64 })
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const consume = (owner: Owner, rpt: Buffer) => consumeGrant(database, owner, seed.CLIENT_ID, rpt)

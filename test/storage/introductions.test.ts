@@ -1,5 +1,5 @@
 /** Contract, "Connection": what the record says of an introduction, and that nothing introduced outlives its introducer. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   admitConnection,
   blockOperator,
@@ -9,7 +9,7 @@ import {
   revokeConnection,
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { lockIntroducer, readIntroduction } from '../../src/storage/authority/introductions.ts'
 import {
@@ -21,18 +21,14 @@ import {
 } from '../../src/storage/authority/operators.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
 const OPERATOR = 'https://operator.example'
 const JKT = (n: number) => String(n).padStart(43, 'k')
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase({ poolMax: 96 })
-})
-afterAll(() => database.close())
+const database = coreStand({ poolMax: 96 })
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const admit = (owner: Owner, handle: Handle, more: object = {}) =>

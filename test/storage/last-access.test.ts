@@ -1,21 +1,17 @@
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { blockOperator, readConnection, revokeConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants.ts'
 import { readLedger } from '../../src/storage/authority/ledger.ts'
 import { recordTouches, type ReportedCall } from '../../src/storage/authority/last-access.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 /** An owner, a connection of hers, and a grant on it with a report of its use. */
 async function scene() {

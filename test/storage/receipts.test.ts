@@ -1,21 +1,17 @@
 /** Contract, "Grant answer (beat 4)": both sides hold the receipt; the authority's side of it, for ever. */
 import { sql } from 'kysely'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { migrate, type Database } from '../../src/storage/authority/database.ts'
+import { migrate } from '../../src/storage/authority/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { recordGrant } from '../../src/storage/authority/grants.ts'
 import { readReceipts } from '../../src/storage/authority/receipts.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import { repositoryFiles } from '../support/repository.ts'
 import * as seed from '../support/seed.ts'
+import { coreStand } from '../support/stands.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const ALL = { after: 0, limit: 100 }
 

@@ -1,7 +1,6 @@
 /** Whose turn it is to pull, and what lands: contract, "Registry materialization". */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database } from '../../src/storage/authority/database.ts'
 import {
   claimPull,
   failPull,
@@ -13,15 +12,11 @@ import {
 } from '../../src/storage/authority/registry.ts'
 import { decideResourceServer, registerResourceServer } from '../../src/storage/authority/registrations.ts'
 import { readResource } from '../../src/storage/authority/resources.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asClientId, type ClientId, type Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const PAUSE = 10
 const client_id = asClientId('https://tools.example/mcp/x')

@@ -2,24 +2,20 @@
  * What a grant rests on is carried into the statement that writes it: a change that returned before the statement began wins, without a
  * lock. Contract: "What the service does" (row 9), "Policy vocabulary and tiers".
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { blockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import { readGrant, recordGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { decideResourceServer } from '../../src/storage/authority/registrations.ts'
 import { deleteTier, insertTier, updateTier } from '../../src/storage/authority/tiers.ts'
 import { readFamily } from '../../src/storage/authority/tickets.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asClientId, type Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const OPERATOR = 'https://operator.example'

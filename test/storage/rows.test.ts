@@ -1,6 +1,6 @@
 /** What storage promises beyond the races: generations, epochs, versions, once-only rows, bounded sweeps. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   blockOperator,
   readConnection,
@@ -8,7 +8,7 @@ import {
   unblockOperator,
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
-import { openDatabase, type Database, type Tx } from '../../src/storage/authority/database.ts'
+import { openDatabase, type Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { appendLedger, readLedger } from '../../src/storage/authority/ledger.ts'
 import {
@@ -30,15 +30,11 @@ import {
   updateTier,
 } from '../../src/storage/authority/tiers.ts'
 import { presentTicket, readFamily } from '../../src/storage/authority/tickets.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 const read = (owner: Owner, rpt: Buffer, clientId = seed.CLIENT_ID) =>
   readGrant(database, owner, clientId, rpt)

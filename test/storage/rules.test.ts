@@ -1,6 +1,6 @@
 /** Contract, "Connection": what SQL does about a connection and its lineage is what the rules say, move by move. */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   approvedAtTier,
   CONNECTION_STATES,
@@ -21,24 +21,20 @@ import {
   type ConnectionRow,
 } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import { readIntroduction } from '../../src/storage/authority/introductions.ts'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import { insertTier } from '../../src/storage/authority/tiers.ts'
-import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
 const OPERATOR = 'https://operator.example'
 const PARENT = asHandle('parent@issuer')
 const AGENT = asHandle('agent@issuer')
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase({ poolMax: 4 })
-})
-afterAll(() => database.close())
+const database = coreStand({ poolMax: 4 })
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const admit = (

@@ -1,21 +1,17 @@
 /** What counting an agent's recent acts costs: contract, "Policy vocabulary and tiers" (`standing.*_above`). */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import type { Database, Tx } from '../../src/storage/authority/database.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
 import * as seed from '../support/seed.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
+import { coreStand } from '../support/stands.ts'
 
 const ROWS = 20_000
 const COUNT_TO = 4
 
-let database: Database
-beforeAll(async () => {
-  database = await freshDatabase()
-})
-afterAll(() => database.close())
+const database = coreStand()
 
 /** An agent that did the same again and again, one second apart, until now. */
 async function busy(kind: string): Promise<{ owner: Owner; handle: Handle }> {
