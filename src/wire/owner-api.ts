@@ -2,6 +2,7 @@
  * The records that the owner API answers with: one type each, for who serves them, who reads them and who describes them.
  * Contract: "Owner API"; the members are settled in docs/choices.md. A reader keeps what else it is sent. Times are ISO 8601.
  */
+import type { Actor } from './actor.ts'
 
 /** A request that waits for the owner: a first contact (`connection`) or one operation. */
 export interface PendingItem {
@@ -33,6 +34,8 @@ export interface Decided {
   family: string
   decision: 'approved' | 'denied'
   by: string
+  /** Who decided; always answered, and absent from what was answered before there was one. */
+  actor?: Actor | undefined
 }
 
 /** A standing relationship with one agent. */

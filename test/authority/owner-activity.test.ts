@@ -20,6 +20,7 @@ import { authorityStand } from '../support/stands.ts'
 const authority = authorityStand({ owners: ['alice', 'bea', 'cleo'] })
 
 const db = () => authority.database.db
+const alicesKey = () => ({ kind: 'owner', credential: 'device_key', kid: authority.alice.key.thumbprint })
 const thumbprint = () => asHandle(`jkt:${seed.bytes().toString('base64url')}`)
 const wait = (handle: Handle, more: Parameters<typeof seed.seedWaiting>[3] = {}) =>
   seed.seedWaiting(db(), asOwner('alice'), handle, more)
@@ -113,7 +114,12 @@ describe('POST /owner/pending/{family}/decision', () => {
       generation: 1,
       identity: 'pseudonymous',
     })
-    expect(await poll(waiting)).toMatchObject({ decision: 'approved', decided_by: 'owner', generation: 1 })
+    expect(await poll(waiting)).toMatchObject({
+      decision: 'approved',
+      decided_by: 'owner',
+      decided_actor: alicesKey(),
+      generation: 1,
+    })
     const { body } = await get('/owner/connections?limit=1000')
     const listed = body.find((connection: { handle: Handle }) => connection.handle === handle)
     expect(listed.tiers_approved).toEqual(['reading'])
@@ -122,6 +128,7 @@ describe('POST /owner/pending/{family}/decision', () => {
       ['connected', waiting.family],
       ['approved', waiting.family],
     ])
+    for (const entry of told.entries) expect(entry).toMatchObject({ by: 'owner', actor: alicesKey() })
   })
 
   it('denying one records no connection', async () => {
@@ -131,6 +138,7 @@ describe('POST /owner/pending/{family}/decision', () => {
       family: waiting.family,
       decision: 'denied',
       by: 'owner',
+      actor: alicesKey(),
     })
     expect(await readConnection(db(), asOwner('alice'), handle)).toBeUndefined()
     expect(await poll(waiting)).toMatchObject({ decision: 'denied' })
@@ -178,7 +186,11 @@ describe('POST /owner/pending/{family}/decision', () => {
     const waiting = await wait(handle, { kind: 'operation' })
     await authority.alice.client.revoke(handle)
     expect((await decide(waiting.family)).status).toBe(409)
-    expect(await poll(waiting)).toMatchObject({ decision: 'denied', decided_by: 'revocation' })
+    expect(await poll(waiting)).toMatchObject({
+      decision: 'denied',
+      decided_by: 'revocation',
+      decided_actor: alicesKey(),
+    })
     expect(await readConnection(db(), asOwner('alice'), handle)).toMatchObject({ status: 'revoked' })
   })
 

@@ -18,6 +18,7 @@ const HEARTBEAT = { environment: { UMA_AS_HEARTBEAT_SECONDS: '1' } }
 const WAIT = { timeout: 15_000, interval: 10 }
 
 let authority: TestAuthority
+const alicesKey = () => ({ kind: 'owner', credential: 'device_key', kid: authority.alice.key.thumbprint })
 beforeAll(async () => {
   authority = await startTestAuthority({ owners: ['alice', 'bea'], ...HEARTBEAT })
 })
@@ -79,13 +80,18 @@ describe('GET /owner/events', () => {
     stream.close()
   })
 
-  it('pushes a decision as `decided` with family, decision and by', async () => {
+  it('pushes a decision as `decided` with family, decision, by and actor', async () => {
     const stream = await open()
     const { family } = await seed.seedWaiting(authority.database.db, asOwner('alice'), seed.name('jkt:'))
     await authority.alice.client.decide(family, 'denied')
     await vi.waitFor(() => expect(stream.events).toHaveLength(1), WAIT)
     expect(stream.events[0]).toMatchObject({ type: 'decided', id: expect.stringMatching(/^\d+$/) })
-    expect(JSON.parse(stream.events[0]!.data)).toEqual({ family, decision: 'denied', by: 'owner' })
+    expect(JSON.parse(stream.events[0]!.data)).toEqual({
+      family,
+      decision: 'denied',
+      by: 'owner',
+      actor: alicesKey(),
+    })
     stream.close()
   })
 
@@ -99,8 +105,8 @@ describe('GET /owner/events', () => {
     await authority.alice.client.revoke(handle)
     await vi.waitFor(() => expect(stream.events).toHaveLength(2), WAIT)
     expect(stream.events.map(({ type, data }) => [type, JSON.parse(data)])).toEqual([
-      ['connection_revoked', { handle, by: 'owner' }],
-      ['decided', { family, decision: 'denied', by: 'revocation' }],
+      ['connection_revoked', { handle, by: 'owner', actor: alicesKey() }],
+      ['decided', { family, decision: 'denied', by: 'revocation', actor: alicesKey() }],
     ])
     stream.close()
   })

@@ -46,7 +46,7 @@ describe('Operators beside a connection', () => {
     const [handle, stranger] = [seed.name('jkt:'), seed.name('jkt:')]
     await seed.seedConnection(database.db, owner, handle, { operator: OPERATOR })
     await seed.seedConnection(database.db, bea, handle, { operator: OPERATOR })
-    await inTx(tx => blockOperator(tx, owner, OPERATOR))
+    await inTx(tx => blockOperator(tx, owner, OPERATOR, seed.ACTOR))
     const asked: [Owner, Handle, string | undefined, boolean][] = [
       [owner, handle, undefined, true],
       [owner, handle, 'https://other.example', true],
@@ -101,7 +101,7 @@ describe('Operators beside a connection', () => {
         const row = seed.grantRow(owner, handle, generation, seed.bytes())
         return (await recordGrant(database.db, row, [])) ? row.rptSha256 : undefined
       })
-      const ended = await inTx(tx => blockOperator(tx, owner, OPERATOR))
+      const ended = await inTx(tx => blockOperator(tx, owner, OPERATOR, seed.ACTOR))
       const rpts = await Promise.all(grants)
       for (const [n, { handle }] of known.entries()) {
         const stands = (await standing(owner, handle)).operatorBlocked

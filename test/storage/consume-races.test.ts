@@ -128,7 +128,7 @@ describe('Single-use grant: a consume while what it rests on ends', () => {
       const ends = [
         (tx: Tx) => updateTier(tx, { ...seed.tierOf(owner, true), name: `Edit ${n}` }, undefined),
         (tx: Tx) => ENDS[n % ENDS.length]![1](tx, owner),
-        (tx: Tx) => revokeConnection(tx, owner, handle),
+        (tx: Tx) => revokeConnection(tx, owner, handle, seed.ACTOR),
       ]
       // Past every retry: a deadlock would be told by its SQLSTATE.
       const outcomes = await Promise.allSettled([

@@ -45,7 +45,7 @@ describeWith(await pairOf(), 'A standby taken for the primary', pair => {
     await until(async () => (await statusThere()) === 'active')
     // From here on it is behind, as standbys are: it still has the connection that the owner has revoked.
     await standby.query('SELECT pg_wal_replay_pause()')
-    await inTransaction(primary.db, tx => revokeConnection(tx, owner, HANDLE))
+    await inTransaction(primary.db, tx => revokeConnection(tx, owner, HANDLE, seed.ACTOR))
   })
   afterAll(async () => {
     await standby.end()

@@ -81,12 +81,12 @@ describe('The record of an introduction', () => {
     })
     for (const operator of ['https://other.example', null])
       expect((await readIntroduction(database.db, owner, { ...of, operator })).operatorStands).toBe(false)
-    await inTx(tx => revokeConnection(tx, owner, asHandle('c1@i')))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('c1@i'), seed.ACTOR))
     expect((await readIntroduction(database.db, owner, of)).liveIntroduced).toBe(1)
     expect(
       (await readIntroduction(database.db, owner, { ...of, introducer: asHandle('c2@i') })).wasIntroduced,
     ).toBe(true)
-    await inTx(tx => revokeConnection(tx, owner, asHandle('p@i')))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('p@i'), seed.ACTOR))
     await admit(owner, asHandle('p@i'))
     // Admitted again: the approval was of an earlier generation.
     expect(await readIntroduction(database.db, owner, of)).toMatchObject({
@@ -101,7 +101,7 @@ describe('The record of an introduction', () => {
     await admit(owner, asHandle('n@i'), { jkt: JKT(2) })
     const of = { introducer: asHandle('p@i'), newcomer: asHandle('n@i'), newcomerJkt: JKT(3), operator: null }
     expect((await readIntroduction(database.db, owner, of)).newcomer).toBe('active')
-    await inTx(tx => revokeConnection(tx, owner, asHandle('n@i')))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('n@i'), seed.ACTOR))
     expect((await readIntroduction(database.db, owner, of)).newcomer).toBe('revoked')
     const renamed = { ...of, newcomer: asHandle('m@i'), newcomerJkt: JKT(2) }
     expect((await readIntroduction(database.db, owner, renamed)).newcomer).toBe('revoked')
@@ -192,8 +192,8 @@ describe('An introduced agent written against the end of its introducer', () => 
         if (round % 2 === 0) await writes[0]
         await inTx(tx =>
           how === 'revoked'
-            ? revokeConnection(tx, owner, asHandle('p@i'))
-            : blockOperator(tx, owner, OPERATOR),
+            ? revokeConnection(tx, owner, asHandle('p@i'), seed.ACTOR)
+            : blockOperator(tx, owner, OPERATOR, seed.ACTOR),
         )
         const done = (await Promise.all(writes)).filter(Boolean).length
         written.before += done
@@ -240,7 +240,7 @@ describe('Operators', () => {
     await admit(owner, asHandle('revoked@i'), { jkt: JKT(3) })
     await admit(owner, asHandle('foreign@i'), { jkt: JKT(1), operator: 'https://other.example' })
     await admit(owner, asHandle('unkeyed@i'))
-    await inTx(tx => revokeConnection(tx, owner, asHandle('revoked@i')))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('revoked@i'), seed.ACTOR))
     expect(await isOwn(database.db, owner, OPERATOR)).toBe(false)
     expect(await inTx(tx => claimOperator(tx, owner, OPERATOR, [JKT(1), JKT(3)]))).toEqual(['listed@i'])
     expect(await isOwn(database.db, owner, OPERATOR)).toBe(true)
@@ -273,7 +273,7 @@ describe('Operators', () => {
     await admit(owner, asHandle('b@i'), { first_party: true })
     await admit(owner, asHandle('b@i'))
     expect(await isFirst(asHandle('b@i'))).toBe(true)
-    await inTx(tx => revokeConnection(tx, owner, asHandle('b@i')))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('b@i'), seed.ACTOR))
     await admit(owner, asHandle('b@i'))
     expect(await isFirst(asHandle('b@i'))).toBe(false)
   })
@@ -283,7 +283,7 @@ describe('Operators', () => {
     expect(await hasActiveAgents(database.db, owner, OPERATOR)).toBe(false)
     await admit(owner, asHandle('a@i'))
     expect(await hasActiveAgents(database.db, owner, OPERATOR)).toBe(true)
-    await inTx(tx => revokeConnection(tx, owner, asHandle('a@i')))
+    await inTx(tx => revokeConnection(tx, owner, asHandle('a@i'), seed.ACTOR))
     expect(await hasActiveAgents(database.db, owner, OPERATOR)).toBe(false)
   })
 })

@@ -65,7 +65,9 @@ describe('Reports of an agent and of who introduced it, while what they stand on
         parent,
       ])
       const ended = once<unknown>(tx =>
-        end === 'block' ? blockOperator(tx, owner, operator) : revokeConnection(tx, owner, parent),
+        end === 'block'
+          ? blockOperator(tx, owner, operator, seed.ACTOR)
+          : revokeConnection(tx, owner, parent, seed.ACTOR),
       )
       await until(async () => (await waiting()) === 1)
       const reported = once(tx => recordTouches(tx, by, calls))

@@ -62,7 +62,13 @@ async function approve(owner: Owner, item: { family: Family; handle: Handle; ope
       operator: item.operator ?? null,
       introduced_by: null,
     })
-    const decision = { owner, family: item.family, decision: 'approved' as const, by: 'owner', generation }
+    const decision = {
+      owner,
+      family: item.family,
+      decision: 'approved' as const,
+      by: { by: 'owner', actor: seed.ACTOR },
+      generation,
+    }
     // A lost decision takes its admission back with it.
     if (!(await decideFamily(tx, decision))) throw new Lost()
     return true
@@ -74,7 +80,13 @@ async function approve(owner: Owner, item: { family: Family; handle: Handle; ope
 
 function deny(owner: Owner, family: Family) {
   return inTransaction(database.db, tx =>
-    decideFamily(tx, { owner, family, decision: 'denied', by: 'owner', generation: null }),
+    decideFamily(tx, {
+      owner,
+      family,
+      decision: 'denied',
+      by: { by: 'owner', actor: seed.ACTOR },
+      generation: null,
+    }),
   )
 }
 
@@ -154,9 +166,11 @@ describe('Single-use grant: spent exactly once', () => {
     const consume = consumeGrant(database, owner, seed.CLIENT_ID, rpt)
     await until(async () => (await lockWaiters(database)) === 1)
     let returned = false
-    const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle)).then(() => {
-      returned = true
-    })
+    const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle, seed.ACTOR)).then(
+      () => {
+        returned = true
+      },
+    )
     // The revoke waits for the consume, or it has returned.
     await until(async () => returned || (await lockWaiters(database)) === 2)
     const tooLate = returned
@@ -181,9 +195,11 @@ describe('Single-use grant: spent exactly once', () => {
         lateWins.push(won && before)
         return won
       })
-      const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle)).then(() => {
-        revoked = true
-      })
+      const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle, seed.ACTOR)).then(
+        () => {
+          revoked = true
+        },
+      )
       await killed.kill()
       await revoke
       const afterwards = await seed.callers(4, () => consumeGrant(database, owner, seed.CLIENT_ID, rpt))
@@ -233,7 +249,7 @@ describe('Connection: revocation is atomic and immediate', () => {
         const row = seed.grantRow(owner, handle, generation, rpt)
         if (await inTransaction(database.db, tx => recordGrant(tx, row, []))) rpts.push(rpt)
       })
-      const ended = await inTransaction(database.db, tx => revokeConnection(tx, owner, handle))
+      const ended = await inTransaction(database.db, tx => revokeConnection(tx, owner, handle, seed.ACTOR))
       expect(ended?.handles).toEqual([handle])
       await issuers
       issued += rpts.length
@@ -253,7 +269,7 @@ describe('Connection: revocation is atomic and immediate', () => {
         return { family, handle, operator }
       })
       const approvals = Promise.all(waiting.map(item => approve(owner, item)))
-      await inTransaction(database.db, tx => blockOperator(tx, owner, operator))
+      await inTransaction(database.db, tx => blockOperator(tx, owner, operator, seed.ACTOR))
       await approvals
       for (const { handle, family } of waiting) {
         expect((await readConnection(database.db, owner, handle))?.status).not.toBe('active')

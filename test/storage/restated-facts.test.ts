@@ -79,8 +79,8 @@ const CHANGES: Change[] = [
         .set({ client_id: asClientId('another') })
         .execute(),
   ],
-  ['the operator that it names was blocked', (tx, owner) => blockOperator(tx, owner, OPERATOR)],
-  ['the connection was revoked', (tx, owner, { handle }) => revokeConnection(tx, owner, handle)],
+  ['the operator that it names was blocked', (tx, owner) => blockOperator(tx, owner, OPERATOR, seed.ACTOR)],
+  ['the connection was revoked', (tx, owner, { handle }) => revokeConnection(tx, owner, handle, seed.ACTOR)],
 ]
 
 describe('A grant whose facts were read before', () => {

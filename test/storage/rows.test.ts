@@ -61,7 +61,7 @@ describe('A ticket tag', () => {
 describe('Connection', () => {
   it('revoked, then admitted again: earlier grants stay ended', async () => {
     const { owner, handle, rpt } = await connected({ ask_me: true })
-    await inTx(tx => revokeConnection(tx, owner, handle))
+    await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
     const generation = await seed.seedConnection(database.db, owner, handle)
     expect(generation).toBe(2)
     expect((await read(owner, rpt))?.grant).toMatchObject({ connected: true, current: false })
@@ -73,7 +73,7 @@ describe('Connection', () => {
     const child = seed.name('jkt:')
     const generation = await seed.seedConnection(database.db, owner, child, { introduced_by: handle })
     const rpt = await seed.seedGrant(database.db, owner, child, generation)
-    const ended = await inTx(tx => revokeConnection(tx, owner, handle))
+    const ended = await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
     expect(ended).toEqual({ handles: [handle, child], rptsDeactivated: 2, more: false, families: [] })
     expect((await read(owner, rpt))?.grant?.connected).toBe(false)
   })
@@ -81,7 +81,7 @@ describe('Connection', () => {
   it('revoking ends what the agent waits for in the same transaction, approved or not', async () => {
     const { owner, handle } = await connected()
     const { family, ticketHash } = await seed.seedWaiting(database.db, owner, handle, { kind: 'operation' })
-    const ended = await inTx(tx => revokeConnection(tx, owner, handle))
+    const ended = await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
     expect(ended?.families).toEqual([family])
     expect(await readUndecided(database.db, owner, family)).toBe('gone')
     expect(await listPending(database.db, owner, { limit: 10 })).toEqual([])
@@ -101,7 +101,7 @@ describe('Connection', () => {
     await seed.seedConnection(database.db, owner, parent, { operator })
     await seed.seedConnection(database.db, owner, child, { introduced_by: parent })
     await seed.seedConnection(database.db, owner, other)
-    const ended = await inTx(tx => blockOperator(tx, owner, operator))
+    const ended = await inTx(tx => blockOperator(tx, owner, operator, seed.ACTOR))
     expect(ended.handles).toEqual([parent, child])
     expect(await inTx(tx => unblockOperator(tx, owner, operator))).toBe(true)
     const status = async (handle: Handle) => (await readConnection(database.db, owner, handle))?.status
@@ -117,7 +117,7 @@ describe('Connection', () => {
     const other = await seed.seedOwner(database.db)
     const generation = await seed.seedConnection(database.db, other, handle)
     const rpt = await seed.seedGrant(database.db, other, handle, generation)
-    await inTx(tx => revokeConnection(tx, owner, handle))
+    await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
     expect((await read(other, rpt))?.grant).toMatchObject({ connected: true, current: true })
     expect((await read(owner, rpt))?.grant).toBeUndefined()
   })
@@ -217,7 +217,7 @@ describe('Standing', () => {
       calls: 0,
       denials: 0,
     })
-    await inTx(tx => revokeConnection(tx, owner, handle))
+    await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
     expect(await standing()).toMatchObject({ status: 'revoked', revocations: 1, ageSeconds: null })
   })
 

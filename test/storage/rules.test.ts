@@ -78,21 +78,22 @@ describe('The state of a connection', () => {
       })
       if (answer.ok) await admit(owner, AGENT, { introduced_by: PARENT })
     },
-    owner_revokes: owner => inTx(tx => revokeConnection(tx, owner, AGENT)),
-    operator_blocked: owner => inTx(tx => blockOperator(tx, owner, OPERATOR)),
+    owner_revokes: owner => inTx(tx => revokeConnection(tx, owner, AGENT, seed.ACTOR)),
+    operator_blocked: owner => inTx(tx => blockOperator(tx, owner, OPERATOR, seed.ACTOR)),
     operator_unblocked: async owner => {
       // A block ends what is active, which is another move.
-      if ((await stateOf(owner)) !== 'active') await inTx(tx => blockOperator(tx, owner, OPERATOR))
+      if ((await stateOf(owner)) !== 'active')
+        await inTx(tx => blockOperator(tx, owner, OPERATOR, seed.ACTOR))
       await inTx(tx => unblockOperator(tx, owner, OPERATOR))
     },
-    introducer_ended: owner => inTx(tx => revokeConnection(tx, owner, PARENT)),
+    introducer_ended: owner => inTx(tx => revokeConnection(tx, owner, PARENT, seed.ACTOR)),
   }
 
   async function bringInto(state: ConnectionState): Promise<Owner> {
     const owner = await seed.seedOwner(database.db)
     await approve(owner, PARENT, seed.TIER, await admit(owner, PARENT))
     if (state !== 'none') await admit(owner, AGENT, { operator: OPERATOR, introduced_by: PARENT })
-    if (state === 'revoked') await inTx(tx => revokeConnection(tx, owner, AGENT))
+    if (state === 'revoked') await inTx(tx => revokeConnection(tx, owner, AGENT, seed.ACTOR))
     expect(await stateOf(owner)).toBe(state)
     return owner
   }
@@ -158,7 +159,7 @@ describe("The owner's approval of a lineage", () => {
       let generation = await admit(owner, handle, { introduced_by })
       for (const event of events[at]!) {
         if (event === 'admitted') generation = await admit(owner, handle, { introduced_by })
-        else if (event === 'revoked') await inTx(tx => revokeConnection(tx, owner, handle))
+        else if (event === 'revoked') await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
         else {
           const tier_id = event === 'approved' ? seed.TIER : OTHER_TIER
           await approve(owner, handle, tier_id, generation)

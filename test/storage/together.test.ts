@@ -119,7 +119,7 @@ describe('Grants recorded at the same time', () => {
     const owner = await seed.seedOwner(database.db)
     const ready = await Promise.all(Array.from({ length: 6 }, () => readyToGrant(owner)))
     const revoked = ready[2]!
-    await inTransaction(database.db, tx => revokeConnection(tx, owner, revoked.handle))
+    await inTransaction(database.db, tx => revokeConnection(tx, owner, revoked.handle, seed.ACTOR))
     const made = await Promise.all(
       ready.map(({ grant, handle }) => recordGrant(database.db, grant, promised(handle))),
     )

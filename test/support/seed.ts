@@ -21,6 +21,8 @@ import {
 export const CLIENT_ID = asClientId('demo-tools')
 export const CLIENT_SECRET = 'a secret of sixteen'
 export const TIER = 'reading'
+/** Who decides, where it is the owner. */
+export const ACTOR = { kind: 'owner', credential: 'device_key', kid: 'laptop' } as const
 
 export const bytes = () => randomBytes(32)
 /** Names nothing yet, and so may be the name of anything. */

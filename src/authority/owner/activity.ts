@@ -65,10 +65,17 @@ const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
   organization: z.null(),
   requested_at: text,
 })
+/** Who decided, beside the word `by`. */
+const ACTOR = z.union([
+  z.object({ kind: z.literal('owner'), credential: z.literal('device_key'), kid: text }),
+  z.object({ kind: z.literal('owner'), credential: z.literal('login'), id: text }),
+  z.object({ kind: z.literal('organization'), org: text, name: text, admin: text }),
+])
 const DECIDED: z.ZodType<Decided> = z.object({
   family: text,
   decision: z.enum(['approved', 'denied']),
   by: text,
+  actor: ACTOR,
 })
 const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z.looseObject({ seq: count, ts: text, kind: text })
 const RECEIPT: z.ZodType<ReceiptRecord> = z.object({
@@ -194,20 +201,21 @@ async function decide(
   credential: OwnerCredential,
   { family, decision }: Pick<Decided, 'decision'> & { family: Family },
 ): Promise<Decided> {
-  const { owner } = credential
+  const { owner, actor } = credential
   const isListed = decision === 'approved' && (await isListedByHers(api, owner, family))
   return changeAs(api, credential, async tx => {
     const item = await readUndecided(tx, owner, family)
     if (item === 'unknown') unknownItem()
     if (item === 'gone') throw noLongerWaits()
     const by = 'owner'
-    const generation = decision === 'approved' ? await admit(tx, owner, item, isListed) : null
-    if (!(await decideFamily(tx, { owner, family, decision, by, generation }))) throw noLongerWaits()
+    const generation = decision === 'approved' ? await admit(tx, credential, item, isListed) : null
+    if (!(await decideFamily(tx, { owner, family, decision, by: { by, actor }, generation })))
+      throw noLongerWaits()
     const { handle, kind: of, resource_id, tier_id } = item
-    const data = { of, tier: tier_id, resource_id, by }
+    const data = { of, tier: tier_id, resource_id, by, actor }
     await appendLedger(tx, owner, { kind: decision, family, handle, data })
-    await appendEvent(tx, owner, 'decided', { family, decision, by })
-    return { family, decision, by }
+    await appendEvent(tx, owner, 'decided', { family, decision, by, actor })
+    return { family, decision, by, actor }
   })
 }
 
@@ -216,7 +224,12 @@ async function decide(
  * records that the owner herself approved it at this tier. @returns the connection's generation, which the grant
  * will carry.
  */
-async function admit(tx: Tx, owner: Owner, item: UndecidedItem, isListed: boolean): Promise<number> {
+async function admit(
+  tx: Tx,
+  { owner, actor }: OwnerCredential,
+  item: UndecidedItem,
+  isListed: boolean,
+): Promise<number> {
   const { family, handle, operator, tier_id, attested } = item
   if (operator !== null) await lockOperator(tx, owner, operator)
   if (await isAnyBlocked(tx, owner, { handle, operator }))
@@ -238,7 +251,12 @@ async function admit(tx: Tx, owner: Owner, item: UndecidedItem, isListed: boolea
     first_party: makesFirstParty({ byOwner: true, operatorIsHers, directoryListsKey: isListed }),
   })
   if (!isActive)
-    await appendLedger(tx, owner, { kind: 'connected', family, handle, data: { tier: tier_id, by: 'owner' } })
+    await appendLedger(tx, owner, {
+      kind: 'connected',
+      family,
+      handle,
+      data: { tier: tier_id, by: 'owner', actor },
+    })
   if (operator !== null) await nameOperator(tx, owner, operator, { name: operatorName, attested })
   await recordApproval(tx, { owner, handle, tier_id, generation })
   return generation

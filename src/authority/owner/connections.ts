@@ -19,6 +19,7 @@ import { claimOperator, disclaimOperator } from '../../storage/authority/operato
 import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvents, type NewEvent } from '../../storage/authority/events.ts'
 import { appendLedgerAll, type NewLedgerEntry } from '../../storage/authority/ledger.ts'
+import type { Actor } from '../../wire/actor.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Connection, Deactivated, Operator, Revoked } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
@@ -191,11 +192,11 @@ function connectionAnswer(row: ListedConnection): Connection {
 
 /** Ends a connection and those it introduced; once answered, no grant of theirs is live. 404 where there is none. */
 function revoke(api: OwnerApi, credential: OwnerCredential, handle: Handle): Promise<Revoked> {
-  const { owner } = credential
+  const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
-    const ended = await revokeConnection(tx, owner, handle)
+    const ended = await revokeConnection(tx, owner, handle, actor)
     if (ended === undefined) refuse('not_found', 'You have no connection with this handle.')
-    await recordEnded(tx, owner, ended, { endedBy: 'revocation' })
+    await recordEnded(tx, owner, ended, { endedBy: 'revocation', actor })
     return { handle, status: 'revoked', ...deactivated(ended), connections_revoked: ended.handles.length }
   })
 }
@@ -206,11 +207,11 @@ function block(
   credential: OwnerCredential,
   origin: string,
 ): Promise<z.output<typeof STANDING>> {
-  const { owner } = credential
+  const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
-    const ended = await blockOperator(tx, owner, origin)
-    await appendLedgerAll(tx, owner, [{ kind: 'revoked', data: { operator: origin, by: 'owner' } }])
-    await recordEnded(tx, owner, ended, { endedBy: 'block', operator: origin })
+    const ended = await blockOperator(tx, owner, origin, actor)
+    await appendLedgerAll(tx, owner, [{ kind: 'revoked', data: { operator: origin, by: 'owner', actor } }])
+    await recordEnded(tx, owner, ended, { endedBy: 'block', operator: origin, actor })
     return { origin, connections_revoked: ended.handles.length, ...deactivated(ended) }
   })
 }
@@ -268,26 +269,30 @@ async function recordEnded(
   tx: Tx,
   owner: Owner,
   ended: Ended,
-  how: { endedBy: 'revocation' | 'block'; operator?: string },
+  how: { endedBy: 'revocation' | 'block'; operator?: string; actor: Actor },
 ): Promise<void> {
+  const { actor } = how
   const operator = how.operator === undefined ? {} : { operator: how.operator }
   const entries: NewLedgerEntry[] = [
     ...ended.handles.map(handle => ({
       kind: 'revoked' as const,
       handle,
-      data: { by: 'owner', ...operator },
+      data: { by: 'owner', actor, ...operator },
     })),
     ...ended.families.map(family => ({
       kind: 'denied' as const,
       family,
-      data: { by: how.endedBy, ...operator },
+      data: { by: how.endedBy, actor, ...operator },
     })),
   ]
   const events: NewEvent[] = [
-    ...ended.handles.map(handle => ({ event: 'connection_revoked' as const, data: { handle, by: 'owner' } })),
+    ...ended.handles.map(handle => ({
+      event: 'connection_revoked' as const,
+      data: { handle, by: 'owner', actor },
+    })),
     ...ended.families.map(family => ({
       event: 'decided' as const,
-      data: { family, decision: 'denied', by: how.endedBy },
+      data: { family, decision: 'denied', by: how.endedBy, actor },
     })),
   ]
   await appendLedgerAll(tx, owner, entries)

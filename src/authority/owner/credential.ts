@@ -4,6 +4,7 @@
  */
 import type { FastifyRequest } from 'fastify'
 import type { Db, Tx } from '../../storage/authority/database.ts'
+import type { Actor } from '../../wire/actor.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Realm } from './oidc.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -11,6 +12,8 @@ import type { Owner } from '../../wire/identifiers.ts'
 /** The owner that a request's credential proved, and what can be asked of that credential afterwards. */
 export interface OwnerCredential {
   readonly owner: Owner
+  /** As what it decides is told. */
+  readonly actor: Actor
   /** When it ends by itself, in seconds since the epoch; undefined: it does not. */
   readonly expiresAt?: number
   /**

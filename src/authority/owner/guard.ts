@@ -8,7 +8,7 @@ import { signedMessage } from '../../http/signed-request.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
-import { ownerOfLogin } from '../../storage/authority/logins.ts'
+import { loginId, ownerOfLogin } from '../../storage/authority/logins.ts'
 import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authority/owners.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
@@ -83,6 +83,7 @@ function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): Owne
   }
   return {
     owner,
+    actor: { kind: 'owner', credential: 'device_key', kid: key.thumbprint },
     stands,
     async spend(tx) {
       if (!(await stands(tx))) throw refusedSignature('Sign with a registered key, and name it by its keyid.')
@@ -118,6 +119,7 @@ function loginCredential(api: Guarding, owner: Owner, login: ProvenLogin): Owner
     api.now() < expiresAt && (await ownerOfLogin(db, login)) === owner
   return {
     owner,
+    actor: { kind: 'owner', credential: 'login', id: loginId(login) },
     expiresAt,
     stands,
     async spend(tx) {

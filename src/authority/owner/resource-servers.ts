@@ -16,6 +16,7 @@ import {
   type ListedResourceServer,
 } from '../../storage/authority/registrations.ts'
 import { readResourceServer, type ResourceServerRow } from '../../storage/authority/resources.ts'
+import type { Actor } from '../../wire/actor.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { ResourceServer } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
@@ -118,13 +119,13 @@ async function decide(
   credential: OwnerCredential,
   wanted: { client_id: ClientId; decision: Decision },
 ): Promise<ResourceServer> {
-  const { owner } = credential
+  const { owner, actor } = credential
   const { client_id, decision } = wanted
   const to = decision === 'approved' ? 'active' : 'revoked'
   const { changed, record } = await changeAs(api, credential, async tx => {
     const before = (await readResourceServer(tx, owner, client_id)) ?? unknown()
     const changes = before.status !== to
-    if (changes) await change(tx, before, decision)
+    if (changes) await change(tx, before, decision, actor)
     const [after] = await listResourceServers(tx, owner, { client_id })
     return { changed: changes, record: after! }
   })
@@ -132,15 +133,15 @@ async function decide(
   return serverAnswer(record)
 }
 
-async function change(tx: Tx, before: ResourceServerRow, decision: Decision): Promise<void> {
+async function change(tx: Tx, before: ResourceServerRow, decision: Decision, actor: Actor): Promise<void> {
   const { owner, client_id } = before
   const to = stateAfter(before, decision)
   if (to === undefined)
     refuse('conflict', 'It was withdrawn: it has to register again before it can be approved.')
   await decideResourceServer(tx, owner, client_id, to)
   const kind = decision === 'approved' ? 'approved' : 'revoked'
-  await appendLedger(tx, owner, { kind, data: { client_id, by: 'owner' } })
-  await appendEvent(tx, owner, 'resource_server_decided', { client_id, status: to })
+  await appendLedger(tx, owner, { kind, data: { client_id, by: 'owner', actor } })
+  await appendEvent(tx, owner, 'resource_server_decided', { client_id, status: to, actor })
 }
 
 /** One with a secret cannot register again by itself, so the owner alone lets it back in. */

@@ -3,6 +3,7 @@
  * child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
 import { sql, type Selectable } from 'kysely'
+import type { Actor } from '../../wire/actor.ts'
 import type { Db, Tx } from './database.ts'
 import { countLiveGrants, LIVE_GRANTS_COUNTED_MAX } from './grants.ts'
 import { lockQueue } from './owners.ts'
@@ -140,7 +141,12 @@ export interface Ended {
  * number of grants. When this transaction has committed, no grant of theirs is live.
  * @returns undefined where there is no such connection; no handles where it was revoked already.
  */
-export async function revokeConnection(tx: Tx, owner: Owner, handle: Handle): Promise<Ended | undefined> {
+export async function revokeConnection(
+  tx: Tx,
+  owner: Owner,
+  handle: Handle,
+  actor: Actor,
+): Promise<Ended | undefined> {
   await lockQueue(tx, owner)
   const { rows: own } = await sql<{ status: string }>`
     SELECT status FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)
@@ -151,14 +157,15 @@ export async function revokeConnection(tx: Tx, owner: Owner, handle: Handle): Pr
     ORDER BY handle FOR UPDATE`.execute(tx)
   const active = own[0].status === 'active' ? [handle] : []
   const ended = await endConnections(tx, owner, [...active, ...children.map(child => child.handle)])
-  return { ...ended, families: await endWaitingOf(tx, owner, [handle, ...ended.handles], 'revocation') }
+  const by = { by: 'revocation', actor }
+  return { ...ended, families: await endWaitingOf(tx, owner, [handle, ...ended.handles], by) }
 }
 
 /**
  * Blocks an operator: refuses its agents from now on, ends every connection that it stands beside, those of the
  * agents they introduced, and what they wait for.
  */
-export async function blockOperator(tx: Tx, owner: Owner, origin: string): Promise<Ended> {
+export async function blockOperator(tx: Tx, owner: Owner, origin: string, actor: Actor): Promise<Ended> {
   await lockQueue(tx, owner)
   await lockOperator(tx, owner, origin)
   await sql`
@@ -184,8 +191,9 @@ export async function blockOperator(tx: Tx, owner: Owner, origin: string): Promi
     owner,
     [...parents, ...children].map(({ handle }) => handle),
   )
-  const families = await endWaitingOfOperator(tx, owner, origin, 'block')
-  families.push(...(await endWaitingOf(tx, owner, ended.handles, 'block')))
+  const by = { by: 'block', actor }
+  const families = await endWaitingOfOperator(tx, owner, origin, by)
+  families.push(...(await endWaitingOf(tx, owner, ended.handles, by)))
   return { ...ended, families }
 }
 

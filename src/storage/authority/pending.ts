@@ -3,6 +3,7 @@
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`), "Limits" (pending queue).
  */
 import { sql, type Selectable } from 'kysely'
+import type { DecidedBy } from '../../wire/actor.ts'
 import type { Db, Tx } from './database.ts'
 import type { FamiliesTable, PendingKind } from './tables.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
@@ -175,13 +176,13 @@ export async function decideFamily(
     owner: Owner
     family: Family
     decision: 'approved' | 'denied'
-    by: string
+    by: DecidedBy
     generation: number | null
   },
 ): Promise<boolean> {
   const done = await sql`
-    UPDATE families SET decision = ${decision.decision}, decided_by = ${decision.by}, decided_at = now(),
-      generation = ${decision.generation}
+    UPDATE families SET decision = ${decision.decision}, decided_by = ${decision.by.by},
+      decided_actor = ${JSON.stringify(decision.by.actor)}, decided_at = now(), generation = ${decision.generation}
     WHERE owner = ${decision.owner} AND family = ${decision.family} AND ${WAITS}`.execute(tx)
   return done.numAffectedRows === 1n
 }
@@ -191,10 +192,16 @@ export async function decideFamily(
  * block: the next poll of each is a refusal. The caller holds the owner's queue lock.
  * @returns the families ended.
  */
-export async function endWaitingOf(tx: Tx, owner: Owner, handles: Handle[], by: string): Promise<Family[]> {
+export async function endWaitingOf(
+  tx: Tx,
+  owner: Owner,
+  handles: Handle[],
+  { by, actor }: DecidedBy,
+): Promise<Family[]> {
   if (handles.length === 0) return []
   const { rows } = await sql<{ family: Family }>`
-    UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
+    UPDATE families SET decision = 'denied', decided_by = ${by}, decided_actor = ${JSON.stringify(actor)}, decided_at = now(),
+      generation = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ANY(${handles})
       AND decision IS DISTINCT FROM 'denied'
     RETURNING family`.execute(tx)
@@ -206,10 +213,11 @@ export async function endWaitingOfOperator(
   tx: Tx,
   owner: Owner,
   origin: string,
-  by: string,
+  { by, actor }: DecidedBy,
 ): Promise<Family[]> {
   const { rows } = await sql<{ family: Family }>`
-    UPDATE families SET decision = 'denied', decided_by = ${by}, decided_at = now(), generation = NULL
+    UPDATE families SET decision = 'denied', decided_by = ${by}, decided_actor = ${JSON.stringify(actor)}, decided_at = now(),
+      generation = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND decision IS DISTINCT FROM 'denied'
       AND (operator = ${origin} OR handle = ANY(ARRAY(
         SELECT handle FROM connection_operators WHERE owner = ${owner} AND origin = ${origin})))
@@ -229,7 +237,7 @@ export async function withdrawItemsUnder(
   tierId: string,
 ): Promise<{ family: Family; handle: Handle }[]> {
   const { rows } = await sql<{ family: Family; handle: Handle; requested_at: string }>`
-    UPDATE families SET state = 'need_info', decision = NULL, decided_by = NULL, decided_at = NULL, generation = NULL,
+    UPDATE families SET state = 'need_info', decision = NULL, decided_by = NULL, decided_actor = NULL, decided_at = NULL, generation = NULL,
       held = NULL, item = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND tier_id = ${tierId}
       AND decision IS DISTINCT FROM 'denied' AND ${NOT_EXPIRED}

@@ -3,6 +3,7 @@
  * Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { Actor } from '../../wire/actor.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
@@ -175,6 +176,7 @@ export interface FamiliesTable {
   item: Json<unknown>
   decision: 'approved' | 'denied' | null
   decided_by: string | null
+  decided_actor: Json<Actor | null>
   decided_at: NullableTimestamp
   generation: number | null
 }

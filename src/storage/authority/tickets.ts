@@ -87,7 +87,8 @@ const OPEN_FAMILY = gatheringOf(
 
 const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
   opened_at, negotiation_expires_at, ticket_issued_at, ticket_previous_at, ticket_expires_at, kind, handle,
-  operator, attested, params_key, requested_at, held, item, decision, decided_by, decided_at, generation`
+  operator, attested, params_key, requested_at, held, item, decision, decided_by,
+  decided_actor, decided_at, generation`
 
 /**
  * Spends a ticket. Awaiting the owner it rotates to `nextHash` in the same statement, which also reads her
