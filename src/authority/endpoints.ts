@@ -4,7 +4,7 @@
 import { HEALTH, READY } from '../http/health.ts'
 import type { Described, Endpoint } from '../http/endpoint.ts'
 import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
-import { PUBLIC_OPERATIONS } from './operations.ts'
+import { SURFACE } from '../surface/surface.ts'
 import { ACTIVITY } from './owner/activity.ts'
 import type { OwnerApi } from './owner/api.ts'
 import { CONNECTIONS, OPERATORS } from './owner/connections.ts'
@@ -37,7 +37,7 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 
 export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
-  public: [...PUBLIC_OPERATIONS, REGISTER, REGISTRY_ENDPOINT, ...EVERYWHERE],
+  public: [...SURFACE, REGISTER, REGISTRY_ENDPOINT, ...EVERYWHERE],
   owner: [...EVERYWHERE, ...OWNER_ENDPOINTS],
 }
 

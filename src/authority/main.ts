@@ -18,8 +18,6 @@ import { createHttpServer, listen, type HttpServer, type HttpServerOptions } fro
 import { isOutage } from '../storage/core/database.ts'
 import { migrate, openDatabase, refuseEarlier } from '../storage/authority/database.ts'
 import { awaitDatabase } from '../storage/core/waiting.ts'
-import { authorizationServerMetadata } from '../wire/metadata.ts'
-import { AUTHORITY_PATH } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
 import { UsageError } from '../terminal/command.ts'
@@ -27,7 +25,6 @@ import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
 import { startAnnouncements } from './owner/announcements.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
 import type { Authority } from './context.ts'
-import { registerDiscovery } from '../surface/discovery.ts'
 import { issueEnrolmentCode } from './owner/enrolment.ts'
 import { createRealm } from './owner/oidc.ts'
 import { createOperatorDocuments } from './agents/operator-documents.ts'
@@ -36,12 +33,6 @@ import type { OwnerAuthentication } from './owner/credential.ts'
 import { endStreams } from './owner/events.ts'
 import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
 import { createOwnerApi } from './owner/api.ts'
-import { accessesOf, grantsOf, resourcesOf, resourceServersOf } from './protection/grants.ts'
-import { registerAccessReports } from '../surface/access-reports.ts'
-import { registerIntrospection } from '../surface/introspection.ts'
-import { createPatGuard } from '../surface/pat-guard.ts'
-import { registerPermission } from '../surface/permission.ts'
-import { onBehalfOf } from '../storage/core/shares.ts'
 import { provision } from './provision.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
 import { createRealmKeys } from './owner/realm-keys.ts'
@@ -51,11 +42,8 @@ import { createCountedRegistry, REGISTRY_ENDPOINT } from './registry/registry-he
 import { createRegistry } from './registry/registry.ts'
 import { startSequencer } from './owner/sequencer.ts'
 import { startSweeper } from './sweeper.ts'
-import { registerTerms } from '../surface/terms.ts'
-import { termsSource } from './terms-source.ts'
-import { registerToken } from '../surface/token/token.ts'
-import { decisionsOf, negotiationsOf } from './negotiation/negotiations.ts'
-import { signatureProofs } from './protection/signature-proofs.ts'
+import { SURFACE } from '../surface/surface.ts'
+import { surfaceOf } from './surface.ts'
 import { asOwner } from '../wire/identifiers.ts'
 
 const BODY_BYTES_MAX = 256 * 1_024
@@ -321,40 +309,7 @@ async function openSurroundings(
 }
 
 function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
-  const { issuer, specNs, keys, database, limits } = authority
-  const owner_endpoint = ownerUrl + AUTHORITY_PATH.owner
-  const metadata = authorizationServerMetadata({ issuer, specNs, owner_endpoint, registration: true })
-  registerDiscovery(app, { keys }, metadata)
-  registerTerms(app, { issuer, specNs, terms: termsSource(database) })
-  const { pollSeconds, reasonBytesMax, patSeconds, ticketSeconds } = limits
-  const servers = resourceServersOf(database)
-  registerToken(app, {
-    clock: authority.clock,
-    tickets: {
-      issuer: authority,
-      onBehalfOf,
-      agentIssuers: authority.issuers,
-      negotiations: negotiationsOf(authority, limits),
-      decisions: decisionsOf(authority),
-      pollSeconds,
-      reasonBytesMax,
-    },
-    pats: { signer: authority, onBehalfOf, servers, proofs: signatureProofs(authority), patSeconds },
-  })
-  const asking = { guard: createPatGuard(authority), onBehalfOf }
-  registerPermission(app, {
-    ...asking,
-    issuer: authority,
-    clock: authority.clock,
-    resources: resourcesOf(database, authority.registry),
-    ticketSeconds,
-  })
-  registerIntrospection(app, { ...asking, keys, grants: grantsOf(database) })
-  registerAccessReports(app, {
-    ...asking,
-    servers,
-    accesses: accessesOf(database),
-  })
+  serveEndpoints(app, surfaceOf(authority, ownerUrl), SURFACE)
   serveEndpoints(app, { ...authority, base: signatureBase(authority.issuer) }, [REGISTER])
   serveEndpoints(app, createCountedRegistry(authority.database.db), [REGISTRY_ENDPOINT])
   serveEndpoints(app, openApiDocument(ENDPOINTS.public, aboutListener.public(authority.issuer)), [

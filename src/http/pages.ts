@@ -1,11 +1,7 @@
 /**
- * Owns how strict queries and JSON bodies are read and lists are paged: `after` and `limit`, a `Link` to the next page of an
- * array. contract, "Owner API" (bodies), "Limits".
+ * Owns how lists are paged: `after` and `limit`, a `Link` to the next page of an array. contract, "Owner API" (bodies), "Limits".
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { refuse } from '../wire/refusal.ts'
-import { parseBody, parseQuery } from './bodies.ts'
 
 const LIMIT_DEFAULT = 100
 const LIMIT_MAX = 1_000
@@ -38,19 +34,6 @@ export const NUMBERED_PAGE = z.strictObject({
   limit,
 })
 
-/** The query of the request, by a strict schema: an unknown parameter is refused, as a misspelt one would be. */
-export function queryOf<T>(schema: z.ZodType<T>, request: FastifyRequest): T {
-  return parseQuery(schema, request.raw.url ?? '/')
-}
-
-/** The JSON body of the request; any other type is 415, for bodies here have no second spelling. */
-export function bodyOf<T>(schema: z.ZodType<T>, request: FastifyRequest): T {
-  const type = request.headers['content-type'] ?? ''
-  if (request.rawBody !== undefined && !/^application\/json\s*(?:;|$)/i.test(type))
-    refuse('unsupported_media_type', 'Send the body as application/json.')
-  return parseBody(schema, request.body)
-}
-
 /** A page of one item more than was asked for tells whether there is a next one. */
 export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; last: T | undefined } {
   const items = rows.slice(0, wanted)
@@ -69,14 +52,4 @@ export function nextLink(
   if (next === undefined) return {}
   const query = new URLSearchParams({ ...filter, after: next.after, limit: String(next.limit) })
   return { link: `<${path}?${query.toString()}>; rel="next"` }
-}
-
-/** Sends that header with a reply. */
-export function linkNext(
-  reply: FastifyReply,
-  request: FastifyRequest,
-  next: { after: string; limit: number } | undefined,
-  filter: Record<string, string> = {},
-): void {
-  reply.headers(nextLink(request.raw.url!.split('?', 1)[0]!, next, filter))
 }

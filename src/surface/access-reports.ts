@@ -2,10 +2,9 @@
  * POST /audit/access: the enforcement point reports allowed calls, at least once; each is kept once, where the party tells
  * its owners what happened. Contract: "Protection API" (/audit/access), "Events" (row 2).
  */
-import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
-import { parseBody } from '../http/bodies.ts'
-import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
+import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServers } from './resource-servers.ts'
 import { asFamily, type ClientId, type Family, type Owner } from '../wire/identifiers.ts'
 
@@ -33,7 +32,7 @@ const ENTRY = z.object({
   /** Seconds since the epoch at which the call was let through. */
   at: z.number().int().nonnegative(),
 })
-export const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
+const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
 export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
 
 /** Where reports are kept. */
@@ -55,23 +54,41 @@ export interface AccessReports {
   accesses: AccessRecord
 }
 
-/** Registers POST /audit/access: `{recorded: n}`, n the newly recorded; entries of no grant of this server are named. */
-export function registerAccessReports(app: FastifyInstance, of: AccessReports): void {
-  app.post('/audit/access', async (request, reply) => {
-    const holder = of.guard(request.headers.authorization)
-    const report = parseBody(REPORT, request.body)
-    const entries = 'entries' in report ? report.entries : [report]
-    const reports = entries.map(entry => ({ ...entry, family: asFamily(entry.family) }))
-    const answer = await of.onBehalfOf(holder.owner, () => record(of, holder, reports))
-    return reply.header('cache-control', 'no-store').send(answer)
-  })
+const RECORDED = z.object({
+  recorded: z.int().min(0),
+  error: z.string().optional(),
+  unknown: z.array(z.string()).optional(),
+})
+
+/** `{recorded: n}`, n the newly recorded; entries of no grant of this server are named. */
+export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
+  method: 'post',
+  path: '/audit/access',
+  rows: ['post-audit-access'],
+  summary: 'Reports allowed calls; idempotent by id',
+  credential: PAT,
+  body: { schema: REPORT, form: 'unlisted' },
+  answers: {
+    200: {
+      says: 'How many were newly recorded.',
+      schema: RECORDED,
+      headers: { 'cache-control': 'no-store' },
+    },
+  },
+  handle: async (of: AccessReports, { caller, body, answer }) =>
+    answer(200, await record(of, caller, reportsIn(body))),
+})
+
+function reportsIn(body: z.output<typeof REPORT>): AccessReport[] {
+  const entries = 'entries' in body ? body.entries : [body]
+  return entries.map(entry => ({ ...entry, family: asFamily(entry.family) }))
 }
 
 async function record(
   { servers, accesses }: AccessReports,
   holder: PatHolder,
   reports: AccessReport[],
-): Promise<object> {
+): Promise<z.output<typeof RECORDED>> {
   const { owner, client_id } = holder
   const server = await servers.read(owner, client_id)
   if (server === undefined || !standsFor(server, holder)) throw invalidPat()

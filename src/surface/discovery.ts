@@ -2,25 +2,48 @@
  * What anybody may know of an authorization server: its metadata and its keys.
  * Contract: "Owner's authorization server: public", "Authorization server metadata members".
  */
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { publicJwk } from '../wire/keys.ts'
 import { AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'
 import type { Issuer } from './issuer.ts'
 
-/** As long as others keep what they fetched here. */
-const KEPT = 'public, max-age=300'
+/** As long as others keep what they fetched here, whoever they are. */
+const headers = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
 
-/** Registers both well-known paths (one document) and /jwks. `metadata` is what the party offers. */
-export function registerDiscovery(
-  app: FastifyInstance,
-  { keys }: Pick<Issuer, 'keys'>,
-  metadata: JsonObject,
-): void {
-  const jwks = { keys: keys.map(key => publicJwk(key)) }
-  const kept = (body: object) => (_request: unknown, reply: FastifyReply) =>
-    reply.header('cache-control', KEPT).header('access-control-allow-origin', '*').send(body)
-  app.get(WELL_KNOWN.agentsConfiguration, kept(metadata))
-  app.get(WELL_KNOWN.umaConfiguration, kept(metadata))
-  app.get(AUTHORITY_PATH.jwks, kept(jwks))
+export interface Discovery {
+  issuer: Pick<Issuer, 'keys'>
+  /** What the party offers. */
+  metadata: JsonObject
+}
+
+const METADATA = z.looseObject({ issuer: z.string(), jwks_uri: z.string() })
+
+/** Both well-known paths (one document) and the keys. */
+export const DISCOVERY: readonly Endpoint<Discovery>[] = [
+  metadataAt(WELL_KNOWN.agentsConfiguration, ['get-agents-configuration']),
+  metadataAt(WELL_KNOWN.umaConfiguration, { addedUnder: 'Authorization server metadata members' }),
+  endpoint({
+    method: 'get',
+    path: AUTHORITY_PATH.jwks,
+    rows: ['get-jwks'],
+    summary: 'Signing keys for RPTs, receipts and PATs',
+    answers: {
+      200: { says: 'A JWK set.', schema: z.object({ keys: z.array(z.looseObject({})) }), headers },
+    },
+    handle: async ({ issuer }: Discovery, { answer }) =>
+      answer(200, { keys: issuer.keys.map(key => ({ ...publicJwk(key) })) }),
+  }),
+]
+
+function metadataAt(path: string, rows: Endpoint<Discovery>['rows']): Endpoint<Discovery> {
+  return endpoint({
+    method: 'get',
+    path,
+    rows,
+    summary: 'Authorization server metadata',
+    answers: { 200: { says: 'The metadata.', schema: METADATA, headers } },
+    handle: async ({ metadata }: Discovery, { answer }) => answer(200, metadata as z.output<typeof METADATA>),
+  })
 }

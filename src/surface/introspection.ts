@@ -3,19 +3,18 @@
  * spending of one that is for a single use. What it hangs on is the party's; the order of the reasons is the same for all.
  * Contract: "Introspection and consume answers", "Grant (RPT) liveness", "Single-use grant".
  */
-import type { FastifyInstance, RouteHandlerMethod } from 'fastify'
 import { z } from 'zod'
-import { parseBody } from '../http/bodies.ts'
+import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { refuse } from '../wire/refusal.ts'
 import { verifyRpt } from '../wire/tokens.ts'
 import type { Issuer } from './issuer.ts'
-import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
+import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
 import type { ClientId } from '../wire/identifiers.ts'
 
-export const TOKEN_QUERY = z.object({
+const TOKEN_QUERY = z.object({
   token: z.string().min(1).max(16_384),
   token_type_hint: z.string().optional(),
 })
@@ -52,34 +51,85 @@ export interface Grants {
 export interface Introspection {
   guard: PatGuard
   onBehalfOf: OnBehalfOf
-  keys: Issuer['keys']
+  issuer: Pick<Issuer, 'keys'>
   grants: Grants
 }
 
-/** Registers POST /introspect (RFC 7662 with the permissions array; never consumes) and POST /consume. */
-export function registerIntrospection(app: FastifyInstance, of: Introspection): void {
-  const answering =
-    (answer: typeof introspect): RouteHandlerMethod =>
-    async (request, reply) => {
-      const holder = of.guard(request.headers.authorization)
-      const { token } = parseBody(TOKEN_QUERY, request.body)
-      const body = await of.onBehalfOf(holder.owner, () => answer(of, holder, token))
-      return reply.header('cache-control', 'no-store').send(body)
-    }
-  app.post('/introspect', answering(introspect))
-  app.post('/consume', answering(consume))
-}
+const text = z.string()
+const seconds = z.int()
 
-async function introspect(of: Introspection, holder: PatHolder, token: string): Promise<object> {
+const INTROSPECTED = z.union([
+  z.object({ active: z.literal(false), reason: text, error: text }),
+  z.looseObject({
+    active: z.literal(true),
+    iss: text,
+    sub: text,
+    client_id: text,
+    aud: text,
+    exp: seconds,
+    iat: seconds,
+    owner: text,
+    family: text,
+    permissions: z.array(
+      z.object({
+        resource_id: text,
+        resource_scopes: z.array(text),
+        exp: seconds,
+        nbf: seconds.optional(),
+      }),
+    ),
+    cnf: z.object({ jwk: z.looseObject({}) }),
+    contract: text,
+    single_use: z.boolean(),
+    operation: z.object({ tool: text, params_s256: text }).optional(),
+    consequence: text.optional(),
+  }),
+])
+type Introspected = z.output<typeof INTROSPECTED>
+
+const CONSUMED = z.union([
+  z.object({ consumed: z.literal(true), family: text }),
+  z.object({ consumed: z.literal(false), error: text }),
+])
+type Consumed = z.output<typeof CONSUMED>
+
+const asked = { credential: PAT, body: { schema: TOKEN_QUERY, form: true } } as const
+const headers = { 'cache-control': 'no-store' }
+
+/** RFC 7662 with the permissions array. */
+export const INTROSPECT: Endpoint<Introspection> = endpoint({
+  ...asked,
+  method: 'post',
+  path: '/introspect',
+  rows: ['post-introspect'],
+  summary: 'Whether a grant is live (RFC 7662); never consumes',
+  answers: { 200: { says: 'Live with its permissions, or why not.', schema: INTROSPECTED, headers } },
+  handle: async (of: Introspection, { caller, body, answer }) =>
+    answer(200, await introspect(of, caller, body.token)),
+})
+
+export const CONSUME: Endpoint<Introspection> = endpoint({
+  ...asked,
+  method: 'post',
+  path: '/consume',
+  rows: ['post-consume'],
+  summary: 'Spends a single-use grant; atomic',
+  answers: { 200: { says: 'Spent by this call, or why not.', schema: CONSUMED, headers } },
+  handle: async (of: Introspection, { caller, body, answer }) =>
+    answer(200, await consume(of, caller, body.token)),
+})
+
+async function introspect(of: Introspection, holder: PatHolder, token: string): Promise<Introspected> {
   const reading = await read(of, holder, token)
   const reason = livenessReason(factsOf(reading, holder, () => isOurs(of, token)))
   if (reason !== undefined) return { active: false, reason, error: reason }
   const grant = reading.grant!
-  return { active: true, ...grant.claims, single_use: grant.single_use }
+  // The claims are those of an RPT that we signed.
+  return { active: true, ...grant.claims, single_use: grant.single_use } as Introspected
 }
 
 /** The conditional update decides, and only a lost one asks why. */
-async function consume(of: Introspection, holder: PatHolder, token: string): Promise<object> {
+async function consume(of: Introspection, holder: PatHolder, token: string): Promise<Consumed> {
   const family = await of.grants.consume(holder, sha256(token))
   if (family !== undefined) return { consumed: true, family }
   const reading = await read(of, holder, token)
@@ -115,9 +165,9 @@ function factsOf(reading: GrantReading, holder: PatHolder, isOurs: () => boolean
   }
 }
 
-function isOurs({ keys }: Introspection, token: string): boolean {
+function isOurs({ issuer }: Introspection, token: string): boolean {
   try {
-    verifyRpt(token, keys)
+    verifyRpt(token, issuer.keys)
     return true
   } catch {
     return false

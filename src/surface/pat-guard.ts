@@ -2,11 +2,13 @@
  * Who calls the protection API: the PAT is our own signed token, so it names owner and resource server; that
  * the server still stands is read with the answer itself. Contract: "Protection access token (PAT)".
  */
+import type { Credential } from '../http/endpoint.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
 import { PROTECTION_SCOPE } from '../wire/names.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { verifyPat } from '../wire/tokens.ts'
 import type { Signer } from './issuer.ts'
+import type { OnBehalfOf } from './resource-servers.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 /** The owner a PAT is for, the resource server it was issued to, and under which generation of that record. */
@@ -17,6 +19,15 @@ export interface PatHolder {
 }
 
 export type PatGuard = (authorization: string | undefined) => PatHolder
+
+/** The credential of the protection API: what is done under a PAT is done on behalf of its owner. */
+export const PAT: Credential<{ guard: PatGuard; onBehalfOf: OnBehalfOf }, PatHolder> = {
+  names: ['pat'],
+  async admit({ guard, onBehalfOf }, request, run) {
+    const holder = guard(request.headers.authorization)
+    return onBehalfOf(holder.owner, () => run(holder))
+  },
+}
 
 const REMEMBERED_MAX = 10_000
 

@@ -2,14 +2,13 @@
  * POST /perm: a sealed ticket for the permissions that a refused call needed. Writes nothing: strangers cause any number
  * of these. Contract: "Protection API" (/perm), "Permission ticket".
  */
-import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
-import { parseBody } from '../http/bodies.ts'
+import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { refuse } from '../wire/refusal.ts'
 import { newFamily, sealTicket } from '../wire/ticket.ts'
 import { refuseWhileOff, type Clock } from './clock.ts'
 import type { Issuer } from './issuer.ts'
-import { invalidPat, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
+import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
 
@@ -17,7 +16,7 @@ const PERMISSION = z.object({
   resource_id: z.string().min(1).max(400),
   resource_scopes: z.array(z.string().min(1).max(200)).max(50),
 })
-export const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
+const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
 
 /** What is asked for, by which resource server of whom. */
 export interface AskedFor {
@@ -51,16 +50,24 @@ export interface PermissionEndpoint {
   ticketSeconds: number
 }
 
-/** Registers POST /perm: 201 with the ticket. */
-export function registerPermission(app: FastifyInstance, of: PermissionEndpoint): void {
-  app.post('/perm', async (request, reply) => {
-    const holder = of.guard(request.headers.authorization)
-    refuseWhileOff(of.clock)
-    const wanted = parseBody(PERM_REQUEST, request.body)
-    const ticket = await of.onBehalfOf(holder.owner, () => ticketFor(of, holder, wanted))
-    return reply.status(201).header('cache-control', 'no-store').send({ ticket })
-  })
-}
+export const PERM: Endpoint<PermissionEndpoint> = endpoint({
+  method: 'post',
+  path: '/perm',
+  rows: ['post-perm'],
+  summary: 'A ticket for the permissions a refused call needed',
+  credential: PAT,
+  first: ({ clock }: PermissionEndpoint) => refuseWhileOff(clock),
+  body: { schema: PERM_REQUEST, form: 'unlisted' },
+  answers: {
+    201: {
+      says: 'The ticket.',
+      schema: z.object({ ticket: z.string() }),
+      headers: { 'cache-control': 'no-store' },
+    },
+  },
+  handle: async (of: PermissionEndpoint, { caller, body, answer }) =>
+    answer(201, { ticket: await ticketFor(of, caller, body) }),
+})
 
 /** Refuses `invalid_resource_id` (also where this server does not publish it) and `invalid_scope`. */
 async function ticketFor(

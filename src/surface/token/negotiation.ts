@@ -117,6 +117,14 @@ export interface Decisions<Row extends Negotiation, Governed> {
   withdraw(family: Row): Promise<void>
 }
 
+export interface TicketRequest {
+  ticket: string
+  claim_token?: string | undefined
+  claim_token_format?: string | undefined
+  /** `true` declines; every other value counts as absent. */
+  decline?: string | undefined
+}
+
 /** What negotiating takes; `Row` and `Governed` are the party's own, and looked at by nobody but it. */
 export interface TicketGrant<Row extends Negotiation, Governed> {
   issuer: Issuer

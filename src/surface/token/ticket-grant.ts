@@ -26,17 +26,10 @@ import {
   type Requested,
   type Standing,
   type TicketGrant,
+  type TicketRequest,
 } from './negotiation.ts'
 import { collectOrWait } from './poll.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-
-export interface TicketRequest {
-  ticket: string
-  claim_token?: string | undefined
-  claim_token_format?: string | undefined
-  /** `true` declines; every other value counts as absent. */
-  decline?: string | undefined
-}
 
 /** The presented ticket of a running negotiation, spent. */
 interface Spent<Row> {

@@ -1,44 +1,47 @@
 /**
  * POST /token: the two grant types, form-encoded or JSON. Contract: "Token endpoint".
  */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { parseBody } from '../../http/bodies.ts'
+import type { FastifyRequest } from 'fastify'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { signatureBase, signedMessage, type SignatureBase } from '../../http/signed-request.ts'
 import { GRANT_TYPE_CLIENT_CREDENTIALS, GRANT_TYPE_UMA_TICKET } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff, type Clock } from '../clock.ts'
-import type { Answer } from './answers.ts'
-import { issuePat, type PatIssuance, type TokenCaller } from './client-credentials.ts'
-import type { Negotiation, TicketGrant } from './negotiation.ts'
-import { negotiate } from './ticket-grant.ts'
+import type { Issuer } from '../issuer.ts'
+import { NEGOTIATING, TOKEN_ANSWER, type Answer } from './answers.ts'
+import type { TokenCaller } from './client-credentials.ts'
+import type { TicketRequest } from './negotiation.ts'
 import { TOKEN_REQUEST, type TokenRequest } from './token-request.ts'
 
-/** What the grant types take, by the member that each is handed. */
-export interface TokenEndpoint<Row extends Negotiation, Governed> {
+/** The grant types, each over what it takes. */
+export interface TokenEndpoint {
   clock: Pick<Clock, 'fault'>
-  tickets: TicketGrant<Row, Governed>
-  pats: PatIssuance
+  issuer: Pick<Issuer, 'issuer'>
+  negotiate(request: TicketRequest): Promise<Answer>
+  issuePat(form: TokenRequest, caller: TokenCaller): Promise<Answer>
 }
 
-/** Registers POST /token. */
-export function registerToken<Row extends Negotiation, Governed>(
-  app: FastifyInstance,
-  of: TokenEndpoint<Row, Governed>,
-): void {
-  const base = signatureBase(of.tickets.issuer.issuer)
-  app.post('/token', { config: { holdsAnswer: true } }, async (request, reply) => {
-    // 1. Nothing is issued by a clock that is off.
-    refuseWhileOff(of.clock)
+const headers = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
-    // 2. What is asked for, and who asks.
-    const form = parseBody(TOKEN_REQUEST, request.body)
-    const caller = callerOf(request, base)
-
-    // 3. By the grant type.
-    const { status, body } = await answerTo(of, form, caller)
-    return reply.status(status).headers({ 'cache-control': 'no-store', pragma: 'no-cache' }).send(body)
-  })
-}
+export const TOKEN: Endpoint<TokenEndpoint> = endpoint({
+  method: 'post',
+  path: '/token',
+  rows: ['token-uma-ticket', 'token-client-credentials'],
+  summary: 'The uma-ticket grant (agents) and client_credentials (resource servers)',
+  // Nothing is issued by a clock that is off.
+  first: ({ clock }: TokenEndpoint) => refuseWhileOff(clock),
+  holdsAnswer: true,
+  body: { schema: TOKEN_REQUEST, form: true },
+  answers: {
+    200: { says: 'A grant with its receipt, or a PAT.', schema: TOKEN_ANSWER, headers },
+    403: { says: 'Terms to sign, a decision to wait for, or a refusal.', schema: NEGOTIATING, headers },
+    429: { says: 'There is no room for the request now.', schema: NEGOTIATING, headers },
+  },
+  async handle(of: TokenEndpoint, { body: form, request, answer }) {
+    const { status, body } = await answerTo(of, form, callerOf(request, signatureBase(of.issuer.issuer)))
+    return answer(status as 200 | 403 | 429, body as never)
+  },
+})
 
 /** Who signs is a resource server; `@authority` is the issuer's, whatever address the request came to. */
 function callerOf(request: FastifyRequest, base: SignatureBase): TokenCaller {
@@ -49,18 +52,14 @@ function callerOf(request: FastifyRequest, base: SignatureBase): TokenCaller {
   }
 }
 
-function answerTo<Row extends Negotiation, Governed>(
-  of: TokenEndpoint<Row, Governed>,
-  form: TokenRequest,
-  caller: TokenCaller,
-): Promise<Answer> {
+function answerTo(of: TokenEndpoint, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
   switch (form.grant_type) {
     case GRANT_TYPE_UMA_TICKET:
       if (form.ticket === undefined)
         refuse('invalid_request', 'Send the ticket of the challenge as `ticket`.')
-      return negotiate(of.tickets, { ...form, ticket: form.ticket })
+      return of.negotiate({ ...form, ticket: form.ticket })
     case GRANT_TYPE_CLIENT_CREDENTIALS:
-      return issuePat(of.pats, form, caller)
+      return of.issuePat(form, caller)
     default:
       return refuse(
         'unsupported_grant_type',

@@ -1,0 +1,49 @@
+/**
+ * What an authority hands to the surface that it serves: its keys and clock, its owners' terms, its rows.
+ * Contract: "Parties" (owner's authorization server).
+ */
+import { onBehalfOf } from '../storage/core/shares.ts'
+import { createPatGuard } from '../surface/pat-guard.ts'
+import type { Surface } from '../surface/surface.ts'
+import { issuePat } from '../surface/token/client-credentials.ts'
+import { negotiate } from '../surface/token/ticket-grant.ts'
+import { authorizationServerMetadata } from '../wire/metadata.ts'
+import { AUTHORITY_PATH } from '../wire/names.ts'
+import type { Authority } from './context.ts'
+import { decisionsOf, negotiationsOf } from './negotiation/negotiations.ts'
+import { accessesOf, grantsOf, resourcesOf, resourceServersOf } from './protection/grants.ts'
+import { signatureProofs } from './protection/signature-proofs.ts'
+import { termsSource } from './terms-source.ts'
+
+/** The surface of an authority; `ownerUrl` is where its owners reach theirs. */
+export function surfaceOf(authority: Authority, ownerUrl: string): Surface {
+  const { issuer, specNs, database, limits, clock } = authority
+  const { pollSeconds, reasonBytesMax, patSeconds, ticketSeconds } = limits
+  const servers = resourceServersOf(database)
+  const tickets = {
+    issuer: authority,
+    onBehalfOf,
+    agentIssuers: authority.issuers,
+    negotiations: negotiationsOf(authority, limits),
+    decisions: decisionsOf(authority),
+    pollSeconds,
+    reasonBytesMax,
+  }
+  const pats = { signer: authority, onBehalfOf, servers, proofs: signatureProofs(authority), patSeconds }
+  const owner_endpoint = ownerUrl + AUTHORITY_PATH.owner
+  return {
+    issuer: authority,
+    clock,
+    metadata: authorizationServerMetadata({ issuer, specNs, owner_endpoint, registration: true }),
+    terms: termsSource(database),
+    negotiate: request => negotiate(tickets, request),
+    issuePat: (form, caller) => issuePat(pats, form, caller),
+    guard: createPatGuard(authority),
+    onBehalfOf,
+    resources: resourcesOf(database, authority.registry),
+    ticketSeconds,
+    grants: grantsOf(database),
+    servers,
+    accesses: accessesOf(database),
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * All that an authorization server serves to agents, resource servers and anybody, over what its party hands in.
+ * Contract: "Owner's authorization server: public", "Token endpoint", "Protection API".
+ */
+import type { Endpoint } from '../http/endpoint.ts'
+import { AUDIT_ACCESS, type AccessReports } from './access-reports.ts'
+import { DISCOVERY, type Discovery } from './discovery.ts'
+import { CONSUME, INTROSPECT, type Introspection } from './introspection.ts'
+import type { Issuer } from './issuer.ts'
+import { PERM, type PermissionEndpoint } from './permission.ts'
+import { ROSTER_OF_TERMS, TERMS_DOCUMENT, type Terms } from './terms.ts'
+import { TOKEN, type TokenEndpoint } from './token/token.ts'
+
+/** What a party hands in; each endpoint sees its own part. */
+export type Surface = { issuer: Issuer } & Discovery &
+  Terms &
+  TokenEndpoint &
+  PermissionEndpoint &
+  Introspection &
+  AccessReports
+
+export const SURFACE: readonly Endpoint<Surface>[] = [
+  ...DISCOVERY,
+  ROSTER_OF_TERMS,
+  TERMS_DOCUMENT,
+  TOKEN,
+  PERM,
+  INTROSPECT,
+  CONSUME,
+  AUDIT_ACCESS,
+]
