@@ -6,6 +6,8 @@
 export type Actor =
   | { kind: 'owner'; credential: 'device_key'; kid: string }
   | { kind: 'owner'; credential: 'login'; id: string }
+  /** Who held the one-time code: it adds a credential, and decides nothing else. */
+  | { kind: 'owner'; credential: 'enrolment_code' }
   | { kind: 'organization'; org: string; name: string; admin: string }
 
 /** The word that says by what something ended or was decided, and who did it. */

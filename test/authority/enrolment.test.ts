@@ -51,7 +51,13 @@ describe('A one-time code', () => {
     expect((await pendingOf(key)).status).toBe(200)
     const { body } = await call({ target: '/owner/ledger', sign: { key } })
     expect(body.entries).toMatchObject([
-      { kind: 'credential_added', credential: 'device_key', kid: key.thumbprint, by: 'enrolment_code' },
+      {
+        kind: 'credential_added',
+        credential: 'device_key',
+        kid: key.thumbprint,
+        by: 'enrolment_code',
+        actor: { kind: 'owner', credential: 'enrolment_code' },
+      },
     ])
   })
 

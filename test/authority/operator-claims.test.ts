@@ -51,10 +51,12 @@ describe('an operator that the owner claims', () => {
       .body as {
       entries: { kind: string }[]
     }
-    expect(entries.map(entry => entry.kind).filter(kind => kind.includes('claimed'))).toEqual([
-      'claimed',
-      'claimed',
-      'disclaimed',
+    const actor = { kind: 'owner', credential: 'device_key', kid: authority.alice.key.thumbprint }
+    const told = { operator: operator.origin, by: 'owner', actor }
+    expect(entries.filter(({ kind }) => kind.includes('claimed'))).toMatchObject([
+      { kind: 'claimed', ...told },
+      { kind: 'claimed', ...told },
+      { kind: 'disclaimed', ...told },
     ])
   })
 

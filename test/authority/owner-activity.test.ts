@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { readConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { appendLedger, type NewLedgerEntry } from '../../src/storage/authority/ledger.ts'
+import { decideFamily } from '../../src/storage/authority/pending.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
@@ -167,17 +168,43 @@ describe('POST /owner/pending/{family}/decision', () => {
     expect(await poll(waiting)).toMatchObject({ generation: 2 })
   })
 
-  it('an item decided already is 409, whichever way', async () => {
+  it('an item decided already is 409, whichever way, and says who decided it and how', async () => {
     const { family } = await wait(thumbprint())
     await decide(family)
     for (const word of ['approved', 'denied'])
-      expect(await decide(family, word)).toMatchObject({ status: 409, body: { error: 'conflict' } })
+      expect(await decide(family, word)).toMatchObject({
+        status: 409,
+        body: {
+          error: 'conflict',
+          error_description: `This was approved already, by you, with the device key ${alicesKey().kid}.`,
+          decision: 'approved',
+          by: 'owner',
+          actor: alicesKey(),
+        },
+      })
+  })
+
+  it('an item that an administrator of her organization decided is 409 that names them and not her', async () => {
+    const { family } = await wait(thumbprint())
+    const admin = { kind: 'organization', org: 'https://org.example', name: 'Acme', admin: 'dora' } as const
+    const by = { by: 'administrator', actor: admin }
+    const owner = asOwner('alice')
+    await inTransaction(db(), tx =>
+      decideFamily(tx, { owner, family, decision: 'denied', by, generation: null }),
+    )
+    expect((await decide(family)).body).toEqual({
+      error: 'conflict',
+      error_description: 'This was denied already, by dora, an administrator of Acme.',
+      decision: 'denied',
+      ...by,
+    })
   })
 
   it('an item whose ticket expired is 409', async () => {
     const { family } = await wait(thumbprint())
     await sql`UPDATE families SET ticket_expires_at = now() WHERE family = ${family}`.execute(db())
-    expect((await decide(family)).status).toBe(409)
+    const { status, body } = await decide(family)
+    expect([status, Object.keys(body)]).toEqual([409, ['error', 'error_description']])
   })
 
   it('an item that asked on a connection revoked meanwhile is gone: 409, and no approval survives', async () => {
@@ -185,7 +212,13 @@ describe('POST /owner/pending/{family}/decision', () => {
     await seed.seedConnection(db(), asOwner('alice'), handle)
     const waiting = await wait(handle, { kind: 'operation' })
     await authority.alice.client.revoke(handle)
-    expect((await decide(waiting.family)).status).toBe(409)
+    expect(await decide(waiting.family)).toMatchObject({
+      status: 409,
+      body: {
+        error_description: expect.stringMatching(/^This was denied already \(revocation\), by you, with /),
+        actor: alicesKey(),
+      },
+    })
     expect(await poll(waiting)).toMatchObject({
       decision: 'denied',
       decided_by: 'revocation',

@@ -225,14 +225,36 @@ describe('What happens to credentials', () => {
     await call(alice, addKey(phone))
     await call(alice, removeKey(phone))
     const { body } = await call(alice, { target: '/owner/ledger' })
-    const entries = body.entries as { kind: string; kid: string; by: string }[]
-    expect(entries.map(({ kind, kid, by }) => [kind, kid, by])).toEqual([
-      ['credential_added', phone.thumbprint, 'owner'],
-      ['credential_removed', phone.thumbprint, 'owner'],
+    const actor = { kind: 'owner', credential: 'device_key', kid: alice.key.thumbprint }
+    const told = { kid: phone.thumbprint, by: 'owner', actor }
+    expect(body.entries).toMatchObject([
+      { kind: 'credential_added', ...told },
+      { kind: 'credential_removed', ...told },
     ])
-    const { rows } = await sql<{ event: string }>`
-      SELECT event FROM events WHERE owner = ${alice.owner} ORDER BY id`.execute(both.authority.database.db)
-    expect(rows.map(({ event }) => event)).toEqual(['credential_added', 'credential_removed'])
+    const { rows } = await sql<{ event: string; data: unknown }>`
+      SELECT event, data FROM events WHERE owner = ${alice.owner} ORDER BY id`.execute(
+      both.authority.database.db,
+    )
+    expect(rows).toMatchObject([
+      { event: 'credential_added', data: told },
+      { event: 'credential_removed', data: told },
+    ])
+  })
+
+  it('names the login that did it, where she did it logged in', async () => {
+    const token = await accessToken(`of-${alice.owner}`)
+    const { body: bound } = await call(alice, addLogin(token))
+    const phone = newKey()
+    expect((await both.bearing(token, addKey(phone))).status).toBe(201)
+    const { body } = await call(alice, { target: '/owner/ledger?after=1' })
+    expect(body.entries).toMatchObject([
+      {
+        kind: 'credential_added',
+        kid: phone.thumbprint,
+        by: 'owner',
+        actor: { kind: 'owner', credential: 'login', id: bound.id },
+      },
+    ])
   })
 })
 

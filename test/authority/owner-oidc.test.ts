@@ -1,4 +1,5 @@
 /** An owner who logs in at her realm, a real OpenID provider: contract, "Authentication" (owner at the owner API). */
+import { sql } from 'kysely'
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
@@ -46,6 +47,26 @@ describe('An access token of her realm', () => {
     const { access_token } = await both.realm.login('sub-b')
     expect((await both.bearing(access_token, revoke(handle))).status).toBe(404)
     expect((await both.bearing(tokens.access_token, revoke(handle))).status).toBe(200)
+  })
+
+  it('names its login, and no device key, as who decided: in the answer, the ledger and the events', async () => {
+    const { db } = both.authority.database
+    const { family } = await seed.seedWaiting(db, asOwner('alice'), seed.name('jkt:'))
+    const decide = {
+      method: 'POST',
+      target: `/owner/pending/${family}/decision`,
+      json: { decision: 'denied' },
+    }
+    const { body } = await both.bearing(tokens.access_token, decide as OwnerCall)
+    const { body: logins } = await both.bearing(tokens.access_token, { target: '/owner/logins' })
+    const [{ id }] = logins.filter(({ subject }: { subject: string }) => subject === 'sub-a')
+    const actor = { kind: 'owner', credential: 'login', id }
+    expect(body).toEqual({ family, decision: 'denied', by: 'owner', actor })
+    const { body: told } = await both.bearing(tokens.access_token, { target: '/owner/ledger?kind=denied' })
+    expect(told.entries).toMatchObject([{ family, by: 'owner', actor }])
+    const { rows } = await sql<{ data: unknown }>`
+      SELECT data FROM events WHERE owner = 'alice' AND event = 'decided'`.execute(db)
+    expect(rows).toEqual([{ data: { family, decision: 'denied', by: 'owner', actor } }])
   })
 
   it('may be presented again and again: it is no signature, which is accepted once', async () => {

@@ -53,7 +53,8 @@ async function approve(owner: Owner, item: { family: Family; handle: Handle; ope
   return inTransaction(database.db, async tx => {
     await lockQueue(tx, owner)
     if (item.operator !== undefined && (await lockOperator(tx, owner, item.operator)).blocked) return false
-    if (typeof (await readUndecided(tx, owner, item.family)) === 'string') return false
+    const read = await readUndecided(tx, owner, item.family)
+    if (read === 'unknown' || 'gone' in read) return false
     const generation = await admitConnection(tx, {
       owner,
       handle: item.handle,

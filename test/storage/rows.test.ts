@@ -83,7 +83,9 @@ describe('Connection', () => {
     const { family, ticketHash } = await seed.seedWaiting(database.db, owner, handle, { kind: 'operation' })
     const ended = await inTx(tx => revokeConnection(tx, owner, handle, seed.ACTOR))
     expect(ended?.families).toEqual([family])
-    expect(await readUndecided(database.db, owner, family)).toBe('gone')
+    expect(await readUndecided(database.db, owner, family)).toMatchObject({
+      gone: { decision: 'denied', decided_by: 'revocation', decided_actor: seed.ACTOR },
+    })
     expect(await listPending(database.db, owner, { limit: 10 })).toEqual([])
     const polled = await presentTicket(database.db, {
       owner,

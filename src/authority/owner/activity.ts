@@ -25,12 +25,14 @@ import {
   decideFamily,
   listPending,
   readUndecided,
+  type GoneItem,
   type PendingRow,
   type UndecidedItem,
 } from '../../storage/authority/pending.ts'
 import { readReceipts } from '../../storage/authority/receipts.ts'
 import { asFamily, asHandle, type Family, type Handle, type Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
+import type { Actor } from '../../wire/actor.ts'
 import type { Decided, LedgerEntry, PendingItem, ReceiptRecord } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
@@ -204,9 +206,10 @@ async function decide(
   const { owner, actor } = credential
   const isListed = decision === 'approved' && (await isListedByHers(api, owner, family))
   return changeAs(api, credential, async tx => {
-    const item = await readUndecided(tx, owner, family)
-    if (item === 'unknown') unknownItem()
-    if (item === 'gone') throw noLongerWaits()
+    const read = await readUndecided(tx, owner, family)
+    if (read === 'unknown') unknownItem()
+    if ('gone' in read) throw noLongerWaits(read.gone)
+    const { item } = read
     const by = 'owner'
     const generation = decision === 'approved' ? await admit(tx, credential, item, isListed) : null
     if (!(await decideFamily(tx, { owner, family, decision, by: { by, actor }, generation })))
@@ -278,8 +281,10 @@ function claimedBy({ held, item }: UndecidedItem): {
  */
 async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Promise<boolean> {
   const { db } = api.database
-  const item = await readUndecided(db, owner, family)
-  if (typeof item === 'string' || item.operator === null || !item.attested) return false
+  const read = await readUndecided(db, owner, family)
+  if (read === 'unknown' || 'gone' in read) return false
+  const { item } = read
+  if (item.operator === null || !item.attested) return false
   if (!(await isOwn(db, owner, item.operator))) return false
   const { client_id, signature_agent } = (item.item['identity'] ?? {}) as Record<string, string | null>
   const { jkt } = claimedBy(item)
@@ -294,8 +299,20 @@ function isThumbprint(handle: Handle): boolean {
   return /^jkt:[\w-]{43}$/.test(handle)
 }
 
-function noLongerWaits(): Refusal {
-  return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')
+/** 409. Where it was decided, by whom: the one who came second must not take the decision for their own. */
+function noLongerWaits(gone?: GoneItem): Refusal {
+  const { decision = null, decided_by: by = null, decided_actor: actor = null } = gone ?? {}
+  if (decision === null || by === null || actor === null)
+    return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')
+  const how = by === 'owner' || by === 'administrator' ? '' : ` (${by})`
+  const detail = `This was ${decision} already${how}, by ${named(actor)}.`
+  return new Refusal('conflict', detail, { extra: { decision, by, actor } })
+}
+
+function named(actor: Actor): string {
+  if (actor.kind === 'organization') return `${actor.admin}, an administrator of ${actor.name}`
+  if (actor.credential === 'device_key') return `you, with the device key ${actor.kid}`
+  return actor.credential === 'login' ? `you, with the login ${actor.id}` : 'you, with an enrolment code'
 }
 
 function unknownItem(): never {

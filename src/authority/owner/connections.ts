@@ -239,12 +239,13 @@ async function claim(
   credential: OwnerCredential,
   origin: string,
 ): Promise<z.output<typeof CLAIMED>> {
-  const { owner } = credential
+  const { owner, actor } = credential
   const patience = { deadline: Date.now() + DIRECTORY_MS_MAX, favoured: true }
   const published = await api.operators.published(origin, patience)
   return changeAs(api, credential, async tx => {
     const first_party = await claimOperator(tx, owner, origin, [...(published ?? [])])
-    await appendLedgerAll(tx, owner, [{ kind: 'claimed', data: { operator: origin, first_party } }])
+    const data = { operator: origin, first_party, by: 'owner', actor }
+    await appendLedgerAll(tx, owner, [{ kind: 'claimed', data }])
     return { origin, mine: true, first_party }
   })
 }
@@ -255,11 +256,11 @@ function disclaim(
   credential: OwnerCredential,
   origin: string,
 ): Promise<z.output<typeof DISCLAIMED>> {
-  const { owner } = credential
+  const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
     if (!(await disclaimOperator(tx, owner, origin)))
       refuse('not_found', 'You have no operator with this origin.')
-    await appendLedgerAll(tx, owner, [{ kind: 'disclaimed', data: { operator: origin } }])
+    await appendLedgerAll(tx, owner, [{ kind: 'disclaimed', data: { operator: origin, by: 'owner', actor } }])
     return { origin, mine: false }
   })
 }

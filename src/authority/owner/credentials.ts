@@ -21,6 +21,7 @@ import {
   readDeviceKey,
   revokeDeviceKey,
 } from '../../storage/authority/owners.ts'
+import type { Actor } from '../../wire/actor.ts'
 import { importPublicJwk, publicJwk, type PublicKey } from '../../wire/keys.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
@@ -77,7 +78,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     answers: { 201: { says: 'Enrolled.', schema: ENROLLED_KEY } },
     handle: async (api: OwnerApi, { caller, body: { name, jwk }, answer }) => {
       const key = importKey(jwk)
-      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, { name, key, by: 'owner' })
+      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, { name, key, by: byOwner(caller) })
       return answer(201, await changeAs(api, caller, enrol))
     },
   }),
@@ -90,7 +91,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     parameters: { schema: z.strictObject({ kid: plainText(200) }), unknown: NO_SUCH_KEY },
     answers: { 200: { says: 'Revoked.', schema: DELETED } },
     handle: async (api: OwnerApi, { caller, parameters: { kid }, answer }) =>
-      answer(200, await removeAs(api, caller, (tx, owner) => revokeKey(tx, owner, kid))),
+      answer(200, await removeAs(api, caller, tx => revokeKey(tx, caller, kid))),
   }),
   ownerList({
     path: '/owner/logins',
@@ -117,7 +118,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     handle: async (api: OwnerApi, { caller, body: { name, access_token }, answer }) => {
       // Proved before the transaction begins: nothing is fetched inside one.
       const login = await proveGivenLogin(api.accepted.realm!, access_token)
-      const bind = (tx: Tx) => bindLogin(tx, caller.owner, { name, login, by: 'owner' })
+      const bind = (tx: Tx) => bindLogin(tx, caller.owner, { name, login, by: byOwner(caller) })
       return answer(201, await changeAs(api, caller, bind))
     },
   }),
@@ -130,12 +131,17 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     parameters: { schema: z.strictObject({ id: plainText(200) }), unknown: NO_SUCH_LOGIN },
     answers: { 200: { says: 'Removed.', schema: DELETED } },
     handle: async (api: OwnerApi, { caller, parameters: { id }, answer }) =>
-      answer(200, await removeAs(api, caller, (tx, owner) => removeLogin(tx, owner, id))),
+      answer(200, await removeAs(api, caller, tx => removeLogin(tx, caller, id))),
   }),
 ]
 
-/** By whose authority a credential is added. */
-export type AddedBy = 'owner' | 'enrolment_code'
+/** By what a credential is added or removed, and who did it. */
+export interface ChangedBy {
+  by: 'owner' | 'enrolment_code'
+  actor: Actor
+}
+
+const byOwner = ({ actor }: OwnerCredential): ChangedBy => ({ by: 'owner', actor })
 
 /** A public key from a body. Refuses `invalid_request` naming the member. */
 export function importKey(jwk: Record<string, unknown>): PublicKey {
@@ -151,7 +157,7 @@ export function importKey(jwk: Record<string, unknown>): PublicKey {
 export async function enrolKey(
   tx: Tx,
   owner: Owner,
-  { name, key, by }: { name: string; key: PublicKey; by: AddedBy },
+  { name, key, by }: { name: string; key: PublicKey; by: ChangedBy },
 ): Promise<EnrolledKey> {
   const kid = key.thumbprint
   if (!(await insertDeviceKey(tx, { owner, kid, jwk: publicJwk(key), name })))
@@ -165,7 +171,7 @@ export async function enrolKey(
 export async function bindLogin(
   tx: Tx,
   owner: Owner,
-  { name, login, by }: { name: string; login: NamedLogin; by: AddedBy },
+  { name, login, by }: { name: string; login: NamedLogin; by: ChangedBy },
 ): Promise<Login> {
   const row = await insertLogin(tx, { owner, name, issuer: login.issuer, subject: login.subject })
   if (row === undefined)
@@ -192,12 +198,12 @@ async function proveGivenLogin(realm: Realm, token: string): Promise<ProvenLogin
 function removeAs<Removed>(
   api: OwnerApi,
   credential: OwnerCredential,
-  remove: (tx: Tx, owner: Owner) => Promise<Removed>,
+  remove: (tx: Tx) => Promise<Removed>,
 ): Promise<Removed> {
   const { owner } = credential
   const { accepted } = api
   return changeAs(api, credential, async tx => {
-    const removed = await remove(tx, owner)
+    const removed = await remove(tx)
     const issuer = accepted.realm?.issuer
     if (!(await hasCredential(tx, owner, { deviceKeys: accepted.deviceKeys, issuer })))
       refuse('conflict', 'Add another credential first: this is your last one.')
@@ -205,19 +211,22 @@ function removeAs<Removed>(
   })
 }
 
-async function revokeKey(tx: Tx, owner: Owner, kid: string): Promise<{ deleted: string }> {
+async function revokeKey(tx: Tx, caller: OwnerCredential, kid: string): Promise<{ deleted: string }> {
+  const { owner } = caller
   if (!(await revokeDeviceKey(tx, owner, kid))) unknownKey()
   const { name } = (await readDeviceKey(tx, kid))!
-  await record(tx, owner, { change: 'removed', what: { credential: 'device_key', kid, name }, by: 'owner' })
+  const what = { credential: 'device_key', kid, name }
+  await record(tx, owner, { change: 'removed', what, by: byOwner(caller) })
   return { deleted: kid }
 }
 
-async function removeLogin(tx: Tx, owner: Owner, id: string): Promise<{ deleted: string }> {
+async function removeLogin(tx: Tx, caller: OwnerCredential, id: string): Promise<{ deleted: string }> {
+  const { owner } = caller
   const row = await deleteLogin(tx, owner, id)
   if (row === undefined) unknownLogin()
   const { name, issuer, subject } = row
   const what = { credential: 'login', id, name, issuer, subject }
-  await record(tx, owner, { change: 'removed', what, by: 'owner' })
+  await record(tx, owner, { change: 'removed', what, by: byOwner(caller) })
   return { deleted: id }
 }
 
@@ -225,9 +234,9 @@ async function removeLogin(tx: Tx, owner: Owner, id: string): Promise<{ deleted:
 async function record(
   tx: Tx,
   owner: Owner,
-  { change, what, by }: { change: 'added' | 'removed'; what: Record<string, unknown>; by: AddedBy },
+  { change, what, by }: { change: 'added' | 'removed'; what: Record<string, unknown>; by: ChangedBy },
 ): Promise<void> {
-  const data = { ...what, by }
+  const data = { ...what, ...by }
   await appendLedger(tx, owner, { kind: `credential_${change}`, data })
   await appendEvent(tx, owner, `credential_${change}`, data)
 }

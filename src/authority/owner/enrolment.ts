@@ -83,7 +83,8 @@ async function provenCredential(
   { name, jwk }: { name: string; jwk: Record<string, unknown> | undefined },
 ): Promise<Enrol> {
   const presented = presentedBy(request, api.accepted)
-  const by = 'enrolment_code'
+  const actor = { kind: 'owner', credential: 'enrolment_code' } as const
+  const by = { by: 'enrolment_code', actor } as const
   if (presented.kind === 'bearer') {
     if (jwk !== undefined) throw refusedSignature('Sign the request with the key that it enrols.')
     const login = await proveLogin(api.accepted.realm!, presented.token)

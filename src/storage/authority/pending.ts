@@ -146,22 +146,26 @@ export type UndecidedItem = Held<'kind' | 'handle' | 'attested' | 'tier_id'> &
     item: Record<string, unknown>
   }
 
+/** What an item no longer waits for: the decision on it and whose that is, all null where it ended without one. */
+export type GoneItem = Pick<Selectable<FamiliesTable>, 'decision' | 'decided_by' | 'decided_actor'>
+
 /**
  * Reads an item that is still to be decided, without deciding it.
- * @returns 'unknown' where there never was one, 'gone' where it was decided, ended or expired.
+ * @returns 'unknown' where there never was one, `gone` where it was decided, ended or expired.
  */
 export async function readUndecided(
   db: Db,
   owner: Owner,
   family: Family,
-): Promise<UndecidedItem | 'unknown' | 'gone'> {
-  const { rows } = await sql<UndecidedItem & { waits: boolean; was_held: boolean }>`
+): Promise<{ item: UndecidedItem } | { gone: GoneItem } | 'unknown'> {
+  const { rows } = await sql<UndecidedItem & GoneItem & { waits: boolean; was_held: boolean }>`
     SELECT family, kind, handle, operator, attested, resource_id, tier_id, held, item,
+      decision, decided_by, decided_actor,
       (${WAITS}) AS waits, requested_at IS NOT NULL AS was_held
     FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
   const row = rows[0]
   if (row === undefined || !row.was_held) return 'unknown'
-  return row.waits ? row : 'gone'
+  return row.waits ? { item: row } : { gone: row }
 }
 
 /**
