@@ -102,6 +102,12 @@ module.exports = {
       { ours: ['^src/(limits|wire|rules|http|surface)/'], npm: ['fastify', 'zod'] },
       'the surface is what authorization servers have alike: rows, and what differs, are handed in by the party.',
     ),
+    may(
+      'credentials-know-no-party',
+      '^src/credentials/',
+      { ours: ['^src/(limits|wire|rules|http|credentials)/'], npm: ['fastify', 'jose'] },
+      "what people prove themselves with is alike for every party: whose a key or a login is stands in the party's rows.",
+    ),
     {
       name: 'sockets-only-in-http',
       severity: 'error',
@@ -120,8 +126,12 @@ module.exports = {
       'servers-of-owners-join-layers',
       `^src/${keeper}/`,
       {
-        ours: [`^src/(limits|wire|rules|storage|http|surface|terminal)/`, `^src/${keeper}/`, '^src/config'],
-        npm: ['fastify', 'zod', 'jose'],
+        ours: [
+          `^src/(limits|wire|rules|storage|http|surface|credentials|terminal)/`,
+          `^src/${keeper}/`,
+          '^src/config',
+        ],
+        npm: ['fastify', 'zod'],
       },
       'a party with rows joins wire, rules, storage, http and surface to endpoints: new plumbing goes to http.',
     ),
@@ -217,7 +227,7 @@ module.exports = {
         'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
       from: { path: '^src/enforcement/doors/embedded/index[.]ts$' },
       to: {
-        path: '^src/(storage|surface|authority|organization|tally|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
+        path: '^src/(storage|surface|credentials|authority|organization|tally|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
         reachable: true,
       },
     },

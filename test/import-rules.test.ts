@@ -58,10 +58,14 @@ const PLANTS: Plant[] = [
   plant('surface-knows-no-party', 'surface/planted.ts', '../authority/context.ts', 'src/authority/'),
   plant('surface-knows-no-party', 'surface/planted.ts', '../storage/core/listen.ts', 'src/storage/'),
   plant('surface-knows-no-party', 'surface/planted.ts', '../enforcement/call.ts', 'src/enforcement/'),
+  plant('credentials-know-no-party', 'credentials/planted.ts', '../authority/context.ts', 'src/authority/'),
+  plant('credentials-know-no-party', 'credentials/planted.ts', '../storage/core/listen.ts', 'src/storage/'),
+  plant('credentials-know-no-party', 'credentials/planted.ts', '../surface/issuer.ts', 'src/surface/'),
   plant('sockets-only-in-http', 'authority/planted.ts', 'node:https', 'https'),
   plant('sockets-only-in-http', 'enforcement/planted.ts', 'node:net', 'net'),
   ...KEEPERS.flatMap(party => [
     plant('servers-of-owners-join-layers', `${party}/planted.ts`, 'commander', 'commander'),
+    plant('servers-of-owners-join-layers', `${party}/planted.ts`, 'jose', 'jose'),
     plant('servers-of-owners-join-layers', `${party}/planted.ts`, '../dev/ports.ts', 'src/dev/'),
   ]),
   plant(
@@ -91,14 +95,24 @@ const PLANTS: Plant[] = [
   plant('config-is-below-parties', 'config.ts', './enforcement/call.ts', 'src/enforcement/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../storage/authority/sweep.ts', 'src/storage/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../owner/client.ts', 'src/owner/client'),
-  ...['limits', 'wire', 'rules', 'storage/core', 'http', 'surface', 'terminal', 'config', ...PARTIES].map(
-    folder =>
-      plant(
-        'nobody-imports-dev',
-        `${folder}/planted.ts`,
-        `${'../'.repeat(folder.split('/').length)}dev/ports.ts`,
-        'src/dev/',
-      ),
+  ...[
+    'limits',
+    'wire',
+    'rules',
+    'storage/core',
+    'http',
+    'surface',
+    'credentials',
+    'terminal',
+    'config',
+    ...PARTIES,
+  ].map(folder =>
+    plant(
+      'nobody-imports-dev',
+      `${folder}/planted.ts`,
+      `${'../'.repeat(folder.split('/').length)}dev/ports.ts`,
+      'src/dev/',
+    ),
   ),
   plant('nobody-imports-dev', 'config.ts', './dev/ports.ts', 'src/dev/'),
   ...SERVED_BY_CLI.map(party =>

@@ -124,7 +124,7 @@ describe('the endpoints of the contract', () => {
       return rows.every(id => says.has(id)) && begins.includes(true)
     }
     expect(declared.filter(one => !isRight(one)).map(({ path, rows }) => [path, rows])).toEqual([])
-    const routes = registeredEndpoints(under('src/authority/', 'src/surface/')).map(named)
+    const routes = registeredEndpoints(under('src/authority/', 'src/surface/', 'src/http/')).map(named)
     const known = new Set(
       declared.map(({ method, path }) => `${method.toUpperCase()} ${path.replace(/\{\w+\}/g, '{}')}`),
     )

@@ -4,7 +4,6 @@
  */
 import type { AuthorityConfig } from '../config.ts'
 import { readAuthorityConfig, readEnrolmentConfig, readMigrationConfig } from '../config.ts'
-import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createLogger, type Logger } from '../http/log.ts'
@@ -12,13 +11,12 @@ import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { serveUntilSignalled } from '../http/process.ts'
-import { openTracing } from '../http/otlp.ts'
+import { openSurroundings } from '../http/surroundings.ts'
 import { signatureBase } from '../http/signed-request.ts'
-import { createHttpServer, listen, type HttpServer, type HttpServerOptions } from '../http/server.ts'
-import { isOutage } from '../storage/core/database.ts'
+import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
+import { outageRefusal } from '../storage/core/outage.ts'
 import { migrate, openDatabase, refuseEarlier } from '../storage/authority/database.ts'
 import { awaitDatabase } from '../storage/core/waiting.ts'
-import { Refusal } from '../wire/refusal.ts'
 import { ticketKeys } from '../wire/ticket.ts'
 import { UsageError } from '../terminal/command.ts'
 import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
@@ -26,16 +24,15 @@ import { startAnnouncements } from './owner/announcements.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
 import type { Authority } from './context.ts'
 import { issueEnrolmentCode } from './owner/enrolment.ts'
-import { createRealm } from './owner/oidc.ts'
+import { openAccepted } from '../credentials/accepted.ts'
 import { createOperatorDocuments } from './agents/operator-documents.ts'
-import { createAuthorityMetrics, type AuthorityMetrics } from './metrics.ts'
-import type { OwnerAuthentication } from './owner/credential.ts'
+import { createAuthorityMetrics } from './metrics.ts'
+import type { AcceptedCredentials } from '../credentials/presented.ts'
 import { endStreams } from './owner/events.ts'
 import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
 import { createOwnerApi } from './owner/api.ts'
 import { provision } from './provision.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
-import { createRealmKeys } from './owner/realm-keys.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { REGISTER } from './protection/registration.ts'
 import { createCountedRegistry, REGISTRY_ENDPOINT } from './registry/registry-health.ts'
@@ -46,7 +43,6 @@ import { SURFACE } from '../surface/surface.ts'
 import { surfaceOf } from './surface.ts'
 import { asOwner } from '../wire/identifiers.ts'
 
-const BODY_BYTES_MAX = 256 * 1_024
 /** An unknown kid may be a key just rotated in; anybody can name one. */
 const ISSUER_REFETCH_SECONDS = 60
 const RESOURCE_MISS_SECONDS = 30
@@ -89,7 +85,13 @@ export async function startAuthority(
     warnOfDevelopment(config, log)
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const authority = await openAuthority(config, { log, clock, closers })
-    const said = { logger: log, healthy: () => !draining, notReady: () => clock.fault(), onUndeclared }
+    const said = {
+      logger: log,
+      healthy: () => !draining,
+      notReady: () => clock.fault(),
+      onUndeclared,
+      refusalOf: outageRefusal,
+    }
     const metrics = createAuthorityMetrics(authority, said)
     const around = await openSurroundings(config, { said, metrics, closers })
     const sweeper = startSweeper(authority, config.sweepSeconds)
@@ -104,7 +106,16 @@ export async function startAuthority(
       return open(app, address)
     }
     const metricsAddress = await open(metrics.createServer(), config.metricsListen)
-    const accepted = openOwnerAuthentication(config, () => authority.now(), closers)
+    const accepted = openAccepted(
+      {
+        space: 'owner',
+        deviceKeys: config.ownerAuth.includes('device-key'),
+        realm: config.realm,
+        devLoopback: config.devLoopback,
+        now: () => authority.now(),
+      },
+      closers,
+    )
     const ownerAddress = await serve(
       app => ownerRoutes(app, authority, { config, accepted }),
       config.ownerListen,
@@ -235,21 +246,6 @@ function openRemote(
   }
 }
 
-/** The realm is the operator's own choice, and may stand in a private network. */
-function openOwnerAuthentication(
-  config: AuthorityConfig,
-  now: () => number,
-  closers: (() => Promise<void>)[],
-): OwnerAuthentication {
-  const { realm: policy, devLoopback, ownerAuth } = config
-  const deviceKeys = ownerAuth.includes('device-key')
-  if (policy === undefined) return { deviceKeys, realm: undefined }
-  const outbound = createOutbound({ devLoopback })
-  closers.push(() => outbound.close())
-  const keys = createRealmKeys({ issuer: policy.issuer, outbound, clock: Date.now })
-  return { deviceKeys, realm: createRealm(policy, keys, now) }
-}
-
 /** What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or after. */
 function openRegistry(
   config: AuthorityConfig,
@@ -280,34 +276,6 @@ function openRegistry(
   return { published, registry }
 }
 
-/** What both listeners have alike. */
-async function openSurroundings(
-  { tls, traces }: AuthorityConfig,
-  {
-    said,
-    metrics,
-    closers,
-  }: {
-    said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared'>
-    metrics: AuthorityMetrics
-    closers: (() => Promise<void>)[]
-  },
-): Promise<HttpServerOptions> {
-  const tracing = traces === undefined ? undefined : await openTracing(traces)
-  if (tracing !== undefined) closers.push(() => tracing.close())
-  const { certificates: observer, answered } = metrics
-  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
-  closers.push(async () => certificates?.stop())
-  return {
-    ...said,
-    bodyBytesMax: BODY_BYTES_MAX,
-    refusalOf: outageOf,
-    onAnswered: answered,
-    tls: certificates,
-    tracing,
-  }
-}
-
 function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
   serveEndpoints(app, surfaceOf(authority, ownerUrl), SURFACE)
   serveEndpoints(app, { ...authority, base: signatureBase(authority.issuer) }, [REGISTER])
@@ -320,7 +288,7 @@ function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): 
 function ownerRoutes(
   app: HttpServer,
   authority: Authority,
-  { config, accepted }: { config: AuthorityConfig; accepted: OwnerAuthentication },
+  { config, accepted }: { config: AuthorityConfig; accepted: AcceptedCredentials },
 ): void {
   const { heartbeatSeconds } = config
   const api = createOwnerApi(authority, { accepted, heartbeatSeconds })
@@ -329,15 +297,6 @@ function ownerRoutes(
   serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [
     OPENAPI_ENDPOINT,
   ])
-}
-
-/** The store's outage is ours, never the caller's: 503, the one refusal that is worth trying again. */
-function outageOf(error: unknown): Refusal | undefined {
-  if (!isOutage(error)) return undefined
-  return new Refusal('temporarily_unavailable', 'Try again shortly: the store does not answer in time.', {
-    headers: { 'retry-after': '1' },
-    cause: error,
-  })
 }
 
 function warnOfDevelopment(config: AuthorityConfig, log: Logger): void {

@@ -2,6 +2,7 @@
  * Sweeps, now and then, what no answer can depend on any more, owner by owner in bounded batches.
  * Contract: "Limits" (lifetimes).
  */
+import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
 import { listOwners } from '../storage/authority/owners.ts'
 import { number } from '../storage/authority/positions.ts'
@@ -15,29 +16,12 @@ const ROWS_PER_BATCH = 500
 const BATCHES_MAX = 20
 
 /** Starts sweeping every `pauseSeconds`; any number of replicas may. `stop` waits for a running batch. */
-export function startSweeper(authority: Authority, pauseSeconds: number): { stop(): Promise<void> } {
-  let stopped = false
-  let running = Promise.resolve()
-  let timer: NodeJS.Timeout
-  const later = (): void => {
-    timer = setTimeout(() => {
-      running = sweepAll(authority, () => stopped)
-        .catch((error: unknown) => {
-          const level = isOutage(error) ? 'warn' : 'error'
-          authority.log[level]({ err: error }, 'a sweep was broken off')
-        })
-        .then(() => (stopped ? undefined : later()))
-    }, pauseSeconds * 1_000)
-    timer.unref()
+export function startSweeper(authority: Authority, pauseSeconds: number): Repetition {
+  const onError = (error: unknown): void => {
+    const level = isOutage(error) ? 'warn' : 'error'
+    authority.log[level]({ err: error }, 'a sweep was broken off')
   }
-  later()
-  return {
-    async stop() {
-      stopped = true
-      clearTimeout(timer)
-      await running
-    },
-  }
+  return startRepeating(stopped => sweepAll(authority, stopped), { pauseSeconds, onError })
 }
 
 async function sweepAll(authority: Authority, stopped: () => boolean): Promise<void> {

@@ -42,7 +42,7 @@ export function addGauge(
 export const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 /** A registry of its own, so that two parties in one process do not mix, with build information and certificates in it. */
-export function createMetricsRegistry(party: 'sidecar' | 'authority'): MetricsRegistry {
+export function createMetricsRegistry(party: 'sidecar' | 'authority' | 'organization'): MetricsRegistry {
   const registry = new Registry()
   const registers = [registry]
   const version = packageVersion()

@@ -4,14 +4,14 @@
 import type { EventStream } from '../../http/event-stream.ts'
 import { signatureBase, type SignatureBase } from '../../http/signed-request.ts'
 import type { Authority } from '../context.ts'
-import { createAttemptLimit, type AttemptLimit } from './attempt-limit.ts'
-import type { OwnerAuthentication } from './credential.ts'
+import { createAttemptLimit, type AttemptLimit } from '../../credentials/attempt-limit.ts'
+import type { AcceptedCredentials } from '../../credentials/presented.ts'
 
 type Needed = 'issuer' | 'database' | 'operators' | 'registry' | 'announcements' | 'log' | 'clock' | 'now'
 
 export interface OwnerApi extends Pick<Authority, Needed> {
   /** Which credentials are taken. */
-  readonly accepted: OwnerAuthentication
+  readonly accepted: AcceptedCredentials
   /** What device keys sign over. */
   readonly base: SignatureBase
   /** Of codes that were not good. */

@@ -27,7 +27,7 @@ import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { DeviceKey, EnrolledKey, Login } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
-import type { ProvenLogin, Realm } from './oidc.ts'
+import type { ProvenLogin, Realm } from '../../credentials/oidc.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
 

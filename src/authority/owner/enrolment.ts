@@ -6,6 +6,9 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { refuseGuessing } from '../../credentials/attempt-limit.ts'
+import { verifyDeviceSignature } from '../../credentials/device-signature.ts'
+import { challenge, presentedBy, proveLogin, refusedSignature } from '../../credentials/presented.ts'
 import { endpoint, type Credential, type Endpoint } from '../../http/endpoint.ts'
 import { plainText } from '../../http/pages.ts'
 import { signedMessage } from '../../http/signed-request.ts'
@@ -16,13 +19,9 @@ import { lockQueue, ownerOf, readOwner } from '../../storage/authority/owners.ts
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
 import type { EnrolledKey, Login } from '../../wire/owner-api.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
-import { Refusal } from '../../wire/refusal.ts'
 import type { OwnerApi } from './api.ts'
-import type { AttemptLimit } from './attempt-limit.ts'
-import { verifyDeviceSignature } from './device-signature.ts'
-import { challenge, presentedBy, refusedSignature } from './credential.ts'
 import { bindLogin, CREDENTIAL_NAME, ENROLLED, enrolKey, importKey, PUBLIC_JWK } from './credentials.ts'
-import { OWNER, proveLogin } from './guard.ts'
+import { OWNER } from './guard.ts'
 
 const CODE = /^enrol_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 const SECRET_BYTES = 32
@@ -86,13 +85,16 @@ async function provenCredential(
   const actor = { kind: 'owner', credential: 'enrolment_code' } as const
   const by = { by: 'enrolment_code', actor } as const
   if (presented.kind === 'bearer') {
-    if (jwk !== undefined) throw refusedSignature('Sign the request with the key that it enrols.')
-    const login = await proveLogin(api.accepted.realm!, presented.token)
+    if (jwk !== undefined)
+      throw refusedSignature(api.accepted.space, 'Sign the request with the key that it enrols.')
+    const login = await proveLogin(api.accepted.realm!, api.accepted.space, presented.token)
     return (tx, owner) => bindLogin(tx, owner, { name, login, by })
   }
-  if (jwk === undefined) throw refusedSignature('Send the public half of the signing key as jwk.')
+  if (jwk === undefined)
+    throw refusedSignature(api.accepted.space, 'Send the public half of the signing key as jwk.')
   const key = importKey(jwk)
-  verifyDeviceSignature(signedMessage(request, api.base), api.now(), keyid =>
+  const judged = { now: api.now(), space: api.accepted.space }
+  verifyDeviceSignature(signedMessage(request, api.base), judged, keyid =>
     keyid === key.thumbprint ? key : undefined,
   )
   return (tx, owner) => enrolKey(tx, owner, { name, key, by })
@@ -116,14 +118,5 @@ async function redeem(
     await lockQueue(tx, owner ?? NOBODY)
     if (!(await spendEnrolmentCode(tx, owner ?? NOBODY, sha256(code)))) return undefined
     return { owner: owner!, ...(await enrol(tx, owner!)) }
-  })
-}
-
-function refuseGuessing(limit: AttemptLimit, source: string): void {
-  const seconds = limit.wait(source)
-  if (seconds === 0) return
-  throw new Refusal('temporarily_unavailable', 'Wait before you try another code.', {
-    status: 429,
-    headers: { 'retry-after': String(seconds) },
   })
 }

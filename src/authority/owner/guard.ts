@@ -3,6 +3,9 @@
  * login is bound that its access token proves. Contract: "Authentication" (owner at the owner API; accepted once).
  */
 import type { FastifyRequest } from 'fastify'
+import { namedKeyids, verifyDeviceSignature } from '../../credentials/device-signature.ts'
+import type { ProvenLogin, Realm } from '../../credentials/oidc.ts'
+import { presentedBy, proveLogin, refusedSignature, refusedToken } from '../../credentials/presented.ts'
 import type { Credential } from '../../http/endpoint.ts'
 import { signedMessage } from '../../http/signed-request.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -14,16 +17,16 @@ import { sha256 } from '../../wire/encoding.ts'
 import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
 import { importPublicJwk, type PublicKey } from '../../wire/keys.ts'
 import type { Owner } from '../../wire/identifiers.ts'
-import { Refusal } from '../../wire/refusal.ts'
+import type { Refusal } from '../../wire/refusal.ts'
 import type { OwnerApi } from './api.ts'
-import { namedKeyids, verifyDeviceSignature } from './device-signature.ts'
-import type { ProvenLogin, Realm } from './oidc.ts'
-import { presentedBy, refusedSignature, refusedToken, type OwnerCredential } from './credential.ts'
+import type { OwnerCredential } from './credential.ts'
 
 export type { OwnerCredential } from './credential.ts'
 
 /** Kept past both ends of the window, and a window more for replicas whose clocks differ. */
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+
+const SPACE = 'owner'
 
 /** What proving a credential takes. */
 type Guarding = Pick<OwnerApi, 'accepted' | 'base' | 'database' | 'now'>
@@ -65,14 +68,15 @@ export function changeAs<T>(
  */
 async function bySignature(api: Guarding, request: FastifyRequest): Promise<OwnerCredential> {
   const message = signedMessage(request, api.base)
+  const judged = { now: api.now(), space: SPACE } as const
   const { db } = api.database
   const enrolled = new Map<string, { owner: Owner; key: PublicKey }>()
-  for (const keyid of namedKeyids(message, api.now())) {
+  for (const keyid of namedKeyids(message, judged)) {
     const row = await readDeviceKey(db, keyid)
     if (row !== undefined && row.revoked_at === null)
       enrolled.set(keyid, { owner: row.owner, key: importPublicJwk(row.jwk) })
   }
-  const { key, signature } = verifyDeviceSignature(message, api.now(), id => enrolled.get(id)?.key)
+  const { key, signature } = verifyDeviceSignature(message, judged, id => enrolled.get(id)?.key)
   return deviceCredential(enrolled.get(key.thumbprint)!.owner, key, signature)
 }
 
@@ -86,30 +90,21 @@ function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): Owne
     actor: { kind: 'owner', credential: 'device_key', kid: key.thumbprint },
     stands,
     async spend(tx) {
-      if (!(await stands(tx))) throw refusedSignature('Sign with a registered key, and name it by its keyid.')
+      if (!(await stands(tx)))
+        throw refusedSignature(SPACE, 'Sign with a registered key, and name it by its keyid.')
       const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
       if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
-        throw refusedSignature('Sign anew, with a fresh nonce: this signature was presented before.')
+        throw refusedSignature(SPACE, 'Sign anew, with a fresh nonce: this signature was presented before.')
     },
   }
 }
 
 /** The owner to whom the proven login is bound. A login that never was and one that is removed are refused alike. */
 async function byToken(api: Guarding, realm: Realm, token: string): Promise<OwnerCredential> {
-  const login = await proveLogin(realm, token)
+  const login = await proveLogin(realm, SPACE, token)
   const owner = await ownerOfLogin(api.database.db, login)
   if (owner === undefined) throw unboundLogin()
   return loginCredential(api, owner, login)
-}
-
-/** Who the bearer of a token is at the realm. Throws 401 `invalid_credential`, or 503 where the realm is away. */
-export async function proveLogin(realm: Realm, token: string): Promise<ProvenLogin> {
-  try {
-    return await realm.prove(token)
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'invalid_token') throw refusedToken(error.detail, error)
-    throw error
-  }
 }
 
 /** A bearer token is presented with every request of its life, so it is not marked as spent (RFC 6750). */
@@ -129,5 +124,8 @@ function loginCredential(api: Guarding, owner: Owner, login: ProvenLogin): Owner
 }
 
 function unboundLogin(): Refusal {
-  return refusedToken('Bind this login first, with a device key or an enrolment code: it is no owner’s here.')
+  return refusedToken(
+    SPACE,
+    'Bind this login first, with a device key or an enrolment code: it is no owner’s here.',
+  )
 }

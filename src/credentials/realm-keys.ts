@@ -1,5 +1,5 @@
 /**
- * The keys that the owners' OIDC realm publishes, found through its discovery document and kept for a while.
+ * The keys that an OIDC realm publishes, found through its discovery document and kept for a while.
  * Contract: "Authentication" (owner at the owner API: validated against her realm's published keys).
  */
 import {
@@ -10,8 +10,8 @@ import {
   type JSONWebKeySet,
   type JWSHeaderParameters,
 } from 'jose'
-import type { Outbound } from '../../http/outbound.ts'
-import { isJsonObject, type Json } from '../../wire/json.ts'
+import type { Outbound } from '../http/outbound.ts'
+import { isJsonObject, type Json } from '../wire/json.ts'
 
 export interface RealmKeysOptions {
   /** The realm, exactly as it writes itself. */

@@ -1,16 +1,17 @@
 /**
- * What an access token of the owners' OIDC realm proves: who somebody is there, and until when.
+ * What an access token of an OIDC realm proves: who somebody is there, and until when.
  * Contract: "Authentication" (owner at the owner API: an OIDC access token).
  */
-import { ownerTokenFault, type ReadToken, type RealmPolicy } from '../../rules/owner-token.ts'
-import type { Login } from '../../storage/authority/logins.ts'
-import { decodeBase64url } from '../../wire/encoding.ts'
-import { parseJsonObject } from '../../wire/json.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
+import { ownerTokenFault, type ReadToken, type RealmPolicy } from '../rules/owner-token.ts'
+import { decodeBase64url } from '../wire/encoding.ts'
+import { parseJsonObject } from '../wire/json.ts'
+import { Refusal, refuse } from '../wire/refusal.ts'
 import { RealmUnreachable, type RealmKeys } from './realm-keys.ts'
 
-/** A login that a token proved, until the token ends. */
-export interface ProvenLogin extends Login {
+/** A login that a token proved, until the token ends: a subject means something only at its issuer. */
+export interface ProvenLogin {
+  issuer: string
+  subject: string
   /** Seconds since the epoch. */
   expiresAt: number
 }

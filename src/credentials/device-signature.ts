@@ -1,19 +1,25 @@
 /**
- * The RFC 9421 signature of a request to the owner API: what it must cover, and which key made it.
+ * The RFC 9421 signature of a request by a person's device key: what it must cover, and which key made it.
  * Contract: "Authentication" (owner at the owner API: a required body digest on any request with a body).
  */
-import { verifyRequest, type SignedMessage } from '../../wire/http-signature.ts'
-import type { PublicKey } from '../../wire/keys.ts'
-import { Refusal } from '../../wire/refusal.ts'
-import { refusedSignature } from './credential.ts'
+import { verifyRequest, type SignedMessage } from '../wire/http-signature.ts'
+import type { PublicKey } from '../wire/keys.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { refusedSignature, type Space } from './presented.ts'
 
 const KEYIDS_MAX = 4
 
+/** When it is judged, in seconds since the epoch, and where the request came. */
+export interface Judged {
+  now: number
+  space: Space
+}
+
 /** The keyids that the signatures name: the verifier says which it would look up when it is given no key. */
-export function namedKeyids(message: SignedMessage, now: number): string[] {
+export function namedKeyids(message: SignedMessage, judged: Judged): string[] {
   const named = new Set<string>()
   try {
-    verifyDeviceSignature(message, now, keyid => void named.add(keyid))
+    verifyDeviceSignature(message, judged, keyid => void named.add(keyid))
   } catch (error) {
     if (named.size === 0) throw error
   }
@@ -23,7 +29,7 @@ export function namedKeyids(message: SignedMessage, now: number): string[] {
 /** The one signature by a key that `find` knows. Throws 401 `invalid_credential`, saying what is wrong. */
 export function verifyDeviceSignature(
   message: SignedMessage,
-  now: number,
+  { now, space }: Judged,
   find: (keyid: string) => PublicKey | undefined | void,
 ): { key: PublicKey; signature: Buffer } {
   try {
@@ -36,7 +42,7 @@ export function verifyDeviceSignature(
       findKey: keyid => (keyid === undefined ? undefined : (find(keyid) ?? undefined)),
     })
   } catch (error) {
-    if (error instanceof Refusal) throw refusedSignature(error.detail, error)
+    if (error instanceof Refusal) throw refusedSignature(space, error.detail, error)
     throw error
   }
 }

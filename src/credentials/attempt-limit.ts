@@ -1,8 +1,9 @@
 /**
  * How often one source may guess. Contract: "Limits" (rate limits are ours to choose).
  */
-import { peerNetwork } from '../../http/peer-network.ts'
-import { createRateShares } from '../../limits/rate-shares.ts'
+import { peerNetwork } from '../http/peer-network.ts'
+import { createRateShares } from '../limits/rate-shares.ts'
+import { Refusal } from '../wire/refusal.ts'
 
 export interface AttemptLimitOptions {
   /** Failures after which a source waits, and how many it gets back in a minute. */
@@ -26,4 +27,14 @@ export function createAttemptLimit({ failuresPerMinute, clock }: AttemptLimitOpt
     wait: source => shares.wait(peerNetwork(source)),
     failed: source => shares.charge(peerNetwork(source)),
   }
+}
+
+/** 429 with the time to wait, for a source that has guessed too often. */
+export function refuseGuessing(limit: AttemptLimit, source: string): void {
+  const seconds = limit.wait(source)
+  if (seconds === 0) return
+  throw new Refusal('temporarily_unavailable', 'Wait before you try another code.', {
+    status: 429,
+    headers: { 'retry-after': String(seconds) },
+  })
 }

@@ -1,7 +1,7 @@
 /** The keys that a realm publishes, kept and looked for again: contract, "Authentication", "Limits"; OIDC Discovery §4. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
-import { createRealmKeys, RealmUnreachable, type RealmKeys } from '../../src/authority/owner/realm-keys.ts'
+import { createRealmKeys, RealmUnreachable, type RealmKeys } from '../../src/credentials/realm-keys.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { startRealm, type TestRealm } from '../support/realm.ts'
 import { startScriptedServer, type ScriptedServer } from '../support/scripted-http.ts'

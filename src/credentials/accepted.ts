@@ -1,0 +1,32 @@
+/**
+ * Which credentials of people a listener takes, and the realm whose tokens are among them. Contract: "Authentication" (owner at the
+ * owner API).
+ */
+import { createOutbound } from '../http/outbound.ts'
+import type { RealmPolicy } from '../rules/owner-token.ts'
+import { createRealm } from './oidc.ts'
+import type { AcceptedCredentials, Space } from './presented.ts'
+import { createRealmKeys } from './realm-keys.ts'
+
+export interface Accepting {
+  space: Space
+  /** Whether signatures of enrolled device keys are. */
+  deviceKeys: boolean
+  /** What is wanted of access tokens; undefined: none are taken. */
+  realm: RealmPolicy | undefined
+  devLoopback: boolean
+  /** Seconds since the epoch. */
+  now: () => number
+}
+
+/** The realm is the operator's own choice, and may stand in a private network. What must be ended is added to `closers`. */
+export function openAccepted(
+  { space, deviceKeys, realm: policy, devLoopback, now }: Accepting,
+  closers: (() => Promise<void>)[],
+): AcceptedCredentials {
+  if (policy === undefined) return { space, deviceKeys, realm: undefined }
+  const outbound = createOutbound({ devLoopback })
+  closers.push(() => outbound.close())
+  const keys = createRealmKeys({ issuer: policy.issuer, outbound, clock: Date.now })
+  return { space, deviceKeys, realm: createRealm(policy, keys, now) }
+}

@@ -1,0 +1,36 @@
+/**
+ * Owns what the listeners of one process have alike: certificates, traces, limits, how an outage is told. Knows no party.
+ * contract, "Health" and "Errors".
+ */
+import { watchCertificates, type CertificateOptions } from './certificates.ts'
+import { openTracing, type TraceExport } from './otlp.ts'
+import type { ServerMetrics } from './server-metrics.ts'
+import type { HttpServerOptions, ServerTls } from './server.ts'
+
+const BODY_BYTES_MAX = 256 * 1_024
+
+export interface SurroundingsOptions {
+  said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared' | 'refusalOf'>
+  metrics: Pick<ServerMetrics, 'certificates' | 'answered'>
+  /** What must be ended with the process is added here. */
+  closers: (() => Promise<void>)[]
+}
+
+/** Opens them as configured; undefined members of the configuration are switched off. */
+export async function openSurroundings(
+  {
+    tls,
+    traces,
+  }: {
+    tls: (Pick<CertificateOptions, 'files'> & { initial: ServerTls }) | undefined
+    traces: TraceExport | undefined
+  },
+  { said, metrics, closers }: SurroundingsOptions,
+): Promise<HttpServerOptions> {
+  const tracing = traces === undefined ? undefined : await openTracing(traces)
+  if (tracing !== undefined) closers.push(() => tracing.close())
+  const { certificates: observer, answered } = metrics
+  const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
+  closers.push(async () => certificates?.stop())
+  return { ...said, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
+}
