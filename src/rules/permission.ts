@@ -27,6 +27,36 @@ export function worseConsequence(declared: unknown, granted: unknown): boolean {
   return now !== undefined && then !== undefined && consequenceRank(now) > consequenceRank(then)
 }
 
+/** The gravest class that any of the words names; undefined where none names one. */
+export function gravestConsequence(words: readonly unknown[]): Consequence | undefined {
+  const declared = words.map(parseConsequence).filter(one => one !== undefined)
+  return declared.toSorted((a, b) => consequenceRank(b) - consequenceRank(a))[0]
+}
+
+/** What a resource server declares of a resource: the gravest class, and by tool where it tells its tools apart; null = undeclared. */
+export interface DeclaredConsequences {
+  readonly consequence: string | null
+  readonly tools: Readonly<Record<string, string | null>> | null
+}
+
+/**
+ * The class of the operation where one is named and its tool is told apart, which may be undeclared (null); else the gravest of the
+ * resource. Name only an operation that the grant will be bound to: what else an agent says it will do tells nothing of what it may do.
+ */
+export function operationConsequence(
+  { consequence, tools }: DeclaredConsequences,
+  operation: { readonly tool: string } | undefined | null,
+): string | null {
+  if (!operation || tools === null || !Object.hasOwn(tools, operation.tool)) return consequence
+  return tools[operation.tool] ?? null
+}
+
+/** The declared classes by tool, as a grant keeps them; empty where no tool declares one. */
+export function declaredByTool({ tools }: DeclaredConsequences): Record<string, string> {
+  const declared = Object.entries(tools ?? {}).filter((entry): entry is [string, string] => entry[1] !== null)
+  return Object.fromEntries(declared)
+}
+
 /** One entry of the `permissions` array; `exp` and `nbf` in seconds since the epoch. */
 export interface Permission {
   readonly resource_id: string

@@ -83,6 +83,7 @@ const INTROSPECTED = z.union([
     single_use: z.boolean(),
     operation: z.object({ tool: text, params_s256: text }).optional(),
     consequence: text.optional(),
+    consequences: z.record(text, text).optional(),
   }),
 ])
 type Introspected = z.output<typeof INTROSPECTED>

@@ -6,13 +6,20 @@ import type { JsonObject } from './json.ts'
 import { asObject, member, optionalText, textMember } from './members.ts'
 import { refuse } from './refusal.ts'
 
-/** One resource of hers. `_id` is `<owner>/…`; `consequence` is the gravest class declared of what touches it. */
+/** A tool that touches a resource, and the class declared of it; without one it is undeclared. */
+export type ResourceTool = { tool: string; consequence?: string }
+
+/**
+ * One resource of hers. `_id` is `<owner>/…`; `consequence` is the gravest class declared of what touches it, and stands for each tool
+ * where the listing does not tell the tools apart.
+ */
 export type OwnerResource = {
   _id: string
   name: string
   type?: string
   resource_scopes: string[]
   consequence?: string
+  tools?: ResourceTool[]
 }
 
 /** What she has at one resource server. */
@@ -23,10 +30,13 @@ export type OwnerListing = {
 
 const RESOURCES_MAX = 10_000
 const SCOPES_MAX = 50
+const TOOLS_MAX = 1_000
 const NAME_LENGTH_MAX = 200
 const TYPE_LENGTH_MAX = 400
 /** As long as `/perm` takes, printable and without blanks. */
 const ID = /^[\x21-\x7e]{1,400}$/
+/** Of any script, without what a reader cannot see. */
+const TOOL = /^\P{C}{1,200}$/u
 /** RFC 6749 §3.3. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/
 
@@ -58,6 +68,7 @@ function readResource(object: JsonObject, owner: string): OwnerResource {
     ...(type === undefined ? {} : { type: shown(type, TYPE_LENGTH_MAX) }),
     resource_scopes: readScopes(object),
     ...(consequence === undefined ? {} : { consequence }),
+    ...readTools(object),
   }
 }
 
@@ -67,6 +78,24 @@ function readScopes(object: JsonObject): string[] {
   if (!Array.isArray(scopes) || scopes.length === 0 || scopes.length > SCOPES_MAX || !scopes.every(fits))
     refuse('invalid_request', `Give resource_scopes as a list of 1 to ${SCOPES_MAX} scopes.`)
   return [...new Set(scopes)]
+}
+
+function readTools(object: JsonObject): Pick<OwnerResource, 'tools'> {
+  const tools = member(object, 'tools')
+  if (tools === undefined) return {}
+  if (!Array.isArray(tools) || tools.length > TOOLS_MAX)
+    refuse('invalid_request', `Give tools as a list of at most ${TOOLS_MAX} objects.`)
+  const read = tools.map(one => readTool(asObject(one, 'each of tools')))
+  if (new Set(read.map(({ tool }) => tool)).size < read.length)
+    refuse('invalid_request', 'List each tool of a resource once.')
+  return { tools: read }
+}
+
+function readTool(object: JsonObject): ResourceTool {
+  const tool = textMember(object, 'tool')
+  if (!TOOL.test(tool)) refuse('invalid_request', 'Give each tool in at most 200 visible characters.')
+  const consequence = optionalText(object, 'consequence')
+  return { tool, ...(consequence === undefined ? {} : { consequence }) }
 }
 
 function shown(text: string, max: number): string {

@@ -10,7 +10,8 @@ import {
   type TestResourceServer,
   type Twists,
 } from '../support/resource-server.ts'
-import { testAgent } from '../support/test-agent.ts'
+import { decide, testAgent } from '../support/test-agent.ts'
+import { readRptClaims } from '../../src/wire/tokens.ts'
 
 let authority: TestAuthority
 let tools: TestResourceServer
@@ -26,6 +27,64 @@ beforeAll(async () => {
 afterAll(async () => {
   await authority.close()
   await tools.close()
+})
+
+/** What a grant of that resource says of consequences: its RPT, and introspection by the server that it is for. */
+async function consequencesOf(name: string, id: string) {
+  await sources.govern(id)
+  const agent = testAgent(authority)
+  const { body } = await agent.present((await sources.perm(name, id)).body.ticket)
+  const template = body.required_claims[0].terms_template
+  const asked = await agent.agree({ ticket: body.ticket, template })
+  await decide(authority, agent.handle, 'approved')
+  const token = (await agent.present(asked.body.ticket)).body.access_token as string
+  const introspect = async () => {
+    const { active, consequence, consequences } = (
+      await authority.request('POST', '/introspect', {
+        headers: {
+          authorization: `Bearer ${await tools.pat(authority, name)}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ token }),
+      })
+    ).body
+    return { active, consequence, consequences }
+  }
+  return { introspect, claims: readRptClaims(token) }
+}
+
+describe('Classes that a listing tells by tool', () => {
+  const classes = [
+    { tool: 'read', consequence: 'reversible' },
+    { tool: 'drop', consequence: 'irreversible' },
+    { tool: 'guess', consequence: 'harmless' },
+    { tool: 'look' },
+  ]
+
+  it('are what introspection answers of a grant, as they were declared when it was given, and the RPT names the gravest', async () => {
+    const name = await sources.published([listed('by-tool', { tools: classes })])
+    const { introspect, claims } = await consequencesOf(name, 'by-tool')
+    const consequences = { read: 'reversible', drop: 'irreversible' }
+    expect(await introspect()).toEqual({ active: true, consequence: 'irreversible', consequences })
+    expect(claims).toMatchObject({ consequence: 'irreversible' })
+    tools.listings[name] = [listed('by-tool', { tools: [{ tool: 'read', consequence: 'compensatable' }] })]
+    await sources.pullAgain(name)
+    expect(await sources.resource('by-tool')).toMatchObject({ consequence: 'compensatable' })
+    expect(await introspect()).toMatchObject({ consequence: 'irreversible', consequences })
+  })
+
+  it('make the resource no milder than the gravest of them, whatever it says of itself', async () => {
+    await sources.published([listed('milder', { consequence: 'reversible', tools: classes })])
+    expect(await sources.resource('milder')).toMatchObject({ consequence: 'irreversible' })
+    await sources.published([listed('graver', { consequence: 'irreversible', tools: classes.slice(0, 1) })])
+    expect(await sources.resource('graver')).toMatchObject({ consequence: 'irreversible' })
+  })
+
+  it('are not there where a resource server does not tell its tools apart: the class of the resource stands alone', async () => {
+    const name = await sources.published([listed('whole', { consequence: 'compensatable' })])
+    const { introspect } = await consequencesOf(name, 'whole')
+    expect(await introspect()).toEqual({ active: true, consequence: 'compensatable' })
+  })
 })
 
 describe('On approval', () => {

@@ -2,19 +2,12 @@
  * A sidecar introduces itself to a real authority, from nothing to an allowed call. Contract, "Resource server establishment:
  * POST `/rs/register`", "Registry materialization", "Resource server enforcement point" and "Authorized call".
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { stringify } from 'yaml'
-import { readSidecarConfig } from '../../src/config.ts'
 import { freePorts } from '../../src/dev/ports.ts'
-import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
-import { createLogger } from '../../src/http/log.ts'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
-import { callOf, type CallParts } from '../enforcement/calls.ts'
+import type { CallParts } from '../enforcement/calls.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { checkBytes, connect, denialIn, type Answer, type CheckClient } from '../support/check-client.ts'
+import { denialIn } from '../support/check-client.ts'
+import { ownSidecar, type OwnSidecar } from '../support/own-sidecar.ts'
 import { agePulls, registryOf } from '../support/registry.ts'
 import { decideServer } from '../support/resource-server.ts'
 import { decide, testAgent, type TestAgent } from '../support/test-agent.ts'
@@ -28,69 +21,25 @@ const PORTFOLIO = {
 }
 const JOURNAL = { tool: 'journal_read', resource_id: 'alice/journal', scopes: ['read'] }
 
-let folder: string
 let issuer: string
-let publicUrl: string
-let sidecar: Sidecar
-let envoy: CheckClient
+let broker: OwnSidecar
 let authority: TestAuthority
 let agent: TestAgent
-const lines: string[] = []
 
 beforeAll(async () => {
-  const [authorityPort, documentPort] = await freePorts(2)
+  const [authorityPort, port] = await freePorts(2)
   issuer = `http://127.0.0.1:${authorityPort}`
-  publicUrl = `http://127.0.0.1:${documentPort}`
-  folder = mkdtempSync(join(tmpdir(), 'usher-self-'))
-  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
-  await startOwn([PORTFOLIO])
+  broker = ownSidecar({ issuer, port: port! })
+  await broker.start([PORTFOLIO])
 })
 afterAll(async () => {
-  envoy.close()
-  await sidecar.close()
+  await broker.close()
   await authority.close()
-  rmSync(folder, { recursive: true })
 })
 
-async function startOwn(tools: object[]): Promise<void> {
-  const file = join(folder, 'sidecar.yaml')
-  const owner = {
-    owner: 'alice',
-    authority: issuer,
-    signature: true,
-    register: true,
-    name: 'The broker',
-    tools,
-  }
-  const http = new URL(publicUrl).host
-  const settings = { public_url: publicUrl, listen: { check: '127.0.0.1:0', http }, realm: 'tools' }
-  const bounds = { challenges_per_minute: 1_000_000 }
-  writeFileSync(
-    file,
-    stringify({ ...settings, ...bounds, keys_file: join(folder, 'keys.json'), owners: [owner] }),
-  )
-  sidecar = await startSidecar(readSidecarConfig(file, { UMA_DEV_LOOPBACK: 'true' }), {
-    logger: createLogger({ name: 'test', level: 'info', write: line => lines.push(line) }),
-  })
-  envoy = connect(sidecar.checkAddress)
-}
-async function startAgain(tools: object[]): Promise<void> {
-  envoy.close()
-  await sidecar.close()
-  await startOwn(tools)
-}
-async function check(parts: CallParts = {}): Promise<Answer> {
-  const call = callOf({ signedAuthority: new URL(publicUrl).host, ...parts })
-  return envoy.check(
-    checkBytes({
-      path: call.path,
-      headers: Object.fromEntries([...call.headers].map(([name, values]) => [name, values[0]!])),
-      raw_body: call.body.state === 'complete' ? call.body.bytes : Buffer.alloc(0),
-    }),
-  )
-}
+const check: OwnSidecar['check'] = parts => broker.check(parts)
 const denial = async (parts?: CallParts) => denialIn(await check(parts))
-const resource = () => `${publicUrl}/mcp/alice`
+const resource = () => broker.resource
 const record = async () => {
   const servers = []
   for await (const one of authority.alice.client.resourceServers()) servers.push(one)
@@ -102,14 +51,14 @@ async function challenged(parts?: CallParts): Promise<string> {
   await until(async () => (said = await denial(parts))['status'] === 401, 20_000)
   return said['ticket'] as string
 }
-const saidLately = (words: string) => lines.some(line => line.includes(words))
+const saidLately = (words: string) => broker.lines.some(line => line.includes(words))
 let token: string
 
 describe('A sidecar that registers itself, step by step', () => {
   test('is ready, and serves its documents, before any authority is there', async () => {
-    expect(await envoy.health('')).toBe(1)
+    expect(await broker.envoy().health('')).toBe(1)
     for (const path of ['/jwks', '/.well-known/oauth-protected-resource/mcp/alice', '/health'])
-      expect((await fetch(publicUrl + path)).status).toBe(200)
+      expect((await fetch(new URL(path, broker.resource))).status).toBe(200)
     await until(() => saidLately('not registered yet'))
     expect(await denial()).toMatchObject({ status: 503, error: 'temporarily_unavailable' })
   })
@@ -189,7 +138,7 @@ describe('A sidecar that registers itself, step by step', () => {
   })
 
   test('a tool that is new after a start is known without anybody: /perm has the listing pulled again', async () => {
-    await startAgain([PORTFOLIO, JOURNAL])
+    await broker.start([PORTFOLIO, JOURNAL])
     await agePulls(authority, resource())
     await challenged({ tool: 'journal_read' })
     const { body } = await authority.call(authority.alice, { target: '/owner/resources' })
@@ -212,7 +161,7 @@ describe('A sidecar that registers itself, step by step', () => {
   })
 
   test('at its next start it asks anew, and what was granted works again only when she lets it back in', async () => {
-    await startAgain([PORTFOLIO, JOURNAL])
+    await broker.start([PORTFOLIO, JOURNAL])
     await until(async () => (await record())?.status === 'pending')
     expect(await denial({ token, signer: agent.key })).toMatchObject({ status: 503 })
     await decideServer(authority, resource(), 'approved')
@@ -220,6 +169,6 @@ describe('A sidecar that registers itself, step by step', () => {
   })
 
   test('no log line holds a token, a ticket or a signature', () => {
-    expect(lines.join('')).not.toMatch(/~tkt_|eyJ|sig1=/)
+    expect(broker.lines.join('')).not.toMatch(/~tkt_|eyJ|sig1=/)
   })
 })

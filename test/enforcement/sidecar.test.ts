@@ -184,7 +184,7 @@ describe('The owner-bound listing is served only to the authority that proves po
     }
   }
 
-  test("alice's authority is told her resources, each with the gravest declared class", async () => {
+  test("alice's authority is told her resources, each with its tools and the gravest class that they declare", async () => {
     expect(await get('/owner-resources/alice', signed('/owner-resources/alice', alices.key))).toEqual({
       status: 200,
       body: {
@@ -196,6 +196,7 @@ describe('The owner-bound listing is served only to the authority that proves po
             type: 'tool',
             resource_scopes: ['read'],
             consequence: 'reversible',
+            tools: [{ tool: 'portfolio_read', consequence: 'reversible' }],
           },
           {
             _id: 'alice/trades',
@@ -203,6 +204,10 @@ describe('The owner-bound listing is served only to the authority that proves po
             type: 'tool',
             resource_scopes: ['trade'],
             consequence: 'irreversible',
+            tools: [
+              { tool: 'place_trade', consequence: 'irreversible' },
+              { tool: 'cancel_trade', consequence: 'compensatable' },
+            ],
           },
         ],
       },

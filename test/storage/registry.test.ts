@@ -26,6 +26,7 @@ const notes: ListedResource = {
   type: null,
   resource_scopes: ['read'],
   consequence: null,
+  tools: null,
 }
 const register = (owner: Owner) =>
   inTransaction(database.db, tx =>

@@ -73,6 +73,13 @@ const CHANGES: Change[] = [
     (tx, owner) => resource(tx, owner).set({ consequence: 'irreversible' }).execute(),
   ],
   [
+    'one of its tools was declared graver',
+    (tx, owner) =>
+      resource(tx, owner)
+        .set({ tools: JSON.stringify({ read: 'irreversible' }) })
+        .execute(),
+  ],
+  [
     'the resource changed hands',
     (tx, owner) =>
       resource(tx, owner)

@@ -31,6 +31,7 @@ export interface ListedResource {
   type?: string
   resource_scopes: string[]
   consequence?: string
+  tools?: { tool: string; consequence?: string }[]
 }
 
 /** How a request is signed: with the resource server's key, over what must be covered, unless said otherwise. */

@@ -111,6 +111,7 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
       serverGeneration: 1,
       resourceScopes: ['read'],
       consequence: 'reversible',
+      tools: null,
       operator: null,
     },
     single_use: true,
@@ -154,9 +155,10 @@ async function governedOf(db: Db, owner: Owner, named?: string) {
     serverGeneration: number
     resourceScopes: string[]
     consequence: string | null
+    tools: Record<string, string | null> | null
   }>`
     SELECT rs.client_id, rs.resource_uri AS aud, r.resource_id, t.tier_id, t.epoch AS "tierEpoch", t.version AS "tierVersion",
-      rs.generation AS "serverGeneration", r.resource_scopes AS "resourceScopes", r.consequence
+      rs.generation AS "serverGeneration", r.resource_scopes AS "resourceScopes", r.consequence, r.tools
     FROM tier_resources tr
     JOIN tiers t ON t.owner = tr.owner AND t.tier_id = tr.tier_id AND t.deleted_at IS NULL
     JOIN resources r ON r.owner = tr.owner AND r.resource_id = tr.resource_id

@@ -9,7 +9,8 @@ const listing = (...resources: unknown[]) => ({ owner: 'alice', resources })
 
 describe('a listing', () => {
   it('reads back as written, without members that nobody knows', () => {
-    const whole = { ...notes, type: 'tool', consequence: 'anything' }
+    const tools = [{ tool: 'read_notes', consequence: 'anything' }, { tool: '読む' }]
+    const whole = { ...notes, type: 'tool', consequence: 'anything', tools }
     expect(
       parseOwnerListing({ ...listing({ ...whole, tier: 'mine' }, { ...notes, _id: 'alice/x' }), x: 1 }),
     ).toEqual(listing(whole, { ...notes, _id: 'alice/x' }))
@@ -50,6 +51,23 @@ describe('a listing', () => {
     ['a NUL in the type', listing({ ...notes, type: '\0' })],
     ['a type of another type', listing({ ...notes, type: 7 })],
     ['a consequence of another type', listing({ ...notes, consequence: ['reversible'] })],
+    ['tools that are no list', listing({ ...notes, tools: { read: 'reversible' } })],
+    ['a tool that is a name alone', listing({ ...notes, tools: ['read'] })],
+    ['a tool without a name', listing({ ...notes, tools: [{ consequence: 'reversible' }] })],
+    ['a tool named by what cannot be seen', listing({ ...notes, tools: [{ tool: 're\u202ead' }] })],
+    ['a tool over 200 characters', listing({ ...notes, tools: [{ tool: 'x'.repeat(201) }] })],
+    [
+      'a tool with a consequence of another type',
+      listing({ ...notes, tools: [{ tool: 'read', consequence: 1 }] }),
+    ],
+    [
+      'one tool twice',
+      listing({ ...notes, tools: [{ tool: 'read' }, { tool: 'read', consequence: 'reversible' }] }),
+    ],
+    [
+      'more than 1,000 tools of one resource',
+      listing({ ...notes, tools: Array.from({ length: 1_001 }, (_, n) => ({ tool: `t${n}` })) }),
+    ],
     ['no scopes', listing({ ...notes, resource_scopes: [] })],
     [
       'more than 50 scopes',

@@ -14,6 +14,7 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Collected } from '../../surface/token/negotiation.ts'
 import { refusesNow, trajectoryCountTo, type Weighing } from './evaluation.ts'
+import { isDeclaredAlike } from './governed.ts'
 import { FactsMoved, signOnBasis, type GrantBasis } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
@@ -114,12 +115,17 @@ async function withdrawnSince(
     unchanged:
       tier?.version === basis.tier_version &&
       server?.generation === basis.server_generation &&
-      resource?.consequence === basis.consequence &&
+      resource !== undefined &&
+      isDeclaredAlike(resource, basis.declared ?? basis) &&
       basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope)),
     clearanceMet: Object.keys(tier?.clearance ?? {}).length === 0,
     refusedByRule:
       tier !== undefined &&
       resource !== undefined &&
-      refusesNow({ tier, resource }, standing, { ...basis.facts, jkt: basis.jkt }),
+      refusesNow({ tier, resource }, standing, {
+        ...basis.facts,
+        jkt: basis.jkt,
+        operation: basis.operation,
+      }),
   })
 }

@@ -3,10 +3,10 @@
  * facts, and what follows. Reads only; everything of others was fetched before.
  * Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
  */
-import { absencesOf, operationOf } from '../../rules/agreement.ts'
+import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
-import { grantScope } from '../../rules/permission.ts'
+import { grantScope, operationConsequence } from '../../rules/permission.ts'
 import { evaluateTier, type Rule } from '../../rules/tier.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { GovernedReading } from '../../storage/authority/governed.ts'
@@ -103,11 +103,8 @@ async function acceptIntroducer(
 }
 
 /** What the tier's rules may see. */
-function factsOf(
-  { governed, agreement, agent }: Presented,
-  standing: StandingFacts,
-  expiresInSeconds: number,
-): RequestFacts {
+function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds: number): RequestFacts {
+  const { governed, agreement, agent } = presented
   return {
     connection: standing.status,
     standing: standingSeen(standing, agent.jkt),
@@ -115,9 +112,14 @@ function factsOf(
     request: {
       expiresInSeconds,
       ...absencesOf(agreement.claims),
-      consequence: consequenceFact(governed.resource.consequence),
+      consequence: consequenceFact(operationConsequence(governed.resource, boundOperation(presented))),
     },
   }
+}
+
+/** The operation that a grant would be bound to: only a tier that asks per operation binds one, whatever else an agreement names. */
+function boundOperation({ governed: { tier }, agreement }: Presented): Operation | undefined {
+  return tier.ask_me ? operationOf(agreement.claims) : undefined
 }
 
 function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
@@ -142,13 +144,19 @@ function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['stand
 export function refusesNow(
   { tier, resource }: Pick<Required<GovernedReading>, 'tier' | 'resource'>,
   standing: StandingFacts,
-  agreed: Pick<RequestFacts, 'assurance' | 'request'> & { jkt: string },
+  agreed: Pick<RequestFacts, 'assurance' | 'request'> & {
+    jkt: string
+    operation: { tool: string } | null
+  },
 ): boolean {
   const facts = {
     connection: standing.status,
     standing: standingSeen(standing, agreed.jkt),
     assurance: agreed.assurance,
-    request: { ...agreed.request, consequence: consequenceFact(resource.consequence) },
+    request: {
+      ...agreed.request,
+      consequence: consequenceFact(operationConsequence(resource, agreed.operation)),
+    },
   }
   return evaluateTier(tier, facts).effect === 'refuse'
 }

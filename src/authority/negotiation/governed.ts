@@ -2,6 +2,8 @@
  * What stands behind a requested resource now: read afresh at every presentation, since a sealed ticket
  * carries only names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
+import { isDeepStrictEqual } from 'node:util'
+import type { DeclaredConsequences } from '../../rules/permission.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governed.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
@@ -21,8 +23,17 @@ export function isSameGoverned(a: Governed, b: Governed): boolean {
     isSameTier(a, b) &&
     a.server.generation === b.server.generation &&
     a.server.resource_uri === b.server.resource_uri &&
-    a.resource.consequence === b.resource.consequence
+    isDeclaredAlike(a.resource, b.resource)
   )
+}
+
+/** Whether the same classes are declared; without `tools` (what was held before they were recorded) only those of the resources. */
+export function isDeclaredAlike(
+  a: DeclaredConsequences,
+  b: { consequence: string | null; tools?: DeclaredConsequences['tools'] },
+): boolean {
+  if (a.consequence !== b.consequence) return false
+  return b.tools === undefined || isDeepStrictEqual(a.tools, b.tools)
 }
 
 /** The resource server, the resource and the tier that governs it, or why the request is denied. */

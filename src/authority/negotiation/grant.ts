@@ -60,7 +60,8 @@ function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
     tierVersion: basis.tier_version,
     serverGeneration: basis.server_generation,
     resourceScopes: basis.resource_scopes,
-    consequence: basis.consequence,
+    consequence: basis.declared === undefined ? basis.consequence : basis.declared.consequence,
+    tools: basis.declared?.tools,
     operator: basis.operator,
   }
 }

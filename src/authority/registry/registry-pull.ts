@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { OutboundFault, type Outbound } from '../../http/outbound.ts'
-import { parseConsequence } from '../../rules/permission.ts'
+import { gravestConsequence, parseConsequence } from '../../rules/permission.ts'
 import { sameOrigin } from '../../rules/registration.ts'
 import type { ListedResource } from '../../storage/authority/registry.ts'
 import { signRequest } from '../../wire/http-signature.ts'
@@ -107,13 +107,16 @@ function readListing(body: Buffer) {
   }
 }
 
-/** A word that names no consequence class declares none. */
-function registered({ _id, name, type, resource_scopes, consequence }: OwnerResource): ListedResource {
+/** A word that names no consequence class declares none. The class of the resource is never milder than that of one of its tools. */
+function registered({ _id, name, type, resource_scopes, consequence, tools }: OwnerResource): ListedResource {
+  const classes = tools?.map(one => [one.tool, parseConsequence(one.consequence) ?? null] as const)
   return {
     resource_id: _id,
     name,
     type: type ?? null,
     resource_scopes,
-    consequence: parseConsequence(consequence) ?? null,
+    consequence:
+      gravestConsequence([consequence, ...(classes ?? []).map(([, declared]) => declared)]) ?? null,
+    tools: classes === undefined ? null : Object.fromEntries(classes),
   }
 }

@@ -2,7 +2,7 @@
  * Owns what the resource publishes about itself. contract, "Resource metadata (RFC 9728)": structural only, per owner, signed with the
  * resource's key.
  */
-import { consequenceRank, parseConsequence } from '../../rules/permission.ts'
+import { gravestConsequence } from '../../rules/permission.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import { resourceMetadata, type ResourceMetadata, type ToolSurface } from '../../wire/metadata.ts'
 import type { OwnerListing } from '../../wire/owner-resources.ts'
@@ -50,7 +50,7 @@ export function ownerResourcesUrl(publicUrl: string, owner: string): string {
   return `${publicUrl}/owner-resources/${owner}`
 }
 
-/** The owner-bound listing: each resource with the scopes and the gravest declared class of the tools that touch it. */
+/** The owner-bound listing: each resource with the tools that touch it, their scopes, and the gravest class that any of them declares. */
 export function ownerListing(route: Route): OwnerListing {
   const byId = Map.groupBy(route.tools.values(), tool => tool.resource_id)
   return {
@@ -60,7 +60,8 @@ export function ownerListing(route: Route): OwnerListing {
       name: _id.slice(_id.indexOf('/') + 1),
       type: 'tool',
       resource_scopes: scopesOf(tools),
-      ...gravestConsequence(tools),
+      ...declared(gravestConsequence(tools.map(({ consequence }) => consequence))),
+      tools: tools.map(({ tool, consequence }) => ({ tool, ...declared(consequence) })),
     })),
   }
 }
@@ -70,7 +71,7 @@ function toolSurface({ tool, scopes, consequence }: Tool, api: Route['api'] = []
   return {
     tool,
     resource_scopes: [...scopes],
-    ...(consequence === undefined ? {} : { consequence }),
+    ...declared(consequence),
     ...(http.length === 0 ? {} : { http }),
   }
 }
@@ -79,8 +80,6 @@ function scopesOf(tools: readonly Tool[]): string[] {
   return [...new Set(tools.flatMap(({ scopes }) => scopes))]
 }
 
-function gravestConsequence(tools: readonly Tool[]): { consequence?: string } {
-  const declared = tools.map(tool => parseConsequence(tool.consequence)).filter(one => one !== undefined)
-  const gravest = declared.toSorted((a, b) => consequenceRank(b) - consequenceRank(a))[0]
-  return gravest === undefined ? {} : { consequence: gravest }
+function declared(consequence: string | undefined): { consequence?: string } {
+  return consequence === undefined ? {} : { consequence }
 }

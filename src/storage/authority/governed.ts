@@ -12,7 +12,10 @@ import type { ClientId, Owner } from '../../wire/identifiers.ts'
 /** What a requester is held against; each undefined where there is none. */
 export interface GovernedReading {
   server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status' | 'generation'>
-  resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence'>
+  resource?: Pick<
+    ResourceRow,
+    'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence' | 'tools'
+  >
   tier?: Omit<TierRow, 'resources'>
 }
 
@@ -51,6 +54,7 @@ interface GovernedRow {
   resource_name: string
   resource_scopes: string[]
   consequence: string | null
+  tools: ResourceRow['tools']
   tier_id: string | null
   tier_name: string
   ask_me: boolean
@@ -70,7 +74,7 @@ interface GovernedRow {
 const GOVERNED = prepared<GovernedRow>(
   'read-governed',
   `SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
-    r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence,
+    r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools,
     t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
     v.published_at
@@ -100,7 +104,7 @@ async function readGovernedResources(db: Db, asked: AskedFor[]): Promise<Governe
 
 function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRow): GovernedReading {
   const { rs_status, rs_generation, resource_uri } = row
-  const { resource_client_id, resource_name, resource_scopes, consequence } = row
+  const { resource_client_id, resource_name, resource_scopes, consequence, tools } = row
   return {
     ...(rs_status === null
       ? {}
@@ -114,6 +118,7 @@ function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRo
             name: resource_name,
             resource_scopes,
             consequence,
+            tools,
           },
         }),
     ...(row.tier_id === null ? {} : { tier: tierOf(owner, row.tier_id, row) }),

@@ -9,6 +9,7 @@ import type { Database, Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
+import type { ResourceRow } from './resources.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface NewGrant {
@@ -33,6 +34,8 @@ export interface NewGrant {
     resourceScopes: readonly string[]
     /** Class that the resource declares. */
     consequence: string | null
+    /** Classes of its tools; undefined where they were not read, so that they are not compared. */
+    tools: ResourceRow['tools'] | undefined
     /** Operator that the request names, which must not be blocked. */
     operator: string | null
   }
@@ -60,11 +63,11 @@ const RECORD = prepared<{ jti: string }>(
   `WITH asked AS (
       SELECT * FROM ROWS FROM (
         unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
-          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[]),
+          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[], $24::text[]),
         json_array_elements($15::json), json_array_elements($23::json))
         WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
           tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
-          claims, resource_scopes, place)
+          tools, claims, resource_scopes, place)
       WHERE ${ASKED_FEW}),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
@@ -77,6 +80,7 @@ const RECORD = prepared<{ jti: string }>(
         AND rs.status = 'active' AND rs.generation = a.server_generation
       JOIN resources r ON r.owner = $1 AND r.resource_id = a.resource_id AND r.client_id = a.client_id
         AND r.consequence IS NOT DISTINCT FROM a.consequence
+        AND (a.tools IS NULL OR coalesce(r.tools, 'null') = a.tools::jsonb)
         AND r.resource_scopes @> ARRAY(SELECT json_array_elements_text(a.resource_scopes))
       JOIN tiers t ON t.owner = $1 AND t.tier_id = a.tier_id AND t.epoch = a.tier_epoch
         AND t.version = a.tier_version AND t.deleted_at IS NULL
@@ -149,6 +153,7 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
     of(({ restsOn }) => restsOn.consequence),
     of(({ restsOn }) => restsOn.operator),
     JSON.stringify(of(({ restsOn }) => restsOn.resourceScopes)),
+    of(({ restsOn }) => (restsOn.tools === undefined ? null : JSON.stringify(restsOn.tools))),
   ])
   if (rows.length > 0) note(db, sorted[0]!.grant.owner)
   const made = new Set(rows.map(({ jti }) => jti))

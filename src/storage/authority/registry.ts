@@ -71,6 +71,8 @@ export interface ListedResource {
   type: string | null
   resource_scopes: string[]
   consequence: string | null
+  /** The class of each tool, null where it declares none; null as a whole where the listing does not tell them apart. */
+  tools: Record<string, string | null> | null
 }
 
 /** What a pull brought; `superseded`: the server was withdrawn meanwhile, or a later attempt has begun. */
@@ -146,7 +148,7 @@ async function removeUnlisted(tx: Tx, { owner, client_id }: Source, ids: string[
       AND NOT EXISTS (SELECT 1 FROM tier_resources tr
         WHERE tr.owner = r.owner AND tr.resource_id = r.resource_id)`.execute(tx)
   await sql`
-    UPDATE resources SET resource_scopes = '{}', consequence = NULL
+    UPDATE resources SET resource_scopes = '{}', consequence = NULL, tools = NULL
     WHERE owner = ${owner} AND client_id = ${client_id} AND source = 'pulled'
       AND resource_id <> ALL(${ids}::text[]) AND resource_scopes <> '{}'`.execute(tx)
 }
@@ -157,17 +159,18 @@ const ROWS_PER_INSERT = 1_000
 async function upsertListed(tx: Tx, { owner, client_id }: Source, ours: ListedResource[]): Promise<void> {
   for (let at = 0; at < ours.length; at += ROWS_PER_INSERT)
     await sql`
-      INSERT INTO resources AS r (owner, resource_id, client_id, name, type, resource_scopes, consequence, source)
+      INSERT INTO resources AS r (owner, resource_id, client_id, name, type, resource_scopes, consequence, tools,
+        source)
       SELECT ${owner}, l.resource_id, ${client_id}, l.name, l.type,
-        ARRAY(SELECT json_array_elements_text(l.resource_scopes)), l.consequence, 'pulled'
+        ARRAY(SELECT json_array_elements_text(l.resource_scopes)), l.consequence, l.tools, 'pulled'
       FROM json_to_recordset(${JSON.stringify(ours.slice(at, at + ROWS_PER_INSERT))}::json)
-        AS l (resource_id text, name text, type text, resource_scopes json, consequence text)
+        AS l (resource_id text, name text, type text, resource_scopes json, consequence text, tools jsonb)
       ON CONFLICT (owner, resource_id) DO UPDATE SET client_id = excluded.client_id, name = excluded.name,
         type = excluded.type, resource_scopes = excluded.resource_scopes,
-        consequence = excluded.consequence, source = excluded.source
-      WHERE (r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.source)
+        consequence = excluded.consequence, tools = excluded.tools, source = excluded.source
+      WHERE (r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.tools, r.source)
         IS DISTINCT FROM (excluded.client_id, excluded.name, excluded.type, excluded.resource_scopes,
-          excluded.consequence, excluded.source)`.execute(tx)
+          excluded.consequence, excluded.tools, excluded.source)`.execute(tx)
 }
 
 /** Notes why a pull brought nothing; what landed before stays. @returns whether this was the latest attempt. */

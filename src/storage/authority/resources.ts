@@ -2,7 +2,7 @@
  * Resource servers and the resources they published.
  * Contract: "Resource server registration", "Registry materialization".
  */
-import { sql, type Selectable } from 'kysely'
+import { sql, type Insertable, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import type { ResourceServersTable, ResourcesTable } from './tables.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
@@ -49,7 +49,7 @@ export async function touchPatIssued(db: Db, owner: Owner, clientId: ClientId): 
 }
 
 /** Adds a resource; does nothing where its id is taken. @returns whether added. */
-export async function insertResource(tx: Tx, row: ResourceRow): Promise<boolean> {
+export async function insertResource(tx: Tx, row: Insertable<ResourcesTable>): Promise<boolean> {
   const made = await tx
     .insertInto('resources')
     .values(row)
@@ -68,7 +68,7 @@ export function readResource(db: Db, owner: Owner, resourceId: string): Promise<
     .executeTakeFirst()
 }
 
-export interface GovernedResourceRow extends ResourceRow {
+export interface GovernedResourceRow extends Omit<ResourceRow, 'tools'> {
   tier_id: string | null
   tier_name: string | null
   ask_me: boolean | null

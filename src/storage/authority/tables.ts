@@ -104,6 +104,8 @@ export interface ResourcesTable {
   type: string | null
   resource_scopes: string[]
   consequence: string | null
+  /** The class of each tool, null where it declares none; null as a whole where the resource server does not tell them apart. */
+  tools: ColumnType<Record<string, string | null> | null, string | null | undefined, string | null>
   source: 'provisioned' | 'pulled'
 }
 

@@ -3,6 +3,7 @@
  * Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import { absentEchoes, type Operation } from '../../rules/agreement.ts'
+import { declaredByTool, operationConsequence, type DeclaredConsequences } from '../../rules/permission.ts'
 import { signReceipt, type Agreement } from '../../wire/agreement.ts'
 import { s256Json, sha256 } from '../../wire/encoding.ts'
 import type { Verified } from '../../wire/jws.ts'
@@ -26,7 +27,10 @@ export interface GrantContent {
   expires_in: number
   template_id: string
   terms_uri: string
+  /** Of the operation that it is bound to, else the gravest of the resource. */
   consequence: string | null
+  /** What the resource declared, tool by tool; absent in what was held before this was recorded. */
+  declared?: DeclaredConsequences
   single_use: boolean
   operation: { tool: string; params_s256: string } | null
   agreement_jws: string
@@ -43,7 +47,7 @@ export function grantContent(of: {
   agreement: Verified<Agreement>
   handle: Handle
   server: { client_id: ClientId; resource_uri: string }
-  resource: { resource_id: string; consequence: string | null }
+  resource: { resource_id: string } & DeclaredConsequences
   scopes: string[]
   expiresIn: number
   singleUse: boolean
@@ -51,6 +55,8 @@ export function grantContent(of: {
 }): GrantContent {
   const { family, agreement, server, resource, singleUse, operation } = of
   const { template_id, terms_uri } = family.template as TermsTemplate
+  const bound = singleUse ? operation : undefined
+  const { consequence, tools } = resource
   return {
     owner: family.owner,
     family: family.family,
@@ -62,12 +68,10 @@ export function grantContent(of: {
     expires_in: of.expiresIn,
     template_id,
     terms_uri,
-    consequence: resource.consequence,
+    consequence: operationConsequence(resource, bound),
+    declared: { consequence, tools },
     single_use: singleUse,
-    operation:
-      singleUse && operation !== undefined
-        ? { tool: operation.tool, params_s256: s256Json(operation.params) }
-        : null,
+    operation: bound === undefined ? null : { tool: bound.tool, params_s256: s256Json(bound.params) },
     agreement_jws: agreement.compact,
     agreement: agreement.hash,
     echo_absent: absentEchoes(agreement.claims),
@@ -89,8 +93,8 @@ export interface SignedGrant {
     aud: string
     resource_id: string
     single_use: boolean
-    /** The RPT's claims, as introspection will answer them. */
-    claims: RptClaims
+    /** The RPT's claims, as introspection will answer them, and what else it tells of the grant. */
+    claims: RptClaims & { consequences?: Record<string, string> }
     receipt: string
     /** Seconds since the epoch. */
     expiresAt: number
@@ -116,12 +120,18 @@ export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
       aud,
       resource_id,
       single_use,
-      claims,
+      claims: { ...claims, ...consequencesOf(content) },
       receipt,
       expiresAt: claims.exp,
     },
     body: grantAnswer({ access_token: rpt, expires_in, receipt }),
   }
+}
+
+/** The classes by tool as they were declared when the grant was made; in no RPT, for there they would only lengthen each call. */
+function consequencesOf({ declared }: GrantContent): { consequences?: Record<string, string> } {
+  const consequences = declared === undefined ? {} : declaredByTool(declared)
+  return Object.keys(consequences).length === 0 ? {} : { consequences }
 }
 
 function rptClaims(issuer: string, content: GrantContent, now: number): RptClaims {
