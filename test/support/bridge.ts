@@ -6,7 +6,7 @@ import { Client as Client2 } from '@modelcontextprotocol/client'
 import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/stdio'
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Stack } from '../../src/dev/stack.ts'
 import { createOwnerClient, type OwnerClient, type PendingItem } from '../../src/owner/index.ts'
 import { python } from './python.ts'
@@ -59,6 +59,8 @@ export interface BridgedClient {
   client: Client1 | Client2 | undefined
   pid: number
   elicited: Elicited[]
+  /** How often the bridge said that its list of tools changed. */
+  changes: () => number
   /** What the bridge wrote to standard error. */
   said: () => string
   call: (name: string, args?: object, options?: CallOptions) => Promise<ToolAnswer>
@@ -108,11 +110,14 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
   const transport = kind.startsWith('1') ? new Stdio1(server) : new Stdio2(server)
   let said = ''
   transport.stderr?.on('data', chunk => (said += String(chunk)))
-  const client = await connect(kind, { name, capabilities, transport, answerTo })
+  let changes = 0
+  const onChanged = (): void => void changes++
+  const client = await connect(kind, { name, capabilities, transport, answerTo, onChanged })
   return {
     client,
     pid: transport.pid!,
     elicited,
+    changes: () => changes,
     said: () => said,
     call: async (tool, given = {}, { signal, onprogress } = {}) => {
       const sending = { timeout: 60_000, ...(signal && { signal }), ...(onprogress && { onprogress }) }
@@ -155,6 +160,7 @@ async function underPython(options: {
     client: undefined,
     pid: client.pid,
     elicited,
+    changes: client.changes,
     said: client.said,
     call: async (tool, given = {}, on = {}) => answerIn(await client.call(tool, given, on)),
     tools: () => client.tools(),
@@ -189,12 +195,14 @@ async function connect(
     capabilities: object
     transport: Stdio1 | Stdio2
     answerTo: (params: unknown) => Promise<{ action: 'accept' | 'decline' | 'cancel'; content?: object }>
+    onChanged: () => void
   },
 ): Promise<Client1 | Client2> {
-  const { name, capabilities, transport, answerTo } = using
+  const { name, capabilities, transport, answerTo, onChanged } = using
   const asks = 'elicitation' in capabilities
   if (transport instanceof Stdio1) {
     const client = new Client1({ name, version: '1' }, { capabilities })
+    client.setNotificationHandler(ToolListChangedNotificationSchema, onChanged)
     if (asks)
       client.setRequestHandler(
         ElicitRequestSchema,
@@ -204,7 +212,11 @@ async function connect(
     return client
   }
   const mode = kind.endsWith('2026-07-28') ? { pin: '2026-07-28' } : ('legacy' as const)
-  const client = new Client2({ name, version: '1' }, { capabilities, versionNegotiation: { mode } })
+  const listChanged = { tools: { autoRefresh: false, debounceMs: 0, onChanged } }
+  const client = new Client2(
+    { name, version: '1' },
+    { capabilities, versionNegotiation: { mode }, listChanged },
+  )
   if (asks)
     client.setRequestHandler(
       'elicitation/create',

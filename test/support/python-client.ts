@@ -18,6 +18,8 @@ export interface PythonClient {
   pid: number
   /** What it and the bridge wrote to standard error. */
   said: () => string
+  /** How often the server said that its list of tools changed. */
+  changes: () => number
   call(
     tool: string,
     args: object,
@@ -37,6 +39,7 @@ export async function startPythonClient(options: PythonClientOptions): Promise<P
   const child = spawn(program, [SCRIPT], { stdio: 'pipe' })
   const tell = (message: object): void => void child.stdin.write(`${JSON.stringify(message)}\n`)
   let said = ''
+  let changes = 0
   child.stderr.on('data', chunk => (said += String(chunk)))
   const waiting = new Map<number, (heard: Heard) => void>()
   const progressing = new Map<number, (progress: { progress: number; message?: string }) => void>()
@@ -49,6 +52,7 @@ export async function startPythonClient(options: PythonClientOptions): Promise<P
     createInterface({ input: child.stdout }).on('line', line => {
       const heard = JSON.parse(line) as Heard
       if (heard['ready'] === true) resolve()
+      else if (heard['changed'] === true) changes++
       else if (heard['asks'] !== undefined)
         void answer?.(heard['asks'] as { mode: string; message: string }).then(word =>
           tell({ id: heard.id, word }),
@@ -79,7 +83,8 @@ export async function startPythonClient(options: PythonClientOptions): Promise<P
   return {
     pid: child.pid!,
     said: () => said,
-    call: (tool, args, on) => ask({ call: [tool, args] }, on),
+    changes: () => changes,
+    call: (tool, args, on) => ask({ call: [tool, args], progress: on?.onprogress !== undefined }, on),
     tools: async () => (await ask({ tools: true }))['tools'] as Record<string, unknown>[],
     close: async () => {
       child.stdin.end()

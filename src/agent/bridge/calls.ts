@@ -35,6 +35,8 @@ export interface CallParts {
   definitionOf(resource: string, tool: string): string | undefined
   /** What is known of a tool changed: its mark is another one. */
   onKnown(): void
+  /** A grant for tools of the resource came to be. */
+  onGranted(resource: string): void
 }
 
 /** One call of a client. */
@@ -199,6 +201,7 @@ function partsOfRequests(
       pending.set(id, request)
       return id
     },
+    onGrant: ({ resource }) => parts.onGranted(resource),
     onEnded: request =>
       void (pending.get(request.record.id) === request && pending.delete(request.record.id)),
     onRefused: async ({ resource, call }, { code }) => {
@@ -226,8 +229,17 @@ async function callDirectly(parts: CallParts, asked: Asked, note: Note): Promise
   const { resource, call } = asked
   const held = await heldGrant(parts, resource, call.tool, 0)
   if (held !== undefined && held.grant.exp - parts.now() > RENEW_SECONDS) {
-    const answer = await sendUnder(parts, asked, held)
-    if (answer.kind === 'challenge') await held.profile.store.dropGrant(held.grant)
+    const lost = async (): Promise<void> => {
+      if ((await heldGrant(parts, resource, call.tool, 0)) === undefined) parts.onKnown()
+    }
+    const answer = await sendUnder(parts, asked, held).catch(async (error: unknown) => {
+      await lost()
+      throw error
+    })
+    if (answer.kind === 'challenge') {
+      await held.profile.store.dropGrant(held.grant)
+      await lost()
+    }
     return answer
   }
   const answer = await sendUnder(parts, asked, undefined)

@@ -4,6 +4,7 @@
  */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { format } from 'node:util'
 import type { Command } from 'commander'
 import type { ClientConfig } from '../../config.ts'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
@@ -61,6 +62,7 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .action(async (resource: string, { clientName }: { clientName?: string }) => {
       const { diagnose } = await import('./doctor.ts')
       const config = readConfig()
+      redirectConsole(sayTo(terminal))
       await diagnose({ resource, clientName, stateRoot: stateRoot(config), config }, terminal)
     })
 }
@@ -73,7 +75,8 @@ async function runBridge(
 ): Promise<void> {
   if (given.stdio === true && given.listen !== undefined)
     throw new UsageError('Give --stdio or --listen, not both.')
-  const say = (line: string): void => terminal.err(`usher bridge: ${printable(line)}\n`)
+  const say = sayTo(terminal)
+  redirectConsole(say)
   const options: BridgeOptions = {
     resources: [...new Set(resources)],
     stateRoot: stateRoot(config),
@@ -103,6 +106,18 @@ async function runBridge(
   process.once('SIGINT', end).once('SIGTERM', end)
   await serving.closed
   process.off('SIGINT', end).off('SIGTERM', end)
+}
+
+function sayTo(terminal: Terminal): (line: string) => void {
+  return line => terminal.err(`usher bridge: ${printable(line.slice(0, LINE_MAX))}\n`)
+}
+
+const LINE_MAX = 2000
+
+/** What the SDK notes with `console`, in words of the resource: not on the client's channel, and escaped like all else. */
+function redirectConsole(say: (line: string) => void): void {
+  for (const name of ['debug', 'info', 'log', 'warn', 'error'] as const)
+    console[name] = (...noted: unknown[]) => say(format(...noted))
 }
 
 /** What of our environment the bridge needs in that of a client. */

@@ -7,16 +7,14 @@ import { generatePrivateJwk } from '../../wire/keys.ts'
 import type { JsonObject } from '../../wire/json.ts'
 import { createDirectory } from '../metadata.ts'
 import { readProfile, type Profile } from '../profile.ts'
-import { checkAddress } from '../transport.ts'
 import { createCalls, type Calls } from './calls.ts'
+import { openCatalogue, type CatalogueOptions } from './catalogue.ts'
 import { bridgeState, type BridgeState, type Owner } from './state.ts'
 import type { AcceptedBeforehand } from './terms.ts'
-import { describeTool, listedTools, prefixes, type ListedTool } from './tools.ts'
-import { openUpstream, type Upstream } from './upstream.ts'
+import { describeTool, type ListedTool } from './tools.ts'
 
 /** What the bridge is started with. Times in seconds. */
-export interface BridgeOptions {
-  resources: readonly string[]
+export interface BridgeOptions extends CatalogueOptions {
   stateRoot: string
   clientName?: string | undefined
   clientId?: string | undefined
@@ -24,10 +22,6 @@ export interface BridgeOptions {
   holdSeconds: number
   lingerSeconds: number
   ownerConsole?: URL | undefined
-  allowLoopback: boolean
-  specNs: string
-  /** Something that the person at the terminal should know; escaped. */
-  say: (line: string) => void
 }
 
 /** The bridge as one client sees it. */
@@ -41,14 +35,9 @@ export interface Bridge {
   close(): Promise<void>
 }
 
-interface Listing {
-  tools: ListedTool[]
-  until: number
-}
-
 /** Opens it; nothing is asked of anybody before the client asks. */
 export function openBridge(options: BridgeOptions, client: string, capabilities: ClientCapabilities): Bridge {
-  const { resources, allowLoopback, specNs, clientId } = options
+  const { allowLoopback, specNs, clientId } = options
   const state = bridgeState(options.stateRoot, client)
   const now = (): number => Math.floor(Date.now() / 1000)
   const listeners = new Set<() => void>()
@@ -68,6 +57,7 @@ export function openBridge(options: BridgeOptions, client: string, capabilities:
     upstreamOf: catalogue.upstreamOf,
     definitionOf: catalogue.definitionOf,
     onKnown: changed,
+    onGranted: catalogue.renew,
   })
   const described = async (tool: ListedTool): Promise<JsonObject> =>
     describeTool(
@@ -79,9 +69,8 @@ export function openBridge(options: BridgeOptions, client: string, capabilities:
     calls,
     secret: () => state.secret(),
     tools: async () => {
-      const all = await Promise.all(resources.map(catalogue.listing))
-      const ttlMs = Math.max(0, Math.min(...all.map(({ until }) => until - Date.now())))
-      return { tools: await Promise.all(all.flatMap(({ tools }) => tools).map(described)), ttlMs }
+      const { tools, ttlMs } = await catalogue.all()
+      return { tools: await Promise.all(tools.map(described)), ttlMs }
     },
     find: catalogue.find,
     onChanged: listener => {
@@ -116,70 +105,3 @@ function profilesOf(
 
 /** As long as a negotiation lives: who waits for it, and how long, is said by holding and lingering. */
 const WAIT_SECONDS_MAX = 7 * 86_400
-
-interface Catalogue {
-  upstreamOf: (resource: string) => Upstream
-  listing: (resource: string) => Promise<Listing>
-  definitionOf: (resource: string, tool: string) => string | undefined
-  find: (name: string) => Promise<ListedTool | undefined>
-  close: () => Promise<void>
-}
-
-/** The resources, and what they listed last. */
-function openCatalogue(
-  { resources, allowLoopback, specNs, say }: BridgeOptions,
-  {
-    capabilities,
-    now,
-    changed,
-  }: { capabilities: ClientCapabilities; now: () => number; changed: () => void },
-): Catalogue {
-  const named = prefixes(resources)
-  const listings = new Map<string, Promise<Listing>>()
-  const latest = new Map<string, ListedTool[]>()
-  const upstreams = new Map<string, Upstream>(
-    resources.map(resource => {
-      const url = checkAddress(resource, allowLoopback, 'resource')
-      const onToolsChanged = (): void => {
-        listings.delete(resource)
-        changed()
-      }
-      return [resource, openUpstream({ resource, url, specNs, now, capabilities, onToolsChanged })]
-    }),
-  )
-  const read = async (resource: string): Promise<Listing> => {
-    const { tools, ttlMs } = await upstreams.get(resource)!.listTools()
-    const shown = listedTools(resource, named.get(resource) ?? '', tools)
-    const hidden = tools.length - shown.length
-    if (hidden > 0) say(`${hidden} tools of ${resource} have names that cannot be shown; they are left out.`)
-    latest.set(resource, shown)
-    return { tools: shown, until: Date.now() + Math.max(LISTING_MILLISECONDS_MIN, ttlMs) }
-  }
-  const listing: Catalogue['listing'] = async resource => {
-    const kept = listings.get(resource)
-    if (kept !== undefined && (await kept).until > Date.now()) return kept
-    const fresh = read(resource)
-    listings.set(resource, fresh)
-    fresh.catch(() => listings.get(resource) === fresh && listings.delete(resource))
-    return fresh
-  }
-  return {
-    upstreamOf: resource => upstreams.get(resource)!,
-    listing,
-    definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
-    find: async name => {
-      for (const resource of resources) {
-        if (!name.startsWith(named.get(resource) ?? '')) continue
-        const found = (await listing(resource)).tools.find(tool => tool.name === name)
-        if (found !== undefined) return found
-      }
-      return undefined
-    },
-    close: async () => {
-      await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
-    },
-  }
-}
-
-/** A resource that says its list may not be kept is asked again, not for every call. */
-const LISTING_MILLISECONDS_MIN = 1000

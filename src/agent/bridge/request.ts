@@ -46,6 +46,8 @@ export interface RequestParts {
   sendOnce(record: Family, grant: Grant, profile: Profile): Promise<Json>
   /** The request became that of one operation, and has another id. */
   onOperation(request: PendingRequest): Promise<string>
+  /** There is a grant for every call of the tool. */
+  onGrant(record: Family): void
   onEnded(request: PendingRequest): void
   /** The owner, or a rule of hers, refused. */
   onRefused(record: Family, error: AgentError): Promise<void>
@@ -151,7 +153,10 @@ export class PendingRequest {
       await this.#held()
       const settled = await this.#outlasting(() => this.#settle(challenge))
       // Of a grant nothing is left to do here: whoever calls next finds it.
-      if (settled.kind === 'grant') await this.#forget()
+      if (settled.kind === 'grant') {
+        await this.#forget()
+        this.#parts.onGrant(this.record)
+      }
       this.#at.move({ name: 'settled', settled })
       if (settled.kind === 'answer' && this.#waiters === 0) this.#deserted()
     } catch (error) {

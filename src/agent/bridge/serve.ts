@@ -15,6 +15,7 @@ import {
   type ClientCapabilities,
   type JSONRPCMessage,
   type McpRequestContext,
+  type Progress,
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
@@ -24,6 +25,7 @@ import { AgentError } from '../agent-error.ts'
 import { errorResult, sentence } from './answers.ts'
 import { answerCall, QUESTION_MILLISECONDS, wordsIn, type Client, type Word } from './answering.ts'
 import { openBridge, type Bridge, type BridgeOptions } from './core.ts'
+import { foreignLine } from './foreign-text.ts'
 import { createTasks, TASKS_EXTENSION, type Tasks } from './tasks.ts'
 
 /** Something that goes on until it is closed. */
@@ -43,6 +45,8 @@ interface Opened {
 interface Shared {
   options: BridgeOptions
   opened: Map<string, Opened>
+  /** Tells those that listen, where they do so by a request of their own. */
+  listChanged?: () => void
   /** Acts once the answer to a request has been written. */
   whenSent(id: string | number, act: () => Promise<void>): void
 }
@@ -73,6 +77,7 @@ export async function serveOnLoopback(options: BridgeOptions, host: string, port
   const later = (act: () => Promise<void>): void => void setImmediate(() => void act().catch(() => undefined))
   const shared: Shared = { options, opened: new Map(), whenSent: (_id, act) => later(act) }
   const handler = createMcpHandler(context => serverFor(shared, context))
+  shared.listChanged = () => handler.notify.toolsChanged()
   const serve = toNodeHandler(handler)
   const server = createServer((request, response) => {
     if (isForeign(request.headers.host) || isForeign(request.headers.origin?.replace(/^https?:\/\//, ''))) {
@@ -115,13 +120,18 @@ async function prepare(shared: Shared): Promise<void> {
       .catch(() => undefined)
 }
 
-function open({ options, opened }: Shared, client: string, capabilities: ClientCapabilities): Opened {
+function open(
+  { options, opened, listChanged }: Shared,
+  client: string,
+  capabilities: ClientCapabilities,
+): Opened {
   const known = opened.get(client)
   if (known !== undefined) return known
   const { elicitation } = capabilities
   const bridge = openBridge(options, client, elicitation === undefined ? {} : { elicitation })
   const made = { bridge, tasks: createTasks(bridge.calls) }
   opened.set(client, made)
+  if (listChanged !== undefined) bridge.onChanged(listChanged)
   void bridge.calls.sweep().catch(() => undefined)
   return made
 }
@@ -147,7 +157,7 @@ function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   const of = (context: ServerContext): Opened & { capabilities: ClientCapabilities } => {
     const { name, capabilities } = clientOf(server, context, modern)
     const found = open(shared, shared.options.clientName ?? name, capabilities)
-    if (!heard.has(found.bridge)) {
+    if (shared.listChanged === undefined && !heard.has(found.bridge)) {
       heard.add(found.bridge)
       listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))
     }
@@ -284,12 +294,17 @@ function waitingProgress(context: ServerContext): Client['progress'] {
   }
 }
 
-/** Progress of the tool, passed on. */
-function progressOf(context: ServerContext): ((progress: object) => void) | undefined {
+/** Progress of the tool, passed on; its words are a stranger's. */
+function progressOf(context: ServerContext): ((progress: Progress) => void) | undefined {
   const progressToken = context.mcpReq._meta?.progressToken
   if (progressToken === undefined) return undefined
-  return progress => {
-    const params = { ...progress, progressToken }
+  return ({ progress, total, message }) => {
+    const params = {
+      progressToken,
+      progress,
+      ...(total === undefined ? {} : { total }),
+      ...(message === undefined ? {} : { message: foreignLine(message) }),
+    }
     void context.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined)
   }
 }

@@ -27,7 +27,9 @@ export function prefixes(resources: readonly string[]): Map<string, string> {
   for (const resource of resources) {
     const url = new URL(resource)
     const last = url.pathname.split('/').findLast(part => part !== '') ?? url.hostname
-    const plain = decodeURIComponent(last).replaceAll(/[^A-Za-z0-9-]/g, '-')
+    const plain = decoded(last)
+      .replaceAll(/[^A-Za-z0-9-]/g, '-')
+      .slice(0, PREFIX_MAX)
     let name = plain
     for (let count = 2; [...names.values()].includes(`${name}_`); count++) name = `${plain}-${count}`
     names.set(resource, `${name}_`)
@@ -35,13 +37,29 @@ export function prefixes(resources: readonly string[]): Map<string, string> {
   return names
 }
 
-/** The tools of one resource as they are shown; one whose names would have to be changed to be shown is left out. */
+const PREFIX_MAX = 40
+
+/** A part of a path as it is meant, or as it stands where it means nothing. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** The tools of one resource as they are shown; one that would have to be changed to be shown is left out, and one that is too long to be read. */
 export function listedTools(resource: string, prefix: string, tools: readonly Tool[]): ListedTool[] {
+  let lengthLeft = LIST_LENGTH_MAX
   return tools.flatMap(tool => {
     const plain = tool as unknown as JsonObject
     const schemas = [plain['inputSchema'] ?? {}, plain['outputSchema'] ?? {}]
-    if (!NAME.test(tool.name) || !schemas.every(namesArePlain)) return []
+    const { length } = JSON.stringify(schemas)
+    if (length > SCHEMAS_LENGTH_MAX || !NAME.test(prefix + tool.name)) return []
+    if (!schemas.every(namesArePlain)) return []
     const listed = shown(plain, prefix + tool.name)
+    lengthLeft -= JSON.stringify(listed).length
+    if (lengthLeft < 0) return []
     return [{ name: prefix + tool.name, resource, tool: tool.name, definition: s256Json(listed), listed }]
   })
 }
@@ -73,6 +91,9 @@ const LINES = {
 } as const
 
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/
+/** Characters of a tool's schemas, and of a resource's whole list: clients take 10 MiB in one message, of all resources together. */
+const SCHEMAS_LENGTH_MAX = 65_536
+const LIST_LENGTH_MAX = 1_048_576
 /** What clients need of a tool; its own `_meta` and icons are for programs and pictures of the resource's. */
 const MEMBERS = ['inputSchema', 'outputSchema'] as const
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const

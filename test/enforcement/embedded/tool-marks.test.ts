@@ -17,10 +17,12 @@ const authority = startedOnce(startScriptedAuthority)
 let stand: EmbeddedStand
 let client: Client
 let token: string | undefined
+let changes: number
 
 beforeEach(async () => {
   authority.reset()
   token = undefined
+  changes = 0
   stand = await standEmbedded(authority.issuer)
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
   const server = new McpServer({ name: 'tools', version: '1' })
@@ -40,6 +42,7 @@ beforeEach(async () => {
     return plain(proveMessage({ resource, message: bare, accessToken: token, key: agent }))
   }
   client = new Client({ name: 'test', version: '1' })
+  client.setNotificationHandler('notifications/tools/list_changed', () => void changes++)
   await client.connect(Object.assign(ours, { send }))
 })
 afterEach(async () => {
@@ -80,4 +83,17 @@ test('an outage changes no mark', async () => {
   authority.script('/introspect', 'cut')
   await call('portfolio_read')
   expect(await marks()).toMatchObject({ portfolio_read: 'free' })
+})
+
+test('the client is told when a mark became another one: after a grant, and when that ended', async () => {
+  await marks()
+  await call('portfolio_read')
+  expect(changes).toBe(0)
+  token = standingGrant(authority, agent)
+  await call('portfolio_read')
+  await call('portfolio_read')
+  expect(changes).toBe(1)
+  token = undefined
+  await call('portfolio_read')
+  expect(changes).toBe(2)
 })

@@ -1,7 +1,8 @@
 """An MCP client on the official SDK of Python, led by lines of JSON: it starts a server over standard input and output and calls its tools.
 
-In: first {"command", "args", "env", "name", "mode", "elicits"}; then {"id", "call": [tool, arguments]}, {"id", "tools": true}, {"cancel": id},
-{"id", "word": "accept" | "decline" | "cancel"}. Out: {"ready": true}, {"id", "result"} or {"id", "error"}, {"id", "progress"}, {"id", "asks": {...}}.
+In: first {"command", "args", "env", "name", "mode", "elicits"}; then {"id", "call": [tool, arguments], "progress": bool}, {"id", "tools": true},
+{"cancel": id}, {"id", "word": "accept" | "decline" | "cancel"}. Out: {"ready": true}, {"id", "result"} or {"id", "error"}, {"id", "progress"},
+{"id", "asks": {...}}, {"changed": true}.
 """
 
 import json
@@ -48,12 +49,24 @@ class Led:
                     result = await client.list_tools(cache_mode="bypass")
                 else:
                     tool, arguments = asked["call"]
-                    result = await client.call_tool(tool, arguments, progress_callback=progress)
+                    heard = progress if asked["progress"] else None
+                    result = await client.call_tool(tool, arguments, progress_callback=heard)
                 say(id=number, result=result.model_dump(mode="json", by_alias=True, exclude_none=True))
             except Exception as error:
                 say(id=number, error=str(error))
         if self.calls[number].cancelled_caught:
             say(id=number, error="cancelled")
+
+
+async def on_message(message):
+    if getattr(message, "method", None) == "notifications/tools/list_changed":
+        say(changed=True)
+
+
+async def listen(client):
+    async with client.listen(tools_list_changed=True) as heard:
+        async for _event in heard:
+            say(changed=True)
 
 
 async def main():
@@ -65,8 +78,11 @@ async def main():
         mode=start["mode"],
         client_info=Implementation(name=start["name"], version="1"),
         elicitation_callback=led.elicit if start["elicits"] else None,
+        message_handler=on_message,
     )
     async with client, anyio.create_task_group() as group:
+        if start["mode"] != "legacy":
+            group.start_soon(listen, client)
         say(ready=True)
         async for line in given:
             if "word" in line:

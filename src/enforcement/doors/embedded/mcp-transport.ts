@@ -45,8 +45,12 @@ export function guardTransport<T extends McpTransport>(
   options: TransportDoorOptions,
 ): T {
   const judging = new Map<unknown, { cancelled: boolean }>()
-  const marks = createToolMarks(route, () => Date.now() / 1000)
   const send: Send = message => transport.send(message as never)
+  const marks = createToolMarks(
+    route,
+    () => Date.now() / 1000,
+    () => void send(LIST_CHANGED).catch(() => undefined),
+  )
   let deliver: Deliver | undefined
 
   const hand = async (received: unknown, extra: unknown): Promise<void> => {
@@ -75,6 +79,8 @@ export function guardTransport<T extends McpTransport>(
     },
   })
 }
+
+const LIST_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' }
 
 interface Incoming {
   received: unknown

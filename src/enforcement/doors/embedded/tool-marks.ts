@@ -21,8 +21,15 @@ export interface ToolMarks {
 const LISTS_MAX = 100
 const ENDING: ReadonlySet<unknown> = new Set(['access_revoked', 'request_denied'])
 
-/** `now` in seconds. */
-export function createToolMarks({ tools }: Pick<Route, 'tools'>, now: () => number): ToolMarks {
+/**
+ * `now` in seconds. `tell` is called where a mark became another one after the server said, at `initialize`, that it tells of changes to its list
+ * (clients of MCP 2026-07-28 subscribe at the server itself, which nobody else can answer for).
+ */
+export function createToolMarks(
+  { tools }: Pick<Route, 'tools'>,
+  now: () => number,
+  tell: () => void,
+): ToolMarks {
   const lists = new Set<Json>()
   /** What the last call of a tool met; a grant that was held until when. */
   const met = new Map<string, { access: ToolAccess; until?: number }>()
@@ -30,6 +37,12 @@ export function createToolMarks({ tools }: Pick<Route, 'tools'>, now: () => numb
     if (typeof name !== 'string' || !tools.has(name)) return 'closed'
     const { access, until } = met.get(name) ?? { access: 'asks' }
     return until !== undefined && until <= now() ? 'asks' : access
+  }
+  let tells = false
+  const note = (name: string, found: { access: ToolAccess; until?: number }): void => {
+    const before = accessOf(name)
+    met.set(name, found)
+    if (tells && accessOf(name) !== before) tell()
   }
   return {
     judged: ({ id, method, params }, call, outcome) => {
@@ -39,15 +52,16 @@ export function createToolMarks({ tools }: Pick<Route, 'tools'>, now: () => numb
       }
       const name = isJsonObject(params) ? params.name : undefined
       if (method !== 'tools/call' || typeof name !== 'string' || !tools.has(name)) return
-      if (outcome.kind === 'allow') met.set(name, heldUntil(call))
+      if (outcome.kind === 'allow') note(name, heldUntil(call))
       else {
         const { error } = outcome.body as JsonObject
-        if (error === CHALLENGE_ERROR) met.set(name, { access: 'asks' })
-        if (ENDING.has(error)) met.set(name, { access: 'closed' })
+        if (error === CHALLENGE_ERROR) note(name, { access: 'asks' })
+        if (ENDING.has(error)) note(name, { access: 'closed' })
       }
     },
     sent: message => {
       const { id, result } = (message ?? {}) as { id?: Json; result?: unknown }
+      if (tellsOfChanges(result)) tells = true
       if (id === undefined || !lists.delete(id) || typeof result !== 'object' || result === null)
         return message
       const { tools: listed } = result as { tools?: unknown }
@@ -56,6 +70,15 @@ export function createToolMarks({ tools }: Pick<Route, 'tools'>, now: () => numb
       return { ...message, result: { ...result, tools: marked } }
     },
   }
+}
+
+/** Whether it is the answer to `initialize` of a server that tells when its list of tools changed. */
+function tellsOfChanges(result: unknown): boolean {
+  const { protocolVersion, capabilities } = (result ?? {}) as {
+    protocolVersion?: unknown
+    capabilities?: { tools?: { listChanged?: unknown } }
+  }
+  return typeof protocolVersion === 'string' && capabilities?.tools?.listChanged === true
 }
 
 /** A standing grant is held until its end; one for a single use is gone with the call. */
