@@ -34,11 +34,13 @@ const ANSWER_SECONDS_MAX = 30
 const PAGES_MAX = 10_000
 const PAGE_MAX = 1000
 
-/** What part of the ledger is wanted; `after` is a `seq`, `limit` bounds the entries in all. */
+/** What part of the ledger is wanted, in which order; `after` is a `seq`, `limit` bounds the entries in all. */
 export interface LedgerQuery {
   handle?: string | undefined
   kind?: string | undefined
   after?: number | undefined
+  /** `oldest` when left out. */
+  first?: 'oldest' | 'newest' | undefined
   limit?: number | undefined
 }
 
@@ -146,26 +148,26 @@ async function* readNumbered<T>(
   { after, limit, ...filter }: LedgerQuery & ReceiptsQuery,
 ): AsyncGenerator<T> {
   const size = limit === undefined ? undefined : String(Math.min(Math.max(limit, 1), PAGE_MAX))
-  const items = pages<T>(
-    async page => {
-      const { json } = await exchange(access, {
-        method: 'GET',
-        path,
-        query: { ...filter, limit: size, ...page },
-      })
-      const { [member]: found, next } = expectObject(json, path)
-      const more = typeof next === 'number' || (typeof next === 'string' && next !== '')
-      return {
-        items: expectArray(found, path) as unknown as T[],
-        next: more ? { after: String(next) } : undefined,
-      }
-    },
-    after === undefined ? {} : { after: String(after) },
-  )
+  const following = filter.first === 'newest' ? 'before' : 'after'
+  const items = pages<T>(async page => {
+    const { json } = await exchange(access, {
+      method: 'GET',
+      path,
+      query: { ...filter, after: after === undefined ? undefined : String(after), limit: size, ...page },
+    })
+    const { [member]: found, next } = expectObject(json, path)
+    const more = typeof next === 'number' || (typeof next === 'string' && next !== '')
+    return {
+      items: expectArray(found, path) as unknown as T[],
+      next: more ? { [following]: String(next) } : undefined,
+    }
+  })
   let left = limit ?? Number.POSITIVE_INFINITY
+  if (left <= 0) return
   for await (const item of items) {
-    if (left-- <= 0) return
     yield item
+    // Not at the next item: that might be on a page that nobody asked for.
+    if (--left <= 0) return
   }
 }
 
@@ -184,11 +186,8 @@ async function publishedKeys({ issuer }: OwnerAccess): Promise<PublishedKey[]> {
   }
 }
 
-async function* pages<T>(
-  fetchPage: (query: Record<string, string>) => Promise<Page<T>>,
-  first: Record<string, string> = {},
-): AsyncGenerator<T> {
-  let query = first
+async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<Page<T>>): AsyncGenerator<T> {
+  let query: Record<string, string> = {}
   for (let page = 0; page < PAGES_MAX; page++) {
     const { items, next } = await fetchPage(query)
     yield* items

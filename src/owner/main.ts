@@ -17,12 +17,15 @@ import {
 import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
 import { printable, printableJson } from '../terminal/printable.ts'
 import { publicJwk, type PrivateKey } from '../wire/keys.ts'
-import { createOwnerClient, readAll, type OwnerClient } from './client.ts'
+import { createOwnerClient, readAll } from './client.ts'
 import { addCredentialCommands } from './credential-commands.ts'
+import { addLedger } from './ledger-command.ts'
+import { named, nameOf } from './names.ts'
 import { OwnerError } from './owner-error.ts'
 import { addPolicyCommands } from './policy-commands.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
+import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
 
@@ -33,13 +36,7 @@ interface OwnerOptions {
   key?: string
   token?: string
   json?: boolean
-}
-
-/** What a subcommand works with. */
-interface Session {
-  client: OwnerClient
-  terminal: Terminal
-  json: boolean
+  wide?: boolean
 }
 
 /** Runs `usher owner` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
@@ -60,9 +57,10 @@ function ownerCommand(terminal: Terminal): Command {
     .option('--key <file>', 'your device key (UMA_OWNER_KEY)')
     .option('--token <token>', 'an access token of your realm, instead of a device key (UMA_OWNER_TOKEN)')
     .option('--json', 'JSON for scripts instead of tables')
-  const action =
-    <A extends unknown[]>(run: (session: Session, ...args: A) => Promise<void>) =>
-    async (...args: A) =>
+    .option('--wide', 'tables as wide as they are, nothing shortened to fit the terminal')
+  const action: Action =
+    run =>
+    async (...args) =>
       run(await session(program.opts<OwnerOptions>(), terminal), ...args)
 
   addKey(program, terminal)
@@ -79,7 +77,7 @@ function ownerCommand(terminal: Terminal): Command {
   ] as const) {
     program
       .command(name)
-      .argument('<family>', 'the request, as `pending` names it')
+      .argument('<family>', 'the request, as `pending` names it; the beginning of its name will do')
       .description(`${name} one request`)
       .action(action((session, family: string) => decide(session, family, decision)))
   }
@@ -89,7 +87,7 @@ function ownerCommand(terminal: Terminal): Command {
     .action(action(connections))
   program
     .command('revoke')
-    .argument('<handle>', 'the agent, as `connections` names it')
+    .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
     .description('end a connection and every grant under it, now')
     .action(action(revoke))
   program.command('policies').description('your tiers and their terms').action(action(policies))
@@ -99,13 +97,13 @@ function ownerCommand(terminal: Terminal): Command {
     .action(action(resources))
   addPolicyCommands(program, action)
   addServerCommands(program, action)
-  addLedger(program, action)
+  addLedger(program, action, wholeNumber)
   addReceipts(program, action, wholeNumber)
   program
     .command('watch')
     .option('--after <id>', 'resume after this event')
     .description('what happens, as it happens; ends with Ctrl-C')
-    .action(action((session, options: { after?: string }) => watch({ ...session, ...options })))
+    .action(action(watch))
   return program
 }
 
@@ -144,82 +142,55 @@ function addEnrol(program: Command, terminal: Terminal): void {
       const options = program.opts<OwnerOptions>()
       const opened = await session(options, terminal, () => ownKey(options, terminal))
       const enrolled = await opened.client.enrol(enrolment)
-      if (opened.json) return printJson(opened, enrolled)
-      terminal.out(`${printable(enrolled.name)} decides for ${printable(enrolled.owner)} now.\n`)
+      tell(opened, enrolled, ({ name, owner }) => `${printable(name)} decides for ${printable(owner)} now.\n`)
     })
 }
 
-type Action = <A extends unknown[]>(
-  run: (session: Session, ...args: A) => Promise<void>,
-) => (...args: A) => Promise<void>
-
-interface LedgerOptions {
-  handle?: string
-  kind?: string
-  after?: number
-  limit?: number
-}
-
-function addLedger(program: Command, action: Action): void {
-  program
-    .command('ledger')
-    .option('--handle <handle>', 'of this agent only')
-    .option('--kind <kind>', 'of this kind only (promised, approved, touched, revoked, …)')
-    .option('--after <seq>', 'entries after this one', wholeNumber)
-    .option('--limit <count>', 'at most so many entries', wholeNumber)
-    .description('what was promised, decided, done and refused, oldest first')
-    .action(action((session, options: LedgerOptions) => ledger(session, options)))
-}
-
-async function pending(session: Session, family?: string): Promise<void> {
+async function pending(session: Session, given?: string): Promise<void> {
   const items = await readAll(session.client.pending())
-  const wanted = family === undefined ? items : items.filter(item => item.family === family)
-  if (family !== undefined && wanted.length === 0) {
-    throw new OwnerError('not_found', `Nothing of the name ${family} waits for you.`, { status: 404 })
-  }
-  const [one] = wanted
-  if (session.json) return printJson(session, family === undefined ? wanted : one)
-  session.terminal.out(family === undefined || !one ? show.pendingTable(wanted) : show.pendingDetails(one))
+  if (given === undefined) return tell(session, items, show.pendingTable)
+  const family = nameOf(
+    given,
+    items.map(item => item.family),
+  )
+  const wanted = items.find(item => item.family === family)
+  if (wanted === undefined)
+    throw new OwnerError('not_found', `Nothing of the name ${given} waits for you.`, { status: 404 })
+  tell(session, wanted, show.pendingDetails)
 }
 
-async function decide(session: Session, family: string, decision: 'approved' | 'denied'): Promise<void> {
-  const decided = await session.client.decide(family, decision)
-  if (session.json) return printJson(session, decided)
-  session.terminal.out(`${printable(decided.family)} ${printable(decided.decision)}.\n`)
+async function decide(session: Session, given: string, decision: 'approved' | 'denied'): Promise<void> {
+  const { client } = session
+  const decided = await named(
+    given,
+    family => client.decide(family, decision),
+    async () => (await readAll(client.pending())).map(({ family }) => family),
+  )
+  tell(session, decided, one => `${printable(one.family)} ${printable(one.decision)}.\n`)
 }
 
 async function connections(session: Session): Promise<void> {
-  const list = await readAll(session.client.connections())
-  if (session.json) return printJson(session, list)
-  session.terminal.out(show.connectionTable(list))
+  tell(session, await readAll(session.client.connections()), show.connectionTable)
 }
 
-async function revoke(session: Session, handle: string): Promise<void> {
-  const revoked = await session.client.revoke(handle)
-  if (session.json) return printJson(session, revoked)
-  session.terminal.out(show.revokedSentence(revoked))
+async function revoke(session: Session, given: string): Promise<void> {
+  const { client } = session
+  const revoked = await named(
+    given,
+    handle => client.revoke(handle),
+    async () => (await readAll(client.connections())).map(({ handle }) => handle),
+  )
+  tell(session, revoked, show.revokedSentence)
 }
 
 async function policies(session: Session): Promise<void> {
-  const tiers = await session.client.policies()
-  if (session.json) return printJson(session, { tiers })
-  session.terminal.out(show.tierTable(tiers))
+  tell(session, { tiers: await session.client.policies() }, ({ tiers }, columns) =>
+    show.tierTable(tiers, columns),
+  )
 }
 
 async function resources(session: Session): Promise<void> {
-  const list = await readAll(session.client.resources())
-  if (session.json) return printJson(session, list)
-  session.terminal.out(show.resourceTable(list))
-}
-
-async function ledger(session: Session, options: LedgerOptions): Promise<void> {
-  const entries = await readAll(session.client.ledger(options))
-  if (session.json) return printJson(session, entries)
-  session.terminal.out(show.ledgerTable(entries))
-}
-
-function printJson(session: Session, value: unknown): void {
-  session.terminal.out(`${printableJson(value)}\n`)
+  tell(session, await readAll(session.client.resources()), show.resourceTable)
 }
 
 async function session(
@@ -236,7 +207,8 @@ async function session(
   if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
     throw new UsageError('Give the access token alone, as your realm issued it.')
   const access = token === undefined ? { api, issuer, key: await readKey() } : { api, issuer, token }
-  return { client: createOwnerClient(access), terminal, json: options.json === true }
+  const columns = options.wide === true ? undefined : terminal.columns
+  return { client: createOwnerClient(access), terminal, json: options.json === true, columns }
 }
 
 function keyPath(options: OwnerOptions): string {

@@ -3,25 +3,14 @@
  * both sides hold the receipt.
  */
 import type { Command } from 'commander'
-import type { Terminal } from '../terminal/command.ts'
-import { printableJson } from '../terminal/printable.ts'
 import type { PublishedKey } from '../wire/keys.ts'
 import { verifyReceipt } from '../wire/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { readAll, type OwnerClient } from './client.ts'
+import { readAll } from './client.ts'
 import { OwnerError } from './owner-error.ts'
 import type { ReceiptRecord } from '../wire/owner-api.ts'
+import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
-
-interface Session {
-  client: OwnerClient
-  terminal: Terminal
-  json: boolean
-}
-
-type Action = <A extends unknown[]>(
-  run: (session: Session, ...args: A) => Promise<void>,
-) => (...args: A) => Promise<void>
 
 interface ReceiptsOptions {
   family?: string
@@ -45,27 +34,24 @@ export function addReceipts(program: Command, action: Action, wholeNumber: (valu
     .action(action((session, options: ReceiptsOptions) => receipts(session, options)))
 }
 
-async function receipts({ client, terminal, json }: Session, options: ReceiptsOptions): Promise<void> {
+async function receipts(session: Session, options: ReceiptsOptions): Promise<void> {
+  const { client } = session
   const { verify, ...query } = options
   const records = await readAll(client.receipts(query))
-  if (verify !== true) {
-    terminal.out(json ? `${printableJson(records)}\n` : show.receiptTable(records))
-    return
-  }
+  if (verify !== true) return tell(session, records, show.receiptTable)
   const { issuer } = client.access
   const keys = await client.publishedKeys()
   const verdicts = records.map(record => ({ record, fault: faultOf(record, keys, issuer) }))
-  if (json)
-    terminal.out(
-      `${printableJson(verdicts.map(({ record, fault }) => ({ ...record, verified: fault === undefined, fault: fault ?? null })))}\n`,
-    )
-  else
-    terminal.out(
+  tell(
+    session,
+    verdicts.map(({ record, fault }) => ({ ...record, verified: fault === undefined, fault: fault ?? null })),
+    (checked, columns) =>
       show.receiptTable(
         records,
-        verdicts.map(({ fault }) => fault ?? 'verified'),
+        columns,
+        checked.map(({ fault }) => fault ?? 'verified'),
       ),
-    )
+  )
   const bad = verdicts.filter(({ fault }) => fault !== undefined).length
   if (bad > 0)
     throw new OwnerError(

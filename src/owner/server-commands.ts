@@ -3,20 +3,10 @@
  * about her grants is hers to approve and to withdraw.
  */
 import type { Command } from 'commander'
-import { printable, printableJson } from '../terminal/printable.ts'
-import { readAll, type OwnerClient } from './client.ts'
+import { printable } from '../terminal/printable.ts'
+import { readAll } from './client.ts'
+import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
-
-/** What a subcommand of this file works with. */
-export interface CommandSession {
-  client: Pick<OwnerClient, 'resourceServers' | 'decideServer'>
-  terminal: { out(text: string): void }
-  json: boolean
-}
-
-type Action = <A extends unknown[]>(
-  run: (session: CommandSession, ...args: A) => Promise<void>,
-) => (...args: A) => Promise<void>
 
 /** Adds `servers`, `approve-server` and `revoke-server`. */
 export function addServerCommands(program: Command, action: Action): void {
@@ -40,18 +30,14 @@ export function addServerCommands(program: Command, action: Action): void {
   }
 }
 
-async function servers(session: CommandSession): Promise<void> {
-  const list = await readAll(session.client.resourceServers())
-  if (session.json) return session.terminal.out(`${printableJson(list)}\n`)
-  session.terminal.out(show.resourceServerTable(list))
+async function servers(session: Session): Promise<void> {
+  tell(session, await readAll(session.client.resourceServers()), show.resourceServerTable)
 }
 
-async function decide(
-  session: CommandSession,
-  clientId: string,
-  decision: 'approved' | 'revoked',
-): Promise<void> {
-  const decided = await session.client.decideServer(clientId, decision)
-  if (session.json) return session.terminal.out(`${printableJson(decided)}\n`)
-  session.terminal.out(`${printable(decided.client_id)} is ${printable(decided.status)}.\n`)
+async function decide(session: Session, clientId: string, decision: 'approved' | 'revoked'): Promise<void> {
+  tell(
+    session,
+    await session.client.decideServer(clientId, decision),
+    one => `${printable(one.client_id)} is ${printable(one.status)}.\n`,
+  )
 }

@@ -15,7 +15,7 @@ import type {
 } from '../wire/owner-api.ts'
 
 /** The waiting requests, one line each. */
-export function pendingTable(items: PendingItem[]): string {
+export function pendingTable(items: PendingItem[], columns?: number): string {
   if (items.length === 0) return 'Nothing waits for you.\n'
   const rows = items.map(item => [
     item.family,
@@ -25,7 +25,7 @@ export function pendingTable(items: PendingItem[]): string {
     item.handle,
     printableTime(item.requested_at),
   ])
-  return table(['family', 'kind', 'resource', 'wants', 'agent', 'since'], rows)
+  return table(['family', 'kind', 'resource', 'wants', 'agent', 'since'], rows, columns)
 }
 
 /** One waiting request, whole. */
@@ -82,7 +82,7 @@ export function operationText(operation: PendingItem['operation']): string {
 }
 
 /** The agents the owner knows, one line each. */
-export function connectionTable(connections: Connection[]): string {
+export function connectionTable(connections: Connection[], columns?: number): string {
   if (connections.length === 0) return 'No agent has a connection with you.\n'
   const rows = connections.map(one => [
     one.handle,
@@ -97,6 +97,7 @@ export function connectionTable(connections: Connection[]): string {
   return table(
     ['handle', 'status', 'label', 'approved', 'granted', 'operators', 'first seen', 'last access'],
     rows,
+    columns,
   )
 }
 
@@ -110,7 +111,7 @@ export function revokedSentence(revoked: Revoked): string {
 }
 
 /** The owner's tiers, one line each. */
-export function tierTable(tiers: Tier[]): string {
+export function tierTable(tiers: Tier[], columns?: number): string {
   if (tiers.length === 0) return 'You have no tiers: everything is denied.\n'
   const rows = tiers.map(tier => [
     tier.id,
@@ -126,11 +127,12 @@ export function tierTable(tiers: Tier[]): string {
   return table(
     ['id', 'name', 'asks me', 'resources', 'purpose', 'scope', 'lasts', 'prohibited', 'rules'],
     rows,
+    columns,
   )
 }
 
 /** The registered resources, one line each. */
-export function resourceTable(resources: Resource[]): string {
+export function resourceTable(resources: Resource[], columns?: number): string {
   if (resources.length === 0) return 'No resource server has registered anything of yours.\n'
   const rows = resources.map(one => [
     one._id,
@@ -140,11 +142,11 @@ export function resourceTable(resources: Resource[]): string {
     one.tier ?? 'none: denied',
     one.source,
   ])
-  return table(['id', 'name', 'scopes', 'consequence', 'tier', 'source'], rows)
+  return table(['id', 'name', 'scopes', 'consequence', 'tier', 'source'], rows, columns)
 }
 
 /** The resource servers, one line each. */
-export function resourceServerTable(servers: ResourceServer[]): string {
+export function resourceServerTable(servers: ResourceServer[], columns?: number): string {
   if (servers.length === 0) return 'No resource server serves you, and none asks to.\n'
   const rows = servers.map(one => [
     one.client_id,
@@ -158,6 +160,7 @@ export function resourceServerTable(servers: ResourceServer[]): string {
   return table(
     ['client id', 'name', 'status', 'proves itself by', 'its listing', 'registered', 'last seen'],
     rows,
+    columns,
   )
 }
 
@@ -170,19 +173,18 @@ function registryText({ status, registry }: ResourceServer): string {
 }
 
 /** The ledger, one line per entry; what is particular to a kind comes last, but for records within it (`--json` has all). */
-export function ledgerTable(entries: LedgerEntry[]): string {
+export function ledgerTable(entries: LedgerEntry[], columns?: number): string {
   if (entries.length === 0) return 'Nothing is recorded.\n'
-  return table(
-    ['seq', 'time', 'kind', 'family', 'handle', 'more'],
-    entries.map(({ seq, ts, kind, family, handle, ...more }) => [
-      seq,
-      printableTime(ts),
-      kind,
-      family,
-      handle,
-      moreText(more),
-    ]),
-  )
+  return table(['seq', 'time', 'kind', 'family', 'handle', 'more'], entries.map(ledgerCells), columns)
+}
+
+/** One entry of the ledger, as a line by itself. */
+export function ledgerLine(entry: LedgerEntry): string {
+  return `${ledgerCells(entry).map(printableValue).join('  ').trimEnd()}\n`
+}
+
+function ledgerCells({ seq, ts, kind, family, handle, ...more }: LedgerEntry): unknown[] {
+  return [seq, printableTime(ts), kind, family, handle, moreText(more)]
 }
 
 function moreText(more: Record<string, unknown>): string {
@@ -193,7 +195,7 @@ function moreText(more: Record<string, unknown>): string {
 }
 
 /** Receipts, one line each, with what verifying them found where that was asked. */
-export function receiptTable(records: ReceiptRecord[], found?: string[]): string {
+export function receiptTable(records: ReceiptRecord[], columns?: number, found?: string[]): string {
   if (records.length === 0) return 'No receipt is kept.\n'
   return table(
     ['seq', 'issued', 'family', 'grant', 'handle', ...(found === undefined ? [] : ['found'])],
@@ -205,6 +207,7 @@ export function receiptTable(records: ReceiptRecord[], found?: string[]): string
       handle,
       ...(found === undefined ? [] : [found[at]]),
     ]),
+    columns,
   )
 }
 

@@ -1,46 +1,48 @@
 /**
  * Owns `usher owner watch`. contract, "Events": the owner's notifications, for as long as she looks.
  */
-import type { Terminal } from '../terminal/command.ts'
-import { printable } from '../terminal/printable.ts'
-import type { OwnerClient } from './client.ts'
+import { printable, printableLine } from '../terminal/printable.ts'
+import { readAll } from './client.ts'
 import { watchEvents } from './events.ts'
-import { eventLine } from './show.ts'
+import { untilInterrupted } from './interrupt.ts'
+import { OwnerError } from './owner-error.ts'
+import type { Session } from './session.ts'
+import { eventLine, pendingTable } from './show.ts'
 
-/** Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. */
-export async function watch(session: {
-  client: OwnerClient
-  terminal: Terminal
-  json: boolean
-  after?: string
-}): Promise<void> {
-  const { terminal } = session
-  const stop = new AbortController()
-  const end = (): void => stop.abort()
-  process.once('SIGINT', end).once('SIGTERM', end)
-  try {
-    const events = watchEvents(session.client.access, {
-      lastEventId: session.after,
-      signal: stop.signal,
-      onState: state =>
-        terminal.err(
-          state.kind === 'open'
-            ? 'Watching.\n'
-            : `${printable(state.because)} Trying again in ${state.delaySeconds} s.\n`,
-        ),
+/**
+ * Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. To a person it first shows
+ * what waits already: that was an event before she looked.
+ */
+export async function watch(session: Session, { after }: { after?: string } = {}): Promise<void> {
+  const { terminal, client } = session
+  let shown: Promise<void> | undefined = session.json || after !== undefined ? Promise.resolve() : undefined
+  await untilInterrupted(async signal => {
+    const events = watchEvents(client.access, {
+      lastEventId: after,
+      signal,
+      onState: state => {
+        if (state.kind !== 'open')
+          return terminal.err(`${printable(state.because)} Trying again in ${state.delaySeconds} s.\n`)
+        terminal.err('Watching.\n')
+        // Only now: what begins to wait after this list was read is an event of the stream.
+        shown ??= showWaiting(session)
+      },
     })
     for await (const event of events) {
-      terminal.out(session.json ? `${oneLine(event)}\n` : eventLine(event))
+      await shown
+      terminal.out(session.json ? `${printableLine(event)}\n` : eventLine(event))
     }
-  } finally {
-    process.off('SIGINT', end).off('SIGTERM', end)
-  }
+    await shown
+  })
 }
 
-/** JSON on one line, in ASCII alone, so that nothing in it can act on a terminal. */
-function oneLine(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[^\x20-\x7e]/g,
-    mark => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+/** What waits already. A list that cannot be had does not end the watch: the stream stands. */
+async function showWaiting({ client, terminal, columns }: Session): Promise<void> {
+  try {
+    const items = await readAll(client.pending())
+    if (items.length > 0) terminal.out(pendingTable(items, columns))
+  } catch (error) {
+    if (!(error instanceof OwnerError)) throw error
+    terminal.err(`What waits already could not be read: ${printable(error.detail)}\n`)
+  }
 }

@@ -13,12 +13,17 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export interface Terminal {
   out(text: string): void
   err(text: string): void
+  /** How many characters fit on a line; undefined where a file or a program reads, which gets everything whole. */
+  readonly columns?: number | undefined
 }
 
 /** The terminal of this process. */
 export const processTerminal: Terminal = {
   out: text => void process.stdout.write(text),
   err: text => void process.stderr.write(text),
+  get columns() {
+    return process.stdout.isTTY ? process.stdout.columns : undefined
+  },
 }
 
 /** The command cannot be run as it was given; the message says what to give. */

@@ -24,6 +24,11 @@ export function printableJson(value: unknown): string {
   return text.replace(UNSEEN, mark => (mark === '\n' ? mark : jsonEscape(mark)))
 }
 
+/** JSON on one line, in ASCII alone, so that nothing in it can act on a terminal. */
+export function printableLine(value: unknown): string {
+  return JSON.stringify(value).replace(/[^\x20-\x7e]/g, jsonEscape)
+}
+
 /** A time in seconds since the epoch or in ISO 8601 as `2026-11-21 09:30:00Z`; any other value printable as it is. */
 export function printableTime(value: unknown): string {
   const date = new Date(typeof value === 'number' ? value * 1000 : String(value))
@@ -44,16 +49,27 @@ export function printableValue(value: unknown): string {
   return printable(JSON.stringify(value) ?? '-')
 }
 
-/** A table with its columns aligned, one line per row; cells are made printable here. */
-export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
+/**
+ * A table with its columns aligned, one line per row; cells are made printable here. With `columns` it is at most so wide: long cells
+ * are cut, with `…` at their end, and where that is not enough each row becomes a record of its own.
+ */
+export function table(
+  headings: readonly string[],
+  rows: readonly (readonly unknown[])[],
+  columns = Number.POSITIVE_INFINITY,
+): string {
   const cells = [
     headings.map(heading => printable(heading.toUpperCase())),
     ...rows.map(row => row.map(printableValue)),
   ]
-  const widths = headings.map((_, column) => Math.max(...cells.map(row => lengthOf(row[column]))))
+  const widths = widthsWithin(cells, columns)
+  if (widths === undefined)
+    return rows
+      .map(row => record(Object.fromEntries(headings.map((heading, column) => [heading, row[column]]))))
+      .join('\n')
   const lines = cells.map(row =>
     row
-      .map((cell, column) => cell + ' '.repeat(widths[column]! - lengthOf(cell)))
+      .map((cell, column) => toWidth(cell, widths[column]!))
       .join('  ')
       .trimEnd(),
   )
@@ -67,6 +83,34 @@ export function record(members: Readonly<Record<string, unknown>>, indent = ''):
     .map(([name, value]) => [printable(name), value] as const)
   const width = Math.max(0, ...named.map(([name]) => name.length))
   return named.map(([name, value]) => `${indent}${name.padEnd(width)}  ${printableValue(value)}\n`).join('')
+}
+
+/** Shorter than this no column becomes: what is left of a name must still name it. */
+const CUT_TO_MIN = 10
+/** A moment that is cut is none. */
+const NEVER_CUT = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/
+
+/** How wide each column is so that a line is at most `columns` wide, the widest cut first; undefined if that cannot be. */
+function widthsWithin(cells: readonly (readonly string[])[], columns: number): number[] | undefined {
+  const numbers = cells[0]!.map((_, column) => column)
+  const widths = numbers.map(column => Math.max(...cells.map(row => lengthOf(row[column]))))
+  const mayBeCut = numbers.map(column => !cells.some(row => NEVER_CUT.test(row[column] ?? '')))
+  let excess = widths.reduce((sum, width) => sum + width + 2, -2) - columns
+  while (excess > 0) {
+    const widest = Math.max(...widths.filter((_, column) => mayBeCut[column]))
+    if (widest <= CUT_TO_MIN) return undefined
+    widths[widths.findIndex((width, column) => width === widest && mayBeCut[column])]!--
+    excess--
+  }
+  return widths
+}
+
+function toWidth(cell: string, width: number): string {
+  const missing = width - lengthOf(cell)
+  if (missing >= 0) return cell + ' '.repeat(missing)
+  return `${Array.from(cell)
+    .slice(0, width - 1)
+    .join('')}…`
 }
 
 function lengthOf(cell: string | undefined): number {

@@ -18,7 +18,7 @@ import {
 } from '../../src/wire/identifiers.ts'
 import { authorityStand } from '../support/stands.ts'
 
-const authority = authorityStand({ owners: ['alice', 'bea', 'cleo'] })
+const authority = authorityStand({ owners: ['alice', 'bea', 'cleo', 'dora'] })
 
 const db = () => authority.database.db
 const alicesKey = () => ({ kind: 'owner', credential: 'device_key', kid: authority.alice.key.thumbprint })
@@ -297,6 +297,23 @@ describe('GET /owner/ledger', () => {
     const all: unknown[] = []
     for await (const entry of cleo.client.ledger()) all.push(entry.family)
     expect(all).toEqual(['fam_0', 'fam_1', 'fam_2', 'fam_3', 'fam_4'])
+  })
+
+  it('is read from its end, too, `next` being the seq to go on before', async () => {
+    const dora = authority.owners['dora']!
+    for (let n = 0; n < 5; n++) await append(asOwner('dora'), { kind: n === 3 ? 'revoked' : 'promised' })
+    const seqs = (reply: Reply) => reply.body.entries.map((entry: { seq: number }) => entry.seq)
+    await ledger('', 5, dora)
+    const first = await get('/owner/ledger?first=newest&limit=2', dora)
+    expect(seqs(first)).toEqual([5, 4])
+    expect(first.body.next).toBe(4)
+    const second = await get(`/owner/ledger?first=newest&limit=2&before=${first.body.next}`, dora)
+    expect(seqs(second)).toEqual([3, 2])
+    expect(seqs(await get('/owner/ledger?first=newest&before=2', dora))).toEqual([1])
+    expect(seqs(await get('/owner/ledger?first=newest&kind=promised&after=1', dora))).toEqual([5, 3, 2])
+    expect(seqs(await get('/owner/ledger?before=3', dora))).toEqual([1, 2])
+    expect(await get('/owner/ledger?first=latest', dora)).toMatchObject({ status: 400 })
+    expect(await get('/owner/ledger?before=-1', dora)).toMatchObject({ status: 400 })
   })
 
   it('is filtered by handle and by kind', async () => {

@@ -6,7 +6,7 @@ import { importPublicJwk } from '../../src/wire/keys.ts'
 import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
 import type { Reply } from '../support/scripted-http.ts'
 
-const { answers, api, directory, owner } = ownerCommand()
+const { answers, api, directory, owner, ownerAt } = ownerCommand()
 
 const trade = {
   family: 'fam_7',
@@ -59,6 +59,18 @@ describe('pending', () => {
     expect(printed).toContain('usher owner approve fam_7\nusher owner deny fam_7\n')
     // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
     expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
+  })
+
+  it('fits the terminal, says that it was shortened, and is whole with --wide', async () => {
+    answers['/owner/pending'] = { body: [trade] }
+    const narrow = await ownerAt(80, 'pending')
+    expect(Math.max(...narrow.printed.split('\n').map(line => line.length))).toBe(80)
+    expect(narrow.printed).toContain('place_tra')
+    expect(narrow.said).toMatch(/^Shortened to fit; --wide shows everything/)
+    const whole = await owner('pending')
+    expect(await ownerAt(80, 'pending', '--wide')).toEqual(whole)
+    expect(await ownerAt(200, 'pending')).toEqual(whole)
+    expect((await ownerAt(80, 'pending', '--json')).said).toBe('')
   })
 
   it('is JSON for a script', async () => {
@@ -209,6 +221,20 @@ describe('watch', () => {
       '0',
       '5',
     ])
+  })
+
+  it('first shows what waits already, to a person who sees its events from now on', async () => {
+    answers['/owner/pending'] = { body: [trade] }
+    let opened = 0
+    api.script('/owner/events', () => (opened++ === 0 ? stream() : { status: 204 }))
+    const [heading, item, event] = (await owner('watch')).printed.split('\n')
+    expect(heading).toMatch(/^FAMILY/)
+    expect(item).toMatch(/^fam_7 +operation/)
+    expect(event).toMatch(/^pending +fam_7/)
+    for (const args of [['--json'], ['--after', '0']]) {
+      opened = 0
+      expect((await owner('watch', ...args)).printed).not.toContain('FAMILY')
+    }
   })
 
   it('ends with Ctrl-C', async () => {

@@ -6,9 +6,11 @@ export interface CapturedTerminal extends Terminal {
   readonly said: string
 }
 
-export function capturedTerminal(): CapturedTerminal {
+/** `columns` is how wide it is; undefined: it is a file or a program. */
+export function capturedTerminal(columns?: number): CapturedTerminal {
   const written = { out: '', err: '' }
   return {
+    columns,
     out: text => void (written.out += text),
     err: text => void (written.err += text),
     get printed() {

@@ -21,7 +21,15 @@ export interface OwnerCommand {
   /** Where its files are. */
   directory: () => string
   /** Runs `usher owner` with these arguments. */
-  owner: (...args: string[]) => Promise<{ code: number; printed: string; said: string }>
+  owner: (...args: string[]) => Promise<CommandRun>
+  /** The same, on a terminal so many characters wide. */
+  ownerAt: (columns: number, ...args: string[]) => Promise<CommandRun>
+}
+
+export interface CommandRun {
+  code: number
+  printed: string
+  said: string
 }
 
 /**
@@ -61,10 +69,13 @@ export function ownerCommand(publishes?: () => unknown): OwnerCommand {
     answers,
     issuer,
     directory: () => directory,
-    owner: async (...args) => {
-      const terminal = capturedTerminal()
-      const code = await runOwner(args, terminal)
-      return { code, printed: terminal.printed, said: terminal.said }
-    },
+    owner: async (...args) => run(args),
+    ownerAt: async (columns, ...args) => run(args, columns),
   }
+}
+
+async function run(args: string[], columns?: number): Promise<CommandRun> {
+  const terminal = capturedTerminal(columns)
+  const code = await runOwner(args, terminal)
+  return { code, printed: terminal.printed, said: terminal.said }
 }

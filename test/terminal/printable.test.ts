@@ -66,6 +66,34 @@ describe('a table', () => {
       ),
     ).toBe('ID      SCOPES\na       read, write\nlonger  -\n')
   })
+
+  const time = '2026-11-21 09:30:00Z'
+  const wide = table(
+    ['handle', 'since', 'says'],
+    [['jkt:0123456789abcdef', time, 'a long reason to be let in']],
+  )
+
+  it('that is wider than the terminal has its longest cells cut, so that its lines fit', () => {
+    const fitted = table(
+      ['handle', 'since', 'says'],
+      [['jkt:0123456789abcdef', time, 'a long reason to be let in']],
+      52,
+    )
+    expect(fitted).toBe(
+      `HANDLE          SINCE                 SAYS\njkt:012345678…  ${time}  a long reason…\n`,
+    )
+    expect(wide).toContain('a long reason to be let in')
+  })
+
+  it('that cannot be cut to fit becomes a record for each row, nothing lost', () => {
+    const rows = [
+      ['jkt:0123456789abcdef', time, time],
+      ['jkt:b', time, ''],
+    ]
+    expect(table(['handle', 'since', 'until'], rows, 50)).toBe(
+      `handle  jkt:0123456789abcdef\nsince   ${time}\nuntil   ${time}\n\nhandle  jkt:b\nsince   ${time}\n`,
+    )
+  })
 })
 
 describe('a time', () => {

@@ -120,15 +120,17 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
     method: 'get',
     path: '/owner/ledger',
     rows: ['owner-ledger'],
-    summary: 'The activity ledger, oldest first',
+    summary: 'The activity ledger, oldest first unless `first` says otherwise',
     credential: OWNER,
     query: NUMBERED_PAGE.extend({
       handle: plainText(2_048).transform(asHandle).optional(),
       kind: z.enum(LEDGER_KINDS).optional(),
+      before: NUMBERED_PAGE.shape.after.unwrap().optional(),
+      first: z.enum(['oldest', 'newest']).optional(),
     }),
     answers: {
       200: {
-        says: 'A page; `next` is the `after` of the following one.',
+        says: 'A page; `next` is the `after` of the following one, or its `before` where the newest come first.',
         schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
       },
     },

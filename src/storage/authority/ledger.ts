@@ -118,28 +118,34 @@ const COUNT_REFUSAL = prepared(
     SET count = c.count + excluded.count, families = (c.families || excluded.families)[1:${FAMILIES_NAMED_MAX}]`,
 )
 
-/** The ledger, oldest first, after a position: all that was committed before this was called, up to the limit. */
-export async function readLedger(
-  db: Db,
-  owner: Owner,
-  page: {
-    handle?: Handle | undefined
-    /** One kind, or any of several. */
-    kind?: string | readonly string[] | undefined
-    after: number
-    limit: number
-  },
-): Promise<LedgerEntry[]> {
+/** Which entries are read: a page of `limit`, between two positions, in one order. */
+export interface LedgerPage {
+  handle?: Handle | undefined
+  /** One kind, or any of several. */
+  kind?: string | readonly string[] | undefined
+  /** Entries with a greater position. */
+  after: number
+  /** Entries with a smaller position; all when left out. */
+  before?: number | undefined
+  /** `oldest` when left out. */
+  first?: 'oldest' | 'newest' | undefined
+  limit: number
+}
+
+/** The part of the owner's ledger that `page` names, of all that was committed before this was called. */
+export async function readLedger(db: Db, owner: Owner, page: LedgerPage): Promise<LedgerEntry[]> {
   await number(db, owner)
+  const order = page.first === 'newest' ? sql`ORDER BY seq DESC` : sql`ORDER BY seq`
+  const before = page.before === undefined ? sql`` : sql` AND seq < ${page.before}`
   // Of each kind by itself, so that each is read in its order by index: a page costs its own length, however rare its kind.
   const ofKind = (kind: string | undefined) => sql`
     (SELECT seq, ts, kind, family, handle, data, count FROM ledger
-    WHERE owner = ${owner} AND seq > ${page.after} AND ${filter(page.handle, kind)}
-    ORDER BY seq LIMIT ${page.limit})`
+    WHERE owner = ${owner} AND seq > ${page.after}${before} AND ${filter(page.handle, kind)}
+    ${order} LIMIT ${page.limit})`
   const kinds = page.kind === undefined ? [undefined] : [page.kind].flat()
   const { rows } = await sql<LedgerEntry>`
     SELECT seq, ts, kind, family, handle, data, count FROM (${sql.join(kinds.map(ofKind), sql` UNION ALL `)}) page
-    ORDER BY seq LIMIT ${page.limit}`.execute(db)
+    ${order} LIMIT ${page.limit}`.execute(db)
   return rows
 }
 

@@ -1,0 +1,131 @@
+/**
+ * Owns `usher owner ledger`. contract, "Events" (row 5), "Owner API": the owner reads what was promised, decided, done and refused.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { UsageError } from '../terminal/command.ts'
+import { printable, printableLine } from '../terminal/printable.ts'
+import { readAll, type LedgerQuery } from './client.ts'
+import { nameOf } from './names.ts'
+import { OwnerError } from './owner-error.ts'
+import { untilInterrupted } from './interrupt.ts'
+import { tell, type Action, type Session } from './session.ts'
+import * as show from './show.ts'
+import type { LedgerEntry } from '../wire/owner-api.ts'
+
+interface LedgerOptions {
+  handle?: string
+  kind?: string
+  after?: number
+  limit?: number
+  last?: number
+  since?: Date
+  follow?: boolean
+}
+
+/** How often `--follow` asks for what is new. */
+const FOLLOW_MS = 2_000
+const FOLLOW_MS_MAX = 30_000
+
+/** Adds the command. `wholeNumber` reads a number from the command line. */
+export function addLedger(program: Command, action: Action, wholeNumber: (value: string) => number): void {
+  program
+    .command('ledger')
+    .option('--handle <handle>', 'of this agent only; the beginning of its handle will do')
+    .option('--kind <kind>', 'of this kind only (promised, approved, touched, revoked, …)')
+    .option('--after <seq>', 'entries after this one', wholeNumber)
+    .option('--limit <count>', 'at most so many entries, the oldest of them', wholeNumber)
+    .option('--last <count>', 'the newest entries, at most so many', wholeNumber)
+    .option(
+      '--since <time>',
+      'entries since then: 30m, 2h or 7d ago, or a time such as 2026-11-21T09:00Z',
+      sinceTime,
+    )
+    .option('--follow', 'go on with what happens from now on; ends with Ctrl-C')
+    .description('what was promised, decided, done and refused, oldest first')
+    .action(action((session, options: LedgerOptions) => ledger(session, options)))
+}
+
+async function ledger(session: Session, options: LedgerOptions): Promise<void> {
+  const { last, since, follow, limit, after, kind } = options
+  if (limit !== undefined && (last !== undefined || since !== undefined))
+    throw new UsageError(
+      'Give --limit for the oldest entries, or --last and --since for the newest, not both.',
+    )
+  const handle = options.handle === undefined ? undefined : await handleOf(session, options.handle)
+  const filter = { handle, kind, after }
+  const isNewest = last !== undefined || since !== undefined
+  const entries = isNewest
+    ? await newest(session, { ...filter, limit: last }, since)
+    : await readAll(session.client.ledger({ ...filter, limit }))
+  if (follow !== true) return tell(session, entries, show.ledgerTable)
+  for (const entry of entries) printEntry(session, entry)
+  await followOn(session, { handle, kind, after: entries.at(-1)?.seq ?? after ?? (await lastSeq(session)) })
+}
+
+/** The newest entries, told in the order in which they happened. */
+async function newest(
+  { client }: Session,
+  query: LedgerQuery,
+  since: Date | undefined,
+): Promise<LedgerEntry[]> {
+  const entries: LedgerEntry[] = []
+  for await (const entry of client.ledger({ ...query, first: 'newest' })) {
+    if (since !== undefined && Date.parse(entry.ts) < since.getTime()) break
+    entries.push(entry)
+  }
+  return entries.toReversed()
+}
+
+/** The position of the newest entry of all; 0 in an empty ledger. */
+async function lastSeq({ client }: Session): Promise<number> {
+  const [entry] = await readAll(client.ledger({ first: 'newest', limit: 1 }))
+  return entry?.seq ?? 0
+}
+
+/** Prints what is new until Ctrl-C. While the authority is out of order it asks again, less and less often, and says so once. */
+async function followOn(session: Session, from: LedgerQuery & { after: number }): Promise<void> {
+  await untilInterrupted(async signal => {
+    let { after } = from
+    let wait = FOLLOW_MS
+    while (!signal.aborted) {
+      try {
+        for await (const entry of session.client.ledger({ ...from, after })) {
+          printEntry(session, entry)
+          after = entry.seq
+        }
+        wait = FOLLOW_MS
+      } catch (error) {
+        if (!(error instanceof OwnerError) || !error.temporary) throw error
+        if (wait === FOLLOW_MS) session.terminal.err(`${printable(error.detail)} Trying again.\n`)
+        wait = Math.min(wait * 2, FOLLOW_MS_MAX)
+      }
+      await delay(wait, undefined, { signal }).catch(() => undefined)
+    }
+  })
+}
+
+function printEntry({ terminal, json }: Session, entry: LedgerEntry): void {
+  terminal.out(json ? `${printableLine(entry)}\n` : show.ledgerLine(entry))
+}
+
+/** The handle that was meant; an agent without a connection has entries, too, so one that is not listed is taken as it was given. */
+async function handleOf({ client }: Session, given: string): Promise<string> {
+  const handles = (await readAll(client.connections())).map(({ handle }) => handle)
+  return nameOf(given, handles) ?? given
+}
+
+const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
+
+function sinceTime(value: string): Date {
+  const [, count, unit] = /^(\d{1,7})([smhd])$/.exec(value) ?? []
+  if (count !== undefined && unit !== undefined)
+    return new Date(Date.now() - Number(count) * UNITS[unit as keyof typeof UNITS] * 1_000)
+  // A bare date or time has no zone: only one that says which moment it is will do.
+  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(value)
+    ? new Date(value)
+    : undefined
+  if (at === undefined || Number.isNaN(at.getTime()))
+    throw new UsageError(`Give a time as 30m, 2h or 7d, or as 2026-11-21T09:00Z, not ${value}.`)
+  return at
+}

@@ -1,0 +1,86 @@
+/** One of her things is named by the beginning of its name, as long as only one begins so (contract, "Owner API": on the wire it is whole). */
+import { describe, expect, it } from 'vitest'
+import { ownerCommand } from '../support/owner-command.ts'
+
+const { answers, api, owner } = ownerCommand()
+
+const FIRST = 'jkt:abcdefgh_one'
+const SECOND = 'jkt:abcdefgh_two'
+const connections = [FIRST, SECOND, 'jkt:zzzzzz'].map(handle => ({ handle, status: 'active' }))
+const UNKNOWN = { status: 404, body: { error: 'not_found', error_description: 'You have none.' } }
+
+/** The authority knows a handle by its whole name alone. */
+function revokes(): void {
+  answers['/owner/connections'] = { body: connections }
+  api.script('/owner/connections/revoke', ({ body }) => {
+    const { handle } = JSON.parse(body.toString()) as { handle: string }
+    return connections.some(one => one.handle === handle)
+      ? { body: { handle, status: 'revoked', rpts_deactivated: 1 } }
+      : UNKNOWN
+  })
+}
+
+describe('a handle', () => {
+  it('that is whole is sent as it is, and nothing else is asked', async () => {
+    revokes()
+    expect(await owner('revoke', FIRST)).toMatchObject({ code: 0 })
+    expect(api.received).toHaveLength(1)
+  })
+
+  it.each([
+    ['jkt:abcdefgh_o', FIRST],
+    ['jkt:abcdefgh_tw', SECOND],
+    ['jkt:zzzz…', 'jkt:zzzzzz'],
+  ])('%s stands for the only one that begins so', async (given, handle) => {
+    revokes()
+    expect((await owner('revoke', given)).printed).toBe(`${handle} is revoked: 1 live grant ended.\n`)
+  })
+
+  it('that may be any of several is refused with their names, and nothing is revoked', async () => {
+    revokes()
+    const { code, said } = await owner('revoke', 'jkt:abcdefgh')
+    expect({ code, said }).toEqual({
+      code: 2,
+      said: `jkt:abcdefgh may be any of 2: ${FIRST}, ${SECOND}. Give more of it.\n`,
+    })
+    expect(api.to('/owner/connections/revoke')).toHaveLength(1)
+  })
+
+  it.each(['jkt:z', 'jkt:nobody', 'zzzzzz_of'])(
+    'that names nobody is refused as unknown: %s',
+    async given => {
+      revokes()
+      expect(await owner('revoke', given)).toMatchObject({ code: 1, said: 'not_found: You have none.\n' })
+      expect(api.to('/owner/connections/revoke')).toHaveLength(1)
+    },
+  )
+})
+
+describe('a family', () => {
+  const items = ['fam_12345_a', 'fam_12345_b', 'fam_67890'].map(family => ({ family, kind: 'connection' }))
+
+  it('is decided by the beginning of its name', async () => {
+    answers['/owner/pending'] = { body: items }
+    answers['/owner/pending/fam_12345/decision'] = UNKNOWN
+    answers['/owner/pending/fam_12345_a/decision'] = { body: { family: 'fam_12345_a', decision: 'approved' } }
+    expect((await owner('approve', 'fam_12345_a')).printed).toBe('fam_12345_a approved.\n')
+    expect(await owner('approve', 'fam_12345')).toMatchObject({ code: 2 })
+    expect(api.to('/owner/pending/fam_12345_b/decision')).toEqual([])
+  })
+
+  it('is shown by the beginning of its name', async () => {
+    answers['/owner/pending'] = { body: items }
+    expect(JSON.parse((await owner('pending', 'fam_6789', '--json')).printed)).toEqual(items[2])
+    expect(await owner('pending', 'fam_1234')).toMatchObject({ code: 2 })
+  })
+
+  it('that was decided meanwhile is told as decided, not looked for under another name', async () => {
+    answers['/owner/pending'] = { body: items }
+    answers['/owner/pending/fam_67890/decision'] = {
+      status: 409,
+      body: { error: 'conflict', error_description: 'Decided.' },
+    }
+    expect(await owner('deny', 'fam_67890')).toMatchObject({ code: 1, said: 'conflict: Decided.\n' })
+    expect(api.received).toHaveLength(1)
+  })
+})
