@@ -44,6 +44,6 @@ export function surfaceOf(authority: Authority, ownerUrl: string): Surface {
     ticketSeconds,
     grants: grantsOf(database),
     servers,
-    accesses: accessesOf(database),
+    accesses: accessesOf(database, () => authority.now()),
   }
 }

@@ -18,9 +18,11 @@ const noNul = (max: number) =>
     .refine(text => !text.includes('\0'), 'must not contain NUL')
 
 const ENTRY = z.object({
-  id: noNul(100),
+  /** One call, however often it is reported; without it every report is another call. */
+  id: noNul(100).optional(),
   family: noNul(100),
-  jti: noNul(100),
+  /** Of the grant that was used; the family's own where left out. */
+  jti: noNul(100).optional(),
   tool: z.string().min(1).max(400),
   summary: z
     .string()
@@ -29,8 +31,8 @@ const ENTRY = z.object({
       `must be at most ${SUMMARY_BYTES_MAX} bytes`,
     )
     .optional(),
-  /** Seconds since the epoch at which the call was let through. */
-  at: z.number().int().nonnegative(),
+  /** Seconds since the epoch at which the call was let through; now where left out. */
+  at: z.number().int().nonnegative().optional(),
 })
 const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
 export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
@@ -38,7 +40,7 @@ export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
 /** Where reports are kept. */
 export interface AccessRecord {
   /**
-   * Keeps reports of a resource server, in their order, each id once.
+   * Keeps reports of a resource server, in their order, each id once, and each that has no id.
    * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
    */
   record(
@@ -56,16 +58,18 @@ export interface AccessReports {
 
 const RECORDED = z.object({
   recorded: z.int().min(0),
+  /** Reports without an id were among them: sent again, they are recorded again. */
+  idempotent: z.literal(false).optional(),
   error: z.string().optional(),
   unknown: z.array(z.string()).optional(),
 })
 
-/** `{recorded: n}`, n the newly recorded; entries of no grant of this server are named. */
+/** `{recorded: n}`, n the newly recorded; entries of no grant of this server are named, by id or else by family. */
 export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
   method: 'post',
   path: '/audit/access',
   rows: ['post-audit-access'],
-  summary: 'Reports allowed calls; idempotent by id',
+  summary: 'Reports allowed calls; idempotent by id, where there is one',
   credential: PAT,
   body: { schema: REPORT, form: 'unlisted' },
   answers: {
@@ -93,6 +97,10 @@ async function record(
   const server = await servers.read(owner, client_id)
   if (server === undefined || !standsFor(server, holder)) throw invalidPat()
   const { recorded, unknown } = await accesses.record({ owner, client_id, aud: server.resource_uri }, reports)
-  const ids = unknown.map(position => reports[position]!.id)
-  return { recorded, ...(ids.length > 0 ? { error: 'unknown_token', unknown: ids } : {}) }
+  const named = unknown.map(position => reports[position]!.id ?? reports[position]!.family)
+  return {
+    recorded,
+    ...(reports.some(({ id }) => id === undefined) ? { idempotent: false } : {}),
+    ...(named.length > 0 ? { error: 'unknown_token', unknown: named } : {}),
+  }
 }

@@ -320,11 +320,43 @@ describe('/audit/access', () => {
     expect(connections.find(entry => entry.handle === agent.handle)?.last_access).not.toBeNull()
   })
 
+  it('without an id every report is recorded, and the answer says that it is not idempotent', async () => {
+    const { rpt } = await testAgent(authority).granted()
+    const { jti, family } = readRptClaims(rpt)
+    const bare = { family, tool: 'portfolio_read' }
+    const before = Math.floor(Date.now() / 1000)
+    for (const _ of [1, 2])
+      expect((await protectionCall(authority, '/audit/access', bare)).body).toEqual({
+        recorded: 1,
+        idempotent: false,
+      })
+    const batch = { entries: [{ ...bare, id: family }, bare, { ...bare, family: 'fam_none' }] }
+    expect((await protectionCall(authority, '/audit/access', batch)).body).toEqual({
+      recorded: 2,
+      idempotent: false,
+      error: 'unknown_token',
+      unknown: ['fam_none'],
+    })
+    const entries = (await touched()).filter(entry => (entry as { family: string }).family === family)
+    expect(entries).toHaveLength(4)
+    for (const entry of entries) {
+      // The grant of the family, and the time of the report, stand in for what was left out.
+      expect(entry).toMatchObject({ jti, tool: 'portfolio_read' })
+      expect((entry as { at: number }).at).toBeGreaterThanOrEqual(before)
+    }
+  })
+
   it("another owner's resource server cannot report on a grant", async () => {
     const { rpt } = await testAgent(authority).granted()
     const { jti, family } = readRptClaims(rpt)
-    const report = { id: 'x', family, jti, tool: 't', at: 1 }
-    expect((await protectionCall(authority, '/audit/access', report, 'bea')).body.recorded).toBe(0)
+    for (const report of [
+      { id: 'x', family, jti, tool: 't', at: 1 },
+      { family, tool: 't' },
+    ])
+      expect((await protectionCall(authority, '/audit/access', report, 'bea')).body).toMatchObject({
+        recorded: 0,
+        unknown: [report.id ?? family],
+      })
   })
 
   it.each<[string, unknown]>([

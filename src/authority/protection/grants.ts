@@ -5,7 +5,7 @@
 import { grantEnd } from '../../rules/liveness.ts'
 import { readAskedResource } from '../../storage/authority/governed.ts'
 import { consumeGrant, readGrant } from '../../storage/authority/grants.ts'
-import { recordTouches } from '../../storage/authority/last-access.ts'
+import { grantsOfFamilies, recordTouches } from '../../storage/authority/last-access.ts'
 import { readResourceServer } from '../../storage/authority/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -27,18 +27,20 @@ export function grantsOf(database: Database): Grants {
   }
 }
 
-/** Accesses are entries of the owner's ledger, which touch the connection. */
-export function accessesOf({ db }: Database): AccessRecord {
+/** Accesses are entries of the owner's ledger, which touch the connection. `now` is in seconds since the epoch. */
+export function accessesOf({ db }: Database, now: () => number): AccessRecord {
   return {
-    record: (by, reports) => {
-      const calls = reports.map(({ id, family, jti, tool, summary, at }) => ({
-        id,
-        family,
-        jti,
-        data: { tool, at, jti, client_id: by.client_id, ...(summary === undefined ? {} : { summary }) },
-      }))
-      return inTransaction(db, tx => recordTouches(tx, by, calls))
-    },
+    record: (by, reports) =>
+      inTransaction(db, async tx => {
+        const unnamed = reports.filter(({ jti }) => jti === undefined).map(({ family }) => family)
+        const grants = await grantsOfFamilies(tx, by.owner, unnamed)
+        const calls = reports.map(({ id, family, tool, summary, at = now(), ...named }) => {
+          const jti = named.jti ?? grants.get(family) ?? ''
+          const told = { tool, at, jti, client_id: by.client_id }
+          return { id, family, jti, data: { ...told, ...(summary === undefined ? {} : { summary }) } }
+        })
+        return recordTouches(tx, by, calls)
+      }),
   }
 }
 

@@ -4,17 +4,30 @@
  */
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
-import type { Tx } from './database.ts'
+import type { Db, Tx } from './database.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 
 export interface ReportedCall {
-  /** The report's own id; a second report under it is the same call. */
-  id: string
+  /** The report's own id; a second report under it is the same call. Without one every report is another call. */
+  id: string | undefined
   /** Of the grant that was used. */
   jti: string
   family: Family
   /** Members of the ledger entry; snake_case, no token. */
   data: Record<string, unknown>
+}
+
+/** The grants that these negotiations ended in, by family; the last one where an approval was collected twice. */
+export async function grantsOfFamilies(
+  db: Db,
+  owner: Owner,
+  families: readonly Family[],
+): Promise<ReadonlyMap<Family, string>> {
+  if (families.length === 0) return new Map()
+  const { rows } = await sql<{ family: Family; jti: string }>`
+    SELECT family, jti FROM receipts WHERE owner = ${owner} AND family = ANY(${[...new Set(families)]})
+    ORDER BY issued_at`.execute(db)
+  return new Map(rows.map(({ family, jti }) => [family, jti]))
 }
 
 /**
@@ -30,7 +43,7 @@ export async function recordTouches(
   const { rows } = await sql<{ recorded: number; unknown: number[] }>`
     WITH reported AS (
       SELECT * FROM unnest(${calls.map(({ jti }) => jti)}::text[], ${calls.map(({ family }) => family)}::text[],
-        ${calls.map(({ id }) => `touched ${client_id} ${id}`)}::text[],
+        ${calls.map(({ id }) => (id === undefined ? null : `touched ${client_id} ${id}`))}::text[],
         ${calls.map(({ data }) => JSON.stringify(data))}::text[])
         WITH ORDINALITY AS r(jti, family, once_key, data, place)),
     known AS MATERIALIZED (
