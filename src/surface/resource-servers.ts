@@ -22,5 +22,11 @@ export interface ResourceServers {
   read(owner: Owner, client_id: ClientId): Promise<ResourceServer | undefined>
 }
 
+/** Those whose resource stands at an origin. */
+export interface ResourceServersByOrigin {
+  /** Those that registered themselves and that she has not withdrawn; two are enough to tell that it is not one. */
+  atOrigin(owner: Owner, origin: string): Promise<readonly ResourceServer[]>
+}
+
 /** Runs `work`, and whatever it awaits, on behalf of an owner: what it takes of the store counts as hers. */
 export type OnBehalfOf = <T>(owner: Owner, work: () => T) => T

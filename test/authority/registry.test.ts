@@ -135,7 +135,8 @@ describe('On approval', () => {
         headers: query!.lines,
       },
       {
-        requiredComponents: ['@method', '@authority', '@path'],
+        // Sent empty and covered: the verifier has no reading of its own for an absent one.
+        requiredComponents: ['@method', '@authority', '@path', 'authorization'],
         now: Math.floor(Date.now() / 1000),
         keyidRequired: true,
         findKey: keyid => authority.config.keys.find(({ kid }) => kid === keyid),

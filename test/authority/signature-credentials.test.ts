@@ -61,6 +61,55 @@ describe('client_credentials by signature', () => {
   })
 })
 
+describe('client_id', () => {
+  it('may be the origin of the resource, where that is one server of this owner', async () => {
+    const one = await startResourceServer(ISSUER)
+    await one.register(authority, 'alice')
+    await decideServer(authority, one.resource('alice'), 'approved')
+    const byOrigin = (form: object = {}) =>
+      one.token(authority, 'alice', { form: { client_id: one.origin, ...form } })
+    const reply = await byOrigin()
+    expect(reply.status).toBe(200)
+    expect(
+      verifyPat(reply.body.access_token, authority.config.keys, { issuer: authority.issuer }),
+    ).toMatchObject({ sub: 'alice', azp: one.resource('alice') })
+
+    // For another owner, and with a key that is published elsewhere, it names nothing.
+    expect((await byOrigin({ owner: 'bea' })).status).toBe(401)
+    const forged = { form: { client_id: one.origin }, sign: { key: stranger } }
+    expect((await one.token(authority, 'alice', forged)).status).toBe(401)
+    expect((await byOrigin({ client_id: `${one.origin}/` })).status).toBe(401)
+
+    // A second one there, though it only waits: the origin names neither, and the answer says what to name.
+    await one.register(authority, 'second')
+    const ambiguous = await byOrigin()
+    expect([ambiguous.status, ambiguous.body.error]).toEqual([401, 'invalid_client'])
+    expect(ambiguous.body.error_description).toContain('Name the resource as client_id')
+    expect((await one.token(authority, 'alice')).status).toBe(200)
+    await decideServer(authority, one.resource('second'), 'revoked')
+    expect((await byOrigin()).status).toBe(200)
+    await one.close()
+  })
+
+  it('a secret goes with the client_id of its record alone', async () => {
+    const { resourceUri, clientSecret } = authority.alice
+    const form = { client_id: new URL(resourceUri).origin, client_secret: clientSecret }
+    expect((await tools.token(authority, 'alice', { form, sign: false })).status).toBe(401)
+  })
+})
+
+describe('An empty authorization is none', () => {
+  it('it may be sent and covered beside the signature', async () => {
+    const components = ['@method', '@authority', '@path', 'authorization', 'content-digest']
+    for (const headers of [{ authorization: '' }, {}]) {
+      const reply = await tools.token(authority, 'alice', { sign: { components }, headers })
+      expect(reply.status).toBe(200)
+    }
+    const covered = { sign: { components }, headers: { authorization: 'Basic eDp5' } }
+    expect((await tools.token(authority, 'alice', covered)).status).toBe(400)
+  })
+})
+
 describe('The stored record says which credential applies, and the other is never one', () => {
   it.each(['x'.repeat(20), ''])(
     'a server registered by signature cannot fall back to a secret (%j)',

@@ -53,7 +53,8 @@ describe('A registration', () => {
         body: Buffer.from(request!.body),
       },
       {
-        requiredComponents: ['@method', '@authority', '@path'],
+        // Sent empty and covered: the verifier has no reading of its own for an absent one.
+        requiredComponents: ['@method', '@authority', '@path', 'authorization'],
         mustCoverDigest: true,
         keyidRequired: true,
         now: nowSeconds(),

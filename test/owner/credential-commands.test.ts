@@ -196,7 +196,7 @@ describe('an access token in place of a device key', () => {
     expect((await owner('--key', at('key.json'), 'pending')).code).toBe(0)
     const [first, second] = open.received
     expect(first!.headers.authorization).toBe('Bearer a.b.c')
-    expect(second!.headers.authorization).toBeUndefined()
+    expect(second!.headers.authorization).toBe('')
     expect(second!.headers['signature']).toBeDefined()
   })
 

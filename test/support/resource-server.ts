@@ -59,7 +59,7 @@ export interface TestResourceServer {
   token(
     authority: TestAuthority,
     name: string,
-    more?: { form?: Members; sign?: Signing | false },
+    more?: { form?: Members; sign?: Signing | false; headers?: Record<string, string> },
   ): Promise<HttpReply>
   /** A PAT, fetched by signature. */
   pat(authority: TestAuthority, name: string): Promise<string>
@@ -89,7 +89,7 @@ export async function startResourceServer(issuer: string): Promise<TestResourceS
         { key, ...asked(sign) },
       )
     },
-    token: (authority, name, { form = {}, sign = {} } = {}) => {
+    token: (authority, name, { form = {}, sign = {}, headers = {} } = {}) => {
       const fields = {
         grant_type: 'client_credentials',
         scope: 'uma_protection',
@@ -100,7 +100,7 @@ export async function startResourceServer(issuer: string): Promise<TestResourceS
       const given = Object.entries(fields).filter(([, value]) => value !== undefined)
       const body = new URLSearchParams(given).toString()
       const type = 'application/x-www-form-urlencoded'
-      return send(authority, { path: '/token', type, body }, { key, ...asked(sign) })
+      return send(authority, { path: '/token', type, body, headers }, { key, ...asked(sign) })
     },
     pat: async (authority, name) => {
       const { status, body, text } = await self.token(authority, name)
@@ -120,13 +120,24 @@ function asked(sign: Signing | false): Signing & { unsigned?: boolean } {
   return sign === false ? { unsigned: true } : sign
 }
 
+interface SentBody {
+  path: string
+  type: string
+  body: string
+  headers?: Record<string, string>
+}
+
 function send(
   authority: TestAuthority,
-  { path, type, body }: { path: string; type: string; body: string },
+  { path, type, body, headers: more }: SentBody,
   sign: Signing & { key: PrivateKey; unsigned?: boolean },
 ): Promise<HttpReply> {
   const { key, unsigned, issuer = authority.issuer, digestOf = body, ...options } = sign
-  const headers: Record<string, string> = { 'content-type': type, 'content-digest': contentDigest(digestOf) }
+  const headers: Record<string, string> = {
+    'content-type': type,
+    'content-digest': contentDigest(digestOf),
+    ...more,
+  }
   if (unsigned === true) return authority.request('POST', path, { headers, body })
   const message = {
     method: 'POST',
@@ -140,6 +151,7 @@ function send(
     components: ['@method', '@authority', '@path', 'content-digest'],
     created: Math.floor(Date.now() / 1000),
     nonce: randomBytes(9).toString('base64url'),
+    absentAuthorizationIsEmpty: true,
     ...options,
   })
   return authority.request('POST', path, { headers: { ...headers, ...signed }, body })

@@ -53,7 +53,8 @@ function verify(received: Received, enrolled: { issuer: string; key: PublicKey }
       body: received.body,
     },
     {
-      requiredComponents: ['@method', '@authority', '@path'],
+      // Sent empty and covered: the verifier has no reading of its own for an absent one.
+      requiredComponents: ['@method', '@authority', '@path', 'authorization'],
       mustCoverDigest: true,
       keyidRequired: true,
       now: Math.floor(Date.now() / 1000),

@@ -6,13 +6,13 @@ import { grantEnd } from '../../rules/liveness.ts'
 import { readAskedResource } from '../../storage/authority/governed.ts'
 import { consumeGrant, readGrant } from '../../storage/authority/grants.ts'
 import { grantsOfFamilies, recordTouches } from '../../storage/authority/last-access.ts'
-import { readResourceServer } from '../../storage/authority/resources.ts'
+import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { AccessRecord } from '../../surface/access-reports.ts'
 import type { Grants } from '../../surface/introspection.ts'
 import type { RegisteredResources } from '../../surface/permission.ts'
-import type { ResourceServers } from '../../surface/resource-servers.ts'
+import type { ResourceServers, ResourceServersByOrigin } from '../../surface/resource-servers.ts'
 import type { Registry } from '../registry/registry.ts'
 
 /** Grants that hang on a connection and a tier. */
@@ -50,6 +50,9 @@ export function resourcesOf({ db }: Database, registry: Pick<Registry, 'lookAgai
 }
 
 /** The resource servers of the owners who are served here. */
-export function resourceServersOf({ db }: Database): ResourceServers {
-  return { read: (owner, client_id) => readResourceServer(db, owner, client_id) }
+export function resourceServersOf({ db }: Database): ResourceServers & ResourceServersByOrigin {
+  return {
+    read: (owner, client_id) => readResourceServer(db, owner, client_id),
+    atOrigin: (owner, origin) => readResourceServersAt(db, owner, origin),
+  }
 }

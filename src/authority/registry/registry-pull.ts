@@ -55,7 +55,7 @@ export async function fetchListing(
   return listing.resources.map(registered)
 }
 
-/** GETs the listing, signed under the authority's own key. */
+/** GETs the listing, signed under the authority's own key; `authorization` is empty and covered, for who wants it covered. */
 async function queryListing(tools: PullTools, endpoint: string, patience: Patience): Promise<Buffer> {
   const url = new URL(endpoint)
   const query = url.search === '' ? undefined : url.search.slice(1)
@@ -66,11 +66,17 @@ async function queryListing(tools: PullTools, endpoint: string, patience: Patien
       authority: url.host,
       path: url.pathname,
       query,
-      headers: new Map(),
+      headers: new Map([['authorization', ['']]]),
     },
     tools.key,
     {
-      components: ['@method', '@authority', '@path', ...(query === undefined ? [] : ['@query'])],
+      components: [
+        '@method',
+        '@authority',
+        '@path',
+        ...(query === undefined ? [] : ['@query']),
+        'authorization',
+      ],
       created: tools.now(),
       nonce: randomBytes(NONCE_BYTES).toString('base64url'),
     },
@@ -78,7 +84,7 @@ async function queryListing(tools: PullTools, endpoint: string, patience: Patien
   const answer = await tools.outbound
     .request({
       url: endpoint,
-      headers: { accept: 'application/json', ...signed },
+      headers: { accept: 'application/json', authorization: '', ...signed },
       timeoutMs: patience.deadline - Date.now(),
       responseBytesMax: LISTING_BYTES_MAX,
     })

@@ -7,7 +7,10 @@ import { contentDigest } from '../../wire/encoding.ts'
 import { signRequest } from '../../wire/http-signature.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 
-/** A POST that covers method, authority, path and the body's digest. `clock` is in milliseconds since the epoch. */
+/**
+ * A POST that covers method, authority, path, the body's digest, and `authorization`, which it sends empty: a verifier that wants
+ * that field covered need not know how an absent one reads. `clock` is in milliseconds since the epoch.
+ */
 export function signedPost(
   request: { url: string; contentType: string; body: string },
   key: PrivateKey,
@@ -17,6 +20,7 @@ export function signedPost(
   const headers: Record<string, string> = {
     'content-type': contentType,
     accept: 'application/json',
+    authorization: '',
     'content-digest': contentDigest(body),
   }
   const { protocol, host, pathname } = new URL(url)
@@ -30,7 +34,10 @@ export function signedPost(
       body: Buffer.from(body),
     },
     key,
-    { components: ['@method', '@authority', '@path', 'content-digest'], created: Math.floor(clock() / 1000) },
+    {
+      components: ['@method', '@authority', '@path', 'authorization', 'content-digest'],
+      created: Math.floor(clock() / 1000),
+    },
   )
   // Whoever takes such a request takes it again within its window, and changes nothing the second time.
   return { method: 'POST', url, headers: { ...headers, ...signed }, body, repeatable: true }

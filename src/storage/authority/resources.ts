@@ -40,6 +40,24 @@ export function readResourceServer(
     .executeTakeFirst()
 }
 
+/** Two at most of the owner's resource servers that registered themselves at an origin and are not withdrawn. */
+export function readResourceServersAt(
+  db: Db,
+  owner: Owner,
+  origin: string,
+): Promise<readonly ResourceServerRow[]> {
+  return db
+    .selectFrom('resource_servers')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('auth', '=', 'signature')
+    .where('status', '<>', 'revoked')
+    .where(sql<boolean>`(resource_uri = ${origin} OR starts_with(resource_uri, ${`${origin}/`}))`)
+    .orderBy('client_id')
+    .limit(2)
+    .execute()
+}
+
 /** Notes that a PAT was issued, at most once a minute. */
 export async function touchPatIssued(db: Db, owner: Owner, clientId: ClientId): Promise<void> {
   await sql`

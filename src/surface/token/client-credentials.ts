@@ -11,7 +11,12 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import { newJti } from '../../wire/ticket.ts'
 import { signPat } from '../../wire/tokens.ts'
 import type { Signer } from '../issuer.ts'
-import type { OnBehalfOf, ResourceServer, ResourceServers } from '../resource-servers.ts'
+import type {
+  OnBehalfOf,
+  ResourceServer,
+  ResourceServers,
+  ResourceServersByOrigin,
+} from '../resource-servers.ts'
 import type { Answer } from './answers.ts'
 import type { TokenRequest } from './token-request.ts'
 import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
@@ -19,7 +24,7 @@ import { asClientId, asOwner, type ClientId, type Owner } from '../../wire/ident
 export interface PatIssuance {
   signer: Signer
   onBehalfOf: OnBehalfOf
-  servers: ResourceServers
+  servers: ResourceServers & ResourceServersByOrigin
   proofs: SignatureProofs
   patSeconds: number
 }
@@ -49,8 +54,13 @@ interface PresentedSecret {
   byHeader: boolean
 }
 
-/** No `secret`: the request is signed. */
-type Presented = PresentedSecret | { client_id: ClientId; secret?: undefined; message: SignedMessage }
+interface PresentedSignature {
+  client_id: ClientId
+  secret?: undefined
+  message: SignedMessage
+}
+
+type Presented = PresentedSecret | PresentedSignature
 
 const UNDECIDED = {
   authorization_pending: 'Wait until the owner has approved this resource server, then ask again.',
@@ -80,7 +90,7 @@ async function issuePatOf(
   const known = await servers.read(owner, presented.client_id)
   const server =
     presented.secret === undefined
-      ? await authenticateBySignature(proofs, known, presented.message)
+      ? await authenticateBySignature(proofs, known ?? (await onlyAt(servers, owner, presented)), presented)
       : authenticateBySecret(known, presented)
 
   // 3. The owner has approved it.
@@ -129,17 +139,35 @@ function authenticateBySecret(
   return server
 }
 
+/**
+ * A client_id that is an origin and no more names the one server that this owner has there: software that knows itself by its
+ * origin need not know that a record is kept per resource. Of two it names neither.
+ */
+async function onlyAt(
+  servers: ResourceServersByOrigin,
+  owner: Owner,
+  { client_id }: PresentedSignature,
+): Promise<ResourceServer | undefined> {
+  if (!isOrigin(client_id)) return undefined
+  const [one, another] = await servers.atOrigin(owner, client_id)
+  return another === undefined ? one : undefined
+}
+
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text
+}
+
 async function authenticateBySignature(
   proofs: SignatureProofs,
   server: ResourceServer | undefined,
-  message: SignedMessage,
+  { client_id, message }: PresentedSignature,
 ): Promise<ResourceServer> {
-  if (server === undefined || server.auth !== 'signature') throw unproven()
+  if (server === undefined || server.auth !== 'signature') throw unproven(client_id)
   switch (await proofs.prove(server, message)) {
     case 'proven':
       return server
     case 'unproven':
-      throw unproven()
+      throw unproven(client_id)
     case 'unread':
       throw new Refusal(
         'temporarily_unavailable',
@@ -149,11 +177,15 @@ async function authenticateBySignature(
   }
 }
 
-function unproven(): Refusal {
+/** The same whatever is wrong: the words depend on nothing but what was sent. */
+function unproven(client_id: string): Refusal {
   return new Refusal(
     'invalid_client',
     'Sign the request now, over @method, @authority, @path and content-digest, with a key that is published at the origin ' +
-      'of the resource which is registered, under client_id, for this owner.',
+      'of the resource which is registered, under client_id, for this owner.' +
+      (isOrigin(client_id)
+        ? ' Name the resource as client_id: an origin names a resource server only where this owner has one there, not several.'
+        : ''),
   )
 }
 

@@ -47,7 +47,8 @@ export const TOKEN: Endpoint<TokenEndpoint> = endpoint({
 function callerOf(request: FastifyRequest, base: SignatureBase): TokenCaller {
   const isSigned = request.headers['signature-input'] !== undefined
   return {
-    authorization: request.headers.authorization,
+    // Empty it says nothing; who signs may send it so, in order to cover it (RFC 9421 §2.1).
+    authorization: request.headers.authorization === '' ? undefined : request.headers.authorization,
     signed: isSigned ? signedMessage(request, base) : undefined,
   }
 }
