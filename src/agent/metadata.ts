@@ -15,7 +15,7 @@ import {
 } from '../wire/metadata.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import type { Challenge } from '../wire/negotiation.ts'
-import { fail, reading } from './agent-error.ts'
+import { AgentError, fail, reading } from './agent-error.ts'
 import { checkAddress, fetchDocument } from './transport.ts'
 
 /** The authority of a resource, as both of them say: the resource names it, and it names itself. */
@@ -64,12 +64,16 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     await checkNamed(resource, issuer, fresh =>
       get(resourceMetadataUrl(resource), 'resource metadata', { fresh, signal }),
     )
-    const address = issuer + WELL_KNOWN.agentsConfiguration
-    return readAuthority(
-      await get(address, "authority's metadata", { fresh: false, signal }),
-      issuer,
-      options,
-    )
+    const document = (wellKnown: string): Promise<JsonObject> =>
+      get(issuer + wellKnown, "authority's metadata", { fresh: false, signal })
+    // An authority that serves nothing under this profile's own name may be one of stock UMA (UMA 2.0 Grant §2).
+    const found = await document(WELL_KNOWN.agentsConfiguration).catch((absent: unknown) => {
+      if (!isAbsence(absent)) throw absent
+      return document(WELL_KNOWN.umaConfiguration).catch((error: unknown) => {
+        throw isAbsence(error) ? absent : error
+      })
+    })
+    return readAuthority(found, issuer, options)
   }
   return {
     authorityOf: async (resource, challenge, signal) => {
@@ -89,6 +93,13 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
       return reading('answer_malformed', "The authority's keys are not usable", () => parseJwks(document))
     },
   }
+}
+
+const ABSENT = new Set([404, 410])
+
+/** Whether nothing is there: not an outage, and not a refusal to say. */
+function isAbsence(error: unknown): boolean {
+  return error instanceof AgentError && error.code === 'unreachable' && ABSENT.has(error.status ?? 0)
 }
 
 interface Fetching {

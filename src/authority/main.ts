@@ -215,6 +215,7 @@ async function openAuthority(
   return {
     issuer: config.issuer,
     specNs: config.specNs,
+    aliases: config.aliases ?? [],
     limits: config,
     keys,
     ticketKeys: ticketKeys(keys),

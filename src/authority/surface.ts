@@ -17,7 +17,7 @@ import { termsSource } from './terms-source.ts'
 
 /** The surface of an authority; `ownerUrl` is where its owners reach theirs. */
 export function surfaceOf(authority: Authority, ownerUrl: string): Surface {
-  const { issuer, specNs, database, limits, clock } = authority
+  const { issuer, specNs, aliases, database, limits, clock } = authority
   const { pollSeconds, reasonBytesMax, patSeconds, ticketSeconds } = limits
   const servers = resourceServersOf(database)
   const tickets = {
@@ -34,7 +34,7 @@ export function surfaceOf(authority: Authority, ownerUrl: string): Surface {
   return {
     issuer: authority,
     clock,
-    metadata: authorizationServerMetadata({ issuer, specNs, owner_endpoint, registration: true }),
+    metadata: authorizationServerMetadata({ issuer, specNs, aliases, owner_endpoint, registration: true }),
     terms: termsSource(database),
     negotiate: request => negotiate(tickets, request),
     issuePat: (form, caller) => issuePat(pats, form, caller),

@@ -4,7 +4,7 @@
 import type { TraceExport } from '../http/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import type { PrivateKey } from '../wire/keys.ts'
-import { DEFAULT_SPEC_NS } from '../wire/names.ts'
+import { ALIAS, DEFAULT_SPEC_NS, type Alias } from '../wire/names.ts'
 import { DATABASE_SETTINGS } from './database.ts'
 import { collectFaults, readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
 import { OIDC_SETTINGS, oidcFaults, realmPolicy } from './oidc.ts'
@@ -145,6 +145,10 @@ export const AUTHORITY_SETTINGS = defineSettings({
     }),
     specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
       description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',
+    }),
+    aliases: optional('UMA_AS_ALIASES', choices(Object.values(ALIAS) as [Alias, ...Alias[]]), {
+      description:
+        'Names of other software that are taken beside the contract’s: of the agreement’s format (with the claim type `urn:uma4agents:claim:myterms-agreement`) and of the metadata’s address, which are told too; of how the agreement’s `iss` begins; of an introduction’s `typ`. None when left out.',
     }),
     devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
       description: 'Development only: admits http and loopback addresses, for literal loopback hosts.',

@@ -29,11 +29,12 @@ export interface SignedClaims {
   readonly operation?: unknown
 }
 
-/** How it is judged: our issuer URL, the time in seconds since the epoch, and `UMA_AS_MAX_REASON`. */
+/** How it is judged: our issuer URL, the time in seconds since the epoch, `UMA_AS_MAX_REASON`, and how `iss` may begin. */
 export interface AgreementSetting {
   readonly issuer: string
   readonly now: number
   readonly maxReasonBytes: number
+  readonly agentIssuerPrefixes: readonly string[]
 }
 
 export const AGREEMENT_WINDOW_SECONDS = 60
@@ -96,8 +97,12 @@ const CHECKS: readonly Check[] = [
   missionFault,
 ]
 
-function issFault({ iss }: SignedClaims): string | undefined {
-  return typeof iss === 'string' && iss.startsWith('agent:')
+function issFault(
+  { iss }: SignedClaims,
+  _offer: OfferedTerms,
+  { agentIssuerPrefixes }: AgreementSetting,
+): string | undefined {
+  return typeof iss === 'string' && agentIssuerPrefixes.some(prefix => iss.startsWith(prefix))
     ? undefined
     : 'iss: name the signing agent as `agent:<keyid>`.'
 }

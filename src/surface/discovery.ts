@@ -6,24 +6,29 @@ import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { publicJwk } from '../wire/keys.ts'
-import { AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'
+import { ALIAS, AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'
+import { refuse } from '../wire/refusal.ts'
 import type { Issuer } from './issuer.ts'
 
 /** As long as others keep what they fetched here, whoever they are. */
 const headers = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
 
 export interface Discovery {
-  issuer: Pick<Issuer, 'keys'>
+  issuer: Pick<Issuer, 'keys' | 'aliases'>
   /** What the party offers. */
   metadata: JsonObject
 }
 
 const METADATA = z.looseObject({ issuer: z.string(), jwks_uri: z.string() })
 
-/** Both well-known paths (one document) and the keys. */
+/** The well-known paths (one document) and the keys. */
 export const DISCOVERY: readonly Endpoint<Discovery>[] = [
   metadataAt(WELL_KNOWN.agentsConfiguration, ['get-agents-configuration']),
   metadataAt(WELL_KNOWN.umaConfiguration, { addedUnder: 'Authorization server metadata members' }),
+  metadataAt(WELL_KNOWN.oauthConfiguration, { addedUnder: 'Authorization server metadata members' }),
+  metadataAt(ALIAS.configuration, { addedUnder: 'Authorization server metadata members' }, ({ issuer }) => {
+    if (!issuer.aliases.includes(ALIAS.configuration)) refuse('not_found', 'Nothing is served at this path.')
+  }),
   endpoint({
     method: 'get',
     path: AUTHORITY_PATH.jwks,
@@ -37,12 +42,17 @@ export const DISCOVERY: readonly Endpoint<Discovery>[] = [
   }),
 ]
 
-function metadataAt(path: string, rows: Endpoint<Discovery>['rows']): Endpoint<Discovery> {
+function metadataAt(
+  path: string,
+  rows: Endpoint<Discovery>['rows'],
+  first: (of: Discovery) => void = () => {},
+): Endpoint<Discovery> {
   return endpoint({
     method: 'get',
     path,
     rows,
     summary: 'Authorization server metadata',
+    first,
     answers: { 200: { says: 'The metadata.', schema: METADATA, headers } },
     handle: async ({ metadata }: Discovery, { answer }) => answer(200, metadata as z.output<typeof METADATA>),
   })

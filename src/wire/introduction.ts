@@ -66,20 +66,20 @@ export function introducerOf(introduction: unknown): ClaimedIdentity {
 }
 
 /**
- * Verifies an introduction of `newcomer` to `aud` by `introducer`, at `now` (seconds): `typ`, the introducer's key or agent
+ * Verifies an introduction of `newcomer` to `aud` by `introducer`, at `now` (seconds): `typ` (or `typAlias`), the introducer's key or agent
  * token in the header, signature, `aud`, `sub` (thumbprint of the newcomer's key, bare or as `jkt:` handle), `iat`, and an
  * `exp` at most 300 s ahead. Refuses with `invalid_request`.
  */
 export function verifyIntroduction(
   introduction: string,
   introducer: AgentIdentity,
-  expected: { newcomer: PublicKey; aud: string; now: number },
+  expected: { newcomer: PublicKey; aud: string; now: number; typAlias?: string | undefined },
 ): Verified<Introduction> {
-  const { newcomer, aud, now } = expected
+  const { newcomer, aud, now, typAlias } = expected
   const key = signingKeyOf(introducer)
   const document = parseJws(introduction, INTRODUCTION_BYTES_MAX)
   checkIntroducer(document.header, introducer)
-  const { payload } = verifyJws(document, key, { typ: TYP.introduction })
+  const { payload } = verifyJws(document, key, { typ: TYP.introduction, typAlias })
   checkClaims(payload, { aud, now, requireExp: true })
   const sub = textMember(payload, 'sub')
   if (sub !== newcomer.thumbprint && sub !== `jkt:${newcomer.thumbprint}`) {

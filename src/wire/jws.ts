@@ -41,9 +41,13 @@ export interface VerifiedJws {
 /** Finds the key that should have signed, from header and payload that nobody vouches for yet. */
 export type KeyFinder = (header: JsonObject, payload: JsonObject) => PublicKey | undefined
 
-/** `typ` is compared without regard to case and to an `application/` prefix; `typOptional` lets it be absent, not other. */
+/**
+ * `typ` is compared without regard to case and to an `application/` prefix; `typAlias` is another name of the same kind;
+ * `typOptional` lets it be absent, not other.
+ */
 export interface JwsExpectation {
   typ: string
+  typAlias?: string | undefined
   typOptional?: boolean
   maxBytes?: number
 }
@@ -178,9 +182,9 @@ function checkHeader(header: JsonObject): void {
 /** Whether a header's `typ` is the expected one; for a reader that has no key to verify with. */
 export function isExpectedTyp(typ: unknown, expected: JwsExpectation): boolean {
   if (typ === undefined) return expected.typOptional === true
-  return (
-    typeof typ === 'string' && typ.toLowerCase().replace(/^application\//, '') === expected.typ.toLowerCase()
-  )
+  if (typeof typ !== 'string') return false
+  const kind = typ.toLowerCase().replace(/^application\//, '')
+  return kind === expected.typ.toLowerCase() || kind === expected.typAlias?.toLowerCase()
 }
 
 function isAudience(claim: unknown, aud: string): boolean {

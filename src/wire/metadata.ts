@@ -18,6 +18,7 @@ import {
   urlMember,
 } from './members.ts'
 import {
+  agreementFormats,
   AUTHORITY_PATH,
   GRANT_TYPE_CLIENT_CREDENTIALS,
   GRANT_TYPE_UMA_TICKET,
@@ -26,6 +27,7 @@ import {
   specNames,
   TYP,
   WELL_KNOWN,
+  type Alias,
 } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
@@ -159,15 +161,17 @@ export type AuthorizationServerMetadata = {
 export interface AuthorityDescription {
   issuer: string
   specNs: string
+  /** Names of others that are taken beside the contract's. */
+  aliases?: readonly Alias[]
   /** Where the owner API is reached, if owners elsewhere may know. */
   owner_endpoint?: string | undefined
   /** Whether `/rs/register` is served. */
   registration?: boolean
 }
 
-/** The metadata document, the same at both well-known paths. Members of parts that are not served are left out. */
+/** The metadata document, the same at every well-known path. Members of parts that are not served are left out. */
 export function authorizationServerMetadata(description: AuthorityDescription): JsonObject {
-  const { issuer, specNs, owner_endpoint, registration = false } = description
+  const { issuer, specNs, aliases = [], owner_endpoint, registration = false } = description
   const names = specNames(specNs)
   return {
     issuer,
@@ -181,8 +185,12 @@ export function authorizationServerMetadata(description: AuthorityDescription): 
     ...(owner_endpoint === undefined ? {} : { owner_endpoint }),
     ...(registration ? { rs_registration_endpoint: issuer + AUTHORITY_PATH.register } : {}),
     grant_types_supported: [GRANT_TYPE_UMA_TICKET, GRANT_TYPE_CLIENT_CREDENTIALS],
+    // RFC 8414 §2 requires the first; nothing is authorized by a redirect here.
+    response_types_supported: [],
     token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
-    claim_token_formats_supported: [names.agreementFormat],
+    // Of the access token types: the PAT.
+    introspection_endpoint_auth_methods_supported: ['Bearer'],
+    claim_token_formats_supported: agreementFormats({ specNs, aliases }),
     uma_profiles_supported: [names.coreProfile, names.termsProfile],
     signing_alg_values_supported: [...JWS_ALGORITHMS],
     http_message_signature_alg_values_supported: [HTTP_SIGNATURE_ALGORITHM],

@@ -28,6 +28,31 @@ export function specNames(specNs: string = DEFAULT_SPEC_NS): SpecNames {
   }
 }
 
+/**
+ * What other software calls things that the contract names otherwise. Each is taken, and told, only where the operator of the
+ * authorization server lists it (`UMA_AS_ALIASES`); the contract's own name stands beside it always.
+ */
+export const ALIAS = {
+  /** The format of an agreement; goes with the claim type below. */
+  agreementFormat: 'urn:uma4agents:format:myterms-agreement-v1+jws',
+  /** How the `iss` of an agreement may begin. */
+  agentIssuerPrefix: 'aauth:agent:',
+  /** `typ` of an introduction. */
+  introductionTyp: 'u4a-introduction-v1+jws',
+  /** Where the metadata stands too. */
+  configuration: '/.well-known/uma4agents-configuration',
+} as const
+export type Alias = (typeof ALIAS)[keyof typeof ALIAS]
+export const ALIAS_AGREEMENT_CLAIM = 'urn:uma4agents:claim:myterms-agreement'
+
+/** The formats in which an agreement is taken, the contract's first. */
+export function agreementFormats(of: { specNs: string; aliases: readonly Alias[] }): string[] {
+  const { agreementFormat } = specNames(of.specNs)
+  return of.aliases.includes(ALIAS.agreementFormat)
+    ? [agreementFormat, ALIAS.agreementFormat]
+    : [agreementFormat]
+}
+
 /** JWS `typ` by kind. One kind is never accepted where another is expected. */
 export const TYP = {
   agreement: 'myterms-agreement-v1+jws',
@@ -57,6 +82,7 @@ export const CHALLENGE_ERROR = 'insufficient_authorization'
 export const WELL_KNOWN = {
   agentsConfiguration: '/.well-known/agents-configuration',
   umaConfiguration: '/.well-known/uma2-configuration',
+  oauthConfiguration: '/.well-known/oauth-authorization-server',
   protectedResource: '/.well-known/oauth-protected-resource',
   agentIssuer: '/.well-known/aauth-agent.json',
   signatureDirectory: '/.well-known/http-message-signatures-directory',
@@ -96,6 +122,11 @@ export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** The agreement's `iss` prefix (contract, "Agreement"). */
 export const AGENT_ISSUER_PREFIX = 'agent:'
+
+/** How the `iss` of an agreement may begin, the contract's way first. */
+export function agentIssuerPrefixes(aliases: readonly Alias[]): string[] {
+  return [AGENT_ISSUER_PREFIX, ...aliases.filter(alias => alias === ALIAS.agentIssuerPrefix)]
+}
 
 /** Members of `params._meta` of a JSON-RPC message that no HTTP request carries: its proof, and who was found to call. */
 export const MESSAGE_META = {

@@ -13,7 +13,7 @@ import {
   wordMember,
 } from './members.ts'
 import type { JsonObject } from './json.ts'
-import { POP, specNames } from './names.ts'
+import { agreementFormats, ALIAS_AGREEMENT_CLAIM, POP, specNames, type Alias } from './names.ts'
 import { refuse } from './refusal.ts'
 import { parseTermsTemplate, type TermsTemplate } from './terms.ts'
 
@@ -66,19 +66,30 @@ export type GrantAnswer = {
 const POLL_SECONDS_DEFAULT = 5
 const POLL_SECONDS_MAX = 3600
 
-/** The `need_info` body that asks for a signed agreement to the template. */
-export function needInfo(of: { specNs: string; ticket: string; template: TermsTemplate }): NeedInfo {
-  const names = specNames(of.specNs)
+/**
+ * The `need_info` body that asks for a signed agreement to the template. Where another name of the format is taken too, the claim is asked for
+ * a second time under the other name of its type, since an agent finds it by either; one agreement answers both.
+ */
+export function needInfo(of: {
+  specNs: string
+  aliases?: readonly Alias[]
+  ticket: string
+  template: TermsTemplate
+}): NeedInfo {
+  const { specNs, aliases = [], ticket, template } = of
+  const formats = agreementFormats({ specNs, aliases })
+  const claim = { friendly_name: "Agreement to the owner's terms", terms_template: template }
+  const others = formats.slice(1)
   return {
     error: 'need_info',
-    ticket: of.ticket,
+    ticket,
     required_claims: [
-      {
-        claim_type: names.agreementClaim,
-        claim_token_format: [names.agreementFormat],
-        friendly_name: "Agreement to the owner's terms",
-        terms_template: of.template,
-      },
+      { claim_type: specNames(specNs).agreementClaim, claim_token_format: formats, ...claim },
+      ...others.map(format => ({
+        claim_type: ALIAS_AGREEMENT_CLAIM,
+        claim_token_format: [format],
+        ...claim,
+      })),
     ],
   }
 }

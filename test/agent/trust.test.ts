@@ -116,6 +116,28 @@ describe('a challenge is not believed, and nothing is presented,', () => {
     await bait.close()
   })
 
+  it('and an authority without this profile’s discovery is read at its uma2-configuration, the issuer judged alike', async () => {
+    const [profile, uma] = ['/.well-known/agents-configuration', '/.well-known/uma2-configuration']
+    const members = {
+      issuer: peers.issuer,
+      token_endpoint: `${peers.issuer}/token`,
+      jwks_uri: `${peers.issuer}/jwks`,
+    }
+    peers.authority.script(profile, { status: 404, body: {} })
+    peers.authority.script(uma, { body: members })
+    await expect(call()).resolves.toMatchObject({ grant: { as_uri: peers.issuer } })
+
+    peers.authority.script(uma, { body: { ...members, issuer: elsewhere } })
+    await expect(call()).rejects.toMatchObject({ code: 'challenge_untrusted' })
+    // Absent at both: the profile's own address is the one that is told.
+    peers.authority.script(uma, { status: 404, body: {} })
+    await expect(call()).rejects.toMatchObject({ code: 'unreachable', status: 404 })
+    // An outage is not absence: nothing else is asked instead.
+    peers.authority.script(profile, { status: 503, body: {} })
+    peers.authority.script(uma, { body: members })
+    await expect(call()).rejects.toMatchObject({ code: 'unreachable', status: 503 })
+  })
+
   it('and an authority that the resource has only just taken on is believed', async () => {
     const agent = createAgent({ key: newKey(), allowLoopback: true, now: () => Date.now() / 1000 + clock })
     let clock = 0

@@ -5,13 +5,19 @@ import { authorityStand } from '../support/stands.ts'
 const authority = authorityStand()
 
 describe('Discovery', () => {
-  it('serves one document at both well-known paths', async () => {
-    const [ours, uma] = await Promise.all([
+  it('serves one document at its well-known paths: of this profile, of UMA 2.0, of OAuth (RFC 8414)', async () => {
+    const [ours, uma, oauth] = await Promise.all([
       authority.request('GET', '/.well-known/agents-configuration'),
       authority.request('GET', '/.well-known/uma2-configuration'),
+      authority.request('GET', '/.well-known/oauth-authorization-server'),
     ])
     expect(ours.status).toBe(200)
     expect(uma.text).toBe(ours.text)
+    expect(oauth.text).toBe(ours.text)
+    expect(ours.body).toMatchObject({
+      response_types_supported: [],
+      introspection_endpoint_auth_methods_supported: ['Bearer'],
+    })
     expect(ours.headers.get('cache-control')).toBe('public, max-age=300')
   })
 

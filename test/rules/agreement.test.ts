@@ -12,7 +12,12 @@ import {
 } from '../../src/rules/agreement.ts'
 
 const NOW = 1_800_000_000
-const SETTING = { issuer: 'https://as.example.com', now: NOW, maxReasonBytes: 512 }
+const SETTING = {
+  issuer: 'https://as.example.com',
+  now: NOW,
+  maxReasonBytes: 512,
+  agentIssuerPrefixes: ['agent:'],
+}
 const OFFER: OfferedTerms = {
   template_id: 'bea/reading/v3',
   terms_uri: 'https://as.example.com/terms/bea/reading/v3',

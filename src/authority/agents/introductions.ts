@@ -11,6 +11,7 @@ import { appendLedger } from '../../storage/authority/ledger.ts'
 import { nameOperator } from '../../storage/authority/operators.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
 import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agent-identity.ts'
+import { ALIAS } from '../../wire/names.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/introduction.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
@@ -18,7 +19,7 @@ import type { Authority } from '../context.ts'
 import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
-type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'now'>
+type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'aliases' | 'now'>
 
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
@@ -60,6 +61,7 @@ async function introducerOfClaim(
     newcomer: agreement.key,
     aud: authority.issuer,
     now: authority.now(),
+    typAlias: authority.aliases.find(alias => alias === ALIAS.introductionTyp),
   })
   return {
     namedBy: 'introduction',

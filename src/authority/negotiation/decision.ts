@@ -20,7 +20,7 @@ import type { Owner } from '../../wire/identifiers.ts'
 const ATTEMPTS_MAX = 3
 
 /** What learning of an agent asks. */
-type Learning = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' | 'now'>
+type Learning = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' | 'aliases' | 'now'>
 
 /** What deciding takes: keys to sign with, and where the records are. */
 export type Deciding = Signer & Learning & Weighing & Holding

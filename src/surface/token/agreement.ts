@@ -4,6 +4,7 @@
  */
 import { agreementFault } from '../../rules/agreement.ts'
 import { CLAIM_TOKEN_BYTES_MAX } from '../../wire/agreement.ts'
+import { agentIssuerPrefixes } from '../../wire/names.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import { identify, REMOTE_MS_MAX, type Identified } from '../agents/identity.ts'
 import type { Agreed, Decision, Negotiation, Refused, TicketGrant } from './negotiation.ts'
@@ -41,6 +42,7 @@ export async function presentAgreement<Row extends Negotiation, Governed>(
     issuer: issuer.issuer,
     now: issuer.now(),
     maxReasonBytes: reasonBytesMax,
+    agentIssuerPrefixes: agentIssuerPrefixes(issuer.aliases),
   })
   if (fault !== undefined) return refused(signed.agent, { code: 'agreement_weakened', sentence: fault })
 

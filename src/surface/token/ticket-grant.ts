@@ -4,7 +4,7 @@
  * Contract: "Permission ticket" (states), "need_info answer", "Token endpoint".
  */
 import { nextTicketState } from '../../rules/ticket.ts'
-import { specNames } from '../../wire/names.ts'
+import { agreementFormats } from '../../wire/names.ts'
 import { needInfo, requestSubmitted } from '../../wire/negotiation.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { offerTemplate, type TermsTemplate } from '../../wire/terms.ts'
@@ -143,10 +143,10 @@ async function answerTerms<Row extends Negotiation, Governed>(
   if (request.claim_token === undefined || offered?.template_id !== offer.template.template_id)
     return askForAgreement(issuer, await nextTicket(of, { family, tag }, offer), offer.template)
 
-  // 3. In the one format there is.
-  const { agreementFormat } = specNames(issuer.specNs)
-  if (request.claim_token_format !== agreementFormat)
-    refuse('invalid_request', `Send claim_token together with claim_token_format=${agreementFormat}.`, {
+  // 3. In a format that is taken.
+  const formats = agreementFormats(issuer)
+  if (request.claim_token_format === undefined || !formats.includes(request.claim_token_format))
+    refuse('invalid_request', otherFormat(request.claim_token_format, formats), {
       extra: { ticket: await nextTicket(of, { family, tag }) },
     })
 
@@ -179,12 +179,20 @@ function offerOf<Governed>(
   return { governed, template }
 }
 
+const FORMAT_CHARS_TOLD = 120
+
+/** Which format was given and which are taken: who has another name for it finds out by this alone. */
+function otherFormat(given: string | undefined, taken: readonly string[]): string {
+  const told = given === undefined ? 'none' : JSON.stringify(given.slice(0, FORMAT_CHARS_TOLD))
+  return `Send claim_token together with claim_token_format=${taken.join(' or ')}; the format given was ${told}.`
+}
+
 function askForAgreement(
-  { specNs }: Pick<Issuer, 'specNs'>,
+  { specNs, aliases }: Pick<Issuer, 'specNs' | 'aliases'>,
   ticket: string,
   template: TermsTemplate,
 ): Answer {
-  return { status: 403, body: needInfo({ specNs, ticket, template }) }
+  return { status: 403, body: needInfo({ specNs, aliases, ticket, template }) }
 }
 
 /** Issues the next ticket of a negotiation whose last one was just spent. */

@@ -3,6 +3,8 @@
 exact:
   - /.well-known/agents-configuration
   - /.well-known/uma2-configuration
+  - /.well-known/oauth-authorization-server
+  - /.well-known/uma4agents-configuration
   - /jwks
   - /terms
   - /token
