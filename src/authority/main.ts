@@ -197,7 +197,7 @@ async function openAuthority(
   const { databaseUrl: url, poolMax, callPoolMax } = config
   const database = openDatabase({ url, poolMax, callPoolMax, onConnectionError })
   closers.push(() => database.close())
-  const sequencer = startSequencer(database.db, log)
+  const sequencer = startSequencer(database.db, { log, sweepSeconds: config.sweepSeconds })
   closers.push(() => sequencer.stop())
   for (const done of await provision(database.db, config.owners))
     log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)

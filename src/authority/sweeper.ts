@@ -1,45 +1,83 @@
 /**
- * Sweeps, now and then, what no answer can depend on any more, owner by owner in bounded batches.
+ * Sweeps, now and then, what no answer can depend on any more: of the owners of whom the due-queue says so, in bounded batches.
  * Contract: "Limits" (lifetimes).
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
-import { listOwners } from '../storage/authority/owners.ts'
+import { takeDue, type Taken } from '../storage/authority/due.ts'
 import { number } from '../storage/authority/positions.ts'
-import { sweepOwner } from '../storage/authority/sweep.ts'
+import { sweepAgain, sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
-import type { Owner } from '../wire/identifiers.ts'
 
-const OWNERS_PER_READ = 100
-const ROWS_PER_BATCH = 500
-/** Per owner and sweep: a backlog is worked off over several sweeps, beside the calls. */
-const BATCHES_MAX = 20
+/** Owners that are taken at once, and for how long: whoever is not done with them by then shares them with another replica. */
+const OWNERS_PER_TURN = 10
+const TAKEN_SECONDS = 120
+const ROWS_PER_BATCH = 2_000
+/** Of one owner, before the others have their turn. */
+const BATCHES_PER_TURN = 5
+/** Pauses between two looks at an owner of whom nothing is known to be due: of what a replica left behind that ended, her readers need none. */
+const IDLE_PAUSES = 60
 
-/** Starts sweeping every `pauseSeconds`; any number of replicas may. `stop` waits for a running batch. */
-export function startSweeper(authority: Authority, pauseSeconds: number): Repetition {
-  const onError = (error: unknown): void => {
-    const level = isOutage(error) ? 'warn' : 'error'
-    authority.log[level]({ err: error }, 'a sweep was broken off')
-  }
-  return startRepeating(stopped => sweepAll(authority, stopped), { pauseSeconds, onError })
+type Sweeping = Pick<Authority, 'database' | 'log'>
+
+/** Starts sweeping every `pauseSeconds`, until nothing is due; replicas share the work. `stop` waits for a running batch. */
+export function startSweeper(authority: Sweeping, pauseSeconds: number): Repetition {
+  const onError = (error: unknown): void => say(authority, 'a sweep was broken off', { error })
+  return startRepeating(stopped => sweepDue(authority, pauseSeconds, stopped), { pauseSeconds, onError })
 }
 
-async function sweepAll(authority: Authority, stopped: () => boolean): Promise<void> {
+/** Until nothing is due. What fails of one owner ends nothing: she stays taken for a while, and is then due again. */
+export async function sweepDue(
+  authority: Sweeping,
+  pauseSeconds: number,
+  stopped: () => boolean,
+): Promise<void> {
+  while (!stopped()) {
+    const due = await takeDue(authority.database.db, 'sweep', {
+      limit: OWNERS_PER_TURN,
+      seconds: TAKEN_SECONDS,
+    })
+    if (due.length === 0) return
+    for (const taken of due) {
+      if (stopped()) return
+      await sweepOne(authority, taken, { pauseSeconds, stopped }).catch((error: unknown) =>
+        say(authority, 'an owner was not swept', { owner: taken.owner, error }),
+      )
+    }
+  }
+}
+
+async function sweepOne(
+  authority: Sweeping,
+  taken: Taken,
+  { pauseSeconds, stopped }: { pauseSeconds: number; stopped: () => boolean },
+): Promise<void> {
   const { db } = authority.database
-  let after: string | undefined
-  do {
-    const owners = await listOwners(db, { after, limit: OWNERS_PER_READ })
-    for (const { owner } of owners) await sweepOne(authority, owner, stopped)
-    after = owners.length < OWNERS_PER_READ ? undefined : owners.at(-1)?.owner
-  } while (after !== undefined && !stopped())
+  const { owner } = taken
+  let more = true
+  let whole = true
+  // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
+  await number(db, owner).catch((error: unknown) => {
+    whole = false
+    say(authority, 'entries wait for their positions', { owner, error })
+  })
+  for (let batch = 0; more && batch < BATCHES_PER_TURN && !stopped(); batch++) {
+    const swept = await sweepOwner(db, owner, ROWS_PER_BATCH)
+    for (const { table, error } of swept.faults)
+      say(authority, 'a table was not swept', { owner, table, error })
+    if (swept.gone > 0) authority.log.debug({ owner, gone: swept.gone }, 'swept')
+    more = swept.more
+    whole &&= swept.faults.length === 0
+  }
+  const pauses = { pauseSeconds, idleSeconds: IDLE_PAUSES * pauseSeconds }
+  // Where something failed she is not due at once again, however much there is.
+  await sweepAgain(db, taken, { more: more && whole, ...pauses })
 }
 
-async function sweepOne(authority: Authority, owner: Owner, stopped: () => boolean): Promise<void> {
-  // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
-  await number(authority.database.db, owner)
-  for (let batch = 0; batch < BATCHES_MAX && !stopped(); batch++) {
-    const gone = await sweepOwner(authority.database.db, owner, ROWS_PER_BATCH)
-    if (gone === 0) return
-    authority.log.debug({ owner, gone }, 'swept')
-  }
+function say(
+  { log }: Sweeping,
+  what: string,
+  { error, ...of }: { error: unknown; owner?: string; table?: string },
+): void {
+  log[isOutage(error) ? 'warn' : 'error']({ err: error, ...of }, what)
 }

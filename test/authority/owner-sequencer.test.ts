@@ -1,6 +1,7 @@
 /** Contract, "Events": what nobody reads has its position soon after it was committed. */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
+import { dueNow } from '../../src/storage/authority/due.ts'
 import { appendEvent } from '../../src/storage/authority/events.ts'
 import { appendLedger, countRefusal } from '../../src/storage/authority/ledger.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -37,13 +38,14 @@ describe('Without a reader', () => {
     await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2], events: [1, 2] })
   })
 
-  it('what a replica left behind is numbered with the next sweep, and so are refusals of a minute that closed', async () => {
+  it('what a replica left behind is numbered when the due-queue comes to its owner, and so are refusals of a minute that closed', async () => {
     const { db } = authority.database
     const [{ owner }] = [authority.alice]
     // As one that ended between the commit and what follows it.
     await sql`INSERT INTO ledger (owner, kind, data) VALUES (${owner}, 'touched', '{}')`.execute(db)
     await countRefusal(db, owner, { reason: 'ungoverned' }, { times: 3, families: [asFamily('fam_1')] })
     await seed.closeMinutes(db)
+    await dueNow(db, owner, 'sweep')
     await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2, 3], counts: [1, 1, 2] })
   })
 })

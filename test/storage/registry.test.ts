@@ -6,10 +6,11 @@ import {
   failPull,
   isPulling,
   landListing,
-  listDue,
+  pullAgain,
   type Attempt,
   type ListedResource,
 } from '../../src/storage/authority/registry.ts'
+import { dueNow, takeDue, type Taken } from '../../src/storage/authority/due.ts'
 import { decideResourceServer, registerResourceServer } from '../../src/storage/authority/registrations.ts'
 import { readResource } from '../../src/storage/authority/resources.ts'
 import * as seed from '../support/seed.ts'
@@ -159,32 +160,61 @@ describe('a pull', () => {
 })
 
 describe('what is due', () => {
-  const due = async (owner: Owner) =>
-    (await listDue(database.db, owner, { landedSeconds: 300, failedSeconds: 30 })).length
+  const pauses = { landedSeconds: 300, failedSeconds: 30 }
+  /** Seconds until the source is due, as the due-queue has it; undefined where it is not in it. */
+  const dueIn = async (owner: Owner) => {
+    const { rows } = await database.pool.query<{ s: number }>(
+      `SELECT extract(epoch FROM at - clock_timestamp())::float8 AS s FROM due WHERE owner = $1 AND kind = 'pull'`,
+      [owner],
+    )
+    return rows[0]?.s
+  }
+  /** Takes what is due, until the owner's source comes. */
+  const take = async (owner: Owner): Promise<Taken> => {
+    for (;;) {
+      const [taken] = await takeDue(database.db, 'pull', { limit: 1, seconds: 15 })
+      if (taken === undefined) throw new Error('nothing of hers is due')
+      if (taken.owner === owner) return taken
+    }
+  }
+  const makeDue = (owner: Owner) => dueNow(database.db, owner, 'pull', client_id)
 
-  it('is what was never tried, what landed long ago, and sooner what failed', async () => {
+  it('is what was never tried at once, what landed after one pause, and sooner what failed', async () => {
     const { owner } = await source()
-    expect(await due(owner)).toBe(1)
+    expect(await dueIn(owner)).toBeLessThanOrEqual(0)
+    const first = await take(owner)
+    expect(await dueIn(owner)).toBeCloseTo(15, -1)
     await landListing(database.db, await claimed({ owner, client_id }), [])
-    expect(await due(owner)).toBe(0)
-    await age(owner, 290)
-    expect(await due(owner)).toBe(0)
-    await age(owner, 20)
-    expect(await due(owner)).toBe(1)
+    await pullAgain(database.db, first, pauses)
+    expect(await dueIn(owner)).toBeGreaterThan(290)
+    await age(owner, PAUSE + 1)
+    await makeDue(owner)
+    const second = await take(owner)
     await failPull(database.db, await claimed({ owner, client_id }), 'listing_status')
-    await age(owner, 29)
-    expect(await due(owner)).toBe(0)
-    await age(owner, 2)
-    expect(await due(owner)).toBe(1)
+    await pullAgain(database.db, second, pauses)
+    expect(await dueIn(owner)).toBeGreaterThan(20)
+    expect(await dueIn(owner)).toBeLessThanOrEqual(30)
   })
 
-  it('is nothing of a server that waits or was withdrawn', async () => {
+  it('is nothing of a server that waits, and leaves the queue with one that was withdrawn', async () => {
     const owner = await seed.seedOwner(database.db)
     await register(owner)
-    expect(await due(owner)).toBe(0)
+    expect(await dueIn(owner)).toBeUndefined()
     await decide(owner, 'active')
     await decide(owner, 'revoked')
-    expect(await due(owner)).toBe(0)
+    await pullAgain(database.db, await take(owner), pauses)
+    expect(await dueIn(owner)).toBeUndefined()
+  })
+
+  it('stays due at once where she decided while it was taken', async () => {
+    const { owner } = await source()
+    const taken = await take(owner)
+    await claimed({ owner, client_id })
+    await decide(owner, 'revoked')
+    await register(owner)
+    await decide(owner, 'active')
+    await pullAgain(database.db, taken, pauses)
+    expect(await dueIn(owner)).toBeLessThanOrEqual(0)
   })
 })
 

@@ -5,11 +5,12 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { listOwners } from '../../storage/authority/owners.ts'
-import { countSources, type SourceCount } from '../../storage/authority/registry.ts'
+import { countSources } from '../../storage/authority/registry.ts'
 
-const OWNERS_PER_READ = 100
+/** How long an answer is good, from when it was there. */
 const KEPT_MS = 2_000
+/** And so many times as long as it took: whoever asks, and however many owners there are, counting is a tenth of one connection's time. */
+const KEPT_TIMES = 9
 
 const REGISTRY_HEALTH = z.object({
   landed: z.boolean(),
@@ -26,19 +27,27 @@ const REGISTRY_HEALTH = z.object({
 })
 type RegistryHealth = z.output<typeof REGISTRY_HEALTH>
 
-/** Anybody may ask, so it is counted at most every two seconds, and names nobody. */
+/** Anybody may ask, so it is counted by one statement, once at a time, now and then; and it names nobody. */
 export type CountedRegistry = () => Promise<RegistryHealth>
 
-/** A count that answers for two seconds; one that failed is no answer. */
+/** A count that all who ask meanwhile share, and whose answer is good for a while after; one that failed is no answer. */
 export function createCountedRegistry(db: Db): CountedRegistry {
-  let counted: { until: number; answer: Promise<RegistryHealth> } | undefined
-  return () => {
-    if (counted === undefined || performance.now() >= counted.until) {
-      const fresh = { until: performance.now() + KEPT_MS, answer: countRegistry(db) }
-      fresh.answer.catch(() => (fresh.until = 0))
-      counted = fresh
+  let counting: Promise<RegistryHealth> | undefined
+  let counted: { until: number; answer: RegistryHealth } | undefined
+  const count = async (): Promise<RegistryHealth> => {
+    const since = performance.now()
+    try {
+      const answer = await countRegistry(db)
+      const now = performance.now()
+      counted = { until: now + Math.max(KEPT_MS, KEPT_TIMES * (now - since)), answer }
+      return answer
+    } finally {
+      counting = undefined
     }
-    return counted.answer
+  }
+  return async () => {
+    if (counted !== undefined && performance.now() < counted.until) return counted.answer
+    return (counting ??= count())
   }
 }
 
@@ -62,18 +71,8 @@ export const REGISTRY_ENDPOINT: Endpoint<CountedRegistry> = endpoint({
  * the last pulls went, by state and reason. One that failed after it had landed goes on with what it listed before.
  */
 async function countRegistry(db: Db): Promise<RegistryHealth> {
-  const sources = new Map<string, SourceCount>()
-  let after: string | undefined
-  for (;;) {
-    const owners = await listOwners(db, { after, limit: OWNERS_PER_READ })
-    for (const { owner } of owners) {
-      for (const counted of await countSources(db, owner)) addTo(sources, counted)
-    }
-    after = owners.at(-1)?.owner
-    if (owners.length < OWNERS_PER_READ) break
-  }
-  const all = [...sources.values()]
-  const sum = (counts: SourceCount[]): number => counts.reduce((total, { count }) => total + count, 0)
+  const all = await countSources(db)
+  const sum = (counts: typeof all): number => counts.reduce((total, { count }) => total + count, 0)
   const waiting = sum(all.filter(({ landed }) => !landed))
   return {
     landed: waiting === 0,
@@ -86,11 +85,4 @@ async function countRegistry(db: Db): Promise<RegistryHealth> {
       ...(at === null ? {} : { at }),
     })),
   }
-}
-
-function addTo(sources: Map<string, SourceCount>, counted: SourceCount): void {
-  const key = JSON.stringify([counted.state, counted.fault, counted.landed])
-  const { count = 0, at = null } = sources.get(key) ?? {}
-  const latest = counted.at !== null && (at === null || counted.at > at) ? counted.at : at
-  sources.set(key, { ...counted, count: count + counted.count, at: latest })
 }

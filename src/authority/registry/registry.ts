@@ -7,13 +7,13 @@ import type { FastifyBaseLogger } from 'fastify'
 import { waitAtMost } from '../../limits/patience.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import type { Database } from '../../storage/authority/database.ts'
-import { listOwners } from '../../storage/authority/owners.ts'
+import { takeDue } from '../../storage/authority/due.ts'
 import {
   claimPull,
   failPull,
   isPulling,
   landListing,
-  listDue,
+  pullAgain,
   type Attempt,
   type Source,
 } from '../../storage/authority/registry.ts'
@@ -45,9 +45,10 @@ const PAUSE_SECONDS = 10
 const FAILED_PAUSE_SECONDS = 30
 /** For all that one pull fetches: it ends before another may begin. */
 const PULL_MS_MAX = 9_000
+/** For which one that is due is one replica's to pull from: longer than a pull may take. */
+const TAKEN_SECONDS = 15
 const LOOK_MS_MAX = 1_000
 const LOOK_STEP_MS = 200
-const OWNERS_PER_READ = 100
 const PULLS_AT_ONCE = 4
 
 /** `superseded`: she decided about the server meanwhile, so what came was dropped. */
@@ -112,6 +113,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
 }
 
+/** Works off the due-queue, a few sources at a time, until nothing is due. What fails of one source ends no other. */
 async function pullDue(
   options: RegistryOptions,
   pull: (source: Source) => Promise<Outcome>,
@@ -119,17 +121,17 @@ async function pullDue(
 ): Promise<void> {
   const { db } = options.database
   const pauses = { landedSeconds: options.keepSeconds, failedSeconds: FAILED_PAUSE_SECONDS }
-  let after: string | undefined
-  do {
-    const owners = await listOwners(db, { after, limit: OWNERS_PER_READ })
-    const due: Source[] = []
-    for (const { owner } of owners) due.push(...(await listDue(db, owner, pauses)))
-    const work = async (): Promise<void> => {
-      for (let next = due.shift(); next !== undefined && !stopped(); next = due.shift()) await pull(next)
+  const work = async (): Promise<void> => {
+    while (!stopped()) {
+      const [taken] = await takeDue(db, 'pull', { limit: 1, seconds: TAKEN_SECONDS })
+      if (taken === undefined) return
+      await pull(taken)
+      if (!stopped()) await pullAgain(db, taken, pauses)
     }
-    await Promise.all(Array.from({ length: PULLS_AT_ONCE }, work))
-    after = owners.length < OWNERS_PER_READ ? undefined : owners.at(-1)?.owner
-  } while (after !== undefined && !stopped())
+  }
+  const done = await Promise.allSettled(Array.from({ length: PULLS_AT_ONCE }, work))
+  const failed = done.find(one => one.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }
 
 async function pullOnce(options: RegistryOptions, source: Source, stopped: () => boolean): Promise<Outcome> {

@@ -5,7 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import type { Actor } from '../../wire/actor.ts'
 import type { Db, Tx } from './database.ts'
-import { countLiveGrants, LIVE_GRANTS_COUNTED_MAX } from './grants.ts'
+import { countLiveGrants } from './grants.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
@@ -241,13 +241,9 @@ export async function listOperators(
 
 async function endConnections(tx: Tx, owner: Owner, handles: Handle[]): Promise<Omit<Ended, 'families'>> {
   if (handles.length === 0) return { handles, rptsDeactivated: 0, more: false }
-  const live = await countLiveGrants(tx, owner, handles)
+  const { live, more } = await countLiveGrants(tx, owner, handles)
   await sql`
     UPDATE connections SET status = 'revoked', generation = generation + 1, revocations = revocations + 1
     WHERE owner = ${owner} AND handle = ANY(${handles}) AND status = 'active'`.execute(tx)
-  return {
-    handles,
-    rptsDeactivated: Math.min(live, LIVE_GRANTS_COUNTED_MAX),
-    more: live > LIVE_GRANTS_COUNTED_MAX,
-  }
+  return { handles, rptsDeactivated: live, more }
 }

@@ -338,16 +338,30 @@ export async function consumeGrant(
   return rows[0]?.family
 }
 
-export const LIVE_GRANTS_COUNTED_MAX = 1_000
+const LIVE_GRANTS_COUNTED_MAX = 1_000
+/** Unexpired grants that are looked at for that. Which of them are spent stands in no index, so that spending one stays a heap-only update. */
+const GRANTS_LOOKED_AT_MAX = 2_000
 
-/** How many live grants the handles' present generations hold, counted to at most 1,001, by index. */
-export async function countLiveGrants(tx: Tx, owner: Owner, handles: Handle[]): Promise<number> {
-  const { rows } = await sql<{ n: number }>`
-    SELECT count(*)::int AS n FROM (
-      SELECT 1 FROM connections c
-      JOIN grants g ON g.owner = c.owner AND g.handle = c.handle AND g.generation = c.generation
+/**
+ * How many live grants the handles' present generations hold: by index, those that expire last first, counted to at most 1,000 and among at most 2,000
+ * that have not expired, so that the cost of a revocation does not grow with what was spent. `more`: not all could be counted.
+ */
+export async function countLiveGrants(
+  tx: Tx,
+  owner: Owner,
+  handles: Handle[],
+): Promise<{ live: number; more: boolean }> {
+  const { rows } = await sql<{ live: number; looked_at: number }>`
+    SELECT count(*) FILTER (WHERE consumed_at IS NULL)::int AS live, count(*)::int AS looked_at FROM (
+      SELECT g.consumed_at FROM connections c, LATERAL (
+        SELECT consumed_at FROM grants
+        WHERE owner = c.owner AND handle = c.handle AND generation = c.generation AND expires_at > now()
+        ORDER BY expires_at DESC LIMIT ${GRANTS_LOOKED_AT_MAX + 1}) g
       WHERE c.owner = ${owner} AND c.handle = ANY(${handles})
-        AND g.expires_at > now() AND g.consumed_at IS NULL
-      LIMIT ${LIVE_GRANTS_COUNTED_MAX + 1}) live`.execute(tx)
-  return rows[0]?.n ?? 0
+      LIMIT ${GRANTS_LOOKED_AT_MAX + 1}) found`.execute(tx)
+  const { live, looked_at } = rows[0]!
+  return {
+    live: Math.min(live, LIVE_GRANTS_COUNTED_MAX),
+    more: live > LIVE_GRANTS_COUNTED_MAX || looked_at > GRANTS_LOOKED_AT_MAX,
+  }
 }

@@ -23,6 +23,7 @@ export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
   if (made.numInsertedOrUpdatedRows === 0n) return false
   await tx.insertInto('queues').values({ owner: row.owner }).execute()
   await tx.insertInto('directory').values({ kind: 'tag', key: row.tag, owner: row.owner }).execute()
+  await tx.insertInto('due').values({ owner: row.owner, kind: 'sweep' }).execute()
   return true
 }
 
@@ -165,6 +166,20 @@ export async function claimProvisioned(tx: Tx, owner: Owner, kind: string, item:
     .onConflict(conflict => conflict.doNothing())
     .executeTakeFirst()
   return claimed.numInsertedOrUpdatedRows === 1n
+}
+
+/** Which of these items were not marked as applied, by their places in the list: of many owners at once, as a start with a large file asks. */
+export async function listUnprovisioned(
+  db: Db,
+  items: readonly { owner: Owner; kind: string; item: string }[],
+): Promise<number[]> {
+  const { rows } = await sql<{ place: number }>`
+    SELECT asked.place::int - 1 AS place
+    FROM unnest(${items.map(({ owner }) => owner)}::text[], ${items.map(({ kind }) => kind)}::text[],
+      ${items.map(({ item }) => item)}::text[]) WITH ORDINALITY AS asked(owner, kind, item, place)
+    LEFT JOIN provisioned p ON p.owner = asked.owner AND p.kind = asked.kind AND p.item = asked.item
+    WHERE p.owner IS NULL ORDER BY asked.place`.execute(db)
+  return rows.map(({ place }) => place)
 }
 
 /** Locks the owner's queue row: the head of the lock order (queue, operator, parent, child by handle). */

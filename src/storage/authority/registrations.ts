@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
+import { dueNow } from './due.ts'
 import { lockQueue } from './owners.ts'
 import { readResourceServer, type ResourceServerRow } from './resources.ts'
 import type { ResourceServerStatus } from './tables.ts'
@@ -89,6 +90,7 @@ export async function decideResourceServer(
     UPDATE registry_pulls SET attempt = attempt + 1, tried_at = 'epoch', landed_at = NULL,
       failed_at = NULL, fault = NULL, conflicts = 0
     WHERE owner = ${owner} AND client_id = ${clientId}`.execute(tx)
+  if (status === 'active' && decided.publishes) await dueNow(tx, owner, 'pull', clientId)
   return decided
 }
 

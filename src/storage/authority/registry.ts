@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { inTransaction } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
+import { dueAgain, dueNoMore, type Taken } from './due.ts'
 import { EVENTS_CHANNEL } from './events.ts'
 import { lockQueue } from './owners.ts'
 import { takeOut } from './tiers.ts'
@@ -185,24 +186,31 @@ export async function failPull(db: Db, attempt: Attempt, fault: string): Promise
   return true
 }
 
-/** The owner's sources that are due: never tried, landed longer ago than one pause, failed longer ago than the other. */
-export async function listDue(
+/**
+ * Says when a source is due again that was taken from the due-queue: one pause after it was tried where it has landed, another where it failed or was never
+ * pulled from. One that is not to be pulled from any more leaves the queue. Both from how it stands now, and only where nobody has said so meanwhile.
+ */
+export async function pullAgain(
   db: Db,
-  owner: Owner,
+  taken: Taken,
   pauses: { landedSeconds: number; failedSeconds: number },
-): Promise<Source[]> {
-  const { rows } = await sql<Source>`
-    SELECT rs.owner, rs.client_id FROM resource_servers rs
+): Promise<void> {
+  const { owner, client_id } = taken
+  const { rows } = await sql<{ at: string }>`
+    SELECT greatest(clock_timestamp() + interval '1 second', p.tried_at + interval '1 second' *
+      CASE WHEN p.landed_at IS NOT NULL AND p.failed_at IS NULL
+        THEN ${pauses.landedSeconds}::float8 ELSE ${pauses.failedSeconds}::float8 END)::text AS at
+    FROM resource_servers rs
     LEFT JOIN registry_pulls p ON p.owner = rs.owner AND p.client_id = rs.client_id
-    WHERE rs.owner = ${owner} AND rs.status = 'active' AND rs.publishes
-      AND (p.tried_at IS NULL OR p.tried_at <= clock_timestamp() - interval '1 second' *
-        CASE WHEN p.landed_at IS NOT NULL AND p.failed_at IS NULL
-          THEN ${pauses.landedSeconds}::float8 ELSE ${pauses.failedSeconds}::float8 END)
-    ORDER BY rs.client_id`.execute(db)
-  return rows
+    WHERE rs.owner = ${owner} AND rs.client_id = ${client_id} AND rs.status = 'active' AND rs.publishes`.execute(
+    db,
+  )
+  const [row] = rows
+  if (row === undefined) return dueNoMore(db, taken)
+  await dueAgain(db, taken, sql`${row.at}::timestamptz`)
 }
 
-/** How the sources of an owner stand, counted: `fault` is null for those that landed last time, or never tried. */
+/** How sources stand, counted: `fault` is null for those that landed last time, or never tried. */
 export interface SourceCount {
   state: 'landed' | 'failed' | 'waiting'
   fault: string | null
@@ -213,8 +221,8 @@ export interface SourceCount {
   at: string | null
 }
 
-/** Counts the owner's active resource servers by how they stand; one that publishes nothing has landed at once. */
-export async function countSources(db: Db, owner: Owner): Promise<SourceCount[]> {
+/** Counts the active resource servers of all owners by how they stand; one that publishes nothing has landed at once. */
+export async function countSources(db: Db): Promise<SourceCount[]> {
   const { rows } = await sql<SourceCount>`
     SELECT s.state, s.fault, s.landed, count(*)::int AS count, max(s.at) AS at FROM (
       SELECT CASE WHEN NOT rs.publishes THEN 'landed' WHEN p.failed_at IS NOT NULL THEN 'failed'
@@ -223,7 +231,7 @@ export async function countSources(db: Db, owner: Owner): Promise<SourceCount[]>
         CASE WHEN rs.publishes THEN coalesce(p.failed_at, p.landed_at) END AS at
       FROM resource_servers rs
       LEFT JOIN registry_pulls p ON p.owner = rs.owner AND p.client_id = rs.client_id
-      WHERE rs.owner = ${owner} AND rs.status = 'active') s
-    GROUP BY s.state, s.fault, s.landed ORDER BY s.state, s.fault NULLS FIRST`.execute(db)
+      WHERE rs.status = 'active') s
+    GROUP BY s.state, s.fault, s.landed ORDER BY s.state, s.fault NULLS FIRST, s.landed`.execute(db)
   return rows
 }

@@ -4,6 +4,7 @@
  */
 import { sql, type Insertable, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
+import { dueNow } from './due.ts'
 import type { ResourceServersTable, ResourcesTable } from './tables.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
@@ -23,7 +24,9 @@ export async function insertResourceServer(tx: Tx, row: NewResourceServer): Prom
     .values({ ...row, ...(row.status === 'pending' ? {} : { decided_at: sql<string>`now()` }) })
     .onConflict(conflict => conflict.columns(['owner', 'client_id']).doNothing())
     .executeTakeFirst()
-  return made.numInsertedOrUpdatedRows === 1n
+  if (made.numInsertedOrUpdatedRows !== 1n) return false
+  if (row.status === 'active' && row.publishes === true) await dueNow(tx, row.owner, 'pull', row.client_id)
+  return true
 }
 
 /** The owner's record of one resource server, or undefined. */

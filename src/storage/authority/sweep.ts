@@ -2,39 +2,102 @@
  * Removes what no answer can depend on any more, in bounded batches per owner: ended negotiations, replay
  * marks, long-expired grants, old events. Contract: "Limits".
  */
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { Db } from './database.ts'
+import { dueAgain, type Taken } from './due.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /** Kept after the end, so that the owner and the agent still get a telling answer (409, `expired`). */
 const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400 }
 
+const seconds = (count: number): RawBuilder<unknown> => sql`${count} * interval '1 second'`
+
+/** What goes of each table, and when the first of what is left goes: each by an index in which that stands first. */
+const SWEPT: Record<
+  string,
+  { batch: (owner: Owner, limit: number) => RawBuilder<unknown>; next: (owner: Owner) => RawBuilder<unknown> }
+> = {
+  // Never before its sealed ticket has expired: its key is what stops that ticket from being presented twice.
+  families: {
+    batch: (owner, limit) => sql`
+      DELETE FROM families WHERE owner = ${owner} AND family = ANY(ARRAY(
+        SELECT family FROM families WHERE owner = ${owner}
+          AND ticket_expires_at < now() - ${seconds(KEPT_SECONDS.families)}
+          AND sealed_expires_at < now() - interval '1 minute'
+        ORDER BY ticket_expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    next: owner => sql`
+      SELECT ticket_expires_at + ${seconds(KEPT_SECONDS.families)} FROM families WHERE owner = ${owner}
+      ORDER BY ticket_expires_at LIMIT 1`,
+  },
+  spent_signatures: {
+    batch: (owner, limit) => sql`
+      DELETE FROM spent_signatures WHERE owner = ${owner} AND digest = ANY(ARRAY(
+        SELECT digest FROM spent_signatures WHERE owner = ${owner} AND expires_at < now()
+        ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    next: owner => sql`
+      SELECT expires_at FROM spent_signatures WHERE owner = ${owner} ORDER BY expires_at LIMIT 1`,
+  },
+  grants: {
+    batch: (owner, limit) => sql`
+      DELETE FROM grants WHERE owner = ${owner} AND rpt_sha256 = ANY(ARRAY(
+        SELECT rpt_sha256 FROM grants WHERE owner = ${owner}
+          AND expires_at < now() - ${seconds(KEPT_SECONDS.grants)}
+        ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    next: owner => sql`
+      SELECT expires_at + ${seconds(KEPT_SECONDS.grants)} FROM grants WHERE owner = ${owner}
+      ORDER BY expires_at LIMIT 1`,
+  },
+  // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether they missed something, so
+  // that none is passed over.
+  events: {
+    batch: (owner, limit) => sql`
+      DELETE FROM events WHERE owner = ${owner} AND seq = ANY(ARRAY(
+        SELECT seq FROM events WHERE owner = ${owner} AND seq < coalesce(
+          (SELECT seq FROM events WHERE owner = ${owner} AND seq IS NOT NULL
+            AND at >= now() - ${seconds(KEPT_SECONDS.events)} ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
+        ORDER BY seq LIMIT ${limit}))`,
+    next: owner => sql`
+      SELECT at + ${seconds(KEPT_SECONDS.events)} FROM events WHERE owner = ${owner} AND seq IS NOT NULL
+      ORDER BY seq LIMIT 1`,
+  },
+}
+
+/** Rows that went, and what failed of which table: that of one keeps no other from being swept. */
+export interface Swept {
+  gone: number
+  /** Some table had as many to go as one batch may. */
+  more: boolean
+  faults: { table: string; error: unknown }[]
+}
+
+/** One bounded sweep of one owner's rows: a batch of each table. */
+export async function sweepOwner(db: Db, owner: Owner, limit: number): Promise<Swept> {
+  const swept: Swept = { gone: 0, more: false, faults: [] }
+  for (const [table, { batch }] of Object.entries(SWEPT)) {
+    try {
+      const { numAffectedRows = 0n } = await batch(owner, limit).execute(db)
+      swept.gone += Number(numAffectedRows)
+      swept.more ||= Number(numAffectedRows) >= limit
+    } catch (error) {
+      swept.faults.push({ table, error })
+    }
+  }
+  return swept
+}
+
 /**
- * One bounded sweep of one owner's rows. A family is never removed before its sealed ticket has expired:
- * its key is what stops that ticket from being presented twice.
- * @returns how many rows went.
+ * Says when an owner is due again who was taken from the due-queue: when the first of her rows is to go, no sooner than one pause from now and no
+ * later than the other; at once, where `more` is to be done already.
  */
-export async function sweepOwner(db: Db, owner: Owner, limit: number): Promise<number> {
-  const batches = [
-    sql`DELETE FROM families WHERE (owner, family) IN (
-      SELECT owner, family FROM families WHERE owner = ${owner}
-        AND ticket_expires_at < now() - ${KEPT_SECONDS.families} * interval '1 second'
-        AND sealed_expires_at < now() - interval '1 minute'
-      ORDER BY ticket_expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
-    sql`DELETE FROM spent_signatures WHERE (owner, digest) IN (
-      SELECT owner, digest FROM spent_signatures WHERE owner = ${owner} AND expires_at < now() LIMIT ${limit})`,
-    sql`DELETE FROM grants WHERE (owner, rpt_sha256) IN (
-      SELECT owner, rpt_sha256 FROM grants WHERE owner = ${owner}
-        AND expires_at < now() - ${KEPT_SECONDS.grants} * interval '1 second'
-      ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
-    // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether they missed something.
-    sql`DELETE FROM events WHERE owner = ${owner} AND seq IN (
-      SELECT seq FROM events WHERE owner = ${owner} AND seq < coalesce(
-        (SELECT seq FROM events WHERE owner = ${owner} AND seq IS NOT NULL
-          AND at >= now() - ${KEPT_SECONDS.events} * interval '1 second' ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
-      ORDER BY seq LIMIT ${limit})`,
-  ]
-  let gone = 0
-  for (const batch of batches) gone += Number((await batch.execute(db)).numAffectedRows ?? 0n)
-  return gone
+export async function sweepAgain(
+  db: Db,
+  taken: Taken,
+  { more, pauseSeconds, idleSeconds }: { more: boolean; pauseSeconds: number; idleSeconds: number },
+): Promise<void> {
+  const { owner } = taken
+  const nexts = Object.values(SWEPT).map(({ next }) => sql`(${next(owner)})`)
+  const at = sql`greatest(clock_timestamp() + ${seconds(pauseSeconds)},
+    least(clock_timestamp() + ${seconds(idleSeconds)}, ${sql.join(nexts)},
+      (SELECT min(minute) + interval '1 minute' FROM refusal_counts WHERE owner = ${owner})))`
+  await dueAgain(db, taken, more ? sql`clock_timestamp()` : at)
 }

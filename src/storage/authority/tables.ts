@@ -299,6 +299,15 @@ export interface EventsTable {
   data: Json<unknown>
 }
 
+/** What is to be done for an owner, and when (due.ts). */
+export interface DueTable {
+  owner: Owner
+  kind: 'sweep' | 'pull'
+  /** Of the resource server to be pulled from; empty else. */
+  client_id: Generated<ClientId>
+  at: Generated<string>
+}
+
 export interface Tables {
   directory: DirectoryTable
   owners: OwnersTable
@@ -326,4 +335,5 @@ export interface Tables {
   ledger: LedgerTable
   refusal_counts: RefusalCountsTable
   events: EventsTable
+  due: DueTable
 }
