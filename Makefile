@@ -56,7 +56,7 @@ check-lint:
 	@oxlint --type-aware --quiet
 
 check-types:
-	@tsc -p . --incremental --tsBuildInfoFile .cache/tsc.tsbuildinfo
+	@tsc -p .
 
 check-imports:
 	@depcruise --config .dependency-cruiser.cjs --output-type err src
