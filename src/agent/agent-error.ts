@@ -22,6 +22,7 @@ export type LocalErrorCode =
   | 'redirect_refused'
   | 'request_invalid'
   | 'rpc_error'
+  | 'state_unusable'
   | 'terms_declined'
   | 'terms_unanswered'
   | 'terms_untrusted'

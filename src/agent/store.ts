@@ -108,11 +108,16 @@ export async function writeWhole(directory: string, name: string, value: unknown
   const temporary = join(directory, `.${name}.${crypto.randomUUID()}`)
   const file = await open(temporary, 'wx', 0o600)
   try {
-    await file.writeFile(`${JSON.stringify(value, null, 2)}\n`)
-  } finally {
-    await file.close()
+    try {
+      await file.writeFile(`${JSON.stringify(value, null, 2)}\n`)
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, join(directory, name))
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
   }
-  await rename(temporary, join(directory, name))
 }
 
 /** Every value in a directory, in the order of the files' names. */

@@ -1,7 +1,7 @@
 /**
  * Owns where a process is killed: preloaded (`--import`) before the program, it counts what the program does to the world outside (requests
  * that it sends, files that it gives their name) and ends the process by SIGKILL at the step named by `KILL_AT`: `<what>#<n>`, `before` or
- * `after` it. Each step that was reached is a line of the file `STEPS`.
+ * `after` it. Each step that was reached is a line of the file `STEPS`. At the step `FULL_AT` the disk is full, for that one file.
  */
 import { appendFileSync } from 'node:fs'
 import promises from 'node:fs/promises'
@@ -10,6 +10,7 @@ import { basename, dirname } from 'node:path'
 
 const killAt = process.env['KILL_AT']
 const steps = process.env['STEPS']
+const fullAt = process.env['FULL_AT']
 const counts = new Map<string, number>()
 
 /** Runs one step, and ends the process around it where that was asked. */
@@ -19,6 +20,10 @@ async function step<T>(what: string, run: () => Promise<T>): Promise<T> {
   const name = `${what}#${count}`
   if (steps !== undefined) appendFileSync(steps, `${name}\n`)
   if (killAt === `before ${name}`) process.kill(process.pid, 'SIGKILL')
+  if (fullAt === name) {
+    const code = 'ENOSPC'
+    throw Object.assign(new Error(code), { code, syscall: 'write', path: '/full' })
+  }
   const done = await run()
   if (killAt === `after ${name}`) process.kill(process.pid, 'SIGKILL')
   return done

@@ -10,6 +10,7 @@ import type { Asked, Calls } from './calls.ts'
 import { foreignLine } from './foreign-text.ts'
 import type { PendingRequest } from './request.ts'
 import type { Stage } from './stage.ts'
+import { unusable } from './state.ts'
 import { termsText, type Offer } from './terms.ts'
 
 /** What a person answered to a question. */
@@ -81,8 +82,9 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
       new AgentError('challenged_again', { detail: 'The resource challenges every grant.' }),
       family,
     )
-  } catch (error) {
-    if (!(error instanceof AgentError) || error.code === 'rpc_error' || asked.signal.aborted) throw error
+  } catch (thrown) {
+    const error = unusable(thrown)
+    if (!(error instanceof AgentError) || error.code === 'rpc_error' || asked.signal.aborted) throw thrown
     return errorResult(error, family)
   }
 }

@@ -68,6 +68,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   terms_declined: 'The terms were declined, so nothing was done.',
   terms_unanswered: 'Nobody agreed to the terms, so nothing was done.',
   outcome_unknown: 'Find out by another tool, or ask the person, before you repeat it.',
+  state_unusable: 'Nothing was sent. Free space, or let the bridge read and write there; then call again.',
   temporarily_unavailable: 'It is an outage, not a decision. Try again in a minute.',
   unreachable: 'It is an outage, not a decision. Try again in a minute.',
 }

@@ -115,11 +115,13 @@ export function createCalls(parts: CallParts): Calls {
     },
     sweep: async () => {
       for (const record of await state.families<Family>()) {
-        const { id, left, since } = record
-        const ends = (left ?? since) + parts.lingerSeconds
+        const left = record.left ?? (await leftNow(parts, record.id))
+        if (left === undefined) continue
+        // A clock that was put back makes nobody wait longer.
+        const seconds = Math.min(Math.max(0, left + parts.lingerSeconds - parts.now()), parts.lingerSeconds)
         const timer = setTimeout(
-          () => void endKept(parts, id, pending).catch(() => undefined),
-          Math.max(0, ends - parts.now()) * 1000,
+          () => void endKept(parts, record.id, pending).catch(() => undefined),
+          seconds * 1000,
         )
         timers.add(timer.unref())
       }
@@ -325,6 +327,21 @@ async function sendUnder(
     })
   const name = grant === undefined ? 'none' : 'kept'
   return attempt(profile, { resource, call, signal, send }, { grant, name })
+}
+
+/** Somebody waited for it when its process ended: they have from now on to come back. Undefined where another process leads it. */
+async function leftNow({ state, now }: CallParts, id: string): Promise<number | undefined> {
+  const release = await state.hold(id)
+  if (release === undefined) return undefined
+  try {
+    const record = await state.family<Family>(id)
+    if (record === undefined) return undefined
+    const left = record.left ?? now()
+    if (record.left === undefined) await state.keepFamily(id, { ...record, left })
+    return left
+  } finally {
+    await release()
+  }
 }
 
 /** Ends what nobody came back for: an answer is dropped, a request that waits is declined. */

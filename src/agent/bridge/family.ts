@@ -23,8 +23,8 @@ export interface Family {
   since: number
   /** Since when nobody waits for it. */
   left?: number | undefined
-  /** The task that a client waits by, also while it is away. */
-  task?: string | undefined
+  /** The tasks that clients wait by, also while they are away; none when left out. */
+  tasks?: string[] | undefined
   phase:
     | { name: 'new' }
     | { name: 'waiting'; request: WaitingRequest }

@@ -18,6 +18,11 @@ export class KeptFamily {
     this.#state = state
   }
 
+  /** Whether it is this process's to change. */
+  get isHeld(): boolean {
+    return this.#release !== undefined
+  }
+
   /** Takes it for this process alone; false where another one that lives has it. */
   async hold(): Promise<boolean> {
     this.#release = await this.#state.hold(this.record.id)
@@ -40,13 +45,14 @@ export class KeptFamily {
 
   /** Writes it. Only what waits, or was decided, is worth that: the rest begins anew. */
   keep(): Promise<void> {
-    if (this.#closed || this.record.phase.name === 'new') return Promise.resolve()
+    if (this.#closed || !this.isHeld || this.record.phase.name === 'new') return Promise.resolve()
     return this.#written(() => this.#state.keepFamily(this.record.id, this.record))
   }
 
   /** Removes it for good. */
   drop(): Promise<void> {
     this.#closed = true
+    if (!this.isHeld) return Promise.resolve()
     return this.#written(() => this.#state.dropFamily(this.record.id))
   }
 

@@ -25,7 +25,7 @@ import {
 } from './family.ts'
 import { KeptFamily } from './kept-family.ts'
 import { Stages, type Settled, type Stage } from './stage.ts'
-import type { BridgeState, Owner } from './state.ts'
+import { unusable, type BridgeState, type Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 
@@ -121,9 +121,9 @@ export class PendingRequest {
     this.#decide?.(accepted)
   }
 
-  /** A client that asked for a task waits for it, whatever becomes of this process. */
-  async becomeTask(id: string | undefined): Promise<void> {
-    this.record.task = id
+  /** Clients that asked for tasks wait for it, whatever becomes of this process. */
+  async waitByTasks(ids: readonly string[]): Promise<void> {
+    this.record.tasks = ids.length === 0 ? undefined : [...ids]
     await this.#kept.keep()
     this.#at.changed()
   }
@@ -160,9 +160,10 @@ export class PendingRequest {
       this.#at.move({ name: 'settled', settled })
       if (settled.kind === 'answer' && this.#waiters === 0) this.#deserted()
     } catch (error) {
+      const said = unusable(error)
       const failure =
-        error instanceof AgentError
-          ? error
+        said instanceof AgentError
+          ? said
           : new AgentError('unexpected_answer', {
               detail: 'The negotiation failed.',
               local: true,
@@ -178,9 +179,9 @@ export class PendingRequest {
       try {
         return await settle()
       } catch (error) {
-        const { task, phase } = this.record
+        const { tasks, phase } = this.record
         if (!(error instanceof AgentError) || error.terminal || error.code === 'aborted') throw error
-        if (task === undefined || phase.name !== 'waiting' || this.#withdrawing) throw error
+        if (tasks === undefined || phase.name !== 'waiting' || this.#withdrawing) throw error
         await this.#pause(OUTAGE_SECONDS)
       }
     }
@@ -266,7 +267,8 @@ export class PendingRequest {
         if (this.record.joined?.template_id !== request.signed.template.template_id)
           this.record.joined = undefined
         this.record.phase = { name: 'waiting', request }
-        await this.#kept.keep()
+        // She was asked already: whoever waits goes on waiting, also where only this process knows of it.
+        await this.#kept.keep().catch(() => undefined)
         this.#tellWaiting(request, owner)
         if (!this.#withdrawing) return
         await withdrawRequest(profile, this.#parts.directory, { resource, call, waiting: request })
@@ -315,41 +317,55 @@ export class PendingRequest {
   async #accepted({ grant }: Accepted, owner: Owner): Promise<Settled> {
     await this.#parts.state.keepOwner(this.record.resource, owner)
     if (!grant.single_use) return { kind: 'grant', grant, owner }
+    // Not written down it is lost with this process, no more: nothing goes out under it before that is.
+    await this.#note({ name: 'granted', grant }).catch(() => undefined)
     this.record.phase = { name: 'granted', grant }
-    await this.#kept.keep()
     return this.#use(grant, owner)
   }
 
   /** An approval executes nothing while nobody waits. */
   async #use(grant: Grant, owner: Owner): Promise<Settled> {
     const profile = await this.#parts.profileOf(owner)
-    while (this.#waiters === 0 && this.record.task === undefined) {
+    while (this.#waiters === 0 && this.record.tasks === undefined) {
       if (this.#withdrawing)
         throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
       await this.#at.changes(this.#ending.signal)
       if (this.#ending.signal.aborted) throw ended()
     }
     const { family } = grant
-    this.record.phase = { name: 'sending', family }
-    await this.#kept.keep()
+    await this.#note({ name: 'sending', family })
     const result = await this.#parts.sendOnce(this.record, grant, profile)
+    // It came: that it cannot be written down does not keep it from whoever waits.
+    await this.#note({ name: 'answered', result, family }).catch(() => undefined)
     this.record.phase = { name: 'answered', result, family }
-    await this.#kept.keep()
     return { kind: 'answer', result, family }
   }
 
-  /** What came of something that the owner was asked is told to whoever asks next; an outage changes nothing of what is kept. */
-  async #failed(error: AgentError): Promise<void> {
-    const { name } = this.record.phase
-    const family = familyName(this.record)
-    const told = error.code === 'outcome_unknown' && name === 'sending' ? outcomeUnknown(family) : error
-    if (name === 'sending' || name === 'refused' || (name === 'waiting' && isDecision(error))) {
-      this.record.phase = { name: 'refused', error: keptError(told), family }
+  /** Writes the phase down before it counts: where that fails, nothing was begun. */
+  async #note(phase: Family['phase']): Promise<void> {
+    const before = this.record.phase
+    this.record.phase = phase
+    try {
       await this.#kept.keep()
+    } catch (error) {
+      this.record.phase = before
+      throw error
     }
-    if (isClosed(error)) await this.#parts.onRefused(this.record, error)
+  }
+
+  /** What came of something that the owner was asked is told to whoever asks next; an outage changes nothing of what is kept. */
+  async #failed(failure: AgentError): Promise<void> {
+    // Of one that another process leads nothing is ours to say.
+    const name = this.#kept.isHeld ? this.record.phase.name : 'new'
+    const family = familyName(this.record)
+    const told = failure.code === 'outcome_unknown' && name === 'sending' ? outcomeUnknown(family) : failure
+    if (name === 'sending' || name === 'refused' || (name === 'waiting' && isDecision(failure))) {
+      this.record.phase = { name: 'refused', error: keptError(told), family }
+      await this.#kept.keep().catch(() => undefined)
+    }
+    if (isClosed(failure)) await this.#parts.onRefused(this.record, failure).catch(() => undefined)
     this.#at.move({ name: 'failed', error: told })
-    if (this.record.phase.name !== 'refused') await this.#end()
+    if (name === 'new' || this.record.phase.name !== 'refused') await this.#end()
     else if (this.#waiters === 0) this.#deserted()
   }
 
@@ -359,7 +375,7 @@ export class PendingRequest {
   }
 
   #deserted(): void {
-    if (this.record.task !== undefined) return
+    if (this.record.tasks !== undefined) return
     if (this.stage.name === 'failed' && this.record.phase.name !== 'refused') return
     if (this.stage.name === 'settled' && this.stage.settled.kind === 'grant') return
     this.record.left = this.#parts.now()

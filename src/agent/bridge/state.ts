@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJson, type Json } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/keys.ts'
-import { fail } from '../agent-error.ts'
+import { AgentError, fail } from '../agent-error.ts'
 import { fileName, fileStore, readAll, readOne, writeWhole, type AgentStore } from '../store.ts'
 
 /** Whose resource it is, and who decides for her. */
@@ -80,7 +80,7 @@ export function bridgeState(root: string, client: string): BridgeState {
     agreed: async consent => (await readOne(join(at('agreed'), `${hashName(consent)}.json`))) !== undefined,
     keepAgreed: consent => writeWhole(at('agreed'), `${hashName(consent)}.json`, { consent, at: Date.now() }),
     keepFamily: (id, record) => writeWhole(at('families'), `${id}.json`, record),
-    family: id => readOne(join(at('families'), `${id}.json`)),
+    family: id => readRecord(join(at('families'), `${id}.json`)),
     families: () => readAll(at('families')),
     dropFamily: id => rm(join(at('families'), `${id}.json`), { force: true }),
     hold: id => holdFile(at('held'), id),
@@ -117,7 +117,7 @@ async function keptOnce(folder: string, name: string, make: () => string): Promi
       text => text,
       (error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return undefined
-        return fail('request_invalid', `${path} cannot be read.`, { cause: error })
+        throw unusable(error)
       },
     )
   const kept = await read()
@@ -140,6 +140,57 @@ async function linked(file: string, name: string): Promise<void> {
   })
 }
 
+/**
+ * A record of a request. One that is there and cannot be read may say that a call was sent, so nobody goes on as if it were not there: fails with
+ * `state_unusable`.
+ */
+async function readRecord<T>(path: string): Promise<T | undefined> {
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw unusable(error)
+  }
+  try {
+    return JSON.parse(text) as T
+  } catch (cause) {
+    return fail(
+      'state_unusable',
+      `${path} is spoilt. It may say that a call was made: look at the resource, then remove the file.`,
+      { cause },
+    )
+  }
+}
+
+const OF_FILES: ReadonlySet<string> = new Set([
+  'EACCES',
+  'EBUSY',
+  'EDQUOT',
+  'EFBIG',
+  'EIO',
+  'EISDIR',
+  'EMFILE',
+  'ENFILE',
+  'ENOENT',
+  'ENOSPC',
+  'ENOTDIR',
+  'EPERM',
+  'EROFS',
+])
+
+/** An error of the file system in words; any other as it is. */
+export function unusable(error: unknown): unknown {
+  const { code, path = '', syscall = '' } = (error ?? {}) as NodeJS.ErrnoException
+  if (error instanceof AgentError || code === undefined || !OF_FILES.has(code)) return error
+  return new AgentError('state_unusable', {
+    detail: `The bridge cannot use its own files: ${code} ${syscall} ${path}.`,
+    terminal: false,
+    local: true,
+    cause: error,
+  })
+}
+
 /** Names of the files that this process holds. */
 const holding = new Set<string>()
 const HOLD_ATTEMPTS = 5
@@ -158,8 +209,13 @@ async function holdFile(folder: string, id: string): Promise<(() => Promise<void
       await rm(join(folder, mine), { force: true })
       holding.delete(mine)
     }
-    await writeFile(join(folder, mine), await startOf(process.pid), { mode: 0o600, flag: 'wx' })
-    if (!(await isHeldByAnother(folder, { id, mine }))) return release
+    try {
+      await writeFile(join(folder, mine), await startOf(process.pid), { mode: 0o600, flag: 'wx' })
+      if (!(await isHeldByAnother(folder, { id, mine }))) return release
+    } catch (error) {
+      await release().catch(() => holding.delete(mine))
+      throw error
+    }
     await release()
     if (attempt === HOLD_ATTEMPTS) return undefined
     // Where two came at the same moment, both have gone back.

@@ -18,6 +18,8 @@ interface Task {
   result?: JsonObject
   cancelled?: boolean
   request: PendingRequest
+  /** Ends it where nobody asks for it any more. */
+  timer?: NodeJS.Timeout
 }
 
 /** The tasks of one connection. */
@@ -35,14 +37,26 @@ const TASK_ID = /^([A-Za-z0-9_-]{43})\.[0-9a-f-]{36}$/
 
 export function createTasks(calls: Calls): Tasks {
   const tasks = new Map<string, Task>()
+  const forget = async ({ id, request, ending, timer }: Task): Promise<void> => {
+    clearTimeout(timer)
+    await request.waitByTasks((request.record.tasks ?? []).filter(other => other !== id))
+    ending.abort()
+  }
+  /** Whoever does not ask for it as long as that does not wait for it. */
+  const live = (task: Task): void => {
+    clearTimeout(task.timer)
+    task.timer = setTimeout(() => {
+      tasks.delete(task.id)
+      void forget(task).catch(() => undefined)
+    }, TTL_MILLISECONDS).unref()
+  }
   const watch = (id: string, request: PendingRequest): Task => {
     const task: Task = { id, createdAt: new Date().toISOString(), ending: new AbortController(), request }
     tasks.set(id, task)
     const leave = request.enter()
     void finish(calls, task)
-      .then(result => (task.result = result))
+      .then(result => (result === undefined ? tasks.delete(id) : (task.result = result)))
       .finally(leave)
-    setTimeout(() => tasks.delete(id), TTL_MILLISECONDS).unref()
     return task
   }
   const find = async (id: string): Promise<Task | undefined> => {
@@ -52,34 +66,36 @@ export function createTasks(calls: Calls): Tasks {
     if (family === undefined) return undefined
     const found = await calls.find(family)
     if (found === undefined) return undefined
-    const task = found.request.record.task === id ? watch(id, found.request) : undefined
+    const task = found.request.record.tasks?.includes(id) === true ? watch(id, found.request) : undefined
     found.leave()
     return task
   }
   return {
     create: async request => {
-      const id = request.record.task ?? `${request.record.id}.${crypto.randomUUID()}`
-      await request.becomeTask(id)
-      const task = tasks.get(id) ?? watch(id, request)
+      const id = `${request.record.id}.${crypto.randomUUID()}`
+      await request.waitByTasks([...(request.record.tasks ?? []), id])
+      const task = watch(id, request)
+      live(task)
       return { resultType: 'task', ...describe(task) }
     },
     get: async id => {
       const task = await find(id)
-      return task && describe(task)
+      if (task === undefined) return undefined
+      live(task)
+      return describe(task)
     },
     cancel: async id => {
       const task = await find(id)
       if (task === undefined) return false
       task.cancelled = task.result === undefined
-      await task.request.becomeTask(undefined)
-      task.ending.abort()
+      await forget(task)
       return true
     },
   }
 }
 
-/** The answer of the call, when the owner has decided. */
-async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObject> {
+/** The answer of the call, when the owner has decided; undefined where another process leads it, which will have the answer. */
+async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObject | undefined> {
   const { signal } = ending
   try {
     await request.until(({ name }) => name === 'settled' || name === 'failed', FOR_EVER, signal)
@@ -94,6 +110,7 @@ async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObje
     entered.leave()
     throw new AgentError('challenged_again', { detail: 'The resource challenges the grant.', local: true })
   } catch (error) {
+    if (error instanceof AgentError && error.code === 'in_progress') return undefined
     if (error instanceof AgentError) return errorResult(error, request.family()) as unknown as JsonObject
     throw error
   }

@@ -1,0 +1,160 @@
+/**
+ * contract, "Permission ticket" and "Single-use grant", for a bridge whose files fail it: a full disk, a spoilt record, a key store that two bridges
+ * use at once. Nothing is sent that was not written down before, and nobody is asked twice.
+ */
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { bridgeState } from '../../../src/agent/bridge/state.ts'
+import { bridgeFolder, filesIn, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
+import { useBridges } from '../../support/bridge-stand.ts'
+
+const stand = useBridges({
+  stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } },
+  args: ['--hold', '20'],
+})
+const { bridge, executions, unique, waiting } = stand
+const FORM = { elicitation: {} }
+const PRELOAD = `--import=${join(import.meta.dirname, '..', '..', 'support', 'kill-at.ts')}`
+
+const recordOf = async (name: string): Promise<string> =>
+  (await filesIn(stand.folder)).find(
+    ({ path }) => path.includes(`/${name}-`) && dirname(path).endsWith('/families'),
+  )!.path
+
+describe('A disk that is full for one file', () => {
+  it.each([
+    'tools kept#1',
+    'agreed kept#1',
+    'families kept#1',
+    'receipts kept#1',
+    'needs kept#1',
+    'resources kept#1',
+    'families kept#2',
+    'families kept#3',
+    'families kept#4',
+  ])('%s: the bridge goes on, she is asked once, the call runs once', async step => {
+    const name = `full-${step.replaceAll(/\W+/g, '-')}`
+    const { call } = await bridge({
+      name,
+      capabilities: FORM,
+      environment: { NODE_OPTIONS: PRELOAD, FULL_AT: step },
+    })
+    const trade = { symbol: 'VTI', qty: unique() }
+    const asked = new Set<string>()
+    const approve = async (): Promise<void> => {
+      for (const { family } of await pendingOf(stand.owner)) {
+        asked.add(family)
+        await stand.owner.decide(family, 'approved')
+      }
+    }
+    const answers: ToolAnswer[] = []
+    while (answers.length < 3 && answers.at(-1)?.isError !== false) {
+      let ended = false
+      const answer = call('place_trade', trade).finally(() => (ended = true))
+      answer.catch(() => undefined)
+      await expect.poll(async () => (await approve(), ended), { timeout: 40_000, interval: 100 }).toBe(true)
+      answers.push(await answer)
+    }
+    expect(answers.at(-1)!.text).toBe(`Bought ${trade.qty} VTI`)
+    for (const { isError, reason, text } of answers.slice(0, -1)) {
+      expect([isError, reason]).toEqual([true, 'state_unusable'])
+      expect(text).toContain('Nothing was sent')
+    }
+    expect(asked.size).toBe(1)
+    expect(executions('place_trade', trade)).toBe(1)
+    const left = (await filesIn(stand.folder)).filter(
+      ({ path }) => path.includes(`/${name}-`) && path.includes('/families/'),
+    )
+    expect(left).toEqual([])
+  })
+})
+
+describe('A record of a request that cannot be read', () => {
+  it.each([
+    ['spoilt', async (path: string) => writeFile(path, '{')],
+    ['no file', async (path: string) => rm(path).then(() => mkdir(path))],
+  ])('is none that may be passed over: %s', async (what, spoil) => {
+    const name = `unread-${what.replaceAll(/\W+/g, '-')}`
+    const trade = { symbol: 'VTI', qty: unique() }
+    const first = await bridge({ name, capabilities: FORM })
+    const left = new AbortController()
+    first.call('place_trade', trade, { signal: left.signal }).catch(() => undefined)
+    const { family } = await waiting()
+    await first.kill()
+    await stand.owner.decide(family, 'approved')
+    await spoil(await recordOf(name))
+    const { call } = await bridge({ name, capabilities: FORM })
+    expect(await call('place_trade', trade)).toMatchObject({ isError: true, reason: 'state_unusable' })
+    expect(await pendingOf(stand.owner)).toEqual([])
+    expect(executions('place_trade', trade)).toBe(0)
+    // Another call is another matter.
+    const other = { symbol: 'BND', qty: unique() }
+    const answer = call('place_trade', other)
+    answer.catch(() => undefined)
+    await stand.owner.decide((await waiting()).family, 'approved')
+    expect((await answer).text).toBe(`Bought ${other.qty} BND`)
+  })
+})
+
+describe('A bridge that starts again', () => {
+  it('leaves who was waiting the whole of --linger to come back, however long ago she was asked', async () => {
+    const name = `back-${unique()}`
+    const trade = { symbol: 'VTI', qty: unique() }
+    const first = await bridge({ name, capabilities: FORM })
+    first.call('place_trade', trade).catch(() => undefined)
+    const { family } = await waiting()
+    await first.kill()
+    const path = await recordOf(name)
+    const record = JSON.parse(await readFile(path, 'utf8')) as { since: number }
+    await writeFile(path, JSON.stringify({ ...record, since: record.since - 7200 }))
+    const { call } = await bridge({ name, capabilities: FORM, args: ['--client-name', name] })
+    // It has looked at what was left.
+    await expect
+      .poll(async () => (JSON.parse(await readFile(path, 'utf8')) as { left?: number }).left)
+      .toBeGreaterThan(0)
+    expect((await pendingOf(stand.owner)).map(item => item.family)).toEqual([family])
+    const answer = call('place_trade', trade)
+    answer.catch(() => undefined)
+    await stand.owner.decide(family, 'approved')
+    expect((await answer).text).toBe(`Bought ${trade.qty} VTI`)
+    expect(executions('place_trade', trade)).toBe(1)
+  })
+})
+
+describe('The key store', () => {
+  it('gives one key for an owner and authority, whoever asks at once, and another for any other', async () => {
+    const { folder, remove } = await bridgeFolder()
+    try {
+      const alice = { as_uri: 'https://a.example', owner: 'alice' }
+      const states = Array.from({ length: 20 }, () => bridgeState(folder, 'client'))
+      const same = await Promise.all(states.map(state => state.identity(alice)))
+      expect(new Set(same.map(({ key }) => key.thumbprint)).size).toBe(1)
+      const others = await Promise.all([
+        bridgeState(folder, 'client').identity({ ...alice, owner: 'bob' }),
+        bridgeState(folder, 'client').identity({ ...alice, as_uri: 'https://b.example' }),
+        bridgeState(folder, 'another').identity(alice),
+      ])
+      expect(new Set([same[0]!, ...others].map(({ key }) => key.thumbprint)).size).toBe(4)
+      const names = await readdir(folder, { recursive: true })
+      expect(names.filter(name => name.includes('.key.json.'))).toEqual([])
+    } finally {
+      await remove()
+    }
+  })
+
+  it('is not made anew where it cannot be read', async () => {
+    const { folder, remove } = await bridgeFolder()
+    try {
+      const owner = { as_uri: 'https://a.example', owner: 'alice' }
+      const { file } = await bridgeState(folder, 'client').identity(owner)
+      await rm(file)
+      await mkdir(file)
+      await expect(bridgeState(folder, 'client').identity(owner)).rejects.toMatchObject({
+        code: 'state_unusable',
+      })
+    } finally {
+      await remove()
+    }
+  })
+})
