@@ -210,7 +210,7 @@ describe('POST /owner/resource-servers/decision', () => {
     const entries = (body.entries as { kind: string; client_id?: string }[]).filter(
       one => one.client_id === client_id,
     )
-    expect(entries.map(({ kind }) => kind)).toEqual(['approved', 'revoked'])
+    expect(entries.map(({ kind }) => kind)).toEqual(['server_approved', 'server_withdrawn'])
   })
 })
 

@@ -81,12 +81,12 @@ describe('Reports of an agent and of who introduced it, while what they stand on
 })
 
 describe('An access report arrives at least once, and the ledger tells of each call once', () => {
-  it('in the order of the report, with what it says of each to the letter', async () => {
+  it('in the order of the report, with what it says of each to the letter and the tier of its grant', async () => {
     const { handle, call, report, touched } = await scene()
     const calls = ['a', 'b', 'c'].map(tool => call({ tool, at: 7, odd: 'nul \u0000 and \ud800' }))
     expect(await report(calls)).toEqual({ recorded: 3, unknown: [] })
     const entries = await touched()
-    expect(entries.map(entry => entry.data)).toEqual(calls.map(({ data }) => data))
+    expect(entries.map(entry => entry.data)).toEqual(calls.map(({ data }) => ({ tier: seed.TIER, ...data })))
     expect(entries.map(entry => [entry.handle, entry.family])).toEqual(
       calls.map(({ family }) => [handle, family]),
     )

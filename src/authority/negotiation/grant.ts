@@ -14,7 +14,7 @@ import type { Decision } from '../../surface/token/negotiation.ts'
 import type { GrantAnswer } from '../../wire/negotiation.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
-import { newOperator, type Weighed } from './presentation.ts'
+import { newOperator, shownMission, type Weighed } from './presentation.ts'
 
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
 export interface GrantBasis extends GrantContent {
@@ -126,7 +126,7 @@ export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
   await appendLedgerAll(tx, owner, entries)
 }
 
-/** `promised`, and `relaxed` where a rule let through what the tier would have asked about. */
+/** `promised`, with what the agent gave as its reason and mission, and `relaxed` where a rule let through what the tier would have asked about. */
 function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Record<string, unknown> }[] {
   const { family, agreement, governed, facts, tierAnswer, answer } = weighed
   const { tier_id, ask_me } = governed.tier
@@ -138,6 +138,8 @@ function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Reco
     effect: answer.kind,
     scopes: weighed.scopes,
     because: tierAnswer.because,
+    reason: agreement.claims.reason ?? null,
+    mission: shownMission(agreement),
     facts,
   }
   const relaxed = { tier: tier_id, because: tierAnswer.because }

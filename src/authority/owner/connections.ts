@@ -18,7 +18,7 @@ import {
 import { claimOperator, disclaimOperator } from '../../storage/authority/operators.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { appendEvents, type NewEvent } from '../../storage/authority/events.ts'
-import { appendLedgerAll, type NewLedgerEntry } from '../../storage/authority/ledger.ts'
+import { appendLedger, appendLedgerAll, type NewLedgerEntry } from '../../storage/authority/ledger.ts'
 import type { Actor } from '../../wire/actor.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Connection, Deactivated, Operator, Revoked } from '../../wire/owner-api.ts'
@@ -210,7 +210,7 @@ function block(
   const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
     const ended = await blockOperator(tx, owner, origin, actor)
-    await appendLedgerAll(tx, owner, [{ kind: 'revoked', data: { operator: origin, by: 'owner', actor } }])
+    if (ended.newly) await recordStanding(tx, credential, 'blocked', origin)
     await recordEnded(tx, owner, ended, { endedBy: 'block', operator: origin, actor })
     return { origin, connections_revoked: ended.handles.length, ...deactivated(ended) }
   })
@@ -224,10 +224,22 @@ function unblock(
 ): Promise<z.output<typeof STANDING>> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
-    if (!(await unblockOperator(tx, owner, origin)))
+    const wasBlocked =
+      (await unblockOperator(tx, owner, origin)) ??
       refuse('not_found', 'You have no operator with this origin.')
+    if (wasBlocked) await recordStanding(tx, credential, 'unblocked', origin)
     return { origin, connections_revoked: 0, rpts_deactivated: 0 }
   })
+}
+
+/** Tells the ledger how an operator stands with her from now on; what that ended is told beside it. */
+function recordStanding(
+  tx: Tx,
+  { owner, actor }: OwnerCredential,
+  kind: 'blocked' | 'unblocked',
+  operator: string,
+): Promise<void> {
+  return appendLedger(tx, owner, { kind, data: { operator, by: 'owner', actor } })
 }
 
 /**

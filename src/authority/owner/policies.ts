@@ -20,7 +20,9 @@ import {
   readTier,
   updateTier,
   type NewTier,
+  type TierRow,
 } from '../../storage/authority/tiers.ts'
+import { appendLedger } from '../../storage/authority/ledger.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import type { Tier } from '../../wire/owner-api.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -136,7 +138,7 @@ function addTier(api: OwnerApi, credential: OwnerCredential, given: Given): Prom
     const { tier, warnings } = await judge(tx, owner, given)
     const outcome = await insertTier(tx, tier)
     if (outcome !== 'added') return refuseOutcome(outcome)
-    return { ...tierAnswer((await readTier(tx, owner, given.id))!), warnings }
+    return { ...(await recordChange(tx, credential, given.id)), warnings }
   })
 }
 
@@ -147,13 +149,32 @@ function editTier(
 ): Promise<Saved> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
-    if ((await readTier(tx, owner, given.id)) === undefined) return refuseOutcome('unknown')
+    const before = (await readTier(tx, owner, given.id)) ?? refuseOutcome('unknown')
     const { tier, warnings } = await judge(tx, owner, given)
     const done = await updateTier(tx, tier, expectedVersion(given.ifMatch, owner, given.id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
-    return { ...tierAnswer((await readTier(tx, owner, given.id))!), warnings }
+    return { ...(await recordChange(tx, credential, given.id, before)), warnings }
   })
+}
+
+/**
+ * Tells the ledger how a tier is from now on, whole: its terms stay readable by their version, the rest of it nowhere else. `was` names the
+ * terms that it had before, where it was there. @returns the tier as stored.
+ */
+async function recordChange(
+  tx: Tx,
+  { owner, actor }: OwnerCredential,
+  id: string,
+  before?: TierRow,
+): Promise<Tier> {
+  const tier = tierAnswer((await readTier(tx, owner, id))!)
+  const { name, resources, ask_me, rules, clearance, terms } = tier
+  const was = before === undefined ? null : tierAnswer(before).terms.template_id
+  const content = { tier_name: name, resources, ask_me, rules, clearance }
+  const data = { tier: id, template_id: terms.template_id, was, ...content, by: 'owner', actor }
+  await appendLedger(tx, owner, { kind: 'policy_changed', data })
+  return tier
 }
 
 function removeTier(
@@ -161,11 +182,13 @@ function removeTier(
   credential: OwnerCredential,
   { id, ifMatch }: { id: string; ifMatch: string | undefined },
 ): Promise<{ deleted: string; ungoverned: string[] }> {
-  const { owner } = credential
+  const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
     const done = await deleteTier(tx, owner, id, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'deleted') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
+    const data = { tier: id, ungoverned: done.ungoverned, by: 'owner', actor }
+    await appendLedger(tx, owner, { kind: 'policy_removed', data })
     return { deleted: id, ungoverned: done.ungoverned }
   })
 }

@@ -139,7 +139,7 @@ async function change(tx: Tx, before: ResourceServerRow, decision: Decision, act
   if (to === undefined)
     refuse('conflict', 'It was withdrawn: it has to register again before it can be approved.')
   await decideResourceServer(tx, owner, client_id, to)
-  const kind = decision === 'approved' ? 'approved' : 'revoked'
+  const kind = decision === 'approved' ? 'server_approved' : 'server_withdrawn'
   await appendLedger(tx, owner, { kind, data: { client_id, by: 'owner', actor } })
   await appendEvent(tx, owner, 'resource_server_decided', { client_id, status: to, actor })
 }

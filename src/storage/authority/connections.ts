@@ -163,11 +163,16 @@ export async function revokeConnection(
 
 /**
  * Blocks an operator: refuses its agents from now on, ends every connection that it stands beside, those of the
- * agents they introduced, and what they wait for.
+ * agents they introduced, and what they wait for. `newly` says that it was not blocked before.
  */
-export async function blockOperator(tx: Tx, owner: Owner, origin: string, actor: Actor): Promise<Ended> {
+export async function blockOperator(
+  tx: Tx,
+  owner: Owner,
+  origin: string,
+  actor: Actor,
+): Promise<Ended & { newly: boolean }> {
   await lockQueue(tx, owner)
-  await lockOperator(tx, owner, origin)
+  const { blocked } = await lockOperator(tx, owner, origin)
   await sql`
     UPDATE operators SET blocked_at = coalesce(blocked_at, now())
     WHERE owner = ${owner} AND origin = ${origin}`.execute(tx)
@@ -194,21 +199,29 @@ export async function blockOperator(tx: Tx, owner: Owner, origin: string, actor:
   const by = { by: 'block', actor }
   const families = await endWaitingOfOperator(tx, owner, origin, by)
   families.push(...(await endWaitingOf(tx, owner, ended.handles, by)))
-  return { ...ended, families }
+  return { ...ended, families, newly: !blocked }
 }
 
 /**
  * Restores the right to negotiate; access withdrawn stays withdrawn. Of one that is not blocked nothing is
- * changed. @returns false where the owner has no such operator.
+ * changed. @returns whether it was blocked; undefined where the owner has no such operator.
  */
-export async function unblockOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
-  const done = await tx
+export async function unblockOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean | undefined> {
+  const known = await tx
+    .selectFrom('operators')
+    .select('blocked_at')
+    .where('owner', '=', owner)
+    .where('origin', '=', origin)
+    .forUpdate()
+    .executeTakeFirst()
+  if (known === undefined) return undefined
+  await tx
     .updateTable('operators')
     .set({ blocked_at: null })
     .where('owner', '=', owner)
     .where('origin', '=', origin)
-    .executeTakeFirst()
-  return done.numUpdatedRows === 1n
+    .execute()
+  return known.blocked_at !== null
 }
 
 export interface ListedOperator {

@@ -13,7 +13,7 @@ export interface ReportedCall {
   /** Of the grant that was used. */
   jti: string
   family: Family
-  /** Members of the ledger entry; snake_case, no token. */
+  /** Members of the ledger entry beside the tier of the grant; snake_case, no token. */
   data: Record<string, unknown>
 }
 
@@ -47,7 +47,10 @@ export async function recordTouches(
         ${calls.map(({ data }) => JSON.stringify(data))}::text[])
         WITH ORDINALITY AS r(jti, family, once_key, data, place)),
     known AS MATERIALIZED (
-      SELECT r.place, r.once_key, r.data, g.family, g.handle FROM reported r
+      -- Joined as text: JSON of others may hold what jsonb refuses.
+      SELECT r.place, r.once_key, '{"tier":' || to_json(g.tier_id) || CASE r.data WHEN '{}' THEN '}' ELSE ',' || substr(r.data, 2) END AS data,
+        g.family, g.handle
+      FROM reported r
       JOIN grants g ON g.owner = ${owner} AND g.jti = r.jti AND g.family = r.family
         AND g.client_id = ${client_id} AND g.aud = ${aud}),
     made AS (
