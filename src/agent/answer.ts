@@ -8,7 +8,7 @@ import { UMA_SCHEME } from '../wire/names.ts'
 import { isChallengeData, parseChallenge, parseChallengeData, type Challenge } from '../wire/negotiation.ts'
 import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
 import type { ApiAnswer } from './api.ts'
-import type { RpcAnswer } from './mcp.ts'
+import { asRpcError, type RpcAnswer, type RpcError } from './mcp.ts'
 import type { Profile } from './profile.ts'
 import { retryAfterSeconds } from './transport.ts'
 
@@ -19,8 +19,6 @@ import { retryAfterSeconds } from './transport.ts'
 export type CallAnswer<T = Json> =
   | { kind: 'result'; result: T; refusal?: AgentError | undefined }
   | { kind: 'challenge'; challenge: Challenge }
-
-type RpcError = Extract<RpcAnswer, { kind: 'error' }>['error']
 
 /**
  * What an answer means: beat 1 by its shape, a result, or a refusal, which is thrown with its own word (terminal but for
@@ -57,19 +55,43 @@ export function interpretApi(
 ): CallAnswer {
   const challenge = challengeIn(profile, response)
   if (challenge !== undefined) return { kind: 'challenge', challenge }
-  const refusal = refusalIn(profile, response, answer.body)
+  const refusal = plainRefusal(profile, response, answer.body)
   if (refusal !== undefined) throw refusal
   return { kind: 'result', result: answer }
 }
 
-/** The refusal in an answer: an error status whose JSON body has a word in `error`; undefined for any other. */
+/**
+ * The refusal in an answer of an MCP resource: an error status whose JSON body has a word in `error`, or, as callers of MCP 2026-07-28 are
+ * told, a JSON-RPC error with that word in `data.error`; undefined for any other.
+ */
 export function refusalIn(
+  profile: Pick<Profile, 'now'>,
+  response: Response,
+  body: Json | undefined,
+): AgentError | undefined {
+  return plainRefusal(profile, response, body) ?? rpcRefusal(profile, response, body)
+}
+
+function plainRefusal(
   profile: Pick<Profile, 'now'>,
   { status, headers }: Response,
   body: Json | undefined,
 ): AgentError | undefined {
   if (status < 400 || !isJsonObject(body) || refusalWord(body['error']) !== body['error']) return undefined
   return refusalError(body, status, retryAfterSeconds(headers, profile.now()))
+}
+
+/** Whether the error is the answer to our request its id does not tell: a refusal may be made before the request was read. */
+function rpcRefusal(
+  profile: Pick<Profile, 'now'>,
+  { status, headers }: Response,
+  body: Json | undefined,
+): AgentError | undefined {
+  if (status < 400 || !isJsonObject(body) || body['jsonrpc'] !== '2.0') return undefined
+  const error = asRpcError(body['error'])
+  const word = isJsonObject(error?.data) ? error.data['error'] : undefined
+  if (error === undefined || word === undefined || refusalWord(word) !== word) return undefined
+  return rpcError(error, status, retryAfterSeconds(headers, profile.now()))
 }
 
 /**

@@ -18,9 +18,15 @@ export interface ToolCall {
   requestState?: Json | undefined
 }
 
+/** Why a JSON-RPC peer did not answer with a result. */
+export interface RpcError {
+  code: number
+  message: string
+  data?: Json
+}
+
 /** What a JSON-RPC peer answered to one request. */
-export type RpcAnswer =
-  { kind: 'result'; result: Json } | { kind: 'error'; error: { code: number; message: string; data?: Json } }
+export type RpcAnswer = { kind: 'result'; result: Json } | { kind: 'error'; error: RpcError }
 
 /** The largest tool answer read, bytes. */
 export const TOOL_ANSWER_BYTES_MAX = 16 * 1024 * 1024
@@ -124,22 +130,26 @@ function parseLoosely(text: string): Json | undefined {
  */
 export function rpcAnswer(message: Json | undefined, id: string | number): RpcAnswer | undefined {
   if (!isJsonObject(message) || message['jsonrpc'] !== '2.0') return undefined
-  const { error, result } = message
+  const { result } = message
+  const error = asRpcError(message['error'])
   if (
-    isJsonObject(error) &&
+    error !== undefined &&
     (message['id'] === id || message['id'] === null || message['id'] === undefined)
   ) {
-    const { code, message: text, data } = error
-    return {
-      kind: 'error',
-      error: {
-        code: typeof code === 'number' ? code : 0,
-        message: typeof text === 'string' ? text : '',
-        ...(data === undefined ? {} : { data }),
-      },
-    }
+    return { kind: 'error', error }
   }
   return message['id'] === id && result !== undefined ? { kind: 'result', result } : undefined
+}
+
+/** The `error` member of a message, each of its members of its type; undefined where it has none. */
+export function asRpcError(error: Json | undefined): RpcError | undefined {
+  if (!isJsonObject(error)) return undefined
+  const { code, message, data } = error
+  return {
+    code: typeof code === 'number' ? code : 0,
+    message: typeof message === 'string' ? message : '',
+    ...(data === undefined ? {} : { data }),
+  }
 }
 
 /** The arguments as JSON and nothing else (no `undefined`, no class instances), so that what is hashed is what is sent. */

@@ -56,6 +56,8 @@ export interface Denied extends Waited {
   status: number
   headers: [name: string, value: string][]
   body: object
+  /** Set where the caller is shown the body as a JSON-RPC error, as the answer to the request of this id; null where it has none. */
+  rpc?: { id: string | number | null }
   metadata: Record<string, string>
 }
 

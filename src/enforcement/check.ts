@@ -14,6 +14,7 @@ import { answerTimeMs, deadlineOf, outage, tooLate } from './deadline.ts'
 import { denialOf } from './denial.ts'
 import { judge, type Judged, type OrderOptions, type Use } from './order.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
+import { rpcCaller } from './request/mcp-mirrors.ts'
 import type { RouteTable } from './request/routes.ts'
 import { traceCheck } from './telemetry/check-tracing.ts'
 import { recordDecision, type Trace } from './telemetry/decision-log.ts'
@@ -54,7 +55,7 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
     }
     // Past this time the door has answered for us. What is decided then was told to nobody, and is not what is logged.
     const isLate = answerTimeMs(call, options.deadlineMarginMs, clock()) <= 0
-    const outcome = isLate ? denial(tooLate(), trace, logger) : judgement.outcome
+    const outcome = asSpoken(isLate ? denial(tooLate(), trace, logger) : judgement.outcome, call, options)
     if (!isLate) judgement.report?.()
     recordDecision(logger, call, outcome, { ...trace, ms: clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)
@@ -62,6 +63,21 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
   }
   if (tracing === undefined) return call => check(call)
   return call => traceCheck(call, { trace: begin(), check, tracing })
+}
+
+/** An outcome as this caller is told of it: a denial as a JSON-RPC error, where the resource speaks MCP and the caller its newest revision. */
+function asSpoken(outcome: Outcome, call: Call, { routes }: Pick<CheckOptions, 'routes'>): Outcome {
+  if (outcome.kind === 'allow') return outcome
+  const rpc = speaksMcp(call, routes) ? rpcCaller(call) : undefined
+  return rpc === undefined ? outcome : { ...outcome, rpc }
+}
+
+function speaksMcp(call: Call, routes: RouteTable): boolean {
+  try {
+    return routes.find(call).api === undefined
+  } catch {
+    return false
+  }
 }
 
 /** What came of judging. `report` tells the owner of the call, once it is sure that it was let through. */

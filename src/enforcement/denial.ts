@@ -5,6 +5,7 @@
 import type { JsonObject } from '../wire/json.ts'
 import { Refusal, refusalBody, refusalHeaders, type RefusalCode } from '../wire/refusal.ts'
 import type { Denied } from './call.ts'
+import { rpcDenial } from './json-rpc-denial.ts'
 
 /** A refusal whose body is not `{error, error_description}` but a document that the caller's protocol prescribes. */
 export class DocumentRefusal extends Refusal {
@@ -39,7 +40,10 @@ function headersOf(refusal: Refusal): [name: string, value: string][] {
   return [...lines, ['www-authenticate', `PoP error="${code}"`]]
 }
 
-/** A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. */
+/**
+ * A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. Who speaks MCP 2026-07-28 gets it as a
+ * JSON-RPC error: status and header fields are the same, but such a client shows nothing else.
+ */
 export function denialMessage(outcome: Denied): {
   status: number
   headers: [name: string, value: string][]
@@ -52,5 +56,12 @@ export function denialMessage(outcome: Denied): {
   ] as const) {
     if (!headers.some(([known]) => known === name)) headers.push([name, value])
   }
-  return { status: outcome.status, headers, body: JSON.stringify(outcome.body) }
+  return { status: outcome.status, headers, body: JSON.stringify(shownBody(outcome)) }
+}
+
+function shownBody(outcome: Denied): object {
+  const { rpc, body } = outcome
+  return rpc === undefined || 'jsonrpc' in body
+    ? body
+    : { jsonrpc: '2.0', id: rpc.id, error: rpcDenial(outcome) }
 }

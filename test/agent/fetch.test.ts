@@ -53,6 +53,16 @@ describe('a refusal is terminal for the token presented', () => {
       expect(presented().slice(2)).not.toContain(before[0])
     },
   )
+
+  it('also where it is a JSON-RPC error, as callers of MCP 2026-07-28 are told', async () => {
+    const { store, ask } = await withGrant()
+    const data = { error: 'access_revoked', status: 403 }
+    const refusal = { jsonrpc: '2.0', id: null, error: { code: -32002, message: 'No more.', data } }
+    answerAuthorized({ status: 403, body: refusal })
+    const refused = await ask('POST')
+    expect([refused.status, await refused.json()]).toEqual([403, refusal])
+    expect(await store.grants(peers.resource)).toEqual([])
+  })
 })
 
 describe('a grant is kept', () => {

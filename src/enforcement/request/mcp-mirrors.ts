@@ -4,8 +4,9 @@
  * between here and the tool may route by it.
  */
 import { isUtf8 } from 'node:buffer'
-import { isJsonObject, type Json } from '../../wire/json.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
 import { refuse } from '../../wire/refusal.ts'
+import type { Call } from '../call.ts'
 import { DocumentRefusal } from '../denial.ts'
 import type { HeaderLines } from './header-lines.ts'
 import type { McpMessage } from './mcp-message.ts'
@@ -94,7 +95,7 @@ function lacksNone(headers: HeaderLines, { id, method }: McpMessage): boolean {
   return headers.has('mcp-method') && (headers.has('mcp-name') || !NAMED.has(method))
 }
 
-function declaredVersion({ params }: McpMessage): Json | undefined {
+function declaredVersion({ params }: Pick<McpMessage, 'params'>): Json | undefined {
   return isJsonObject(params?._meta) ? params._meta[VERSION_META] : undefined
 }
 
@@ -104,6 +105,36 @@ function isModern(version: Json | undefined): boolean {
   )
 }
 
-function speaksMirrors(headers: HeaderLines, message: McpMessage): boolean {
+function speaksMirrors(headers: HeaderLines, message: Pick<McpMessage, 'params'>): boolean {
   return [headers.get('mcp-protocol-version')?.[0], declaredVersion(message)].some(isModern)
+}
+
+const ID_CHARACTERS_MAX = 256
+
+/**
+ * Whom a refusal is told to as a JSON-RPC error: who says, in the header or in the body, that it speaks MCP 2026-07-28 or later. The
+ * id is that of its request, null where the body has none that can be repeated. Undefined: the refusal is told as it is.
+ */
+export function rpcCaller({ method, headers, body }: Call): { id: string | number | null } | undefined {
+  if (method !== 'POST') return undefined
+  const said = headers.get('mcp-protocol-version')?.[0]
+  // A header that names an earlier version is believed: what earlier clients read has not changed.
+  if (said !== undefined && !isModern(said.trim())) return undefined
+  const message = body.state === 'complete' ? looseMessage(body.bytes) : undefined
+  const params = isJsonObject(message?.params) ? message.params : undefined
+  if (!speaksMirrors(headers, { params })) return undefined
+  const id = message?.id
+  return {
+    id: typeof id === 'number' || (typeof id === 'string' && id.length <= ID_CHARACTERS_MAX) ? id : null,
+  }
+}
+
+/** Whatever can be read of a message that may be refused for how it is written. */
+function looseMessage(bytes: Buffer): JsonObject | undefined {
+  try {
+    const value = parseJson(bytes)
+    return isJsonObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
 }

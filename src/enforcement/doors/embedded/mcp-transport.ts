@@ -10,10 +10,10 @@ import { Refusal, refuse } from '../../../wire/refusal.ts'
 import type { Core } from '../../assembly.ts'
 import type { Call, Denied } from '../../call.ts'
 import { denialOf } from '../../denial.ts'
+import { rpcDenial } from '../../json-rpc-denial.ts'
 import { readHeaderLines } from '../../request/header-lines.ts'
 import type { Route } from '../../request/routes.ts'
 import { callerIn, type Caller } from './admission.ts'
-import { rpcDenial } from './json-rpc-denial.ts'
 import { createToolMarks, type ToolMarks } from './tool-marks.ts'
 
 /** What of a transport of the SDK, in any of its versions, matters here. */

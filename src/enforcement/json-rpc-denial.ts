@@ -1,10 +1,10 @@
 /**
  * Owns a denial as a JSON-RPC error. contract, "Challenge (beat 1)": where there is no status line, the challenge rides an error with the
- * code -32001; docs/choices.md has the code of the others.
+ * code -32001; docs/choices.md has the code of the others, and who is answered so beside a status line.
  */
-import type { JsonObject } from '../../../wire/json.ts'
-import { CHALLENGE_ERROR, RPC_ERROR } from '../../../wire/names.ts'
-import type { Denied } from '../../call.ts'
+import type { JsonObject } from '../wire/json.ts'
+import { CHALLENGE_ERROR, RPC_ERROR } from '../wire/names.ts'
+import type { Denied } from './call.ts'
 
 /** The error member: `data` is the challenge whole, or `{error, status}`; the sentence is the message. */
 export function rpcDenial({ status, body }: Denied): { code: number; message: string; data: JsonObject } {

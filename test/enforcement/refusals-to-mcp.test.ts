@@ -1,0 +1,199 @@
+/**
+ * A caller of MCP 2026-07-28 is refused by a JSON-RPC error beside status and header fields, at every door alike. contract, "Challenge (beat 1)" (both
+ * encodings) and "Errors"; docs/choices.md says exactly to whom.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
+import { startHttpCheckServer, type HttpCheckServer } from '../../src/enforcement/doors/http/check-server.ts'
+import { createHealth } from '../../src/enforcement/telemetry/health.ts'
+import { challengeData, parseChallenge, parseChallengeData } from '../../src/wire/challenge.ts'
+import { checkBytes, connect, type CheckClient } from '../support/check-client.ts'
+import { sendCall, serve, standEmbedded, type EmbeddedStand } from '../support/embedded.ts'
+import { httpCheckClient, type HttpCheckClient } from '../support/http-check-client.ts'
+import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { callOf, newKey, nowSeconds, PUBLIC_URL, startCore, type CallParts, type Core } from './calls.ts'
+
+let authority: ScriptedAuthority
+let cores: { mcp: Core; api: Core }
+let grpc: { server: CheckServer; client: CheckClient }
+let http: { server: HttpCheckServer; client: HttpCheckClient }
+let stand: EmbeddedStand
+let embedded: Awaited<ReturnType<typeof serve>>
+
+beforeAll(async () => {
+  authority = await startScriptedAuthority()
+  cores = {
+    mcp: startCore(authority.issuer),
+    api: startCore(authority.issuer, { api: [{ method: 'POST', path: '/orders', tool: 'place_trade' }] }),
+  }
+  const health = createHealth()
+  health.set(true)
+  const door = {
+    health,
+    bodyBytesMax: 4_096,
+    deadlineMarginMs: 50,
+    decide: (call: Parameters<Core['decide']>[0]) =>
+      (call.path.startsWith('/api/') ? cores.api : cores.mcp).decide(call),
+  }
+  const grpcServer = await startCheckServer({ ...door, address: '127.0.0.1:0' })
+  const httpServer = await startHttpCheckServer({
+    ...door,
+    address: { host: '127.0.0.1', port: 0 },
+    gateway: { length: 'x-length' },
+    deadlineMs: 2_000,
+    outageStatus: 503,
+  })
+  grpc = { server: grpcServer, client: connect(grpcServer.address) }
+  http = { server: httpServer, client: httpCheckClient(httpServer.address) }
+  stand = await standEmbedded(authority.issuer)
+  embedded = await serve(stand.point.protect((_request, response) => void response.end('done')))
+})
+afterAll(async () => {
+  grpc.client.close()
+  http.client.close()
+  await Promise.all([grpc.server.stop(100), http.server.stop(100), embedded.close(), stand.close()])
+  await Promise.all([cores.mcp.close(), cores.api.close(), authority.close()])
+})
+
+interface Told {
+  status: number
+  challenge: string | undefined
+  retryAfter: string | undefined
+  json: Record<string, unknown>
+}
+
+const told = (status: number, header: (name: string) => string | undefined, body: string): Told => ({
+  status,
+  challenge: header('www-authenticate'),
+  retryAfter: header('retry-after'),
+  json: JSON.parse(body) as Record<string, unknown>,
+})
+
+const DOORS: Record<string, (parts: CallParts) => Promise<Told>> = {
+  gRPC: async parts => {
+    const { method, path, headers, body } = callOf(parts)
+    const fields = Object.fromEntries([...headers].map(([name, values]) => [name, values[0]!]))
+    const raw_body = body.state === 'complete' ? body.bytes : Buffer.alloc(0)
+    const answer = await grpc.client.check(checkBytes({ method, path, headers: fields, raw_body }))
+    const denied = answer.denied_response!
+    const header = (name: string) => denied.headers?.find(one => one.header?.key === name)?.header?.value
+    return told(Number(denied.status!.code), header, denied.body!)
+  },
+  HTTP: async parts => {
+    const { method, path, headers, body } = callOf(parts)
+    const bytes = body.state === 'complete' ? body.bytes : Buffer.alloc(0)
+    const lines = [...headers].map(([name, values]): [string, string] => [name, values[0]!])
+    const answer = await http.client.check({
+      method,
+      target: `/check${path}`,
+      lines: [...lines, ['x-length', String(bytes.length)]],
+      body: bytes,
+    })
+    return told(answer.status, name => answer.headers[name]?.[0], answer.body)
+  },
+  embedded: async parts => {
+    const { status, headers, body } = await sendCall(embedded.port, parts)
+    return told(status, name => headers[name] as string | undefined, body)
+  },
+}
+
+const ID = 'question-7'
+const call = (name: string, params: object = {}, id: unknown = ID): string =>
+  JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, ...params } })
+const modern = (name: string): Record<string, string[]> => ({
+  'mcp-protocol-version': ['2026-07-28'],
+  'mcp-method': ['tools/call'],
+  'mcp-name': [name],
+})
+const READ = { body: call('portfolio_read'), headers: modern('portfolio_read') }
+
+describe.each(Object.keys(DOORS))('At the %s door, a caller of MCP 2026-07-28', name => {
+  const ask = DOORS[name]!
+
+  test('is challenged by the header and, in the same words, by the error -32001 that answers its request', async () => {
+    const { status, challenge, json } = await ask(READ)
+    expect(status).toBe(401)
+    expect(json).toMatchObject({ jsonrpc: '2.0', id: ID, error: { code: -32001 } })
+    const { data, message } = json['error'] as { data: object; message: string }
+    expect(parseChallengeData(data)).toEqual(parseChallenge([challenge!]))
+    expect(data).toEqual(challengeData(parseChallenge([challenge!])))
+    expect(message).not.toBe('')
+  })
+
+  test('is refused by the error -32002, with word and status in its data and the sentence as its message', async () => {
+    const { status, json } = await ask({ body: call('no_such_tool'), headers: modern('no_such_tool') })
+    expect(status).toBe(403)
+    expect(json).toEqual({
+      jsonrpc: '2.0',
+      id: ID,
+      error: {
+        code: -32002,
+        message: expect.stringMatching(/\.$/) as string,
+        data: { error: 'unknown_tool', status: 403 },
+      },
+    })
+  })
+
+  test('is told of an outage as one: 503 and Retry-After, the word in data', async () => {
+    const key = newKey()
+    const token = authority.issue({
+      owner: 'alice',
+      resource: `${PUBLIC_URL}/mcp/alice`,
+      key,
+      permissions: [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }],
+    })
+    authority.script('/introspect', { status: 500, body: {} })
+    const { status, retryAfter, json } = await ask({ ...READ, token, signer: key })
+    authority.script('/introspect', undefined)
+    expect([status, retryAfter]).toEqual([503, expect.stringMatching(/^\d+$/)])
+    expect(json).toMatchObject({
+      id: ID,
+      error: { code: -32002, data: { error: 'temporarily_unavailable', status: 503 } },
+    })
+  })
+
+  test('may say so in the body alone', async () => {
+    const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
+    const { status, json } = await ask({ body: call('portfolio_read', { _meta }) })
+    expect([status, json['id']]).toEqual([401, ID])
+    expect(json['error']).toMatchObject({ code: -32001 })
+  })
+
+  test.each([
+    ['cannot be read', '{'],
+    ['has no id', JSON.stringify({ jsonrpc: '2.0', method: 'tools/call', params: { name: 'no_such_tool' } })],
+    ['has an id too long to repeat', call('no_such_tool', {}, 'x'.repeat(257))],
+  ])('gets the id null where its message %s', async (_what, body) => {
+    const { status, json } = await ask({ body, headers: modern('no_such_tool') })
+    expect(status).toBeGreaterThanOrEqual(400)
+    expect(json).toMatchObject({ jsonrpc: '2.0', id: null, error: { code: -32002 } })
+  })
+
+  test('whose mirrors disagree gets MCP’s own -32020', async () => {
+    const { status, json } = await ask({ body: call('portfolio_read'), headers: modern('place_trade') })
+    expect(status).toBe(400)
+    expect(json).toMatchObject({ id: ID, error: { code: -32020, data: { error: 'header_body_mismatch' } } })
+  })
+})
+
+describe.each(Object.keys(DOORS))('At the %s door the refusal stands by itself', name => {
+  const ask = DOORS[name]!
+
+  test.each<[string, CallParts]>([
+    ['for a caller that names no revision', { body: READ.body }],
+    ['for one of an earlier revision', { ...READ, headers: { 'mcp-protocol-version': ['2025-11-25'] } }],
+    ['at a path where no MCP is served', { ...READ, path: '/mcp/nobody' }],
+  ])('%s', async (_what, parts) => {
+    const { status, json } = await ask(parts)
+    expect(status).toBeGreaterThanOrEqual(400)
+    expect(json).not.toHaveProperty('jsonrpc')
+    expect(json['error']).toEqual(expect.any(String))
+  })
+})
+
+test('at a plain API it stands by itself, whatever the caller says of MCP', async () => {
+  for (const ask of [DOORS['gRPC']!, DOORS['HTTP']!]) {
+    const { status, json } = await ask({ ...READ, path: '/api/alice/orders', body: '{}' })
+    expect([status, json['error']]).toEqual([401, 'insufficient_authorization'])
+  }
+})
