@@ -30,6 +30,14 @@ authority
   .action(async (options: { owner: string; json?: boolean }) =>
     (await import('./authority/main.ts')).runEnrol(options),
   )
+const organization = program
+  .command('organization')
+  .description("run an organization's authority, which may only narrow (settings: docs/configuration.md)")
+  .action(async () => (await import('./organization/main.ts')).runOrganization())
+organization
+  .command('migrate')
+  .description("bring the organization's database up to date, then end")
+  .action(async () => (await import('./organization/main.ts')).runOrganizationMigrate())
 program
   .command('sidecar')
   .description('run the enforcement point beside Envoy')

@@ -12,6 +12,13 @@ import {
 import { CLIENT_SETTINGS } from './config/client.ts'
 import { PROVISION_FILE } from './config/provision.ts'
 import { DEV_SETTINGS } from './config/dev.ts'
+import { ORGANIZATION_FILE } from './config/organization-file.ts'
+import {
+  loadOrganizationFiles,
+  ORGANIZATION_MIGRATION_SETTINGS,
+  ORGANIZATION_SETTINGS,
+  type OrganizationConfig,
+} from './config/organization.ts'
 import { configurationPage } from './config/reference.ts'
 import { ConfigFault, readSettings, type Environment, type Values } from './config/settings.ts'
 import { SIDECAR_FILE } from './config/sidecar-file.ts'
@@ -29,12 +36,13 @@ import type { TraceExport } from './http/otlp.ts'
 export { ConfigFault } from './config/settings.ts'
 export type { NamedCertificates } from './config/files.ts'
 export type { AuthorityConfig } from './config/authority.ts'
+export type { OrganizationConfig } from './config/organization.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(
-  [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS].flatMap(({ settings }) =>
+  [AUTHORITY_SETTINGS, ORGANIZATION_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS].flatMap(({ settings }) =>
     Object.values(settings).map(({ variable }) => variable),
   ),
 )
@@ -57,6 +65,19 @@ export function readEnrolmentConfig(
   environment: Environment = process.env,
 ): Values<typeof ENROLMENT_SETTINGS.settings> {
   return readSettings(ENROLMENT_SETTINGS, environment, KNOWN)
+}
+
+/** The configuration of `usher organization`. Throws `ConfigFault` listing every fault. */
+export function readOrganizationConfig(environment: Environment = process.env): OrganizationConfig {
+  const config = loadOrganizationFiles(readSettings(ORGANIZATION_SETTINGS, environment, KNOWN))
+  return { ...config, traces: readTraces(environment, 'usher-organization') }
+}
+
+/** The database that `usher organization migrate` brings up to date, and how long it waits for it. Throws `ConfigFault`. */
+export function readOrganizationMigrationConfig(
+  environment: Environment = process.env,
+): Values<typeof ORGANIZATION_MIGRATION_SETTINGS.settings> {
+  return readSettings(ORGANIZATION_MIGRATION_SETTINGS, environment, KNOWN)
 }
 
 /** The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws `ConfigFault`. */
@@ -106,6 +127,10 @@ export function readDevConfig(environment: Environment = process.env): Values<ty
 export function configurationDocs(): string {
   return configurationPage([
     { group: AUTHORITY_SETTINGS, file: { title: 'The provisioning file (YAML)', schema: PROVISION_FILE } },
+    {
+      group: ORGANIZATION_SETTINGS,
+      file: { title: "The organization's provisioning file (YAML)", schema: ORGANIZATION_FILE },
+    },
     { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
     { group: TRACING_SETTINGS },
     { group: CLIENT_SETTINGS },

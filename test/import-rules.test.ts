@@ -30,7 +30,7 @@ const plant = (rule: string, file: string, imported: string, reached: string): P
 
 const PARTIES = ['authority', 'organization', 'tally', 'enforcement', 'agent', 'owner']
 const KEEPERS = ['authority', 'organization', 'tally']
-const SERVED_BY_CLI = ['authority', 'enforcement', 'agent', 'owner', 'dev']
+const SERVED_BY_CLI = ['authority', 'organization', 'enforcement', 'agent', 'owner', 'dev']
 
 /** Every file that is planted is called so, where the rule itself names none. */
 const PLANTS: Plant[] = [

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { ENDPOINTS } from '../src/authority/endpoints.ts'
+import { ENDPOINTS as ORGANIZATION_ENDPOINTS } from '../src/organization/endpoints.ts'
 import type { Described } from '../src/http/endpoint.ts'
 import { PROVISION_FILE } from '../src/config/provision.ts'
 import { SIDECAR_FILE } from '../src/config/sidecar-file.ts'
@@ -82,20 +83,34 @@ describe('each source file opens with what it owns', () => {
 })
 
 describe('the endpoints of the contract', () => {
-  const declared = [...new Set(Object.values(ENDPOINTS).flat())]
-  const servers = sources.filter(({ path }) => /^src\/(authority|surface|enforcement|http)\//.test(path))
-  const registered = [...registeredEndpoints(servers), ...declaredEndpoints(declared)]
+  const ofAuthority = Object.values(ENDPOINTS).flat()
+  const ofOrganization = Object.values(ORGANIZATION_ENDPOINTS)
+    .flat()
+    .filter(one => !ofAuthority.includes(one))
+  const declared = [...new Set([...ofAuthority, ...ofOrganization])]
+  const servers = sources.filter(({ path }) =>
+    /^src\/(authority|organization|surface|enforcement|http)\//.test(path),
+  )
+  const registered = [
+    ...registeredEndpoints(servers),
+    ...declaredEndpoints(ofAuthority, 'authority'),
+    ...declaredEndpoints(ofOrganization, 'organization'),
+  ]
   const listed = contractEndpoints(contract)
   const due = listed.filter(({ by }) => by !== 'later')
   const foldersOf: Record<string, string[]> = {
     authority: ['authority', 'surface'],
+    organization: ['organization'],
     sidecar: ['enforcement'],
     'every listener': ['http'],
   }
   const named = ({ method, path }: Endpoint): string => `${method} ${path}`
   /** Beside the contract's own, where no declaration says so; docs/choices.md tells of each. */
   const added = [
-    ...declaredEndpoints(declared.filter(({ rows }) => 'addedUnder' in rows)).map(named),
+    ...declaredEndpoints(
+      declared.filter(({ rows }) => 'addedUnder' in rows),
+      'ours',
+    ).map(named),
     'GET /.well-known/uma2-configuration',
     'GET /.well-known/oauth-protected-resource/*',
     'GET /owner-resources/{}',
@@ -124,7 +139,9 @@ describe('the endpoints of the contract', () => {
       return rows.every(id => says.has(id)) && begins.includes(true)
     }
     expect(declared.filter(one => !isRight(one)).map(({ path, rows }) => [path, rows])).toEqual([])
-    const routes = registeredEndpoints(under('src/authority/', 'src/surface/', 'src/http/')).map(named)
+    const routes = registeredEndpoints(
+      under('src/authority/', 'src/organization/', 'src/surface/', 'src/http/'),
+    ).map(named)
     const known = new Set(
       declared.map(({ method, path }) => `${method.toUpperCase()} ${path.replace(/\{\w+\}/g, '{}')}`),
     )
@@ -133,9 +150,9 @@ describe('the endpoints of the contract', () => {
   })
 
   it('leave out no row of the contract that is due of an owner’s authority', () => {
-    const ofAuthority = /^Endpoints \/ (Owner|Token|Protection|Resource server establishment|Health)/
+    const atAuthority = /^Endpoints \/ (Owner|Token|Protection|Resource server establishment|Health)/
     const { rows: listed } = readContractRows()
-    const due = listed.filter(({ of, due: when }) => ofAuthority.test(of) && when.startsWith('issue-'))
+    const due = listed.filter(({ of, due: when }) => atAuthority.test(of) && when.startsWith('issue-'))
     const served = new Set(declared.flatMap(({ rows }) => ('addedUnder' in rows ? [] : rows)))
     expect(due.length).toBeGreaterThan(30)
     expect(due.map(({ id }) => id).filter(id => !served.has(id))).toEqual([])
@@ -148,7 +165,7 @@ describe('the endpoints of the contract', () => {
 })
 
 describe('each word of refusal', () => {
-  /** Of parts that are not built (organization, tally), and thus of nothing that could be tested. */
+  /** Of parts that are not built (the ceiling at the enforcement point, tally), and thus of nothing that could be tested. */
   const later = new Set(['organization_envelope_exceeded', 'joint_mandate_unsatisfied'])
 
   it('is met in a test of what answers with it', () => {
@@ -237,10 +254,13 @@ describe('the repository', () => {
     expect(long.map(({ path }) => path)).toEqual([])
   })
 
-  it.each(['migrations/authority/', 'docs/decisions/'])('numbers %s without gaps', folder => {
-    const numbers = under(folder).map(({ path }) => path.slice(folder.length, folder.length + 4))
-    expect(numbers).toEqual(numbers.map((_, at) => String(at + 1).padStart(4, '0')))
-  })
+  it.each(['migrations/authority/', 'migrations/organization/', 'docs/decisions/'])(
+    'numbers %s without gaps',
+    folder => {
+      const numbers = under(folder).map(({ path }) => path.slice(folder.length, folder.length + 4))
+      expect(numbers).toEqual(numbers.map((_, at) => String(at + 1).padStart(4, '0')))
+    },
+  )
 
   it('holds each migration to its digest: it is never edited, a later one is added', () => {
     const digests = under('migrations/').map(

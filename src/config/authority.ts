@@ -7,7 +7,7 @@ import type { PrivateKey } from '../wire/keys.ts'
 import { ALIAS, DEFAULT_SPEC_NS, type Alias } from '../wire/names.ts'
 import { DATABASE_SETTINGS } from './database.ts'
 import { collectFaults, readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
-import { OIDC_SETTINGS, oidcFaults, realmPolicy } from './oidc.ts'
+import { oidcFaults, oidcSettings, realmPolicy } from './oidc.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
 import {
   agentIssuers,
@@ -73,7 +73,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'Which credentials the owner API takes: signatures of device keys, access tokens of her OIDC realm, or both. Each suffices.',
     }),
-    ...OIDC_SETTINGS,
+    ...oidcSettings('UMA_AS', { who: 'owners', what: 'owner API' }),
     enrolmentSeconds: defaulted('UMA_AS_ENROLMENT_SECONDS', wholeNumber(60, 7 * DAY_SECONDS), '3600', {
       description: 'Life of the one-time code that `usher authority enrol` prints.',
       unit: 'seconds',
@@ -168,7 +168,7 @@ export const AUTHORITY_SETTINGS = defineSettings({
     ...(values.agentIssuers ?? []).flatMap(issuer =>
       insecureUrlFault('UMA_AS_AGENT_ISSUERS', issuer, values.devLoopback),
     ),
-    ...(values.ownerAuth.includes('oidc') ? oidcFaults(values) : []),
+    ...(values.ownerAuth.includes('oidc') ? oidcFaults(values, 'UMA_AS', 'UMA_AS_OWNER_AUTH') : []),
     ...((values.tlsCertFile === undefined) === (values.tlsKeyFile === undefined)
       ? []
       : ['Set both UMA_AS_TLS_CERT_FILE and UMA_AS_TLS_KEY_FILE, or neither.']),

@@ -43,11 +43,13 @@ function isPort(text: string): boolean {
   return /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
 }
 
-/** Of every command that opens the database. */
+export const databaseUrl = required('DATABASE_URL', postgresUrl, {
+  description: 'The Postgres that remembers everything: its primary, as a `postgres://` URL.',
+})
+
+/** Of every command that opens the authority's database. */
 export const DATABASE_SETTINGS = {
-  databaseUrl: required('DATABASE_URL', postgresUrl, {
-    description: 'The Postgres that remembers everything: its primary, as a `postgres://` URL.',
-  }),
+  databaseUrl,
   databaseWaitSeconds: defaulted('UMA_AS_DATABASE_WAIT_SECONDS', wholeNumber(0, 3600), '30', {
     description:
       'How long a start waits for a database that cannot be reached, does not answer or takes no writes; every 5 seconds a log line says so. Then it fails.',

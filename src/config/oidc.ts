@@ -1,5 +1,5 @@
 /**
- * Owns the settings of the owner's OIDC realm, part of those of `usher authority`. contract, "Authentication" (owner at the owner
+ * Owns the settings of an OIDC realm, part of those of `usher authority` and `usher organization`. contract, "Authentication" (owner at the owner
  * API): access tokens are validated with her realm's published keys.
  */
 import { z } from 'zod'
@@ -48,38 +48,47 @@ const names: Kind<string[]> = {
   json: { type: 'array', items: { type: 'string', pattern: '^[^,]+$' }, minItems: 1 },
 }
 
-export const OIDC_SETTINGS = {
-  oidcIssuer: optional('UMA_AS_OIDC_ISSUER', realmIssuer, {
-    description:
-      'The issuer of the realm whose access tokens owners may use, exactly as it writes itself; needed for `oidc`.',
-  }),
-  oidcAudience: optional('UMA_AS_OIDC_AUDIENCE', text, {
-    description: 'The audience that such a token must name: this owner API; needed for `oidc`.',
-  }),
-  oidcAlgorithms: defaulted('UMA_AS_OIDC_ALGORITHMS', choices(ALGORITHMS), 'RS256,PS256,ES256,EdDSA', {
-    description: 'Algorithms that such a token may be signed with; `EdDSA` admits its newer name `Ed25519`.',
-  }),
-  oidcTypes: defaulted('UMA_AS_OIDC_TYPES', choices(ACCESS_TOKEN_TYPES), 'at+jwt,JWT', {
-    description:
-      'Header `typ` of such a token. A `JWT`, or one without, must show by its claims that it is an access token; leave it out where the realm writes `at+jwt`.',
-  }),
-  oidcAuthorizedParties: optional('UMA_AS_OIDC_AUTHORIZED_PARTIES', names, {
-    description:
-      'Clients (`azp`, else `client_id`) whose tokens are taken where the realm sets no audience, separated by commas. None when left out.',
-  }),
+/** The settings of a realm, by the prefix of their variables; `what` takes the tokens of `who`. */
+export function oidcSettings(prefix: 'UMA_AS' | 'UMA_ORG', { who, what }: { who: string; what: string }) {
+  return {
+    oidcIssuer: optional(`${prefix}_OIDC_ISSUER`, realmIssuer, {
+      description: `The issuer of the realm whose access tokens ${who} may use, exactly as it writes itself; needed for \`oidc\`.`,
+    }),
+    oidcAudience: optional(`${prefix}_OIDC_AUDIENCE`, text, {
+      description: `The audience that such a token must name: this ${what}; needed for \`oidc\`.`,
+    }),
+    oidcAlgorithms: defaulted(`${prefix}_OIDC_ALGORITHMS`, choices(ALGORITHMS), 'RS256,PS256,ES256,EdDSA', {
+      description:
+        'Algorithms that such a token may be signed with; `EdDSA` admits its newer name `Ed25519`.',
+    }),
+    oidcTypes: defaulted(`${prefix}_OIDC_TYPES`, choices(ACCESS_TOKEN_TYPES), 'at+jwt,JWT', {
+      description:
+        'Header `typ` of such a token. A `JWT`, or one without, must show by its claims that it is an access token; leave it out where the realm writes `at+jwt`.',
+    }),
+    oidcAuthorizedParties: optional(`${prefix}_OIDC_AUTHORIZED_PARTIES`, names, {
+      description:
+        'Clients (`azp`, else `client_id`) whose tokens are taken where the realm sets no audience, separated by commas. None when left out.',
+    }),
+  }
 }
 
-type OidcValues = Values<typeof OIDC_SETTINGS>
+type OidcValues = Values<ReturnType<typeof oidcSettings>>
 
-/** What is wrong with the settings of the realm, where `oidc` is among the accepted credentials. */
-export function oidcFaults(values: OidcValues & { issuer: string; devLoopback: boolean }): string[] {
+/** What is wrong with the settings of the realm, where `oidc` is among the credentials that the variable `accepts` names. */
+export function oidcFaults(
+  values: OidcValues & { issuer: string; devLoopback: boolean },
+  prefix: string,
+  accepts: string,
+): string[] {
   const { oidcIssuer, oidcAudience, issuer, devLoopback } = values
   return [
-    ...(oidcIssuer === undefined ? ['Set UMA_AS_OIDC_ISSUER: UMA_AS_OWNER_AUTH names oidc.'] : []),
-    ...(oidcAudience === undefined ? ['Set UMA_AS_OIDC_AUDIENCE: UMA_AS_OWNER_AUTH names oidc.'] : []),
-    ...(oidcIssuer === undefined ? [] : insecureUrlFault('UMA_AS_OIDC_ISSUER', oidcIssuer, devLoopback)),
+    ...(oidcIssuer === undefined ? [`Set ${prefix}_OIDC_ISSUER: ${accepts} names oidc.`] : []),
+    ...(oidcAudience === undefined ? [`Set ${prefix}_OIDC_AUDIENCE: ${accepts} names oidc.`] : []),
+    ...(oidcIssuer === undefined ? [] : insecureUrlFault(`${prefix}_OIDC_ISSUER`, oidcIssuer, devLoopback)),
     ...(oidcIssuer?.replace(/\/$/, '') === issuer
-      ? ['UMA_AS_OIDC_ISSUER: the realm cannot be this authority itself, which issues no token to owners.']
+      ? [
+          `${prefix}_OIDC_ISSUER: the realm cannot be the issuer of this process itself, which issues none of these tokens.`,
+        ]
       : []),
   ]
 }

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
+import { NAME_PATTERN } from '../wire/names.ts'
 import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
 
 /** How the text of a variable becomes a value; `type` is the word the reference page uses. */
@@ -144,6 +145,28 @@ export const listenAddress: Kind<ListenAddress> = {
     return z.NEVER
   }),
   json: { type: 'string' },
+}
+
+/** Issuers as their servers write themselves, separated by commas, each once. */
+export const issuers: Kind<string[]> = {
+  type: 'list of URLs',
+  schema: z
+    .string()
+    .transform(text => text.split(',').map(issuer => issuer.trim()))
+    .refine(
+      list => list.every(isPlainUrl) && new Set(list).size === list.length,
+      'Give URLs without userinfo, query, fragment or trailing slash, separated by commas, each once.',
+    ),
+  json: { type: 'array', items: { type: 'string', pattern: '^https?://[^,]+$' }, uniqueItems: true },
+}
+
+/** A name that stands in tokens and paths. */
+export const name: Kind<string> = {
+  type: 'name',
+  schema: z
+    .string()
+    .regex(NAME_PATTERN, 'Give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit.'),
+  json: { type: 'string', pattern: NAME_PATTERN.source },
 }
 
 /** `true` or `false`, nothing else. */

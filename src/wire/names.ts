@@ -83,6 +83,7 @@ export const WELL_KNOWN = {
   agentsConfiguration: '/.well-known/agents-configuration',
   umaConfiguration: '/.well-known/uma2-configuration',
   oauthConfiguration: '/.well-known/oauth-authorization-server',
+  organization: '/.well-known/ext-organization',
   protectedResource: '/.well-known/oauth-protected-resource',
   agentIssuer: '/.well-known/aauth-agent.json',
   signatureDirectory: '/.well-known/http-message-signatures-directory',
@@ -99,6 +100,21 @@ export const AUTHORITY_PATH = {
   audit: '/audit/access',
   owner: '/owner',
   register: '/rs/register',
+} as const
+
+/** Paths of an organization, under its issuer. Members' names are appended to `membership`. */
+export const ORGANIZATION_PATH = {
+  jwks: '/jwks',
+  preview: '/member/preview',
+  join: '/member/join',
+  envelope: '/member/envelope',
+  invitation: '/member/invitation',
+  leave: '/member/leave',
+  decline: '/member/decline',
+  compliance: '/member/compliance',
+  clearance: '/member/clearance',
+  decision: '/decision',
+  membership: '/membership',
 } as const
 
 /** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */

@@ -205,7 +205,7 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
 }
 
 /** Every route under /owner, as it is declared: one that is new must say how it is probed. */
-const ROUTES = declaredEndpoints(ENDPOINTS.owner)
+const ROUTES = declaredEndpoints(ENDPOINTS.owner, 'authority')
   .filter(({ path }) => path.startsWith('/owner'))
   .map(({ method, path }) => `${method} ${path}`)
 

@@ -263,8 +263,14 @@ function tier(
   }
 }
 
+/** A request as it is sent, signed with a key of whoever asks. */
 // oxlint-disable-next-line eslint/max-params -- where it goes, whose authority is signed for, who asks, what
-function prepare(ownerUrl: string, issuer: string, owner: TestOwner, call: OwnerCall): PreparedCall {
+export function prepare(
+  ownerUrl: string,
+  issuer: string,
+  owner: Pick<TestOwner, 'key'>,
+  call: OwnerCall,
+): PreparedCall {
   const { method = 'GET', target, sign = {} } = call
   const body = call.raw ?? (call.json === undefined ? undefined : JSON.stringify(call.json))
   const headers: Record<string, string> = {}
@@ -309,7 +315,7 @@ function split(target: string): [string, string | undefined] {
 }
 
 /** The answer becomes a 500, and the sentence stands in what the test printed. */
-function onUndeclared(fault: string): never {
+export function onUndeclared(fault: string): never {
   process.stderr.write(`${fault}\n`)
   throw new Error(fault)
 }
@@ -327,7 +333,8 @@ async function described(
   return reply
 }
 
-async function exchange(prepared: PreparedCall): Promise<Reply> {
+/** Sends it, and reads the answer to its end. */
+export async function exchange(prepared: PreparedCall): Promise<Reply> {
   const { url, method, headers, body } = prepared
   const response = await fetch(url, {
     method,

@@ -1,7 +1,7 @@
 /** Owns what is served where: the routes that the sources register, and the endpoints that docs/contract.md lists. */
 import type { Described } from '../../src/http/endpoint.ts'
 import { HEALTH, READY } from '../../src/http/health.ts'
-import { AUTHORITY_PATH, WELL_KNOWN } from '../../src/wire/names.ts'
+import { AUTHORITY_PATH, ORGANIZATION_PATH, WELL_KNOWN } from '../../src/wire/names.ts'
 import { tableRows, type TextFile } from './repository.ts'
 
 /** `by` is the folder under src that registers the route, or the column "Here" of the document. */
@@ -26,13 +26,13 @@ export function registeredEndpoints(sources: readonly TextFile[]): Endpoint[] {
 }
 
 /** The endpoints that are served as they are declared; one that stands at several listeners is one. */
-export function declaredEndpoints(declared: readonly Described[]): Endpoint[] {
+export function declaredEndpoints(declared: readonly Described[], party: string): Endpoint[] {
   return [...new Set(declared)]
     .filter(one => 'answer' in one)
     .map(one => ({
       method: one.method.toUpperCase(),
       path: one.path.replace(/\{\w+\}/g, '{}'),
-      by: one === HEALTH || one === READY ? 'http' : 'authority',
+      by: one === HEALTH || one === READY ? 'http' : party,
     }))
 }
 
@@ -55,7 +55,7 @@ function normalized(path: string): string {
 
 /** A path is written as a literal or with the constants of wire/names.ts. */
 function evaluate(expression: string, file: string): string {
-  const constants: Record<string, Record<string, string>> = { AUTHORITY_PATH, WELL_KNOWN }
+  const constants: Record<string, Record<string, string>> = { AUTHORITY_PATH, ORGANIZATION_PATH, WELL_KNOWN }
   const constant = (text: string): string => {
     const [, table = '', member = ''] = /^(\w+)\.(\w+)$/.exec(text) ?? []
     const value = constants[table]?.[member]

@@ -32,14 +32,11 @@ export async function freshDatabase(options: { poolMax?: number } = {}): Promise
 
 /** Runs `work` with the URL of a database that holds nothing at all yet, and drops it. */
 export async function withEmptyDatabase(work: (url: string) => Promise<void>): Promise<void> {
-  const name = `usher_empty_${randomBytes(4).toString('hex')}`
-  await onServer(client => client.query(`CREATE DATABASE ${name}`))
-  const url = new URL(inject('postgresUrl'))
-  url.pathname = `/${name}`
+  const { url, close } = await emptyDatabase()
   try {
-    await work(url.href)
+    await work(url)
   } finally {
-    await onServer(client => client.query(`DROP DATABASE ${name} WITH (FORCE)`))
+    await close()
   }
 }
 
@@ -52,6 +49,16 @@ async function cloneWithin(client: Client, statement: string, deadline: number):
       if ((error as { code?: string }).code !== TEMPLATE_IN_USE || Date.now() > deadline) throw error
     }
   }
+}
+
+/** A database that holds nothing at all yet; `close` drops it. */
+export async function emptyDatabase(): Promise<{ url: string; close: () => Promise<void> }> {
+  const name = `usher_empty_${randomBytes(6).toString('hex')}`
+  await onServer(client => client.query(`CREATE DATABASE ${name}`))
+  const url = new URL(inject('postgresUrl'))
+  url.pathname = `/${name}`
+  const close = () => onServer(client => client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))
+  return { url: url.href, close }
 }
 
 /** Runs `work` as who administers the server. */

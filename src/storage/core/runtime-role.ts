@@ -36,7 +36,7 @@ export async function ensureRuntimeRole(
   const { schema, tables } = rows[0]!
   await client.query(`
     GRANT USAGE ON SCHEMA ${schema} TO ${RUNTIME_ROLE};
-    GRANT USAGE ON SEQUENCE ${sequences.join(', ')} TO ${RUNTIME_ROLE};
+    ${sequences.length === 0 ? '' : `GRANT USAGE ON SEQUENCE ${sequences.join(', ')} TO ${RUNTIME_ROLE};`}
     GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables.join(', ')} TO ${RUNTIME_ROLE};
     REVOKE UPDATE, DELETE, TRUNCATE ON ${appendOnly.join(', ')} FROM ${RUNTIME_ROLE};
     REVOKE INSERT, UPDATE, DELETE ON ${READ_ONLY.join(', ')} FROM ${RUNTIME_ROLE}`)

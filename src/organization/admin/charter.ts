@@ -1,0 +1,150 @@
+/**
+ * The charter as administrators read and publish it. Contract: "The organization's authority" (`/admin/...`: charter versions), "Versioning".
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { NUMBERED_PAGE, pageOf } from '../../http/pages.ts'
+import { charterFault } from '../../rules/charter.ts'
+import { appendActivity } from '../../storage/organization/activity.ts'
+import {
+  listCharters,
+  publishCharter,
+  readCharter,
+  readCharterVersion,
+  type CharterRow,
+} from '../../storage/organization/charters.ts'
+import type { Db, Tx } from '../../storage/organization/database.ts'
+import { membersByRole } from '../../storage/organization/members.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import { charterDigest, parseCharter, type Charter } from '../../wire/charter.ts'
+import { refuse } from '../../wire/refusal.ts'
+import type { Administration } from '../context.ts'
+import { ADMINISTRATOR, changeAs } from './guard.ts'
+
+/** Ours: the contract says that the administration has them, and not how. */
+const rows = { addedUnder: "The organization's authority" } as const
+
+const VERSION_MEMBERS = z.strictObject({
+  version: z.int(),
+  s256: z.string(),
+  published_at: z.string(),
+  by: z.string(),
+})
+const PUBLISHED = VERSION_MEMBERS.extend({ charter: z.looseObject({}) })
+/** How an answer tells of what was published. */
+export const VERSION = z.strictObject({ version: z.int(), s256: z.string() })
+/** The version that the change was made for. */
+export const BASE_VERSION = z.int().min(0)
+
+export const CHARTER: readonly Endpoint<Administration>[] = [
+  endpoint({
+    method: 'get',
+    path: '/admin/charter',
+    rows,
+    summary: 'The charter in force',
+    credential: ADMINISTRATOR,
+    answers: { 200: { says: 'The version in force, with its digest.', schema: PUBLISHED } },
+    handle: async ({ database }: Administration, { answer }) =>
+      answer(200, shown(await charterInForce(database.db))),
+  }),
+  endpoint({
+    method: 'put',
+    path: '/admin/charter',
+    rows,
+    summary: 'Publishes another charter; base_version names the one in force, 0 where there is none',
+    credential: ADMINISTRATOR,
+    body: { schema: z.strictObject({ charter: z.unknown(), base_version: BASE_VERSION }) },
+    answers: { 200: { says: 'What is in force now.', schema: PUBLISHED } },
+    handle: async (api: Administration, { caller, body, answer }) => {
+      const charter = parseCharter(body.charter)
+      refuseFault(charterFault(charter))
+      const published = await changeAs(api, caller, async (tx, version) => {
+        refuseStale(version, body.base_version)
+        await refuseLosingMembers(tx, charter)
+        const row = await publish(tx, charter, { admin: caller.admin, affects: 'everybody' })
+        const data = { charter_version: row.version, s256: row.s256 }
+        await appendActivity(tx, { kind: 'charter_published', admin: caller.admin, data })
+        return row
+      })
+      return answer(200, shown(published))
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/admin/charter/versions',
+    rows,
+    summary: 'Every version that was published, without its text',
+    credential: ADMINISTRATOR,
+    query: NUMBERED_PAGE,
+    answers: {
+      200: {
+        says: 'Oldest first; `next` is the `after` of the following page.',
+        schema: z.strictObject({ versions: VERSION_MEMBERS.array(), next: z.int().nullable() }),
+      },
+    },
+    handle: async ({ database }: Administration, { query, answer }) => {
+      const { after, limit } = query
+      const { items, last } = pageOf(await listCharters(database.db, { after, limit: limit + 1 }), limit)
+      return answer(200, { versions: items, next: last?.version ?? null })
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/admin/charter/versions/{version}',
+    rows,
+    summary: 'One version as it was published',
+    credential: ADMINISTRATOR,
+    parameters: {
+      schema: z.strictObject({
+        version: z
+          .string()
+          .regex(/^[1-9]\d{0,14}$/)
+          .transform(Number),
+      }),
+      unknown: 'No charter of this version was published.',
+    },
+    answers: { 200: { says: 'The version, with its digest.', schema: PUBLISHED } },
+    handle: async ({ database }: Administration, { parameters: { version }, answer }) => {
+      const row = await readCharterVersion(database.db, version)
+      if (row === undefined) refuse('not_found', 'No charter of this version was published.')
+      return answer(200, shown(row))
+    },
+  }),
+]
+
+/** The charter in force. Refuses 409 where none was published yet. */
+export async function charterInForce(db: Db): Promise<CharterRow> {
+  return (await readCharter(db)) ?? refuse('conflict', 'Publish a charter first: there is none yet.')
+}
+
+/** Publishes the next version. */
+export function publish(
+  tx: Tx,
+  charter: Charter,
+  { admin, affects }: { admin: string; affects: 'everybody' | Owner },
+): Promise<CharterRow> {
+  return publishCharter(tx, { charter, s256: charterDigest(charter), by: admin, affects })
+}
+
+/** 409 where a group that somebody is in would be no more: as a group is not deleted while anybody is in it. */
+async function refuseLosingMembers(tx: Tx, { roles }: Charter): Promise<void> {
+  const lost = Object.keys(await membersByRole(tx)).find(role => !Object.hasOwn(roles, role))
+  if (lost !== undefined) refuse('conflict', `Keep the group ${lost}, or move its members first.`)
+}
+
+/** 409 for a change that was made for another version than the one in force, which it names. */
+export function refuseStale(version: number, base_version: number): void {
+  if (version === base_version) return
+  refuse('conflict', `Read the charter again and repeat the change on it: version ${version} is in force.`, {
+    extra: { version },
+  })
+}
+
+/** 400 with what is wrong, where something is. */
+export function refuseFault(fault: string | undefined): void {
+  if (fault !== undefined) refuse('invalid_request', `Correct ${fault}.`)
+}
+
+function shown({ version, s256, published_at, by, charter }: CharterRow): z.output<typeof PUBLISHED> {
+  return { version, s256, published_at, by, charter }
+}

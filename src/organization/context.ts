@@ -1,0 +1,42 @@
+/**
+ * What every endpoint of an organization is handed. Contract: "The organization's authority".
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { AcceptedCredentials } from '../credentials/presented.ts'
+import type { SignatureBase } from '../http/signed-request.ts'
+import type { Database } from '../storage/organization/database.ts'
+import type { Clock } from '../surface/clock.ts'
+import type { PrivateKey, PublicKey } from '../wire/keys.ts'
+
+/** Somebody who may use the administration: as the provisioning file says now. */
+export interface Administrator {
+  readonly name: string
+  readonly keys: readonly PublicKey[]
+  /** Who he is at the realm. */
+  readonly subjects: readonly string[]
+}
+
+export interface Organization {
+  readonly issuer: string
+  readonly id: string
+  /** What members are shown. */
+  readonly name: string
+  /** Ordered: the first signs, all are published and verified. */
+  readonly keys: readonly [PrivateKey, ...PrivateKey[]]
+  readonly database: Database
+  readonly log: FastifyBaseLogger
+  readonly clock: Clock
+  /** Whole seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
+  now(): number
+  /** What is signed over, by whomever. */
+  readonly base: SignatureBase
+  readonly invitationSeconds: number
+  /** Issuers whose owners may join. */
+  readonly authorities: readonly string[]
+}
+
+/** What the administration is handed. */
+export interface Administration extends Organization {
+  readonly accepted: AcceptedCredentials
+  readonly administrators: readonly Administrator[]
+}

@@ -1,0 +1,58 @@
+/**
+ * What anybody may know of an organization: where its endpoints are, and its keys. Contract: "The organization's authority".
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { readCharter } from '../storage/organization/charters.ts'
+import { publicJwk } from '../wire/keys.ts'
+import { ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
+import type { Organization } from './context.ts'
+
+/** The charter may move at any time; keys are kept by others as long as an authority's. */
+const FRESH = { 'cache-control': 'no-cache', 'access-control-allow-origin': '*' }
+const KEPT = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
+
+const METADATA = z.strictObject({
+  issuer: z.string(),
+  organization: z.strictObject({ id: z.string(), name: z.string() }),
+  jwks_uri: z.string(),
+  charter_version: z.int(),
+  break_glass: z.boolean(),
+  claims: z.array(z.string()),
+  identity_provider: z.strictObject({ issuer: z.string() }).nullable(),
+})
+
+export const DISCOVERY: readonly Endpoint<Organization>[] = [
+  endpoint({
+    method: 'get',
+    path: WELL_KNOWN.organization,
+    rows: ['org-discovery'],
+    summary: 'Issuer, keys and endpoints; what is claimed now',
+    answers: { 200: { says: 'The metadata.', schema: METADATA, headers: FRESH } },
+    handle: async ({ issuer, id, name, database }: Organization, { answer }) => {
+      const row = await readCharter(database.db)
+      const provider = row?.charter.identity_provider ?? null
+      return answer(200, {
+        issuer,
+        organization: { id, name },
+        jwks_uri: issuer + ORGANIZATION_PATH.jwks,
+        charter_version: row?.version ?? 0,
+        // Windows cannot be opened here yet, whatever the charter allows.
+        break_glass: false,
+        claims: row?.charter.claims ?? [],
+        identity_provider: provider && { issuer: provider.issuer },
+      })
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: ORGANIZATION_PATH.jwks,
+    rows: ['org-jwks'],
+    summary: 'Its signing keys',
+    answers: {
+      200: { says: 'A JWK set.', schema: z.object({ keys: z.array(z.looseObject({})) }), headers: KEPT },
+    },
+    handle: async ({ keys }: Organization, { answer }) =>
+      answer(200, { keys: keys.map(key => ({ ...publicJwk(key) })) }),
+  }),
+]

@@ -1,0 +1,51 @@
+/**
+ * Everything that an organization serves, by listener, and what OpenAPI says of each as a whole. Contract: "The organization's authority".
+ */
+import type { Described, Endpoint } from '../http/endpoint.ts'
+import { HEALTH, READY } from '../http/health.ts'
+import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
+import { CHARTER } from './admin/charter.ts'
+import { INVITES } from './admin/invites.ts'
+import { ROLES } from './admin/roles.ts'
+import type { Administration, Organization } from './context.ts'
+import { DISCOVERY } from './discovery.ts'
+
+export type Listener = 'public' | 'admin'
+
+export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [...DISCOVERY]
+
+/** The administration. */
+export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [...CHARTER, ...ROLES, ...INVITES]
+
+const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
+
+export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+  public: [...PUBLIC_ENDPOINTS, ...EVERYWHERE],
+  admin: [...ADMIN_ENDPOINTS, ...EVERYWHERE],
+}
+
+const securitySchemes = {
+  admin: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'signature',
+    description:
+      'An RFC 9421 signature by an administrator’s device key over @method, @authority (the issuer’s), @path, ' +
+      '@query where there is a query, and content-digest where there is a body; keyid names the key.',
+  },
+  bearer: {
+    type: 'http',
+    scheme: 'bearer',
+    description: "An access token of the organization's OIDC realm.",
+  },
+}
+
+/** What a listener's document says of it as a whole; `server` is its own address. */
+export const aboutListener = {
+  public: (server: string): AboutListener => ({ title: 'usher: organization', server, securitySchemes }),
+  admin: (server: string): AboutListener => ({
+    title: "usher: organization's administration",
+    server,
+    securitySchemes,
+  }),
+}

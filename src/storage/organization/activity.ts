@@ -1,0 +1,61 @@
+/**
+ * What administrators and members did, in order; and signatures accepted once. Contract: "The organization's authority" (`/admin/...`),
+ * "Authentication" (a change is accepted once).
+ */
+import { sql, type Selectable } from 'kysely'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { Db, Tx } from './database.ts'
+import type { ActivityTable } from './tables.ts'
+
+export type ActivityRow = Selectable<ActivityTable>
+
+export interface NewActivity {
+  kind:
+    | 'charter_published'
+    | 'role_changed'
+    | 'role_deleted'
+    | 'default_role_changed'
+    | 'member_moved'
+    | 'member_removed'
+    | 'clearance_attested'
+    | 'invited'
+    | 'invitation_withdrawn'
+    | 'join_code_rotated'
+    | 'joined'
+    | 'left'
+    | 'declined'
+  /** Which administrator did it; left out where a member did. */
+  admin?: string
+  owner?: Owner
+  data: Record<string, unknown>
+}
+
+/** Appends an entry, under the lock of the head, which gives it its number. */
+export async function appendActivity(tx: Tx, { kind, admin, owner, data }: NewActivity): Promise<void> {
+  const { activity: seq } = await tx
+    .updateTable('head')
+    .set({ activity: sql<number>`activity + 1` })
+    .returning('activity')
+    .executeTakeFirstOrThrow()
+  const row = { seq, kind, admin: admin ?? null, owner: owner ?? null, data: JSON.stringify(data) }
+  await tx.insertInto('activity').values(row).execute()
+}
+
+/** Entries after a number, oldest first. */
+export function listActivity(
+  db: Db,
+  { after, limit }: { after: number; limit: number },
+): Promise<ActivityRow[]> {
+  return db.selectFrom('activity').selectAll().where('seq', '>', after).orderBy('seq').limit(limit).execute()
+}
+
+/**
+ * Remembers the digest of a signature that is about to change something, in that change's transaction.
+ * @returns false where it was presented before: the request must be refused and nothing changed.
+ */
+export async function spendSignature(tx: Tx, digest: Buffer, keptSeconds: number): Promise<boolean> {
+  const inserted = await sql`
+    INSERT INTO spent_signatures (digest, expires_at) VALUES (${digest}, now() + ${keptSeconds} * interval '1 second')
+    ON CONFLICT DO NOTHING`.execute(tx)
+  return inserted.numAffectedRows === 1n
+}

@@ -1,0 +1,72 @@
+/**
+ * Codes by which people join: invitations of named persons, and one shared code. Only hashes are kept. Contract: "The organization's
+ * authority" (join by invitation or shared code), "Limits".
+ */
+import { sql, type Selectable } from 'kysely'
+import type { Db, Tx } from './database.ts'
+import type { InvitationsTable } from './tables.ts'
+
+export type InvitationRow = Selectable<InvitationsTable>
+
+const WAITS = sql<boolean>`answer IS NULL AND expires_at > now()`
+
+/** Invites a person, under the lock of the head. @returns when it expires. */
+export async function insertInvitation(
+  tx: Tx,
+  invitation: Pick<InvitationRow, 'code_id' | 'owner' | 'as_uri' | 'note' | 'code_sha256'>,
+  lifetimeSeconds: number,
+): Promise<string> {
+  const { expires_at } = await tx
+    .insertInto('invitations')
+    .values({ ...invitation, expires_at: sql<string>`now() + ${lifetimeSeconds} * interval '1 second'` })
+    .returning('expires_at')
+    .executeTakeFirstOrThrow()
+  return expires_at
+}
+
+/** Invitations that wait, after a code's id, by it. */
+export function listInvitations(
+  db: Db,
+  { after, limit }: { after?: string | undefined; limit: number },
+): Promise<InvitationRow[]> {
+  return db
+    .selectFrom('invitations')
+    .selectAll()
+    .where(WAITS)
+    .where('code_id', '>', after ?? '')
+    .orderBy('code_id')
+    .limit(limit)
+    .execute()
+}
+
+/** The invitation that waits under a code's id; undefined where none does. */
+export function readInvitationByCode(db: Db, code_id: string): Promise<InvitationRow | undefined> {
+  return db
+    .selectFrom('invitations')
+    .selectAll()
+    .where('code_id', '=', code_id)
+    .where(WAITS)
+    .executeTakeFirst()
+}
+
+/** Answers an invitation that waits: its code is dead. @returns whether one did. */
+export async function answerInvitation(
+  tx: Tx,
+  code_id: string,
+  answer: NonNullable<InvitationRow['answer']>,
+): Promise<boolean> {
+  const done = await tx
+    .updateTable('invitations')
+    .set({ answer })
+    .where('code_id', '=', code_id)
+    .where(WAITS)
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+/** Puts a shared code in the place of the one before. */
+export async function replaceJoinCode(tx: Tx, code_sha256: Buffer): Promise<void> {
+  await sql`
+    INSERT INTO join_code (code_sha256) VALUES (${code_sha256})
+    ON CONFLICT (one) DO UPDATE SET code_sha256 = excluded.code_sha256, rotated_at = now()`.execute(tx)
+}

@@ -1,0 +1,88 @@
+/**
+ * The rows of an organization, as Postgres holds them (migrations/organization makes the tables). Contract: "The organization's authority".
+ */
+import type { ColumnType, Generated } from 'kysely'
+import type { Charter } from '../../wire/charter.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { JsonObject } from '../../wire/json.ts'
+
+/** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
+type Timestamp = ColumnType<string, string | undefined, string>
+type NullableTimestamp = ColumnType<string | null, string | null | undefined, string | null>
+type Json<T> = ColumnType<T, string, string>
+
+export interface HeadTable {
+  one: Generated<boolean>
+  version: Generated<number>
+  activity: Generated<number>
+}
+
+export interface ChartersTable {
+  version: number
+  s256: string
+  charter: Json<Charter>
+  published_at: Timestamp
+  by: string
+}
+
+export interface MembersTable {
+  owner: Owner
+  as_uri: string
+  join_id: string
+  role: string | null
+  joined_at: Timestamp
+  agreed_version: number
+  view: Generated<number>
+  view_version: number
+  clearance: ColumnType<Record<string, string>, string | undefined, string>
+  compliance: ColumnType<JsonObject | null, string | undefined, string>
+  compliance_at: NullableTimestamp
+}
+
+export interface ActivityTable {
+  seq: number
+  ts: Timestamp
+  kind: string
+  admin: string | null
+  owner: Owner | null
+  data: Json<Record<string, unknown>>
+}
+
+export interface SpentSignaturesTable {
+  digest: Buffer
+  expires_at: Timestamp
+}
+
+export interface InvitationsTable {
+  code_id: string
+  owner: Owner
+  as_uri: string
+  note: string | null
+  code_sha256: Buffer
+  invited_at: Timestamp
+  expires_at: Timestamp
+  answer: 'joined' | 'declined' | 'withdrawn' | null
+}
+
+export interface JoinCodeTable {
+  one: Generated<boolean>
+  code_sha256: Buffer
+  rotated_at: Timestamp
+}
+
+export interface WrongCodesTable {
+  name: string
+  hour: Timestamp
+  count: number
+}
+
+export interface Tables {
+  head: HeadTable
+  charters: ChartersTable
+  members: MembersTable
+  activity: ActivityTable
+  spent_signatures: SpentSignaturesTable
+  invitations: InvitationsTable
+  join_code: JoinCodeTable
+  wrong_codes: WrongCodesTable
+}

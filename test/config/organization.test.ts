@@ -1,0 +1,75 @@
+/** The settings and the provisioning file of an organization: contract, "Limits" and "The organization's authority". */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { readOrganizationConfig } from '../../src/config.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
+import { configFolder, faultsOf } from '../support/config-files.ts'
+
+const { folder, keysFile } = configFolder()
+const key = publicJwk(importPrivateJwk(generatePrivateJwk()))
+const file = (content: object, name = 'provision.yaml'): string => {
+  const path = join(folder, name)
+  writeFileSync(path, stringify(content))
+  return path
+}
+const good = () => ({
+  UMA_ORG_ISSUER: 'https://org.example.com',
+  UMA_ORG_ID: 'acme',
+  UMA_ORG_NAME: 'Acme',
+  DATABASE_URL: 'postgres://x',
+  UMA_ORG_KEYS_FILE: keysFile,
+  UMA_ORG_PROVISION: file({ administrators: [{ name: 'ines', device_keys: [key] }] }),
+})
+const faults = (changes: Record<string, string | undefined>) =>
+  faultsOf(() => readOrganizationConfig({ ...good(), ...changes }))
+
+describe('The settings of an organization', () => {
+  test('defaults are those of the reference page', () => {
+    expect(readOrganizationConfig(good())).toMatchObject({
+      listen: { host: '127.0.0.1', port: 9300 },
+      adminListen: { host: '127.0.0.1', port: 9301 },
+      metricsListen: { host: '127.0.0.1', port: 9302 },
+      adminAuth: ['device-key'],
+      realm: undefined,
+      invitationSeconds: 604_800,
+      migrate: true,
+    })
+  })
+
+  test.each([
+    [{ UMA_ORG_ISSUER: 'http://org.example.com' }, 'UMA_ORG_ISSUER'],
+    [{ UMA_ORG_ISSUER: 'https://org.example.com/acme' }, 'UMA_ORG_ISSUER'],
+    [{ UMA_ORG_ID: 'a/b' }, 'UMA_ORG_ID'],
+    [{ UMA_ORG_AUTHORITIES: 'https://as.example/,https://as.example' }, 'UMA_ORG_AUTHORITIES'],
+    [{ UMA_ORG_AUTHORITIES: 'http://as.example' }, 'UMA_ORG_AUTHORITIES'],
+    [{ UMA_ORG_ADMIN_AUTH: 'oidc' }, 'UMA_ORG_OIDC_ISSUER'],
+    [{ UMA_ORG_TLS_CERT_FILE: 'x.pem' }, 'UMA_ORG_TLS_KEY_FILE'],
+    [{ UMA_ORG_PROVISION: undefined }, 'UMA_ORG_PROVISION'],
+  ])('%j stops the start, naming the setting', (changes, name) =>
+    expect(faults(changes).join('\n')).toContain(name),
+  )
+})
+
+describe('The provisioning file of an organization', () => {
+  test.each([
+    [{ charter: { name: 'A', claims: ['*/x'], envelope: { max_expires_in: 60 } } }, 'charter.claims[0]'],
+    [{ charter: { name: 'A', claims: [] } }, 'charter.envelope'],
+    [{ administrators: [{ name: 'a', device_keys: [{ kty: 'RSA' }] }] }, 'administrators[0].device_keys[0]'],
+    [
+      {
+        administrators: [
+          { name: 'a', device_keys: [key] },
+          { name: 'b', device_keys: [key] },
+        ],
+      },
+      'stands twice',
+    ],
+    [{ administrators: [{ name: 'a' }, { name: 'a' }] }, 'stands twice'],
+    [{ administrators: [{ name: 'a', subjects: ['s', 's'] }] }, 'stands twice'],
+    [{ owners: [] }, 'owners'],
+  ])('%j stops the start, naming the place', (content, place) =>
+    expect(faults({ UMA_ORG_PROVISION: file(content, 'bad.yaml') }).join('\n')).toContain(place),
+  )
+})

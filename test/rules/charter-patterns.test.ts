@@ -1,0 +1,97 @@
+/** contract, "The organization's authority": which resources a pattern names, and that coverage is sound. */
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { claimFault, covers, patternFault, patternMatches } from '../../src/rules/charter-patterns.ts'
+
+describe('a pattern names a resource id', () => {
+  it.each([
+    ['acme/mail', 'acme/mail', true],
+    ['acme/mail', 'acme/Mail', false],
+    ['acme/*', 'acme/mail', true],
+    ['acme/*', 'acme/', true],
+    ['acme/*', 'acme', false],
+    ['acme/*', 'acme/mail/out', false],
+    ['acme/*/out', 'acme/mail/out', true],
+    ['acme/mail-*', 'acme/mail-', true],
+    ['acme/*-mail', 'acme/a-mail-mail', true],
+    ['acme/a*b*c', 'acme/a-b-b-c', true],
+    ['acme/a*b*c', 'acme/a-c-b', false],
+    ['acme/%2a', 'acme/*', false],
+    ['acme/.', 'acme/x', false],
+  ])('%s and %s: %s', (pattern, id, named) => expect(patternMatches(pattern, id)).toBe(named))
+
+  it('in linear time, whatever the pattern', () => {
+    const pattern = `acme/${'a*'.repeat(120)}b`
+    const before = performance.now()
+    expect(patternMatches(pattern, `acme/${'a'.repeat(200)}`)).toBe(false)
+    expect(performance.now() - before).toBeLessThan(1_000)
+  })
+})
+
+describe('a text is no pattern, or no claim', () => {
+  it.each([
+    ['', false, false],
+    ['acme//mail', false, false],
+    ['acme/é', false, false],
+    ['acme mail', false, false],
+    ['mail', true, false],
+    ['*/mail', true, false],
+    ['ac*/mail', true, false],
+    ['acme/*', true, true],
+  ])('%s: pattern %s, claim %s', (text, pattern, claim) =>
+    expect([patternFault(text) === undefined, claimFault(text) === undefined]).toEqual([pattern, claim]),
+  )
+})
+
+describe('coverage', () => {
+  /** Few letters, so that patterns meet. */
+  const segment = fc.string({ unit: fc.constantFrom('a', 'b', '*'), minLength: 1, maxLength: 4 })
+  const pattern = fc.array(segment, { minLength: 1, maxLength: 3 }).map(segments => segments.join('/'))
+  /** What a grant names, each star given some text of its own. */
+  const concrete = (grant: string, texts: readonly string[]): string => {
+    let at = 0
+    return grant.replaceAll('*', () => texts[at++ % texts.length] ?? '')
+  }
+  const TEXTS = ['', 'a', 'b', 'ab', 'ba', 'aab', 'bba']
+
+  it('is sound: what a covered grant names is named by the claim', () => {
+    fc.assert(
+      fc.property(
+        pattern,
+        pattern,
+        fc.array(fc.constantFrom(...TEXTS), { minLength: 1, maxLength: 6 }),
+        (claim, grant, texts) => {
+          if (!covers(claim, grant)) return
+          const id = concrete(grant, texts)
+          expect(patternMatches(grant, id)).toBe(true)
+          expect(patternMatches(claim, id)).toBe(true)
+        },
+      ),
+      { numRuns: 20_000 },
+    )
+  })
+
+  it('is found wherever every text of up to three letters for a star is named, against brute force', () => {
+    const letters = ['a', 'b', 'c']
+    const texts = ['', ...letters, ...letters.flatMap(one => letters.map(two => one + two))]
+    const one = fc.string({ unit: fc.constantFrom('a', 'b', '*'), minLength: 1, maxLength: 4 })
+    const singleStar = one.filter(text => text.split('*').length <= 2)
+    fc.assert(
+      fc.property(one, singleStar, (claim, grant) => {
+        const all = texts.every(text => patternMatches(claim, grant.replace('*', text)))
+        expect(covers(claim, grant)).toBe(all)
+      }),
+      { numRuns: 5_000 },
+    )
+  })
+
+  it('is that of a pattern by itself, and goes on from pattern to pattern', () => {
+    fc.assert(fc.property(pattern, one => covers(one, one)))
+    fc.assert(
+      fc.property(pattern, pattern, pattern, (first, second, third) => {
+        if (covers(first, second) && covers(second, third)) expect(covers(first, third)).toBe(true)
+      }),
+      { numRuns: 20_000 },
+    )
+  })
+})

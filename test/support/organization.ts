@@ -1,0 +1,130 @@
+/**
+ * Owns a started organization for tests: a fresh database, one administrator with a device key, and signed requests to it. Everything
+ * goes through real sockets.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { readOrganizationConfig } from '../../src/config.ts'
+import { startOrganization } from '../../src/organization/main.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import {
+  exchange,
+  onUndeclared,
+  prepare,
+  type OwnerCall,
+  type PreparedCall,
+  type Reply,
+} from './authority.ts'
+import { emptyDatabase } from './postgres.ts'
+
+/** Signatures are made over this; the sockets are elsewhere. */
+export const ORG_ISSUER = 'https://org.example'
+/** Whose owners may join. */
+export const MEMBER_AS = 'https://as.example'
+
+/** A charter that claims what is below `acme`, with two groups. */
+export const charterOf = (changes: object = {}) => ({
+  name: 'Acme at work',
+  claims: ['acme/*', 'acme/*/*'],
+  roles: {
+    staff: { name: 'Staff', grants: ['acme/mail-*'], delegation: 'any-agent' },
+    guests: { name: 'Guests', grants: ['acme/calendar'], delegation: 'none' },
+  },
+  default_role: 'staff',
+  envelope: { max_expires_in: 3600, allowed_scopes: ['read', 'send'], always_ask: ['acme/mail-out'] },
+  ...changes,
+})
+
+export interface TestOrganization {
+  /** What it was started with. */
+  environment: Record<string, string>
+  publicUrl: string
+  adminUrl: string
+  metricsUrl: string
+  /** The device key of `ines`, who administers. */
+  key: PrivateKey
+  /** A request to the public listener. */
+  request(target: string, init?: RequestInit): Promise<Reply>
+  /** Signs a request to the administration without sending it, so that it can be sent twice. */
+  prepare(call: OwnerCall): PreparedCall
+  send(prepared: PreparedCall): Promise<Reply>
+  /** Signs as `ines` and sends. */
+  admin(call: OwnerCall): Promise<Reply>
+  close(): Promise<void>
+}
+
+export interface TestOrganizationOptions {
+  environment?: Record<string, string>
+  /** Members of the provisioning file beside the usual ones. */
+  file?: object
+  /** Who else administers. */
+  administrators?: object[]
+  /** A second replica beside this one: same database and files. */
+  beside?: TestOrganization
+}
+
+/** Starts one on ephemeral ports; `close` ends it, and with the first of several its database. */
+export async function startTestOrganization(
+  options: TestOrganizationOptions = {},
+): Promise<TestOrganization> {
+  const { beside } = options
+  const key = beside?.key ?? importPrivateJwk(generatePrivateJwk())
+  const database = beside === undefined ? await emptyDatabase() : undefined
+  const folder = mkdtempSync(join(tmpdir(), 'usher-org-'))
+  const environment = beside?.environment ?? {
+    ...writeFiles(folder, key, options),
+    DATABASE_URL: database!.url,
+    ...options.environment,
+  }
+  const running = await startOrganization(readOrganizationConfig(environment), { onUndeclared })
+  const adminUrl = `http://${running.adminAddress}`
+  const publicUrl = `http://${running.publicAddress}`
+  return {
+    environment,
+    publicUrl,
+    adminUrl,
+    metricsUrl: `http://${running.metricsAddress}`,
+    key,
+    request: async (target, { method = 'GET', headers = {}, body } = {}) =>
+      exchange({
+        url: publicUrl + target,
+        method,
+        headers: headers as Record<string, string>,
+        body: body as string | undefined,
+      }),
+    prepare: call => prepare(adminUrl, ORG_ISSUER, { key }, call),
+    send: exchange,
+    admin: call => exchange(prepare(adminUrl, ORG_ISSUER, { key }, call)),
+    close: async () => {
+      await running.close()
+      await database?.close()
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
+function writeFiles(
+  folder: string,
+  key: PrivateKey,
+  options: TestOrganizationOptions,
+): Record<string, string> {
+  const keysFile = join(folder, 'keys.json')
+  const provisionFile = join(folder, 'provision.yaml')
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk(), generatePrivateJwk()] }))
+  const administrators = [{ name: 'ines', device_keys: [publicJwk(key)] }, ...(options.administrators ?? [])]
+  writeFileSync(provisionFile, stringify({ charter: charterOf(), administrators, ...options.file }))
+  return {
+    UMA_ORG_ISSUER: ORG_ISSUER,
+    UMA_ORG_ID: 'acme',
+    UMA_ORG_NAME: 'Acme',
+    UMA_ORG_KEYS_FILE: keysFile,
+    UMA_ORG_PROVISION: provisionFile,
+    UMA_ORG_AUTHORITIES: MEMBER_AS,
+    UMA_ORG_LISTEN: '127.0.0.1:0',
+    UMA_ORG_ADMIN_LISTEN: '127.0.0.1:0',
+    UMA_ORG_METRICS_LISTEN: '127.0.0.1:0',
+    UMA_ORG_LOG_LEVEL: 'fatal',
+  }
+}
