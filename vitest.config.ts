@@ -6,6 +6,7 @@ const POSTGRES = [
   'test/authority/**/*.test.ts',
   'test/organization/**/*.test.ts',
   'test/contract/**/*.test.ts',
+  'test/strangers/**/*.test.ts',
   'test/agent/bridge/**/*.test.ts',
 ]
 const PRODUCT = ['test/envoy/**/*.test.ts', 'test/image.test.ts', 'test/package.test.ts']

@@ -67,8 +67,10 @@ export interface TestResourceServer {
 }
 
 /** Starts one whose documents name this issuer. */
-export async function startResourceServer(issuer: string): Promise<TestResourceServer> {
-  const key = importPrivateJwk(generatePrivateJwk())
+export async function startResourceServer(
+  issuer: string,
+  key = importPrivateJwk(generatePrivateJwk()),
+): Promise<TestResourceServer> {
   const state: State = { key, twists: {}, listings: {}, issuer, origin: '' }
   const server = await startScriptedServer(({ path }) => plainAnswer(state, path))
   state.origin = server.origin
