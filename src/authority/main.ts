@@ -94,7 +94,7 @@ export async function startAuthority(
     }
     const metrics = createAuthorityMetrics(authority, said)
     const around = await openSurroundings(config, { said, metrics, closers })
-    const sweeper = startSweeper(authority, config.sweepSeconds)
+    const sweeper = startSweeper(authority, { pauseSeconds: config.sweepSeconds, localClock })
     closers.push(() => sweeper.stop())
     const open = (app: HttpServer, address: AuthorityConfig['listen']) => {
       closers.push(() => app.close())

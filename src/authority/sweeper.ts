@@ -1,13 +1,15 @@
 /**
- * Sweeps, now and then, what no answer can depend on any more: of the owners of whom the due-queue says so, in bounded batches.
- * Contract: "Limits" (lifetimes).
+ * Sweeps, now and then, what no answer can depend on any more: of the owners of whom the due-queue says so, in bounded batches. Tells them which
+ * enforcement points fell silent. Contract: "Limits" (lifetimes), "Events" (row 2).
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
 import { takeDue, type Taken } from '../storage/authority/due.ts'
 import { number } from '../storage/authority/positions.ts'
+import { SILENT_SECONDS, tellSilent } from '../storage/authority/report-instances.ts'
 import { sweepAgain, sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
+import { listeningFor, type Listening } from './listening.ts'
 
 /** Owners that are taken at once, and for how long: whoever is not done with them by then shares them with another replica. */
 const OWNERS_PER_TURN = 10
@@ -18,12 +20,29 @@ const BATCHES_PER_TURN = 5
 /** Pauses between two looks at an owner of whom nothing is known to be due: of what a replica left behind that ended, her readers need none. */
 const IDLE_PAUSES = 60
 
-type Sweeping = Pick<Authority, 'database' | 'log'>
+/** More than this between two turns, beside the pause, and this process may have been away as long as those it listens to. */
+const LATE_MS = 60_000
+
+interface Sweeping extends Pick<Authority, 'database' | 'log'> {
+  /** For how long it has heard what was said to it. */
+  listening: Listening
+}
+
+export interface SweeperOptions {
+  pauseSeconds: number
+  /** Of this machine, in milliseconds since the epoch. */
+  localClock: () => number
+}
 
 /** Starts sweeping every `pauseSeconds`, until nothing is due; replicas share the work. `stop` waits for a running batch. */
-export function startSweeper(authority: Sweeping, pauseSeconds: number): Repetition {
-  const onError = (error: unknown): void => say(authority, 'a sweep was broken off', { error })
-  return startRepeating(stopped => sweepDue(authority, pauseSeconds, stopped), { pauseSeconds, onError })
+export function startSweeper(
+  { database, log }: Pick<Authority, 'database' | 'log'>,
+  { pauseSeconds, localClock }: SweeperOptions,
+): Repetition {
+  const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + LATE_MS })
+  const sweeping = { database, log, listening }
+  const onError = (error: unknown): void => say(sweeping, 'a sweep was broken off', { error })
+  return startRepeating(stopped => sweepDue(sweeping, pauseSeconds, stopped), { pauseSeconds, onError })
 }
 
 /** Until nothing is due. What fails of one owner ends nothing: she stays taken for a while, and is then due again. */
@@ -33,6 +52,7 @@ export async function sweepDue(
   stopped: () => boolean,
 ): Promise<void> {
   while (!stopped()) {
+    authority.listening.ms()
     const due = await takeDue(authority.database.db, 'sweep', {
       limit: OWNERS_PER_TURN,
       seconds: TAKEN_SECONDS,
@@ -56,6 +76,7 @@ async function sweepOne(
   const { owner } = taken
   let more = true
   let whole = true
+  if (authority.listening.ms() >= SILENT_SECONDS * 1_000) await tellSilent(db, owner)
   // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
   await number(db, owner).catch((error: unknown) => {
     whole = false
@@ -75,9 +96,10 @@ async function sweepOne(
 }
 
 function say(
-  { log }: Sweeping,
+  { log, listening }: Sweeping,
   what: string,
   { error, ...of }: { error: unknown; owner?: string; table?: string },
 ): void {
+  if (isOutage(error)) listening.broken()
   log[isOutage(error) ? 'warn' : 'error']({ err: error, ...of }, what)
 }

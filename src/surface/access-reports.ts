@@ -1,6 +1,6 @@
 /**
  * POST /audit/access: the enforcement point reports allowed calls, at least once; each is kept once, where the party tells
- * its owners what happened. Contract: "Protection API" (/audit/access), "Events" (row 2).
+ * its owners what happened. Numbered by the run of an enforcement point, they also tell what never came. Contract: "Protection API" (/audit/access), "Events" (row 2).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -16,6 +16,10 @@ const noNul = (max: number) =>
     .min(1)
     .max(max)
     .refine(text => !text.includes('\0'), 'must not contain NUL')
+
+/** One run of an enforcement point, from its start to its end, and the number of a call that it let through for this owner: 1, 2, 3, … */
+const INSTANCE = noNul(100)
+const NUMBER = z.int().min(1)
 
 const ENTRY = z.object({
   /** One call, however often it is reported; without it every report is another call. */
@@ -33,20 +37,38 @@ const ENTRY = z.object({
     .optional(),
   /** Seconds since the epoch at which the call was let through; now where left out. */
   at: z.number().int().nonnegative().optional(),
+  instance: INSTANCE.optional(),
+  n: NUMBER.optional(),
 })
-const REPORT = z.union([z.object({ entries: z.array(ENTRY).min(1).max(ENTRIES_MAX) }), ENTRY])
+const NUMBERED = ENTRY.refine(
+  ({ instance, n }) => (instance === undefined) === (n === undefined),
+  'give both instance and n, or neither',
+)
+/** How far a run has come; `ended`: it lets no more calls through. Strict, so that no report with a fault is taken for it. */
+const WORD = z.strictObject({ instance: INSTANCE, n: NUMBER, ended: z.boolean().optional() })
+const REPORT = z.union([z.object({ entries: z.array(NUMBERED).min(1).max(ENTRIES_MAX) }), WORD, NUMBERED])
 export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
+export type InstanceWord = z.infer<typeof WORD>
+
+/** Whose grants a resource server reports on. */
+export interface Reporter {
+  owner: Owner
+  client_id: ClientId
+  aud: string
+}
 
 /** Where reports are kept. */
 export interface AccessRecord {
   /**
-   * Keeps reports of a resource server, in their order, each id once, and each that has no id.
+   * Keeps reports of a resource server, in their order, each number of a run once, else each id once, and each that has neither.
    * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
    */
   record(
-    by: { owner: Owner; client_id: ClientId; aud: string },
+    by: Reporter,
     reports: readonly AccessReport[],
   ): Promise<{ recorded: number; unknown: readonly number[] }>
+  /** Takes note of how far a run of a resource server has come: what of it did not come by now never will. */
+  hear(by: Reporter, word: InstanceWord): Promise<void>
 }
 
 export interface AccessReports {
@@ -58,7 +80,7 @@ export interface AccessReports {
 
 const RECORDED = z.object({
   recorded: z.int().min(0),
-  /** Reports without an id were among them: sent again, they are recorded again. */
+  /** Reports without an id or a number were among them: sent again, they are recorded again. */
   idempotent: z.literal(false).optional(),
   error: z.string().optional(),
   unknown: z.array(z.string()).optional(),
@@ -69,7 +91,7 @@ export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
   method: 'post',
   path: '/audit/access',
   rows: ['post-audit-access'],
-  summary: 'Reports allowed calls; idempotent by id, where there is one',
+  summary: 'Reports allowed calls, idempotent by run and number or by id; or how far a run has come',
   credential: PAT,
   body: { schema: REPORT, form: 'unlisted' },
   answers: {
@@ -80,27 +102,44 @@ export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
     },
   },
   handle: async (of: AccessReports, { caller, body, answer }) =>
-    answer(200, await record(of, caller, reportsIn(body))),
+    answer(
+      200,
+      'entries' in body || 'family' in body
+        ? await record(of, caller, reportsIn(body))
+        : await hear(of, caller, body),
+    ),
 })
 
-function reportsIn(body: z.output<typeof REPORT>): AccessReport[] {
+type Reports = Exclude<z.output<typeof REPORT>, InstanceWord>
+
+function reportsIn(body: Reports): AccessReport[] {
   const entries = 'entries' in body ? body.entries : [body]
   return entries.map(entry => ({ ...entry, family: asFamily(entry.family) }))
 }
 
-async function record(
-  { servers, accesses }: AccessReports,
-  holder: PatHolder,
-  reports: AccessReport[],
-): Promise<z.output<typeof RECORDED>> {
+async function reporter({ servers }: AccessReports, holder: PatHolder): Promise<Reporter> {
   const { owner, client_id } = holder
   const server = await servers.read(owner, client_id)
   if (server === undefined || !standsFor(server, holder)) throw invalidPat()
-  const { recorded, unknown } = await accesses.record({ owner, client_id, aud: server.resource_uri }, reports)
+  return { owner, client_id, aud: server.resource_uri }
+}
+
+async function hear(of: AccessReports, holder: PatHolder, word: InstanceWord): Promise<{ recorded: number }> {
+  await of.accesses.hear(await reporter(of, holder), word)
+  return { recorded: 0 }
+}
+
+async function record(
+  of: AccessReports,
+  holder: PatHolder,
+  reports: AccessReport[],
+): Promise<z.output<typeof RECORDED>> {
+  const { recorded, unknown } = await of.accesses.record(await reporter(of, holder), reports)
   const named = unknown.map(position => reports[position]!.id ?? reports[position]!.family)
+  const isIdempotent = reports.every(({ id, instance }) => id !== undefined || instance !== undefined)
   return {
     recorded,
-    ...(reports.some(({ id }) => id === undefined) ? { idempotent: false } : {}),
+    ...(isIdempotent ? {} : { idempotent: false }),
     ...(named.length > 0 ? { error: 'unknown_token', unknown: named } : {}),
   }
 }

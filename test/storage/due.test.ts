@@ -16,7 +16,8 @@ import { coreStand } from '../support/stands.ts'
 
 const OWNERS = 20_000
 const database = coreStand()
-const sweeping = { database, log: pino({ level: 'silent' }) }
+const listening = { ms: () => 0, broken: () => undefined }
+const sweeping = { database, log: pino({ level: 'silent' }), listening }
 const sweepAll = () => sweepDue(sweeping, 60, () => false)
 
 beforeAll(async () => {

@@ -22,7 +22,7 @@ async function scene() {
   await inTransaction(database.db, tx => recordGrant(tx, grant, []))
   const { jti, family, client_id, aud } = grant
   const call = (data: Record<string, unknown> = {}, more: Partial<ReportedCall> = {}): ReportedCall => {
-    return { id: seed.name('report-'), jti, family, data, ...more }
+    return { key: seed.name('report-'), jti, family, data, ...more }
   }
   const report = (calls: ReportedCall[], by = { owner, client_id, aud }) =>
     inTransaction(database.db, tx => recordTouches(tx, by, calls))
@@ -46,7 +46,7 @@ describe('Reports of an agent and of who introduced it, while what they stand on
         const generation = await seed.seedConnection(database.db, owner, handle, more)
         const grant = seed.grantRow(owner, handle, generation, seed.bytes())
         await inTransaction(database.db, tx => recordGrant(tx, grant, []))
-        calls.push({ id: seed.name('report-'), jti: grant.jti, family: grant.family, data: {} })
+        calls.push({ key: seed.name('report-'), jti: grant.jti, family: grant.family, data: {} })
       }
       const holder = new Client({ connectionString: database.url })
       await holder.connect()

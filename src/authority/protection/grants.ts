@@ -5,7 +5,6 @@
 import { grantEnd } from '../../rules/liveness.ts'
 import { readAskedResource } from '../../storage/authority/governed.ts'
 import { consumeGrant, readGrant } from '../../storage/authority/grants.ts'
-import { grantsOfFamilies, recordTouches } from '../../storage/authority/last-access.ts'
 import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -14,6 +13,7 @@ import type { Grants } from '../../surface/introspection.ts'
 import type { RegisteredResources } from '../../surface/permission.ts'
 import type { ResourceServers, ResourceServersByOrigin } from '../../surface/resource-servers.ts'
 import type { Registry } from '../registry/registry.ts'
+import { hearInstance, recordReports } from './reports.ts'
 
 /** Grants that hang on a connection and a tier. */
 export function grantsOf(database: Database): Grants {
@@ -27,20 +27,11 @@ export function grantsOf(database: Database): Grants {
   }
 }
 
-/** Accesses are entries of the owner's ledger, which touch the connection. `now` is in seconds since the epoch. */
+/** Accesses are entries of the owner's ledger, which touch the connection; so is what their numbers say is missing. `now` is in seconds since the epoch. */
 export function accessesOf({ db }: Database, now: () => number): AccessRecord {
   return {
-    record: (by, reports) =>
-      inTransaction(db, async tx => {
-        const unnamed = reports.filter(({ jti }) => jti === undefined).map(({ family }) => family)
-        const grants = await grantsOfFamilies(tx, by.owner, unnamed)
-        const calls = reports.map(({ id, family, tool, summary, at = now(), ...named }) => {
-          const jti = named.jti ?? grants.get(family) ?? ''
-          const told = { tool, at, jti, client_id: by.client_id }
-          return { id, family, jti, data: { ...told, ...(summary === undefined ? {} : { summary }) } }
-        })
-        return recordTouches(tx, by, calls)
-      }),
+    record: (by, reports) => inTransaction(db, tx => recordReports(tx, by, { reports, now })),
+    hear: (by, word) => inTransaction(db, tx => hearInstance(tx, by, word)),
   }
 }
 

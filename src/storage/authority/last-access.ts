@@ -8,8 +8,8 @@ import type { Db, Tx } from './database.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 
 export interface ReportedCall {
-  /** The report's own id; a second report under it is the same call. Without one every report is another call. */
-  id: string | undefined
+  /** What makes it this call and no other (`touchKey`): a second report under it is the same call. Without one every report is another call. */
+  key: string | null
   /** Of the grant that was used. */
   jti: string
   family: Family
@@ -31,6 +31,18 @@ export async function grantsOfFamilies(
 }
 
 /**
+ * The key of a reported call: by run and number where it has them, for these a report keeps however often it is sent and by whomever; else by
+ * the report's own id, and null without one.
+ */
+export function touchKey(
+  client_id: ClientId,
+  { id, instance, n }: { id?: string | undefined; instance?: string | undefined; n?: number | undefined },
+): string | null {
+  if (instance !== undefined && n !== undefined) return `touched ${client_id} ${n} of ${instance}`
+  return id === undefined ? null : `touched ${client_id} ${id}`
+}
+
+/**
  * Records calls reported by a resource server, in order, in one statement for all of them: there is one for every call that any agent makes.
  * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
  */
@@ -43,7 +55,7 @@ export async function recordTouches(
   const { rows } = await sql<{ recorded: number; unknown: number[] }>`
     WITH reported AS (
       SELECT * FROM unnest(${calls.map(({ jti }) => jti)}::text[], ${calls.map(({ family }) => family)}::text[],
-        ${calls.map(({ id }) => (id === undefined ? null : `touched ${client_id} ${id}`))}::text[],
+        ${calls.map(({ key }) => key)}::text[],
         ${calls.map(({ data }) => JSON.stringify(data))}::text[])
         WITH ORDINALITY AS r(jti, family, once_key, data, place)),
     known AS MATERIALIZED (
@@ -72,4 +84,13 @@ export async function recordTouches(
         AS unknown`.execute(tx)
   note(tx, owner)
   return rows[0]!
+}
+
+/** Whether any call is recorded under one of these keys (`touchKey`). */
+export async function isTouched(tx: Tx, owner: Owner, keys: readonly (string | null)[]): Promise<boolean> {
+  const { rows } = await sql<{ touched: boolean }>`
+    SELECT EXISTS (SELECT 1 FROM ledger WHERE owner = ${owner} AND once_key = ANY(${keys}::text[])) AS touched`.execute(
+    tx,
+  )
+  return rows[0]!.touched
 }

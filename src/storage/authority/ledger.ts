@@ -29,6 +29,8 @@ export const LEDGER_KINDS = [
   'server_approved',
   'server_withdrawn',
   'withdrawn',
+  'reports_missing',
+  'reports_unknown',
   'credential_added',
   'credential_removed',
 ] as const

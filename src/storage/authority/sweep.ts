@@ -5,10 +5,11 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Db } from './database.ts'
 import { dueAgain, type Taken } from './due.ts'
+import { SILENT_SECONDS } from './report-instances.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /** Kept after the end, so that the owner and the agent still get a telling answer (409, `expired`). */
-const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400 }
+const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400, instances: 7 * 86_400 }
 
 const seconds = (count: number): RawBuilder<unknown> => sql`${count} * interval '1 second'`
 
@@ -46,6 +47,17 @@ const SWEPT: Record<
     next: owner => sql`
       SELECT expires_at + ${seconds(KEPT_SECONDS.grants)} FROM grants WHERE owner = ${owner}
       ORDER BY expires_at LIMIT 1`,
+  },
+  // A late word of one that went is judged by the ledger. One that goes on is looked at again when it would have been silent for too long.
+  report_instances: {
+    batch: (owner, limit) => sql`
+      DELETE FROM report_instances WHERE (owner, client_id, instance) IN (
+        SELECT owner, client_id, instance FROM report_instances WHERE owner = ${owner}
+          AND heard_at < now() - ${seconds(KEPT_SECONDS.instances)} AND (ended OR unknown_at IS NOT NULL)
+        ORDER BY heard_at LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
+    next: owner => sql`
+      SELECT min(heard_at + CASE WHEN ended OR unknown_at IS NOT NULL THEN ${seconds(KEPT_SECONDS.instances)}
+        ELSE ${seconds(SILENT_SECONDS)} END) FROM report_instances WHERE owner = ${owner}`,
   },
   // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether they missed something, so
   // that none is passed over.

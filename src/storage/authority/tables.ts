@@ -280,6 +280,17 @@ export interface LedgerTable {
   once_key: string | null
 }
 
+export interface ReportInstancesTable {
+  owner: Owner
+  client_id: ClientId
+  instance: string
+  n: number
+  previous: Generated<number>
+  heard_at: Timestamp
+  ended: boolean
+  unknown_at: NullableTimestamp
+}
+
 export interface RefusalCountsTable {
   owner: Owner
   minute: Timestamp
@@ -334,6 +345,7 @@ export interface Tables {
   receipt_positions: ReceiptPositionsTable
   ledger: LedgerTable
   refusal_counts: RefusalCountsTable
+  report_instances: ReportInstancesTable
   events: EventsTable
   due: DueTable
 }

@@ -1,0 +1,99 @@
+/**
+ * What an access report leaves in the owner's ledger: the calls, each once, and which numbers of a run never came.
+ * Contract: "Events" (row 2), "Protection API" (/audit/access).
+ */
+import { gapsBetween } from '../../rules/report-numbers.ts'
+import { grantsOfFamilies, isTouched, recordTouches, touchKey } from '../../storage/authority/last-access.ts'
+import { hearInstances, tellMissing } from '../../storage/authority/report-instances.ts'
+import type { Tx } from '../../storage/authority/database.ts'
+import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../surface/access-reports.ts'
+
+/** Records calls in the order of their report. What names no grant is not recorded, and where it has a number that is told as missing. */
+export async function recordReports(
+  tx: Tx,
+  by: Reporter,
+  { reports, now }: { reports: readonly AccessReport[]; now: () => number },
+): ReturnType<AccessRecord['record']> {
+  const unnamed = reports.filter(({ jti }) => jti === undefined).map(({ family }) => family)
+  const grants = await grantsOfFamilies(tx, by.owner, unnamed)
+  const calls = reports.map(report => {
+    const { family, tool, summary, at = now(), instance, n } = report
+    const jti = report.jti ?? grants.get(family) ?? ''
+    const told = { tool, at, jti, client_id: by.client_id }
+    const named = {
+      ...(summary === undefined ? {} : { summary }),
+      ...(instance === undefined ? {} : { instance, n }),
+    }
+    return { key: touchKey(by.client_id, report), family, jti, data: { ...told, ...named } }
+  })
+  const numbers = numbersOf(
+    reports.map((_report, place) => place),
+    reports,
+  )
+  // Before the calls, so that two requests with reports of one run wait for each other here and nowhere else.
+  const settled = await hearReports(tx, by, numbers)
+  const recorded = await recordTouches(tx, by, calls)
+  const lost = numbersOf(recorded.unknown, reports)
+  const gaps = [...numbers].flatMap(([instance, came]) => {
+    const unknown = new Set(lost.get(instance))
+    const known = came.filter(n => !unknown.has(n))
+    return gapsBetween(settled.get(instance)!, Math.max(...came), known).map(gap => ({ ...gap, instance }))
+  })
+  await tellMissing(tx, by, gaps)
+  return recorded
+}
+
+/** Takes note of how far a run says that it has come: what of it never came is missing. */
+export async function hearInstance(
+  tx: Tx,
+  by: Reporter,
+  { instance, n, ended = false }: InstanceWord,
+): Promise<void> {
+  const settled = (await hearInstances(tx, by, [{ instance, n, ended }])).get(instance)!
+  const isKnown = settled === 0 && (await areRecorded(tx, by, instance, [n]))
+  const gaps = isKnown ? [] : gapsBetween(settled, n, [])
+  await tellMissing(
+    tx,
+    by,
+    gaps.map(gap => ({ ...gap, instance })),
+  )
+}
+
+/** By run the numbers of the reports at these places. */
+function numbersOf(places: readonly number[], reports: readonly AccessReport[]): Map<string, number[]> {
+  const numbers = new Map<string, number[]>()
+  for (const place of places) {
+    const { instance, n } = reports[place]!
+    if (instance === undefined || n === undefined) continue
+    const came = numbers.get(instance)
+    if (came === undefined) numbers.set(instance, [n])
+    else came.push(n)
+  }
+  return numbers
+}
+
+/** Up to where the numbers of each run were settled before these came. */
+async function hearReports(
+  tx: Tx,
+  by: Reporter,
+  numbers: ReadonlyMap<string, number[]>,
+): Promise<Map<string, number>> {
+  if (numbers.size === 0) return new Map()
+  const words = [...numbers].map(([instance, came]) => ({ instance, n: Math.max(...came), ended: false }))
+  const settled = await hearInstances(tx, by, words)
+  for (const [instance, came] of numbers) {
+    const first = Math.min(...came)
+    if (settled.get(instance) !== 0 || first === 1) continue
+    if (await areRecorded(tx, by, instance, [first - 1, first])) settled.set(instance, first - 1)
+  }
+  return settled
+}
+
+/** Whether the ledger has any of these calls of a run: one that was so long silent that its row was swept did not lose what came before. */
+function areRecorded(tx: Tx, by: Reporter, instance: string, numbers: readonly number[]): Promise<boolean> {
+  return isTouched(
+    tx,
+    by.owner,
+    numbers.map(n => touchKey(by.client_id, { instance, n })),
+  )
+}
