@@ -2,7 +2,9 @@
  * What every endpoint of an organization is handed. Contract: "The organization's authority".
  */
 import type { FastifyBaseLogger } from 'fastify'
+import type { AttemptLimit } from '../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../credentials/presented.ts'
+import type { JwksCache } from '../http/jwks-cache.ts'
 import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
@@ -33,6 +35,10 @@ export interface Organization {
   readonly invitationSeconds: number
   /** Issuers whose owners may join. */
   readonly authorities: readonly string[]
+  /** What those publish. */
+  readonly authorityKeys: JwksCache
+  /** Of codes that were not good. */
+  readonly attempts: AttemptLimit
 }
 
 /** What the administration is handed. */

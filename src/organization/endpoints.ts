@@ -9,10 +9,12 @@ import { INVITES } from './admin/invites.ts'
 import { ROLES } from './admin/roles.ts'
 import type { Administration, Organization } from './context.ts'
 import { DISCOVERY } from './discovery.ts'
+import { ENVELOPE } from './member/envelope.ts'
+import { MEMBERSHIP } from './member/membership.ts'
 
 export type Listener = 'public' | 'admin'
 
-export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [...DISCOVERY]
+export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [...DISCOVERY, ...MEMBERSHIP, ...ENVELOPE]
 
 /** The administration. */
 export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [...CHARTER, ...ROLES, ...INVITES]
@@ -25,6 +27,14 @@ export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
 }
 
 const securitySchemes = {
+  membership: { type: 'http', scheme: 'bearer', description: 'A membership token, beside the signature.' },
+  signature: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'signature',
+    description:
+      'An RFC 9421 signature by a key that the member’s authority publishes; it covers authorization.',
+  },
   admin: {
     type: 'apiKey',
     in: 'header',

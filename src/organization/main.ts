@@ -5,10 +5,13 @@
 import type { OrganizationConfig } from '../config.ts'
 import { readOrganizationConfig, readOrganizationMigrationConfig } from '../config.ts'
 import { openAccepted } from '../credentials/accepted.ts'
+import { createAttemptLimit } from '../credentials/attempt-limit.ts'
 import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
+import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
+import { createOutbound } from '../http/outbound.ts'
 import { serveUntilSignalled } from '../http/process.ts'
 import { createServerMetrics } from '../http/server-metrics.ts'
 import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
@@ -29,6 +32,7 @@ import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
 
 const SWEPT_ROWS = 500
+const WRONG_CODES_PER_MINUTE = 10
 const SWEEPS_MAX = 20
 /** Nothing is announced there: the connection is kept for the database's clock. */
 const CLOCK_CHANNEL = 'usher_clock'
@@ -167,7 +171,16 @@ async function openOrganization(
     base: signatureBase(issuer),
     invitationSeconds,
     authorities: config.authorities ?? [],
+    authorityKeys: openAuthorityKeys(config, closers),
+    attempts: createAttemptLimit({ failuresPerMinute: WRONG_CODES_PER_MINUTE, clock: Date.now }),
   }
+}
+
+/** Authorities are the operator's own choice, and may stand in a private network. */
+function openAuthorityKeys({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
+  const outbound = createOutbound({ devLoopback })
+  closers.push(() => outbound.close())
+  return createJwksCache({ outbound, clock: Date.now })
 }
 
 /** Publishes the file's charter where none was ever; of replicas that start together one does. */

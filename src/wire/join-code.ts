@@ -1,10 +1,11 @@
 /**
  * Owns the codes by which people join an organization. contract, "The organization's authority" (join by invitation or shared code).
  */
-import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
-import { encodeBase64url } from './encoding.ts'
+import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import { encodeBase64url, sha256 } from './encoding.ts'
 import type { PrivateKey } from './keys.ts'
 
+const CODE_FORM = /^inv_([A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{43})$/
 const CODE_ID_BYTES = 12
 const SECRET_BYTES = 32
 
@@ -23,7 +24,17 @@ export function invitationCode(code_id: string, key: PrivateKey): string {
   return `inv_${code_id}.${encodeBase64url(createHmac('sha256', secret).update(code_id).digest())}`
 }
 
+/** Which invitation a code is of, by its form alone; undefined for any other text, which may be the shared code. */
+export function codeIdOf(code: string): string | undefined {
+  return CODE_FORM.exec(code)?.[1]
+}
+
 /** A new shared code. */
 export function newJoinCode(): string {
   return `join_${encodeBase64url(randomBytes(SECRET_BYTES))}`
+}
+
+/** Whether a code is the one of this hash; takes as long whichever it is. */
+export function isCode(code: string, hash: Buffer): boolean {
+  return timingSafeEqual(sha256(code), hash)
 }

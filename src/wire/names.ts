@@ -62,6 +62,7 @@ export const TYP = {
   rpt: 'at+jwt',
   pat: 'pat+jwt',
   signedMetadata: 'oauth-protected-resource+jwt',
+  membership: 'ext-membership+jwt',
 } as const
 
 /** Token endpoint `grant_type` values (contract, "Token endpoint"). */
@@ -102,19 +103,13 @@ export const AUTHORITY_PATH = {
   register: '/rs/register',
 } as const
 
-/** Paths of an organization, under its issuer. Members' names are appended to `membership`. */
+/** Paths of an organization, under its issuer. */
 export const ORGANIZATION_PATH = {
   jwks: '/jwks',
   preview: '/member/preview',
   join: '/member/join',
   envelope: '/member/envelope',
-  invitation: '/member/invitation',
   leave: '/member/leave',
-  decline: '/member/decline',
-  compliance: '/member/compliance',
-  clearance: '/member/clearance',
-  decision: '/decision',
-  membership: '/membership',
 } as const
 
 /** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */

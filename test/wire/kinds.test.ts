@@ -6,6 +6,7 @@ import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { verifyIntroduction } from '../../src/wire/introduction.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { verifySignedMetadata } from '../../src/wire/metadata.ts'
+import { verifyMembership } from '../../src/wire/membership.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { verifyPat, verifyRpt } from '../../src/wire/tokens.ts'
 import { refusalOf } from '../support/refusals.ts'
@@ -45,6 +46,7 @@ const CLAIMS: Record<Kind, object> = {
   rpt: rptClaims(key),
   pat: patClaims(),
   signedMetadata: { iss: ISSUER, resource: ISSUER },
+  membership: { iss: ISSUER, aud: ISSUER, sub: 'bea', as_uri: ISSUER, org: 'acme', jti: 'join_1', iat: NOW },
 }
 
 const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
@@ -55,6 +57,7 @@ const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
   rpt: jws => verifyRpt(jws, [key], { issuer: ISSUER, now: NOW }),
   pat: jws => verifyPat(jws, [key], { issuer: ISSUER, now: NOW }),
   signedMetadata: jws => verifySignedMetadata(jws, [key], ISSUER),
+  membership: jws => verifyMembership(jws, [key], { issuer: ISSUER, now: NOW }),
 }
 
 const KINDS = Object.keys(TYP) as Kind[]

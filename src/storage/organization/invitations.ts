@@ -3,10 +3,17 @@
  * authority" (join by invitation or shared code), "Limits".
  */
 import { sql, type Selectable } from 'kysely'
+import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { InvitationsTable } from './tables.ts'
 
 export type InvitationRow = Selectable<InvitationsTable>
+
+/** A person as administrators and invitations name her. */
+export interface Person {
+  owner: Owner
+  as_uri: string
+}
 
 const WAITS = sql<boolean>`answer IS NULL AND expires_at > now()`
 
@@ -69,4 +76,28 @@ export async function replaceJoinCode(tx: Tx, code_sha256: Buffer): Promise<void
   await sql`
     INSERT INTO join_code (code_sha256) VALUES (${code_sha256})
     ON CONFLICT (one) DO UPDATE SET code_sha256 = excluded.code_sha256, rotated_at = now()`.execute(tx)
+}
+
+/** The hash of the shared code; undefined where there is none. */
+export async function readJoinCode(db: Db): Promise<Buffer | undefined> {
+  const row = await db.selectFrom('join_code').select('code_sha256').executeTakeFirst()
+  return row?.code_sha256
+}
+
+/** How often a code was tried in vain in this hour. */
+export async function wrongCodes(db: Db, name: string): Promise<number> {
+  const row = await db
+    .selectFrom('wrong_codes')
+    .select('count')
+    .where('name', '=', name)
+    .where('hour', '=', sql<string>`date_trunc('hour', now())`)
+    .executeTakeFirst()
+  return row?.count ?? 0
+}
+
+/** Counts one that was tried in vain. */
+export async function countWrongCode(db: Db, name: string): Promise<void> {
+  await sql`
+    INSERT INTO wrong_codes (name, hour, count) VALUES (${name}, date_trunc('hour', now()), 1)
+    ON CONFLICT (name, hour) DO UPDATE SET count = wrong_codes.count + 1`.execute(db)
 }

@@ -1,9 +1,17 @@
 /**
  * Members: an owner once, from one authority, in one group or none. Contract: "The organization's authority".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
+import type { MembersTable } from './tables.ts'
+
+export type MemberRow = Selectable<MembersTable>
+
+/** The member; undefined where the owner is none. */
+export function readMember(db: Db, owner: Owner): Promise<MemberRow | undefined> {
+  return db.selectFrom('members').selectAll().where('owner', '=', owner).executeTakeFirst()
+}
 
 /** Owners by their group, each group's by name. */
 export async function membersByRole(db: Db): Promise<Record<string, Owner[]>> {
@@ -25,4 +33,17 @@ export async function roleHasMembers(tx: Tx, role: string): Promise<boolean> {
     .limit(1)
     .executeTakeFirst()
   return row !== undefined
+}
+
+/** Ends a membership. @returns the row that was; undefined where there is none. */
+export function deleteMember(tx: Tx, owner: Owner): Promise<MemberRow | undefined> {
+  return tx.deleteFrom('members').where('owner', '=', owner).returningAll().executeTakeFirst()
+}
+
+/** Makes a member, under the lock of the head; the owner must be none. */
+export function insertMember(
+  tx: Tx,
+  member: Pick<MemberRow, 'owner' | 'as_uri' | 'join_id' | 'role' | 'agreed_version' | 'view_version'>,
+): Promise<MemberRow> {
+  return tx.insertInto('members').values(member).returningAll().executeTakeFirstOrThrow()
 }

@@ -1,0 +1,57 @@
+/**
+ * Which authorization server speaks for a member: one whose owners may join, by an RFC 9421 signature with a key that it publishes.
+ * Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys, never a shared secret).
+ */
+import type { FastifyRequest } from 'fastify'
+import { OutboundFault } from '../../http/outbound.ts'
+import { verifyByPublishedKeys } from '../../http/published-keys.ts'
+import { signedMessage } from '../../http/signed-request.ts'
+import { spendSignature } from '../../storage/organization/activity.ts'
+import type { Tx } from '../../storage/organization/database.ts'
+import { sha256 } from '../../wire/encoding.ts'
+import { SIGNATURE_WINDOW_SECONDS, type VerifiedSignature } from '../../wire/http-signature.ts'
+import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import type { Organization } from '../context.ts'
+
+const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+
+/**
+ * The signature of an authority on this request. Refuses 403 for one whose owners may not join, from which nothing is fetched; 401
+ * `invalid_token` where no published key of it signed; 503 where its keys cannot be had.
+ */
+export async function provenAuthority(
+  organization: Organization,
+  request: FastifyRequest,
+  as_uri: string,
+): Promise<VerifiedSignature> {
+  const { authorities, authorityKeys } = organization
+  if (!authorities.includes(as_uri))
+    refuse(
+      'request_denied',
+      'Ask the organization to list your authorization server: its owners may not join.',
+    )
+  const url = as_uri + AUTHORITY_PATH.jwks
+  const source = { keys: () => authorityKeys.keys(url), find: (kid: string) => authorityKeys.find(url, kid) }
+  try {
+    const message = signedMessage(request, organization.base)
+    return await verifyByPublishedKeys(message, source, { now: organization.now() })
+  } catch (cause) {
+    if (!(cause instanceof OutboundFault)) throw cause
+    throw new Refusal(
+      'temporarily_unavailable',
+      'Try again shortly: the keys of your server cannot be fetched.',
+      {
+        headers: { 'retry-after': '5' },
+        cause,
+      },
+    )
+  }
+}
+
+/** Marks a signature as presented, in the transaction of what it changes. Refuses 401 where it was before. */
+export async function spendOnce(tx: Tx, { key, signature }: VerifiedSignature): Promise<void> {
+  const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
+  if (!(await spendSignature(tx, digest, KEPT_SECONDS)))
+    refuse('invalid_token', 'Sign anew, with a fresh nonce: this signature was presented before.')
+}

@@ -1,0 +1,153 @@
+/**
+ * Joining and leaving, as a member's authorization server asks for it. Contract: "The organization's authority" (preview, join), "Errors"
+ * (joining names the charter version agreed).
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { plainText } from '../../http/pages.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import { appendActivity } from '../../storage/organization/activity.ts'
+import {
+  lockHead,
+  readCharter,
+  readCharterVersion,
+  type CharterRow,
+} from '../../storage/organization/charters.ts'
+import type { Tx } from '../../storage/organization/database.ts'
+import { answerInvitation, type Person } from '../../storage/organization/invitations.ts'
+import { deleteMember, insertMember, readMember, type MemberRow } from '../../storage/organization/members.ts'
+import { asOwner } from '../../wire/identifiers.ts'
+import { signMembership } from '../../wire/membership.ts'
+import { NAME_PATTERN, ORGANIZATION_PATH } from '../../wire/names.ts'
+import { refuse } from '../../wire/refusal.ts'
+import { refuseWhileOff } from '../../surface/clock.ts'
+import type { Organization } from '../context.ts'
+import { provenAuthority, spendOnce } from './authority.ts'
+import { codeOf, goodCode, invalidCode } from './codes.ts'
+import { VIEW, viewOfJoiner, viewUnder } from './view.ts'
+
+const PERSON = {
+  owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
+  as_uri: plainText(2_048),
+}
+const JOIN_ID = z.string().regex(/^[\x21-\x7e]{16,128}$/, 'give 16 to 128 visible ASCII characters')
+const JOIN = z.strictObject({
+  ...PERSON,
+  code: plainText(200),
+  join_id: JOIN_ID,
+  charter_version: z.int().min(1),
+  binds_s256: plainText(100),
+})
+const JOINED = VIEW.extend({ membership_token: z.string() })
+
+export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
+  endpoint({
+    method: 'post',
+    path: ORGANIZATION_PATH.preview,
+    rows: ['org-member-preview'],
+    summary: 'What an owner would commit herself to; has no effect',
+    body: { schema: z.strictObject({ ...PERSON, code: plainText(200) }) },
+    answers: { 200: { says: 'The view that she would have.', schema: VIEW } },
+    handle: async (organization: Organization, { body, request, answer }) => {
+      await provenAuthority(organization, request, body.as_uri)
+      await goodCode(organization, request, body)
+      const row = await readCharter(organization.database.db)
+      return answer(200, viewOfJoiner(organization, row ?? noCharter(), body.owner))
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: ORGANIZATION_PATH.join,
+    rows: ['org-member-join'],
+    summary:
+      'Makes an owner a member under the version that she agreed to; the same join_id again answers the same',
+    body: { schema: JOIN },
+    answers: { 200: { says: 'Her view and her membership token.', schema: JOINED } },
+    handle: async (organization: Organization, { body, request, answer }) => {
+      const signature = await provenAuthority(organization, request, body.as_uri)
+      refuseWhileOff(organization.clock)
+      const { db } = organization.database
+      const before = await readMember(db, body.owner)
+      // A join whose answer was lost has spent its code.
+      if (!isSame(before, body)) await goodCode(organization, request, body)
+      const [member, row] = await inTransaction(db, async tx => {
+        await lockHead(tx)
+        await spendOnce(tx, signature)
+        return join(organization, tx, body)
+      })
+      const view = viewUnder(organization, row, member)
+      return answer(200, { ...view, membership_token: tokenOf(organization, member) })
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: ORGANIZATION_PATH.leave,
+    rows: { addedUnder: "The organization's authority" },
+    summary: 'Ends a membership, for her authority; one that is no more is left already',
+    body: { schema: z.strictObject({ ...PERSON, join_id: JOIN_ID }) },
+    answers: {
+      200: { says: 'She is no member by this join.', schema: z.strictObject({ left: z.literal(true) }) },
+    },
+    handle: async (organization: Organization, { body, request, answer }) => {
+      const { owner, as_uri, join_id } = body
+      const signature = await provenAuthority(organization, request, as_uri)
+      await inTransaction(organization.database.db, async tx => {
+        await lockHead(tx)
+        await spendOnce(tx, signature)
+        if (!isSame(await readMember(tx, owner), body)) return
+        await deleteMember(tx, owner)
+        await appendActivity(tx, { kind: 'left', owner, data: { as_uri, join_id } })
+      })
+      return answer(200, { left: true })
+    },
+  }),
+]
+
+type Join = z.output<typeof JOIN>
+
+function isSame(member: MemberRow | undefined, { as_uri, join_id }: Person & { join_id: string }): boolean {
+  return member !== undefined && member.as_uri === as_uri && member.join_id === join_id
+}
+
+/** Under the lock of the head. @returns the member, and the version that she is told. */
+async function join(organization: Organization, tx: Tx, asked: Join): Promise<[MemberRow, CharterRow]> {
+  const { owner, as_uri, join_id, charter_version } = asked
+  const present = await readMember(tx, owner)
+  if (present !== undefined && present.as_uri !== as_uri)
+    refuse('conflict', 'This owner is a member already, from another authorization server.', {
+      extra: { reason: 'already_member' },
+    })
+  if (present !== undefined && isSame(present, asked))
+    return [present, (await readCharterVersion(tx, present.view_version))!]
+  const good = await codeOf(tx, asked.code, asked)
+  if (good === undefined) throw invalidCode()
+  const row = (await readCharter(tx)) ?? noCharter()
+  const agreed = await readCharterVersion(tx, charter_version)
+  const { binds_s256 } = viewOfJoiner(organization, row, owner)
+  if (agreed?.s256 !== row.s256 || binds_s256 !== asked.binds_s256)
+    refuse('conflict', 'Preview again: the charter has moved since.', {
+      extra: { reason: 'charter_moved', charter_version: row.version },
+    })
+  if (good.code_id !== undefined && !(await answerInvitation(tx, good.code_id, 'joined'))) throw invalidCode()
+  // Her authority says by its signature that the membership before is no more.
+  if (present !== undefined) await deleteMember(tx, owner)
+  const { version } = row
+  const role = row.charter.default_role
+  const member = { owner, as_uri, join_id, role, agreed_version: version, view_version: version }
+  const joined = await insertMember(tx, member)
+  await appendActivity(tx, { kind: 'joined', owner, data: { as_uri, join_id, charter_version: version } })
+  return [joined, row]
+}
+
+/** The same for one membership, whenever it is asked for. */
+function tokenOf(
+  { issuer, id, keys }: Organization,
+  { owner, as_uri, join_id, joined_at }: MemberRow,
+): string {
+  const iat = Math.floor(Date.parse(joined_at) / 1_000)
+  return signMembership({ iss: issuer, aud: issuer, sub: owner, as_uri, org: id, jti: join_id, iat }, keys[0])
+}
+
+function noCharter(): never {
+  refuse('conflict', 'Wait until the organization has published a charter.')
+}

@@ -1,0 +1,190 @@
+/**
+ * Owns what one member is told of a charter: the ceiling, what her group shares with her, and what follows, in sentences. contract, "The
+ * organization's authority" (preview: the charter in sentences, before joining; the envelope, polled). Sentences are made by code from the
+ * charter: nobody can write another promise into them.
+ */
+import type { Charter, Delegation } from '../wire/charter.ts'
+import { s256Json } from '../wire/encoding.ts'
+
+/** What administrators of an organization may do on agents that touch what it claims, unless she takes it away. */
+export const ADMINISTRATOR_POWERS = ['approve', 'revoke', 'restore', 'block', 'unblock'] as const
+
+/** One thing that joining brings about. */
+export type Power = { what: string; detail: string }
+
+export type MemberView = {
+  org: string
+  name: string
+  issuer: string
+  /** Counted up by every change for her; the highest seen is the one in force. */
+  view: number
+  charter_version: number
+  published_at: string
+  charter_name: string
+  claims: string[]
+  /** Who vouches for her, and as whom it knows her; null: nobody. */
+  identity_provider: { issuer: string; subject: string | null } | null
+  max_expires_in: number
+  allowed_scopes: string[] | null
+  require_prohibited: string[]
+  always_ask: string[]
+  require_clearance: Record<string, string[]>
+  break_glass: Charter['break_glass']
+  summary: string[]
+  powers: { gets: Power[]; can: Power[]; cannot: Power[] }
+  role: string | null
+  role_name: string | null
+  grants: string[]
+  delegation: Delegation
+  /** The digest of what she agrees to. */
+  binds_s256: string
+}
+
+export interface Viewed {
+  organization: { id: string; name: string }
+  issuer: string
+  charter: Charter
+  charter_version: number
+  published_at: string
+  owner: string
+  /** Her group; undefined where she is none's yet, and would be the default one's. */
+  role: string | null
+  view: number
+}
+
+/** Her view. Without a group, or in one that is no more, nothing is shared with her. */
+export function memberView(viewed: Viewed): MemberView {
+  const { organization, issuer, charter, owner, role, view, charter_version, published_at } = viewed
+  const group = role !== null && Object.hasOwn(charter.roles, role) ? charter.roles[role] : undefined
+  const shared = { grants: group?.grants ?? [], delegation: group?.delegation ?? ('none' as const) }
+  const { envelope, identity_provider: provider } = charter
+  return {
+    org: organization.id,
+    name: organization.name,
+    issuer,
+    view,
+    charter_version,
+    published_at,
+    charter_name: charter.name,
+    claims: charter.claims,
+    identity_provider: provider && { issuer: provider.issuer, subject: subjectOf(provider.subjects, owner) },
+    max_expires_in: envelope.max_expires_in,
+    allowed_scopes: envelope.allowed_scopes,
+    require_prohibited: envelope.require_prohibited,
+    always_ask: envelope.always_ask,
+    require_clearance: envelope.require_clearance,
+    break_glass: charter.break_glass,
+    summary: summaryOf(organization.name, charter, shared),
+    powers: powersOf(charter, shared),
+    role: group === undefined ? null : role,
+    role_name: group?.name ?? null,
+    ...shared,
+    binds_s256: bindingDigest(charter, shared),
+  }
+}
+
+interface Shared {
+  grants: string[]
+  delegation: Delegation
+}
+
+function subjectOf(subjects: Readonly<Record<string, string>>, owner: string): string | null {
+  return Object.hasOwn(subjects, owner) ? subjects[owner]! : null
+}
+
+/** Whatever could bind her, and nothing that is only shown. */
+function bindingDigest(
+  { claims, break_glass, identity_provider, envelope }: Charter,
+  shared: Shared,
+): string {
+  return s256Json({
+    claims,
+    break_glass,
+    identity_provider: identity_provider && { issuer: identity_provider.issuer },
+    administrators_may: [...ADMINISTRATOR_POWERS],
+    ...envelope,
+    ...shared,
+  })
+}
+
+function summaryOf(name: string, charter: Charter, { grants, delegation }: Shared): string[] {
+  const { envelope, conditions, break_glass, identity_provider } = charter
+  const levels = Object.entries(conditions).filter(([, value]) => typeof value === 'number' && value > 0)
+  return [
+    charter.claims.length === 0
+      ? `${name} claims none of your resources.`
+      : `${name} governs ${listed(charter.claims)} among your resources.`,
+    grants.length === 0 ? 'It shares none of them with you.' : `It shares ${listed(grants)} with you.`,
+    DELEGATION_SAYS[delegation],
+    `Access to them lasts at most ${envelope.max_expires_in} seconds.`,
+    ...(envelope.allowed_scopes === null
+      ? []
+      : [
+          envelope.allowed_scopes.length === 0
+            ? 'No scope of them may be given.'
+            : `Only these scopes may be given: ${listed(envelope.allowed_scopes)}.`,
+        ]),
+    ...envelope.require_prohibited.map(one => `Agents must promise: ${one}.`),
+    ...(envelope.always_ask.length === 0
+      ? []
+      : [`Every operation on ${listed(envelope.always_ask)} needs somebody's approval.`]),
+    ...Object.entries(envelope.require_clearance).map(
+      ([fact, values]) => `An agent may act for you there only if ${fact} is ${values.join(' or ')}.`,
+    ),
+    ...levels.map(([what, level]) => `Agents need ${what.replace('min_', '')} of at least ${level}.`),
+    ...(conditions.require_reason ? ['Agents must give a reason.'] : []),
+    ...(conditions.require_mission ? ['Agents must name a mission.'] : []),
+    ...charter.rules.map(
+      rule =>
+        `${rule.then === 'ask' ? 'Asked about' : 'Refused'}: ${listed(rule.resources)} when ${rule.when.join(' and ')}.`,
+    ),
+    ...(break_glass.enabled
+      ? [
+          `In an emergency it may let an agent use ${listed(break_glass.resources)} once, for at most ${break_glass.max_expires_in} seconds; you are told of each.`,
+        ]
+      : ['It may not open an emergency window.']),
+    ...(identity_provider === null ? [] : [`${identity_provider.issuer} vouches for who you are.`]),
+  ]
+}
+
+const DELEGATION_SAYS: Record<Delegation, string> = {
+  none: 'You may pass none of it on to agents.',
+  'first-party-only': 'You may pass it on to agents of your own alone.',
+  'any-agent': 'You may pass it on to any agent that you admit.',
+}
+
+function powersOf({ claims, break_glass }: Charter, { grants }: Shared): MemberView['powers'] {
+  return {
+    gets: [
+      {
+        what: 'numbers',
+        detail:
+          'How many of your resources and tiers it governs, and where its ceiling cut; never your terms.',
+      },
+      {
+        what: 'requests',
+        detail: `What agents ask for on ${listed(claims)}: scopes, lifetime and standing; never their words or parameters.`,
+      },
+    ],
+    can: [
+      {
+        what: 'share',
+        detail: grants.length === 0 ? 'Nothing is shared with you now; it may share later.' : listed(grants),
+      },
+      {
+        what: 'administer',
+        detail: `On what it claims, unless you take it away: ${ADMINISTRATOR_POWERS.join(', ')}.`,
+      },
+      ...(break_glass.enabled ? [{ what: 'break_glass', detail: listed(break_glass.resources) }] : []),
+    ],
+    cannot: [
+      { what: 'widen', detail: 'It cannot allow what you do not.' },
+      { what: 'see_the_rest', detail: 'It learns nothing of resources that it does not claim.' },
+      { what: 'keep_you', detail: 'It cannot keep you from leaving.' },
+    ],
+  }
+}
+
+function listed(names: readonly string[]): string {
+  return names.length === 0 ? 'nothing' : names.join(', ')
+}

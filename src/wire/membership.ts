@@ -1,0 +1,46 @@
+/**
+ * Owns what an organization signs for a member. contract, "The organization's authority" (join answers a
+ * membership token).
+ */
+import { asOwner, type Owner } from './identifiers.ts'
+import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
+import type { PrivateKey } from './keys.ts'
+import { integerMember, textMember } from './members.ts'
+import { TYP } from './names.ts'
+import type { VerificationKeys } from './tokens.ts'
+
+/** Without an end: it is live while the membership that `jti`, the join's id, names is. */
+export type MembershipClaims = {
+  iss: string
+  aud: string
+  sub: Owner
+  as_uri: string
+  org: string
+  jti: string
+  iat: number
+}
+
+/** The compact membership token. */
+export function signMembership(claims: MembershipClaims, key: PrivateKey): string {
+  return signJws({ typ: TYP.membership, payload: claims }, key)
+}
+
+/** The claims of a membership token made with one of the keys, by this issuer for itself; refuses (`invalid_request`) every other. */
+export function verifyMembership(
+  token: string,
+  keys: VerificationKeys,
+  { issuer, now }: { issuer: string; now: number },
+): Verified<MembershipClaims> {
+  const { payload } = verifyJws(token, findByKid(keys), { typ: TYP.membership })
+  checkClaims(payload, { iss: issuer, aud: issuer, now })
+  const claims: MembershipClaims = {
+    iss: issuer,
+    aud: issuer,
+    sub: asOwner(textMember(payload, 'sub')),
+    as_uri: textMember(payload, 'as_uri'),
+    org: textMember(payload, 'org'),
+    jti: textMember(payload, 'jti'),
+    iat: integerMember(payload, 'iat'),
+  }
+  return claims as Verified<MembershipClaims>
+}

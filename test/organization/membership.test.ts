@@ -1,0 +1,246 @@
+/** Joining and leaving an organization: contract, "The organization's authority" (preview, join, envelope), "Errors". */
+import { randomBytes } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { exchange, prepare, type OwnerCall, type Reply } from '../support/authority.ts'
+import { row } from '../support/contract-row.ts'
+import {
+  charterOf,
+  ORG_ISSUER,
+  startTestOrganization,
+  type TestOrganization,
+} from '../support/organization.ts'
+import { startedOnce } from '../support/started.ts'
+
+/** An authorization server of which nothing is needed but its keys. */
+interface MemberAuthority {
+  uri: string
+  key: PrivateKey
+  server: Server
+}
+
+async function startMemberAuthority(): Promise<MemberAuthority> {
+  const key = importPrivateJwk(generatePrivateJwk())
+  const server = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ keys: [publicJwk(key)] }))
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return { uri: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key, server }
+}
+
+const stand = startedOnce(async () => {
+  const [first, second] = [await startMemberAuthority(), await startMemberAuthority()]
+  const environment = { UMA_DEV_LOOPBACK: 'true', UMA_ORG_AUTHORITIES: `${first.uri},${second.uri}` }
+  const organization = await startTestOrganization({ environment })
+  return {
+    first,
+    second,
+    organization,
+    close: async () => {
+      await organization.close()
+      for (const { server } of [first, second]) server.close()
+    },
+  }
+})
+
+const signedBy = (
+  authority: MemberAuthority,
+  call: OwnerCall,
+  at: TestOrganization = stand.organization,
+): Promise<Reply> => exchange(prepare(at.publicUrl, ORG_ISSUER, { key: authority.key }, call))
+const post = (what: string, json: object, by = stand.first) =>
+  signedBy(by, { method: 'POST', target: `/member/${what}`, json })
+
+let owner: string
+let join_id: string
+beforeEach(() => {
+  owner = `o-${randomBytes(4).toString('hex')}`
+  join_id = randomBytes(12).toString('hex')
+})
+
+const invited = async (by = stand.first, person = owner): Promise<string> => {
+  const json = { owner: person, as_uri: by.uri }
+  const { body } = await stand.organization.admin({ method: 'POST', target: '/admin/invites', json })
+  return body.code as string
+}
+/** What a join sends for an owner who previewed with this code. */
+const joining = async (code: string, by = stand.first): Promise<Record<string, unknown>> => {
+  const person = { owner, as_uri: by.uri, code }
+  const { body } = await post('preview', person, by)
+  return { ...person, join_id, charter_version: body.charter_version, binds_s256: body.binds_s256 }
+}
+const envelope = (token: string, call: Partial<OwnerCall> = {}, by = stand.first) =>
+  signedBy(by, {
+    target: '/member/envelope',
+    headers: { authorization: `Bearer ${token}`, ...call.headers },
+    sign: { components: ['@method', '@authority', '@path', 'authorization'] },
+    ...(call.sign === undefined ? {} : { sign: call.sign }),
+  })
+const publish = async (changes: object): Promise<void> => {
+  const { body } = await stand.organization.admin({ target: '/admin/charter' })
+  const json = { charter: charterOf(changes), base_version: body.version }
+  await stand.organization.admin({ method: 'PUT', target: '/admin/charter', json })
+}
+
+describe("The organization's authority", () => {
+  row('org-member-preview', async () => {
+    const { status, body } = await post('preview', { owner, as_uri: stand.first.uri, code: await invited() })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      org: 'acme',
+      role: 'staff',
+      grants: ['acme/mail-*'],
+      delegation: 'any-agent',
+    })
+    expect(body.summary).toContain('It shares acme/mail-* with you.')
+    // Without effect.
+    expect(
+      (await stand.organization.admin({ target: '/admin/roles' })).body.members.staff ?? [],
+    ).not.toContain(owner)
+  })
+
+  row('org-member-join', async () => {
+    const asked = await joining(await invited())
+    const { charter_version: _left, ...without } = asked
+    expect((await post('join', without)).status).toBe(400)
+    const { status, body } = await post('join', asked)
+    expect([status, body.role, body.charter_version]).toEqual([200, 'staff', asked['charter_version']])
+    expect((await envelope(body.membership_token as string)).status).toBe(200)
+    expect((await stand.organization.admin({ target: '/admin/roles' })).body.members.staff).toContain(owner)
+  })
+
+  row('org-member-envelope', async () => {
+    const { body } = await post('join', await joining(await invited()))
+    const { membership_token, ...view } = body as { membership_token: string; view: number }
+    const first = await envelope(membership_token)
+    expect(first.body).toEqual(view)
+    const etag = first.headers.get('etag')!
+    expect((await envelope(membership_token, { headers: { 'if-none-match': etag } })).status).toBe(304)
+    await publish({ name: `Moved for ${owner}` })
+    const moved = await envelope(membership_token, { headers: { 'if-none-match': etag } })
+    expect([moved.status, moved.body.view, moved.body.charter_name]).toEqual([
+      200,
+      view.view + 1,
+      `Moved for ${owner}`,
+    ])
+  })
+})
+
+describe('A request for a member', () => {
+  it('is taken with a signature of her authority alone, by a key that it publishes', async () => {
+    const code = await invited()
+    const person = { owner, as_uri: stand.first.uri, code }
+    expect((await post('preview', person, { ...stand.second, uri: stand.first.uri })).status).toBe(401)
+    expect(
+      (await signedBy(stand.first, { method: 'POST', target: '/member/preview', json: person, sign: false }))
+        .status,
+    ).toBe(401)
+    const elsewhere = await post('preview', { ...person, as_uri: 'https://elsewhere.example' })
+    expect([elsewhere.status, elsewhere.body.error]).toEqual([403, 'request_denied'])
+  })
+
+  it('needs more than a copied token: the signature covers it', async () => {
+    const { body } = await post('join', await joining(await invited()))
+    const token = body.membership_token as string
+    expect((await envelope(token, { sign: false })).status).toBe(401)
+    expect((await envelope(token, {}, stand.second)).status).toBe(401)
+    const uncovered = { components: ['@method', '@authority', '@path'] }
+    expect((await envelope(token, { sign: uncovered })).status).toBe(401)
+  })
+})
+
+describe('A code', () => {
+  it('of an invitation is hers alone, once, and dead when it is withdrawn', async () => {
+    const code = await invited()
+    const others = { owner: `${owner}-x`, as_uri: stand.first.uri, code }
+    const refused = await post('preview', others)
+    expect([refused.status, refused.body.reason]).toEqual([403, 'invalid_code'])
+    expect((await post('join', await joining(code))).status).toBe(200)
+    const again = { owner, as_uri: stand.first.uri, code }
+    expect((await post('preview', again)).body.reason).toBe('invalid_code')
+  })
+
+  it('that is shared lets anybody in until it is rotated', async () => {
+    const rotate = { method: 'POST', target: '/admin/join-code/rotate' } as const
+    const { body } = await stand.organization.admin(rotate)
+    const code = body.code as string
+    expect((await post('join', await joining(code))).status).toBe(200)
+    await stand.organization.admin(rotate)
+    const late = await post('preview', { owner: `${owner}-late`, as_uri: stand.first.uri, code })
+    expect(late.body.reason).toBe('invalid_code')
+  })
+})
+
+describe('A join', () => {
+  it('again under its own join_id answers the same, token and all', async () => {
+    const asked = await joining(await invited())
+    const first = await post('join', asked)
+    const again = await post('join', asked)
+    expect([again.status, again.body]).toEqual([200, first.body])
+  })
+
+  it('that agreed to other bytes than are in force joins nobody', async () => {
+    const asked = await joining(await invited())
+    await publish({ envelope: { max_expires_in: 1800 } })
+    const moved = await post('join', asked)
+    expect([moved.status, moved.body.reason]).toEqual([409, 'charter_moved'])
+    await publish({})
+    expect((await post('join', { ...asked, binds_s256: 's256:x' })).body.reason).toBe('charter_moved')
+  })
+
+  it('of an owner who is a member from another authority is refused', async () => {
+    expect((await post('join', await joining(await invited()))).status).toBe(200)
+    const asked = await joining(await invited(stand.second), stand.second)
+    const other = await post('join', { ...asked, join_id: `${join_id}-2` }, stand.second)
+    expect([other.status, other.body.reason]).toEqual([409, 'already_member'])
+  })
+
+  it('of one owner by 32 requests at once from two authorities leaves one member, of one of them', async () => {
+    const codes = [await invited(stand.first), await invited(stand.second)]
+    const asked = [await joining(codes[0]!), await joining(codes[1]!, stand.second)]
+    const all = await Promise.all(
+      Array.from({ length: 32 }, (_, i) =>
+        post('join', asked[i % 2]!, i % 2 === 0 ? stand.first : stand.second),
+      ),
+    )
+    const joined = new Set(all.filter(({ status }) => status === 200).map(({ text }) => text))
+    expect(joined.size).toBe(1)
+    expect(all.filter(({ status }) => status === 409)).toHaveLength(16)
+  })
+
+  it('races the deletion of the group that it would come into: never is anybody in a group that is no more', async () => {
+    for (let round = 0; round < 5; round++) {
+      owner = `r${round}-${randomBytes(4).toString('hex')}`
+      await publish({})
+      const { body } = await stand.organization.admin({ target: '/admin/roles' })
+      const asked = await joining(await invited())
+      const json = { role: 'guests', base_version: body.version as number }
+      const headers = { 'if-match': `"${body.version + 1}"` }
+      const [joined] = await Promise.all([
+        post('join', { ...asked, join_id: `${join_id}-${round}` }),
+        stand.organization
+          .admin({ method: 'POST', target: '/admin/roles/default', json })
+          .then(() => stand.organization.admin({ method: 'DELETE', target: '/admin/roles/staff', headers })),
+      ])
+      expect([200, 409]).toContain(joined.status)
+      const { body: after } = await stand.organization.admin({ target: '/admin/roles' })
+      const roles = Object.keys(after.roles as object)
+      expect(Object.keys(after.members as object).filter(role => !roles.includes(role))).toEqual([])
+    }
+  })
+})
+
+describe('Leaving', () => {
+  it('ends the token at once, and may be told again', async () => {
+    const { body } = await post('join', await joining(await invited()))
+    const leave = { owner, as_uri: stand.first.uri, join_id }
+    expect((await post('leave', { ...leave, join_id: `${join_id}-other` })).body).toEqual({ left: true })
+    expect((await envelope(body.membership_token as string)).status).toBe(200)
+    expect((await post('leave', leave)).body).toEqual({ left: true })
+    expect((await envelope(body.membership_token as string)).status).toBe(401)
+    expect((await post('leave', leave)).body).toEqual({ left: true })
+  })
+})
