@@ -4,7 +4,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'
-import { signOnBasis, type GrantBasis } from '../../src/authority/negotiation/grant.ts'
+import { signOnBasis } from '../../src/authority/negotiation/grant.ts'
+import type { GrantBasis } from '../../src/storage/authority/grant-basis.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import { importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { newFamily } from '../../src/wire/ticket.ts'
@@ -87,6 +88,7 @@ function grantSigner(world: World) {
       operation: { tool: TOOL, params_s256: s256Json(params) },
       agreement_jws: agreement,
       agreement: s256(agreement),
+      echo_absent: [],
       cnf: { kty: 'OKP', crv: 'Ed25519', x: key.x },
       jkt: key.thumbprint,
     })

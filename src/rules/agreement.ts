@@ -217,6 +217,11 @@ export function missionOf(
   return sized && /^[\x21-\x7e]+$/.test(s256) ? { approver, s256 } : undefined
 }
 
+/** The reason it gives, as text to be shown and never judged; undefined where it gives none. */
+export function reasonOf({ reason }: Pick<SignedClaims, 'reason'>): string | undefined {
+  return typeof reason === 'string' ? reason : undefined
+}
+
 /** All that policy may see of reason and mission: whether they are missing. An empty reason is none. */
 export function absencesOf(claims: Pick<SignedClaims, 'reason' | 'mission'>): {
   reasonAbsent: boolean

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import type { GrantClaims } from '../rules/grant-content.ts'
 import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -26,7 +27,7 @@ export interface GrantReading {
   /** The grant of the asked owner; for which resource server it is, is looked at here. */
   grant?: {
     /** The RPT's claims, and whatever else introspection is to tell. */
-    claims: Record<string, unknown>
+    claims: GrantClaims
     client_id: ClientId
     aud: string
     single_use: boolean
@@ -125,8 +126,7 @@ async function introspect(of: Introspection, holder: PatHolder, token: string): 
   const reason = livenessReason(factsOf(reading, holder, () => isOurs(of, token)))
   if (reason !== undefined) return { active: false, reason, error: reason }
   const grant = reading.grant!
-  // The claims are those of an RPT that we signed.
-  return { active: true, ...grant.claims, single_use: grant.single_use } as Introspected
+  return { active: true, ...grant.claims, single_use: grant.single_use }
 }
 
 /** The conditional update decides, and only a lost one asks why. */

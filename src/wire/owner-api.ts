@@ -4,6 +4,16 @@
  */
 import type { Actor } from './actor.ts'
 
+/** Who asks, as far as it is known. `operator` is an origin, which attests it; `introduced_by` a handle. */
+export interface PendingIdentity {
+  kind: 'pseudonymous' | 'identified'
+  client_id: string | null
+  signature_agent: string | null
+  operator: string | null
+  operator_name: string | null
+  introduced_by: string | null
+}
+
 /** A request that waits for the owner: a first contact (`connection`) or one operation. */
 export interface PendingItem {
   family: string
@@ -20,7 +30,7 @@ export interface PendingItem {
   enforced: Record<string, unknown>
   /** Seconds that a grant would live. */
   expires_in: number
-  identity: Record<string, unknown>
+  identity: PendingIdentity
   handle: string
   assurance: { binding: number; provenance: number; accountability: number }
   assurance_notes: string[]

@@ -19,7 +19,7 @@ afterEach(() => denyAll(authority))
 const trade = () => ({ operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: ++qty } } })
 const LOST = { answer_lost: true }
 const consume = (rpt: string) =>
-  consumeGrant(authority.database, asOwner('alice'), asClientId(CLIENT_ID), sha256(rpt))
+  consumeGrant(authority.database.calls, asOwner('alice'), { client_id: asClientId(CLIENT_ID) }, sha256(rpt))
 const familyOf = (rpt: string) => parseJws(rpt).payload['family']
 
 /** A trade that she approved, and the grant of it, which the agent never received. */

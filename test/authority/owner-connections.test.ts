@@ -63,9 +63,11 @@ describe('POST /owner/connections/revoke', () => {
       body: { handle, status: 'revoked', rpts_deactivated: 1, connections_revoked: 1 },
     })
     expect(
-      (await readGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, rpt))?.grant?.connected,
+      (await readGrant(authority.database.calls, asOwner('alice'), seed.CLIENT_ID, rpt))?.grant?.connected,
     ).toBe(false)
-    expect(await consumeGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, rpt)).toBeUndefined()
+    expect(
+      await consumeGrant(authority.database.calls, asOwner('alice'), { client_id: seed.CLIENT_ID }, rpt),
+    ).toBeUndefined()
   })
 
   it('takes a handle in the body that holds an issuer and a path', async () => {
@@ -158,8 +160,15 @@ describe('Operators', () => {
       blocked_at: expect.stringMatching(/^\d{4}-/),
       mine: false,
     })
-    expect(await consumeGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, two.rpt)).toBeUndefined()
-    const { grant } = (await readGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, other.rpt))!
+    expect(
+      await consumeGrant(authority.database.calls, asOwner('alice'), { client_id: seed.CLIENT_ID }, two.rpt),
+    ).toBeUndefined()
+    const { grant } = (await readGrant(
+      authority.database.calls,
+      asOwner('alice'),
+      seed.CLIENT_ID,
+      other.rpt,
+    ))!
     expect(grant?.connected).toBe(true)
   })
 
@@ -175,7 +184,9 @@ describe('Operators', () => {
     const { body } = await get('/owner/operators?limit=1000')
     const listed = body.find((operator: { origin: string }) => operator.origin === origin)
     expect(listed).toMatchObject({ blocked: false, active: 0 })
-    expect(await consumeGrant(authority.database, asOwner('alice'), seed.CLIENT_ID, rpt)).toBeUndefined()
+    expect(
+      await consumeGrant(authority.database.calls, asOwner('alice'), { client_id: seed.CLIENT_ID }, rpt),
+    ).toBeUndefined()
   })
 
   it('an operator may be blocked before any agent of it came; unblocking one never seen is 404', async () => {

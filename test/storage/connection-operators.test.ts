@@ -109,7 +109,7 @@ describe('Operators beside a connection', () => {
         expect((await readConnection(database.db, owner, handle))?.status).toBe(stands ? 'revoked' : 'active')
         const rpt = rpts[n]
         if (rpt !== undefined)
-          expect((await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant?.connected).toBe(false)
+          expect((await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant?.connected).toBe(false)
       }
     })
   })

@@ -23,7 +23,8 @@ const AT_ONCE = 3
 const database = coreStand({ poolMax: 64 })
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
-const consume = (owner: Owner, rpt: Buffer) => consumeGrant(database, owner, seed.CLIENT_ID, rpt)
+const consume = (owner: Owner, rpt: Buffer) =>
+  consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt)
 
 async function granted() {
   const owner = await seed.seedOwner(database.db, { ask_me: true })
@@ -144,6 +145,6 @@ describe('Single-use grant: a consume while what it rests on ends', () => {
     const { owner, rpt } = await granted()
     await inTx(tx => updateTier(tx, { ...seed.tierOf(owner, true), resources: [] }, undefined))
     expect(await consume(owner, rpt)).toBeUndefined()
-    expect((await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant?.governed).toBe(false)
+    expect((await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant?.governed).toBe(false)
   })
 })

@@ -3,7 +3,7 @@
  * Contract: "Grant (RPT) liveness", "Errors" (503), "Events".
  */
 import { Client, Pool } from 'pg'
-import { sql } from 'kysely'
+import { CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { PostgresAbsent, startEmbeddedPair, type PostgresPair } from '../../src/dev/embedded-postgres.ts'
 import { revokeConnection } from '../../src/storage/authority/connections.ts'
@@ -73,29 +73,30 @@ describeWith(await pairOf(), 'A standby taken for the primary', pair => {
     const fault = await faultOf(asked)
     expect(isOutage(fault), JSON.stringify(fault)).toBe(true)
   }
-  const introspected = (database: Database) => readGrant(database, owner, seed.CLIENT_ID, rpt)
+  const introspected = (database: Database) => readGrant(database.calls, owner, seed.CLIENT_ID, rpt)
 
   it('is an outage to introspection and to consume, though it still has the revoked connection', async () => {
     expect((await introspected(primary))?.grant?.connected).toBe(false)
     expect(await statusThere()).toBe('active')
     const away = openDatabase({ url: pair.standby.url, poolMax: 2 })
     await expectOutage(introspected(away))
-    await expectOutage(consumeGrant(away, owner, seed.CLIENT_ID, rpt))
+    await expectOutage(consumeGrant(away.calls, owner, { client_id: seed.CLIENT_ID }, rpt))
     await expectOutage(sql`SELECT * FROM connections`.execute(away.db))
     await away.close()
   })
 
   it('is an outage also on connections that a pooler between leads there', async () => {
-    const calls = new Pool({ connectionString: pair.standby.url, max: 1 })
+    const pool = new Pool({ connectionString: pair.standby.url, max: 1 })
+    const calls = new Kysely<never>({ dialect: new PostgresDialect({ pool }) })
     await expectOutage(introspected({ ...primary, calls }))
-    await expectOutage(consumeGrant({ ...primary, calls }, owner, seed.CLIENT_ID, rpt))
-    await calls.end()
+    await expectOutage(consumeGrant(calls, owner, { client_id: seed.CLIENT_ID }, rpt))
+    await calls.destroy()
   })
 
   it('so is a connection that was made read-only while it was open, as a primary that is retired', async () => {
     const away = openDatabase({ url: pair.primary.url, poolMax: 1 })
     expect((await introspected(away))?.grant?.connected).toBe(false)
-    await away.calls.query({ text: 'SET default_transaction_read_only = on' })
+    await away.calls.executeQuery(CompiledQuery.raw('SET default_transaction_read_only = on'))
     await expectOutage(introspected(away))
     await away.close()
   })

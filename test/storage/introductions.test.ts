@@ -172,7 +172,7 @@ describe('An introduced agent written against the end of its introducer', () => 
       return recordGrant(tx, seed.grantRow(owner, handle, generation, rpt), [])
     })
   const isLive = async (owner: Owner, rpt: Buffer) => {
-    const grant = (await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant
+    const grant = (await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant
     return grant?.connected === true && grant.current
   }
 

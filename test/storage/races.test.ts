@@ -43,7 +43,7 @@ afterAll(async () => {
 })
 
 const live = async (owner: Owner, rpt: Buffer) => {
-  const grant = (await readGrant(database, owner, seed.CLIENT_ID, rpt))?.grant
+  const grant = (await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant
   return grant !== undefined && grant.connected && grant.current && !grant.consumed && !grant.expired
 }
 
@@ -111,7 +111,7 @@ describe('Tickets: one presentation each', () => {
           resource_id: seed.resourceId(owner),
           resource_scopes: ['read'],
           tier_id: seed.TIER,
-          template: {},
+          template: seed.templateOf(owner, family),
           sealedExpiresAt: Math.floor(Date.now() / 1000) + 300,
           ticketHash: seed.bytes(),
           ticketSeconds: 300,
@@ -151,7 +151,9 @@ describe('Single-use grant: spent exactly once', () => {
     const generation = await seed.seedConnection(database.db, owner, handle)
     await seed.inRounds(ROUNDS, AT_ONCE, async () => {
       const rpt = await seed.seedGrant(database.db, owner, handle, generation)
-      const outcomes = await seed.callers(CALLERS, () => consumeGrant(database, owner, seed.CLIENT_ID, rpt))
+      const outcomes = await seed.callers(CALLERS, () =>
+        consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt),
+      )
       expect(winners(outcomes)).toBe(1)
     })
   })
@@ -164,7 +166,7 @@ describe('Single-use grant: spent exactly once', () => {
     const holder = await database.pool.connect()
     await holder.query('BEGIN')
     await holder.query('SELECT 1 FROM grants WHERE owner = $1 AND rpt_sha256 = $2 FOR UPDATE', [owner, rpt])
-    const consume = consumeGrant(database, owner, seed.CLIENT_ID, rpt)
+    const consume = consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt)
     await until(async () => (await lockWaiters(database)) === 1)
     let returned = false
     const revoke = inTransaction(database.db, tx => revokeConnection(tx, owner, handle, seed.ACTOR)).then(
@@ -192,7 +194,8 @@ describe('Single-use grant: spent exactly once', () => {
       const lateWins: boolean[] = []
       const consumers = seed.callers(CALLERS - 2, async () => {
         const before = revoked
-        const won = (await consumeGrant(database, owner, seed.CLIENT_ID, rpt)) !== undefined
+        const won =
+          (await consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt)) !== undefined
         lateWins.push(won && before)
         return won
       })
@@ -203,7 +206,9 @@ describe('Single-use grant: spent exactly once', () => {
       )
       await killed.kill()
       await revoke
-      const afterwards = await seed.callers(4, () => consumeGrant(database, owner, seed.CLIENT_ID, rpt))
+      const afterwards = await seed.callers(4, () =>
+        consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt),
+      )
       expect(winners(afterwards)).toBe(0)
       expect(winners(await consumers)).toBeLessThanOrEqual(1)
       expect(lateWins).not.toContain(true)

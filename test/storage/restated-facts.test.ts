@@ -103,7 +103,7 @@ describe('A grant whose facts were read before', () => {
     const { owner, grant } = await judged()
     await inTx(tx => change(tx, owner, grant))
     expect(await write(grant)).toBe(false)
-    expect((await readGrant(database, owner, seed.CLIENT_ID, grant.rptSha256))?.grant).toBeUndefined()
+    expect((await readGrant(database.calls, owner, seed.CLIENT_ID, grant.rptSha256))?.grant).toBeUndefined()
     expect((await readFamily(database.db, owner, grant.family))?.state).toBe('need_info')
     const told = database.db.selectFrom('ledger').select('kind').where('owner', '=', owner)
     expect(await told.where('kind', '=', 'promised').execute()).toEqual([])

@@ -119,7 +119,8 @@ const WRITES: Record<string, Write> = {
   'a consume': {
     table: 'grants',
     prepare: () => seed.seedGrant(database.db, owner, HANDLE, generation),
-    run: async (at, rpt: Buffer) => (await consumeGrant(at, owner, seed.CLIENT_ID, rpt)) !== undefined,
+    run: async (at, rpt: Buffer) =>
+      (await consumeGrant(at.calls, owner, { client_id: seed.CLIENT_ID }, rpt)) !== undefined,
     done: true,
   },
   'a transaction': {

@@ -37,7 +37,7 @@ import { coreStand } from '../support/stands.ts'
 const database = coreStand()
 
 const read = (owner: Owner, rpt: Buffer, clientId = seed.CLIENT_ID) =>
-  readGrant(database, owner, clientId, rpt)
+  readGrant(database.calls, owner, clientId, rpt)
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 
 async function connected(options: { ask_me?: boolean } = {}) {
@@ -65,7 +65,7 @@ describe('Connection', () => {
     const generation = await seed.seedConnection(database.db, owner, handle)
     expect(generation).toBe(2)
     expect((await read(owner, rpt))?.grant).toMatchObject({ connected: true, current: false })
-    expect(await consumeGrant(database, owner, seed.CLIENT_ID, rpt)).toBeUndefined()
+    expect(await consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt)).toBeUndefined()
   })
 
   it('revoking an introducer revokes the agents it introduced, and counts what ended', async () => {
@@ -138,7 +138,7 @@ describe('Policy tiers', () => {
     expect(await inTx(tx => insertTier(tx, seed.tierOf(owner, true)))).toBe('added')
     expect((await tierOfResource(database.db, owner, seed.resourceId(owner)))?.version).toBe(2)
     expect((await read(owner, rpt))?.grant?.governed).toBe(false)
-    expect(await consumeGrant(database, owner, seed.CLIENT_ID, rpt)).toBeUndefined()
+    expect(await consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt)).toBeUndefined()
   })
 
   it('editing a tier makes a new version, keeps the old words, and leaves grants under it alive', async () => {

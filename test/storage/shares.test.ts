@@ -1,5 +1,5 @@
 /** contract, "What the service does" (many owners at one authority): the connections to Postgres are shared, and no owner has more than half. */
-import { sql } from 'kysely'
+import { CompiledQuery, sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
@@ -69,7 +69,9 @@ it('a statement that waits for a row longer than it may is an outage, and its co
   await holder.query('BEGIN')
   await holder.query(held)
   const waiting = (): Promise<unknown> =>
-    onBehalfOf('alice', () => shared.calls.query(held)).catch((error: unknown) => error)
+    onBehalfOf('alice', () => shared.calls.executeQuery(CompiledQuery.raw(held.text, held.values))).catch(
+      (error: unknown) => error,
+    )
   const since = performance.now()
   const faults = await Promise.all([waiting(), waiting()])
   expect(faults.map(isOutage)).toEqual([true, true])

@@ -28,7 +28,7 @@ const newFamily = (owner: Owner, family: Family, of: Partial<NewFamily> = {}): N
   resource_id: seed.resourceId(owner),
   resource_scopes: ['read', 'a "quoted", {odd} \\ one'],
   tier_id: seed.TIER,
-  template: { template_id: family },
+  template: seed.templateOf(owner, family),
   sealedExpiresAt: Math.floor(Date.now() / 1000) + 300,
   ticketHash: seed.bytes(),
   ticketSeconds: 300,
@@ -75,7 +75,7 @@ describe('First presentations at the same time', () => {
     expect(outcomes).toEqual([true, true, false, true])
     const { resource_scopes } = first
     const opened = await present(owner, first.ticketHash!)
-    expect(opened).toMatchObject({ family: one, template: { template_id: one }, resource_scopes })
+    expect(opened).toMatchObject({ family: one, template: seed.templateOf(owner, one), resource_scopes })
     expect(await readFamily(database.db, owner, refused)).toMatchObject({
       state: 'denied',
       tier_id: null,
@@ -127,7 +127,7 @@ describe('Grants recorded at the same time', () => {
     for (const one of ready) {
       const { grant, handle, family } = one
       const isRevoked = one === revoked
-      const read = await readGrant(database, owner, seed.CLIENT_ID, grant.rptSha256)
+      const read = await readGrant(database.calls, owner, seed.CLIENT_ID, grant.rptSha256)
       expect(read?.grant?.claims).toEqual(isRevoked ? undefined : grant.claims)
       expect((await readFamily(database.db, owner, family))?.state).toBe(isRevoked ? 'need_info' : 'granted')
       expect(await ledgerOf(owner, family)).toEqual(

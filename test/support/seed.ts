@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
 import { admitConnection } from '../../src/storage/authority/connections.ts'
+import type { GrantBasis, ShownItem } from '../../src/storage/authority/grant-basis.ts'
 import { recordGrant, type NewGrant } from '../../src/storage/authority/grants.ts'
 import { insertOwner, lockQueue } from '../../src/storage/authority/owners.ts'
 import { insertResource, insertResourceServer } from '../../src/storage/authority/resources.ts'
@@ -17,6 +18,8 @@ import {
   type Handle,
   type Owner,
 } from '../../src/wire/identifiers.ts'
+import type { TermsTemplate } from '../../src/wire/terms.ts'
+import type { RptClaims } from '../../src/wire/tokens.ts'
 
 export const CLIENT_ID = asClientId('demo-tools')
 export const CLIENT_SECRET = 'a secret of sixteen'
@@ -115,9 +118,85 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
       operator: null,
     },
     single_use: true,
-    claims: { sub: handle },
+    claims: claimsOf(owner, handle),
     receipt: 'receipt',
     expiresAt: Math.floor(Date.now() / 1000) + 600,
+  }
+}
+
+const CNF = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo' } as const
+
+function claimsOf(owner: Owner, handle: Handle): RptClaims {
+  const [family, exp] = [name('fam_'), Math.floor(Date.now() / 1000) + 600]
+  return {
+    iss: 'https://as.example',
+    sub: handle,
+    client_id: handle,
+    aud: resourceUri(owner),
+    jti: name('rpt_'),
+    iat: exp - 600,
+    exp,
+    cnf: { jwk: CNF },
+    permissions: [{ resource_id: resourceId(owner), resource_scopes: ['read'], exp }],
+    contract: 's256:agreement',
+    owner,
+    family,
+  }
+}
+
+/** An offer of the seeded tier's terms. */
+export function templateOf(owner: Owner, family: Family): TermsTemplate {
+  return {
+    template_id: `${owner}/${TIER}/v1`,
+    terms_uri: `https://as.example/terms/${owner}/${TIER}/v1`,
+    proffered_by: 'https://as.example',
+    purpose: 'assist',
+    scope: ['read'],
+    expires_in: 600,
+    prohibited: [],
+    resource_id: resourceId(owner),
+    family,
+    nonce: 'nonce',
+  }
+}
+
+/** What the grant of a request that waits would be made of. */
+function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasis {
+  const { template_id, terms_uri } = templateOf(owner, family)
+  return {
+    owner,
+    family,
+    handle,
+    client_id: CLIENT_ID,
+    aud: resourceUri(owner),
+    resource_id: resourceId(owner),
+    scopes: ['read'],
+    expires_in: 600,
+    template_id,
+    terms_uri,
+    consequence: 'reversible',
+    single_use: false,
+    operation: null,
+    agreement_jws: 'agreement',
+    agreement: 's256:agreement',
+    echo_absent: [],
+    cnf: CNF,
+    jkt: 'of-another-key',
+    tier_id: TIER,
+    tier_epoch: 1,
+    tier_version: 1,
+    server_generation: 1,
+    resource_scopes: ['read'],
+    operator: null,
+    facts: {
+      assurance: { binding: 1, provenance: 0, accountability: 0 },
+      request: {
+        expiresInSeconds: 600,
+        reasonAbsent: true,
+        missionAbsent: true,
+        consequence: 'reversible',
+      },
+    },
   }
 }
 
@@ -180,7 +259,7 @@ export async function seedFamily(db: Db, owner: Owner, ticketHash: Buffer | null
     resource_id: resourceId(owner),
     resource_scopes: ['read'],
     tier_id: TIER,
-    template: { template_id: `${owner}/${TIER}/v1` },
+    template: templateOf(owner, family),
     sealedExpiresAt: Math.floor(Date.now() / 1000) + 300,
     ticketHash,
     ticketSeconds: 300,
@@ -190,7 +269,7 @@ export async function seedFamily(db: Db, owner: Owner, ticketHash: Buffer | null
 }
 
 /** What the owner is shown of a waiting request, beside what its row says. */
-export function waitingItem(owner: Owner) {
+export function waitingItem(owner: Owner): ShownItem {
   return {
     tier: TIER,
     tier_name: 'Reading',
@@ -202,7 +281,14 @@ export function waitingItem(owner: Owner) {
     prohibited: [],
     enforced: { scope: ['read'], expires_in: 600, single_use: false, operation_bound: false },
     expires_in: 600,
-    identity: { kind: 'pseudonymous', client_id: null, signature_agent: null, operator: null },
+    identity: {
+      kind: 'pseudonymous',
+      client_id: null,
+      signature_agent: null,
+      operator: null,
+      operator_name: null,
+      introduced_by: null,
+    },
     assurance: { binding: 1, provenance: 0, accountability: 0 },
     assurance_notes: [],
     because: ['baseline:auto'],
@@ -229,7 +315,7 @@ export async function seedWaiting(
       operator: more.operator ?? null,
       attested: false,
       paramsKey: family,
-      held: {},
+      held: basisOf(owner, family, handle),
       item: waitingItem(owner),
       ticketHash,
       awaitingSeconds: 600,

@@ -4,6 +4,7 @@
  */
 import { collectionFault } from '../../rules/pending.ts'
 import { readGovernedResource } from '../../storage/authority/governed.ts'
+import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
 import { recordGrant } from '../../storage/authority/grants.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { collectFamily } from '../../storage/authority/pending.ts'
@@ -15,7 +16,7 @@ import type { Signer } from '../../surface/issuer.ts'
 import type { Collected } from '../../surface/token/negotiation.ts'
 import { refusesNow, trajectoryCountTo, type Weighing } from './evaluation.ts'
 import { isDeclaredAlike } from './governed.ts'
-import { FactsMoved, signOnBasis, type GrantBasis } from './grant.ts'
+import { FactsMoved, signOnBasis } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
 const ATTEMPTS_MAX = 3
@@ -53,7 +54,7 @@ type Outcome = 'granted' | 'gone' | 'moved'
 /** Issues what the owner approved, after reading again that nothing was withdrawn since. */
 export async function collect(authority: Signer & Weighing, family: FamilyRow): Promise<Collected> {
   const { db } = authority.database
-  const basis = family.held as GrantBasis
+  const basis = family.held!
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const fault = await withdrawnSince(authority, family, basis)
     if (fault !== undefined) {

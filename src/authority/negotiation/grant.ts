@@ -2,34 +2,19 @@
  * Makes a grant: RPT and receipt are signed first, then one transaction records them from the connection
  * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
  */
-import type { RequestFacts } from '../../rules/conditions.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
+import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
 import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { addOperator } from '../../storage/authority/operators.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
-import { grantContent, signGrant, type GrantContent } from '../../surface/token/grant.ts'
+import { grantContent, signGrant } from '../../surface/token/grant.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import type { GrantAnswer } from '../../wire/negotiation.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
 import { newOperator, shownMission, type Weighed } from './presentation.ts'
-
-/** What a grant is made of, whether it is made at once or kept until the owner has approved. */
-export interface GrantBasis extends GrantContent {
-  tier_id: string
-  tier_epoch: number
-  tier_version: number
-  /** Of the resource server. */
-  server_generation: number
-  /** That the resource must still have when the grant is made. */
-  resource_scopes: string[]
-  /** Named by the agreement. */
-  operator: string | null
-  /** What the tier's rules see of the agreement itself, for when they are asked again. */
-  facts: Pick<RequestFacts, 'assurance' | 'request'>
-}
 
 /** The basis of a grant from a weighed agreement. */
 export function basisOf(weighed: Weighed): GrantBasis {
@@ -133,7 +118,7 @@ function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Reco
   const promised = {
     resource_id: family.resource_id,
     tier: tier_id,
-    template_id: (family.template as { template_id: string }).template_id,
+    template_id: weighed.template.template_id,
     agreement: agreement.hash,
     effect: answer.kind,
     scopes: weighed.scopes,

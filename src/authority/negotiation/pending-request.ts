@@ -3,11 +3,13 @@
  * its waiting item, the caps are counted, and the item is announced to her.
  * Contract: "Permission ticket" (awaiting-owner), "Limits" (pending queue), "Events" (row 1).
  */
+import { reasonOf } from '../../rules/agreement.ts'
 import { queueAnswer } from '../../rules/pending.ts'
 import { readConnection } from '../../storage/authority/connections.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
+import type { ShownItem } from '../../storage/authority/grant-basis.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
 import {
@@ -164,16 +166,15 @@ function sameRequest(weighed: Weighed): { handle: Handle; resource_id: string; p
 
 /** Whether both agreements come to one grant: else she would be shown one, and the other be issued. */
 function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
-  const { family, agent, scopes, expiresIn } = weighed
+  const { family, agent, template, scopes, expiresIn } = weighed
   // Else a block of the operator that attests the repeat would miss what waits.
   const attestsAnew = agent.attested && !(waiting.attested && waiting.operator === agent.operator)
-  const template = family.template as { template_id: string }
   return (
     !attestsAnew &&
-    waiting.template_id === template.template_id &&
-    waiting.expires_in === expiresIn &&
+    waiting.template.template_id === template.template_id &&
+    waiting.held.expires_in === expiresIn &&
     sameSet(waiting.resource_scopes, family.resource_scopes) &&
-    sameSet(waiting.scopes, scopes)
+    sameSet(waiting.held.scopes, scopes)
   )
 }
 
@@ -193,7 +194,7 @@ function paramsKeyOf(weighed: Weighed): string {
 }
 
 /** What the owner is shown; family, kind, handle and requested_at stand in the row. */
-function itemOf(weighed: Weighed): Record<string, unknown> {
+function itemOf(weighed: Weighed): ShownItem {
   const { family, governed, agreement, agent, tierAnswer, operation, scopes, expiresIn, answer } = weighed
   const { tier } = governed
   const single_use = answer.kind !== 'deny' && answer.singleUse
@@ -203,7 +204,7 @@ function itemOf(weighed: Weighed): Record<string, unknown> {
     resource_id: family.resource_id,
     purpose: tier.terms.purpose,
     operation: operation === undefined ? null : { tool: operation.tool, params: operation.params },
-    reason: agreement.claims.reason ?? null,
+    reason: reasonOf(agreement.claims) ?? null,
     mission: shownMission(agreement),
     prohibited: tier.terms.prohibited,
     enforced: { scope: scopes, expires_in: expiresIn, single_use, operation_bound: single_use },

@@ -12,6 +12,7 @@ import type { StandingFacts } from '../../storage/authority/standing.ts'
 import { endFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
 import type { Agreement } from '../../wire/agreement.ts'
 import type { Verified } from '../../wire/jws.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
@@ -32,6 +33,8 @@ export interface NamedIntroducer {
 export interface Presented {
   family: FamilyRow
   governed: Standing<Governed>
+  /** The offer that it agrees to. */
+  template: TermsTemplate
   /** SHA-256 of the ticket to poll with, where it is to wait. */
   nextHash: Buffer
   agreement: Verified<Agreement>

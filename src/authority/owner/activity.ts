@@ -59,7 +59,14 @@ const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
   prohibited: z.array(text),
   enforced: record,
   expires_in: count,
-  identity: record,
+  identity: z.object({
+    kind: z.enum(['pseudonymous', 'identified']),
+    client_id: text.nullable(),
+    signature_agent: text.nullable(),
+    operator: text.nullable(),
+    operator_name: text.nullable(),
+    introduced_by: text.nullable(),
+  }),
   handle: text,
   assurance: z.object({ binding: count, provenance: count, accountability: count }),
   assurance_notes: z.array(text),
@@ -175,11 +182,9 @@ async function wasHeld(db: Db, owner: Owner, family: Family): Promise<boolean> {
   return (await readUndecided(db, owner, family)) !== 'unknown'
 }
 
-type Named = Pick<PendingRow, 'family' | 'kind' | 'handle' | 'requested_at'>
-
 /** The rest of the item is as it was shown when it was stored. */
 function pendingAnswer({ family, kind, handle, requested_at, item }: PendingRow): PendingItem {
-  return { family, kind, handle, requested_at, ...(item as unknown as Omit<PendingItem, keyof Named>) }
+  return { family, kind, handle, requested_at, ...item }
 }
 
 /** Named members first, and never hidden by one of the same name in the entry's own data. */
@@ -269,12 +274,10 @@ async function admit(
 
 /** The key that signed what waits, and what the operator it named calls itself. */
 function claimedBy({ held, item }: UndecidedItem): {
-  jkt: string | undefined
+  jkt: string
   operatorName: string | undefined
 } {
-  const { jkt } = (held ?? {}) as { jkt?: string }
-  const { operator_name } = (item['identity'] ?? {}) as { operator_name?: string | null }
-  return { jkt, operatorName: operator_name ?? undefined }
+  return { jkt: held.jkt, operatorName: item.identity.operator_name ?? undefined }
 }
 
 /**
@@ -288,9 +291,9 @@ async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Prom
   const { item } = read
   if (item.operator === null || !item.attested) return false
   if (!(await isOwn(db, owner, item.operator))) return false
-  const { client_id, signature_agent } = (item.item['identity'] ?? {}) as Record<string, string | null>
+  const { client_id, signature_agent } = item.item.identity
   const { jkt } = claimedBy(item)
-  if (typeof client_id !== 'string' || jkt === undefined) return false
+  if (client_id === null) return false
   const named = { client_id, signature_agent: signature_agent ?? undefined, jkts: [jkt] as const }
   const patience = { deadline: Date.now() + REMOTE_MS_MAX, favoured: true }
   return (await api.operators.lookUp(named, patience)).listed.has(jkt)

@@ -16,14 +16,14 @@ import type { Registry } from '../registry/registry.ts'
 import { hearInstance, recordReports } from './reports.ts'
 
 /** Grants that hang on a connection and a tier. */
-export function grantsOf(database: Database): Grants {
+export function grantsOf({ calls }: Pick<Database, 'calls'>): Grants {
   return {
     read: async (holder, rptSha256) => {
-      const reading = await readGrant(database, holder.owner, holder.client_id, rptSha256)
+      const reading = await readGrant(calls, holder.owner, holder.client_id, rptSha256)
       if (reading?.grant === undefined) return reading && { server: reading.server }
       return { server: reading.server, grant: { ...reading.grant, ended: grantEnd(reading.grant) } }
     },
-    consume: (holder, rptSha256) => consumeGrant(database, holder.owner, holder, rptSha256),
+    consume: (holder, rptSha256) => consumeGrant(calls, holder.owner, holder, rptSha256),
   }
 }
 

@@ -9,7 +9,7 @@ import { countLiveGrants } from './grants.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
-import type { ConnectionsTable } from './tables.ts'
+import type { ConnectionOperatorsTable, ConnectionsTable, ConnectionTiersTable } from './tables.ts'
 
 export type ConnectionRow = Selectable<ConnectionsTable>
 
@@ -24,10 +24,10 @@ export function readConnection(db: Db, owner: Owner, handle: Handle): Promise<Co
 }
 
 export interface ListedConnection extends ConnectionRow {
-  tiers_granted: string[]
-  tiers_approved: string[]
+  tiers_granted: ConnectionTiersTable['tier_id'][]
+  tiers_approved: ConnectionTiersTable['tier_id'][]
   /** Origins of the operators that stand beside it. */
-  operators: string[]
+  operators: ConnectionOperatorsTable['origin'][]
 }
 
 /** The owner's connections after the given handle, by handle. */

@@ -23,18 +23,23 @@ export type EventName =
 
 export interface NewEvent {
   event: EventName
-  data: unknown
+  data: Record<string, unknown>
 }
 
 /** `id` is its position in her stream: from 1, without gaps. */
 export interface EventRow {
   id: number
   event: string
-  data: unknown
+  data: Record<string, unknown>
 }
 
 /** Appends an event; it is announced when the transaction commits. */
-export async function appendEvent(tx: Tx, owner: Owner, event: EventName, data: unknown): Promise<void> {
+export async function appendEvent(
+  tx: Tx,
+  owner: Owner,
+  event: EventName,
+  data: NewEvent['data'],
+): Promise<void> {
   await appendEvents(tx, owner, [{ event, data }])
 }
 

@@ -2,10 +2,12 @@
  * What stands behind a requested resource: the server that asks, the resource, and the tier that governs it, read in one statement.
  * Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied), "Protection API" (/perm).
  */
+import type { Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
 import type { Db } from './database.ts'
 import { ASKED_FEW, gatheringOf, onceEach, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
 import type { ResourceRow, ResourceServerRow } from './resources.ts'
+import type { OwnersTable } from './tables.ts'
 import type { TierRow } from './tiers.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
@@ -44,31 +46,22 @@ function parametersOf(asked: readonly AskedFor[]): unknown[] {
 }
 
 /** The members of a tier and its terms that are not named alike are told apart by `tier_` and `terms_`. */
-interface GovernedRow {
+interface GovernedRow
+  extends
+    Pick<ResourceServerRow, 'resource_uri'>,
+    Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools'>,
+    Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'version' | 'epoch'>,
+    Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
   /** Of the question, from 1. */
   place: number
+  /** Null where there is no such server; likewise the next two of the resource and of its tier. */
   rs_status: ResourceServerRow['status'] | null
-  rs_generation: number
-  resource_uri: string
-  resource_client_id: ClientId | null
-  resource_name: string
-  resource_scopes: string[]
-  consequence: string | null
-  tools: ResourceRow['tools']
-  tier_id: string | null
-  tier_name: string
-  ask_me: boolean
-  rules: TierRow['rules']
-  clearance: TierRow['clearance']
-  version: number
-  epoch: number
-  terms_name: string
-  purpose: string
-  scope: string[]
-  expires_in: number
-  prohibited: string[]
-  per_operation: boolean
-  published_at: string
+  rs_generation: ResourceServerRow['generation']
+  resource_client_id: ResourceRow['client_id'] | null
+  resource_name: ResourceRow['name']
+  tier_id: TierRow['tier_id'] | null
+  tier_name: TierRow['name']
+  terms_name: TierRow['terms']['name']
 }
 
 const GOVERNED = prepared<GovernedRow>(
@@ -151,14 +144,13 @@ export interface AskedReading {
   resource?: Pick<ResourceRow, 'resource_id' | 'client_id' | 'resource_scopes'>
 }
 
-interface AskedRow {
+interface AskedRow
+  extends
+    Pick<Selectable<OwnersTable>, 'tag'>,
+    Pick<ResourceServerRow, 'status' | 'generation' | 'publishes'>,
+    Pick<ResourceRow, 'resource_scopes'> {
   place: number
-  tag: string
-  status: ResourceServerRow['status']
-  generation: number
-  publishes: boolean
-  resource_client_id: ClientId | null
-  resource_scopes: string[]
+  resource_client_id: ResourceRow['client_id'] | null
 }
 
 const ASKED = prepared<AskedRow>(

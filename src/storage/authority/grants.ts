@@ -2,14 +2,16 @@
  * Grants: issued under a connection's generation, read by the RPT's SHA-256, spent once.
  * Contract: "Grant (RPT) liveness", "Single-use grant".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
-import { prepared, retried, retriedAlone } from '../core/database.ts'
-import type { Database, Db, Tx } from './database.ts'
+import { prepared, retriedAlone, type Runner } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, READS_AT_ONCE, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
-import type { ResourceRow } from './resources.ts'
+import type { ResourceRow, ResourceServerRow } from './resources.ts'
+import type { GrantsTable } from './tables.ts'
+import type { GrantClaims } from '../../rules/grant-content.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface NewGrant {
@@ -41,7 +43,7 @@ export interface NewGrant {
   }
   single_use: boolean
   /** The RPT's claims, as introspection will answer them. */
-  claims: unknown
+  claims: GrantClaims
   receipt: string
   /** Seconds since the epoch. */
   expiresAt: number
@@ -176,13 +178,8 @@ function compare(a: string, b: string): number {
 /** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */
 export interface GrantReading {
   /** Of the asking resource server, as recorded now. */
-  server: { status: 'pending' | 'active' | 'revoked'; generation: number; resource_uri: string }
-  grant?: {
-    claims: Record<string, unknown>
-    client_id: ClientId
-    aud: string
-    family: Family
-    single_use: boolean
+  server: Pick<ResourceServerRow, 'status' | 'generation' | 'resource_uri'>
+  grant?: GrantColumns & {
     consumed: boolean
     expired: boolean
     /** The connection is active. */
@@ -194,9 +191,28 @@ export interface GrantReading {
   }
 }
 
-const READ = {
-  name: 'read-grants',
-  text: `
+type GrantColumns = Pick<Selectable<GrantsTable>, 'claims' | 'client_id' | 'aud' | 'family' | 'single_use'>
+
+interface ReadRow extends Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 'resource_uri'> {
+  /** Of the question, from 1. */
+  place: number
+  /** Nothing else of the row is an answer then. */
+  standby: boolean
+  /** Null where the owner has no such resource server. */
+  rs_status: ResourceServerRow['status'] | null
+  rs_generation: ResourceServerRow['generation']
+  /** Null where no such grant was made. */
+  claims: GrantColumns['claims'] | null
+  consumed: boolean
+  expired: boolean
+  connected: boolean | null
+  current: boolean | null
+  governed: boolean
+}
+
+const READ = prepared<ReadRow>(
+  'read-grants',
+  `
     SELECT asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
       g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
@@ -210,28 +226,7 @@ const READ = {
       AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
     LEFT JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
       AND tr.resource_id = g.resource_id`,
-}
-
-interface ReadRow {
-  /** Of the question, from 1. */
-  place: number
-  /** Nothing else of the row is an answer then. */
-  standby: boolean
-  /** Null where the owner has no such resource server. */
-  rs_status: 'pending' | 'active' | 'revoked' | null
-  rs_generation: number
-  resource_uri: string
-  claims: Record<string, unknown> | null
-  client_id: ClientId
-  aud: string
-  family: Family
-  single_use: boolean
-  consumed: boolean
-  expired: boolean
-  connected: boolean | null
-  current: boolean | null
-  governed: boolean
-}
+)
 
 /** One grant that is asked about, and the server that asks. */
 interface GrantQuestion {
@@ -247,27 +242,21 @@ interface GrantQuestion {
  * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
  */
 export async function readGrant(
-  database: Database,
+  calls: Runner,
   owner: Owner,
   clientId: ClientId,
   rptSha256: Buffer,
 ): Promise<GrantReading | undefined> {
-  return READ_GRANT(database, { owner, clientId, rptSha256 })
+  return READ_GRANT(calls, { owner, clientId, rptSha256 })
 }
 
 /** Questions of one owner, answered in their order. */
-async function readGrants(
-  database: Database,
-  questions: GrantQuestion[],
-): Promise<(GrantReading | undefined)[]> {
-  const { rows } = await database.calls.query<ReadRow>({
-    ...READ,
-    values: [
-      questions[0]!.owner,
-      questions.map(({ clientId }) => clientId),
-      questions.map(({ rptSha256 }) => rptSha256),
-    ],
-  })
+async function readGrants(calls: Runner, questions: GrantQuestion[]): Promise<(GrantReading | undefined)[]> {
+  const { rows } = await READ(calls, [
+    questions[0]!.owner,
+    questions.map(({ clientId }) => clientId),
+    questions.map(({ rptSha256 }) => rptSha256),
+  ])
   const answers: (GrantReading | undefined)[] = questions.map(() => undefined)
   for (const row of rows) {
     if (row.standby) throw takesNoWrites()
@@ -300,9 +289,9 @@ function readingOf(row: ReadRow): GrantReading | undefined {
  * the tier's hold on the resource, in this order, that each stands: without them a consume waiting for a row would win after
  * what ended it had returned. The clock is read when the row is judged, not when the statement began to wait.
  */
-const CONSUME = {
-  name: 'consume-grant',
-  text: `
+const CONSUME = prepared<{ family: Family }>(
+  'consume-grant',
+  `
     WITH standing AS MATERIALIZED (
       SELECT c.handle, c.generation, rs.client_id, rs.resource_uri FROM grants g
       JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
@@ -318,7 +307,7 @@ const CONSUME = {
       AND g.client_id = s.client_id AND g.aud = s.resource_uri
       AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
     RETURNING g.family`,
-}
+)
 
 /**
  * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its PAT
@@ -326,15 +315,14 @@ const CONSUME = {
  * @returns the family where this call spent it; undefined where it did not (ask `readGrant` why).
  */
 export async function consumeGrant(
-  database: Database,
+  calls: Runner,
   owner: Owner,
-  server: string | { client_id: ClientId; generation: number },
+  { client_id, generation }: { client_id: ClientId; generation?: number },
   rptSha256: Buffer,
-): Promise<string | undefined> {
-  const { client_id, generation } =
-    typeof server === 'string' ? { client_id: server, generation: null } : server
-  const values = [owner, rptSha256, client_id, generation]
-  const { rows } = await retried(() => database.calls.query<{ family: Family }>({ ...CONSUME, values }))
+): Promise<Family | undefined> {
+  const { rows } = await retriedAlone(calls, () =>
+    CONSUME(calls, [owner, rptSha256, client_id, generation ?? null]),
+  )
   return rows[0]?.family
 }
 

@@ -5,7 +5,7 @@
 import { sql, type Selectable } from 'kysely'
 import type { DecidedBy } from '../../wire/actor.ts'
 import type { Db, Tx } from './database.ts'
-import type { FamiliesTable, PendingKind } from './tables.ts'
+import type { FamiliesTable } from './tables.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** By the clock and not by when the transaction began, which may have waited for the queue's lock since. */
@@ -14,8 +14,8 @@ const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_ex
 /** Waiting and not yet decided; an item whose ticket expired is neither listed nor counted. */
 const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
 
-export type PendingRow = Held<'kind' | 'handle' | 'requested_at'> &
-  Pick<Selectable<FamiliesTable>, 'family'> & { item: Record<string, unknown> }
+export type PendingRow = Held<'kind' | 'handle' | 'requested_at' | 'item'> &
+  Pick<Selectable<FamiliesTable>, 'family'>
 
 /** What is set once the agreement is held for the owner. */
 type Held<Column extends keyof FamiliesTable> = {
@@ -66,24 +66,9 @@ export async function countWaiting(
   return rows[0] ?? { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
 }
 
-export interface WaitingItem {
-  family: Family
-  kind: PendingKind
-  template_id: string
-  /** The operator it named, and whether that one's directory listed the key. */
-  operator: string | null
-  attested: boolean
-  resource_scopes: string[]
-  /** Of the grant that its agreement comes to. */
-  scopes: string[]
-  expires_in: number
-  ticket_issued_at: string
-}
-
-type WaitingRow = Omit<WaitingItem, 'template_id' | 'scopes' | 'expires_in'> & {
-  template: Pick<WaitingItem, 'template_id'>
-  held: Pick<WaitingItem, 'scopes' | 'expires_in'>
-}
+/** `held` is of the grant that its agreement comes to; `operator` the one it named, and `attested` whether that one's directory listed the key. */
+export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held'> &
+  Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_scopes' | 'ticket_issued_at'>
 
 /**
  * The item that a repeat of the same request joins: same handle, resource and parameters, waiting, or
@@ -95,17 +80,14 @@ export async function findWaiting(
   same: { handle: Handle; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
   // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and refuses the statement.
-  const { rows } = await sql<WaitingRow>`
+  const { rows } = await sql<WaitingItem>`
     SELECT family, kind, template, operator, attested, resource_scopes, ticket_issued_at, held
     FROM families
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}
       AND (decision IS NULL OR decision = 'approved') AND ${NOT_EXPIRED}
     ORDER BY requested_at DESC LIMIT 1`.execute(db)
-  const [row] = rows
-  if (row === undefined) return undefined
-  const { template, held, ...item } = row
-  return { ...item, template_id: template.template_id, scopes: held.scopes, expires_in: held.expires_in }
+  return rows[0]
 }
 
 /**
@@ -141,10 +123,8 @@ export async function reopenCollected(
 }
 
 /** Held for the owner, so it has all of these. `attested`: that operator's directory listed the signing key then. */
-export type UndecidedItem = Held<'kind' | 'handle' | 'attested' | 'tier_id'> &
-  Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_id' | 'held'> & {
-    item: Record<string, unknown>
-  }
+export type UndecidedItem = Held<'kind' | 'handle' | 'attested' | 'tier_id' | 'held' | 'item'> &
+  Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_id'>
 
 /** What an item no longer waits for: the decision on it and whose that is, all null where it ended without one. */
 export type GoneItem = Pick<Selectable<FamiliesTable>, 'decision' | 'decided_by' | 'decided_actor'>

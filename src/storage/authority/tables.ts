@@ -3,8 +3,11 @@
  * Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { GrantClaims } from '../../rules/grant-content.ts'
 import type { Actor } from '../../wire/actor.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import type { GrantBasis, ShownItem } from './grant-basis.ts'
 
 /** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
 export type Timestamp = ColumnType<string, string | undefined, string>
@@ -157,8 +160,8 @@ export interface FamiliesTable {
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
-  /** The offer that was sent (wire TermsTemplate), null where none was. */
-  template: Json<unknown>
+  /** The offer that was sent, null where none was. */
+  template: Json<TermsTemplate | null>
   sealed_expires_at: Timestamp
   opened_at: Timestamp
   negotiation_expires_at: Timestamp
@@ -173,9 +176,9 @@ export interface FamiliesTable {
   params_key: string | null
   requested_at: NullableTimestamp
   /** What collecting the grant needs, kept from the agreement. */
-  held: Json<unknown>
+  held: Json<GrantBasis | null>
   /** What the owner is shown. */
-  item: Json<unknown>
+  item: Json<ShownItem | null>
   decision: 'approved' | 'denied' | null
   decided_by: string | null
   decided_actor: Json<Actor | null>
@@ -237,7 +240,7 @@ export interface GrantsTable {
   tier_id: string
   tier_epoch: number
   single_use: boolean
-  claims: Json<unknown>
+  claims: Json<GrantClaims>
   issued_at: Timestamp
   expires_at: Timestamp
   consumed_at: NullableTimestamp
@@ -307,7 +310,7 @@ export interface EventsTable {
   seq: number | null
   at: Timestamp
   event: string
-  data: Json<unknown>
+  data: Json<Record<string, unknown>>
 }
 
 /** What is to be done for an owner, and when (due.ts). */

@@ -8,6 +8,8 @@ import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { FamiliesTable, FamilyState, PendingKind } from './tables.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import type { GrantBasis, ShownItem } from './grant-basis.ts'
 
 /** A negotiation as it stands. Its tickets are known by their hash alone, which stays here. */
 export type FamilyRow = Omit<Selectable<FamiliesTable>, 'sealed_expires_at' | 'ticket_hash'>
@@ -20,7 +22,7 @@ export interface NewFamily {
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
-  template: unknown
+  template: TermsTemplate | null
   /** Seconds since the epoch at which the sealed first ticket expires. */
   sealedExpiresAt: number
   /** SHA-256 of the next ticket; null where the negotiation ends here. */
@@ -54,7 +56,7 @@ async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
     of(row => row.ticketSeconds),
     of(row => row.negotiationSeconds),
     JSON.stringify(of(row => row.resource_scopes)),
-    JSON.stringify(of(row => row.template ?? null)),
+    JSON.stringify(of(row => row.template)),
   ])
   const made = new Set(opened.rows.map(({ family }) => family))
   return asked.map(row => first.get(row.family) === row && made.has(row.family))
@@ -156,14 +158,14 @@ export async function continueFamily(
     family: Family
     ticketHash: Buffer
     ticketSeconds: number
-    offer?: { tier_id: string; template: unknown }
+    offer?: { tier_id: string; template: TermsTemplate }
   },
 ): Promise<boolean> {
   const offer = next.offer
   const statement = sql`
     UPDATE families SET ticket_hash = ${next.ticketHash}, ticket_issued_at = now(),
       ticket_expires_at = least(now() + ${next.ticketSeconds} * interval '1 second', negotiation_expires_at)
-      ${offer === undefined ? sql`` : sql`, tier_id = ${offer.tier_id}, template = ${json(offer.template)}`}
+      ${offer === undefined ? sql`` : sql`, tier_id = ${offer.tier_id}, template = ${JSON.stringify(offer.template)}`}
     WHERE owner = ${next.owner} AND family = ${next.family} AND state = 'need_info' AND ticket_hash IS NULL
       AND negotiation_expires_at > now()`
   const done = await retriedAlone(db, () => statement.execute(db))
@@ -205,8 +207,8 @@ export interface HeldRequest {
   attested: boolean
   /** Same handle, resource and parameters make the same item. */
   paramsKey: string
-  held: unknown
-  item: unknown
+  held: GrantBasis
+  item: ShownItem
   ticketHash: Buffer
   awaitingSeconds: number
 }
@@ -216,7 +218,7 @@ export async function holdFamily(tx: Tx, request: HeldRequest): Promise<boolean>
   const done = await sql`
     UPDATE families SET state = 'awaiting_owner', kind = ${request.kind}, handle = ${request.handle},
       operator = ${request.operator}, attested = ${request.attested}, params_key = ${request.paramsKey},
-      held = ${json(request.held)}, item = ${json(request.item)}, requested_at = now(),
+      held = ${JSON.stringify(request.held)}, item = ${JSON.stringify(request.item)}, requested_at = now(),
       ticket_hash = ${request.ticketHash}, ticket_issued_at = now(),
       ticket_expires_at = least(now() + ${request.awaitingSeconds} * interval '1 second', negotiation_expires_at)
     WHERE owner = ${request.owner} AND family = ${request.family} AND state = 'need_info'
@@ -241,8 +243,4 @@ export async function joinFamily(
   if (done.numAffectedRows !== 1n) return false
   await endFamily(tx, join.owner, join.family, 'ended')
   return true
-}
-
-function json(value: unknown): string | null {
-  return value === null || value === undefined ? null : JSON.stringify(value)
 }

@@ -7,7 +7,7 @@ import { channel } from 'node:diagnostics_channel'
 import { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client, type CustomTypesConfig, Pool, types as pgTypes } from 'pg'
-import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { CompiledQuery, Kysely, PostgresDialect, type QueryResult, type Transaction } from 'kysely'
 import { assertTakesWrites } from './connection.ts'
 import { workAsRuntimeRole } from './runtime-role.ts'
 import { tellingAfter } from './after-commit.ts'
@@ -18,7 +18,10 @@ export type Db<Tables> = Kysely<Tables>
 /** A transaction: the first parameter of what must not be done alone. */
 export type Tx<Tables> = Transaction<Tables>
 /** As either, where no table is named: whatever the party's are, one serves. */
-export type Runner = Pick<Kysely<unknown>, 'executeQuery' | 'isTransaction'>
+export interface Runner {
+  readonly isTransaction: boolean
+  executeQuery<Row>(query: CompiledQuery<Row>): Promise<QueryResult<Row>>
+}
 
 export interface DatabaseOptions {
   /** `postgres://…` */
@@ -40,8 +43,8 @@ export interface DatabaseOptions {
 export interface Database<Tables> {
   /** Everything but the call path. One owner has at most half of its connections. */
   readonly db: Db<Tables>
-  /** The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting; likewise shared. */
-  readonly calls: SharedPool
+  /** The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting; likewise shared. Of single statements. */
+  readonly calls: Runner
   /** The connections of either, as they are: to be counted, and for whoever acts for no owner. */
   readonly pool: Pool
   readonly callPool: Pool
@@ -134,7 +137,20 @@ export function openDatabase<Tables>(options: DatabaseOptions): Database<Tables>
   const close = async (): Promise<void> => {
     await Promise.all([db.destroy(), calls.end()])
   }
-  return { db, calls, pool, callPool, url: options.url, close }
+  return { db, calls: runnerOf(calls), pool, callPool, url: options.url, close }
+}
+
+/** Each statement is a transaction by itself, and a connection that one broke is not used again. */
+function runnerOf(pool: SharedPool): Runner {
+  return {
+    isTransaction: false,
+    executeQuery: async <Row>({ sql: text, parameters }: CompiledQuery<Row>) => {
+      const name = PREPARED.get(text)
+      const named = name === undefined ? {} : { name }
+      const { rows } = await pool.query<Row & object>({ ...named, text, values: [...parameters] })
+      return { rows }
+    },
+  }
 }
 
 const CONNECT_TIMEOUT_MS = 5_000

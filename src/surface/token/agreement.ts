@@ -5,11 +5,13 @@
 import { agreementFault } from '../../rules/agreement.ts'
 import { CLAIM_TOKEN_BYTES_MAX } from '../../wire/agreement.ts'
 import { agentIssuerPrefixes } from '../../wire/names.ts'
-import type { TermsTemplate } from '../../wire/terms.ts'
 import { identify, REMOTE_MS_MAX, type Identified } from '../agents/identity.ts'
 import type { Agreed, Decision, Negotiation, Refused, TicketGrant } from './negotiation.ts'
 
-type Presented<Row, Governed> = Pick<Agreed<Row, Governed>, 'family' | 'governed' | 'nextHash'> & {
+type Presented<Row, Governed> = Pick<
+  Agreed<Row, Governed>,
+  'family' | 'governed' | 'template' | 'nextHash'
+> & {
   claimToken: string
 }
 
@@ -19,7 +21,7 @@ export async function presentAgreement<Row extends Negotiation, Governed>(
   { claimToken, ...presented }: Presented<Row, Governed>,
 ): Promise<Decision> {
   const { issuer, agentIssuers, decisions, reasonBytesMax } = of
-  const { family } = presented
+  const { family, template } = presented
   const refused = async (agent: Identified | undefined, why: Refused): Promise<Decision> => {
     await decisions.refuse(family, agent, why)
     return { kind: 'refused', sentence: why.sentence }
@@ -38,7 +40,7 @@ export async function presentAgreement<Row extends Negotiation, Governed>(
   if ('fault' in signed) return refused(undefined, signed.fault)
 
   // 3. To the terms that were offered, for this authorization server, now.
-  const fault = agreementFault(signed.agreement.claims, family.template as TermsTemplate, {
+  const fault = agreementFault(signed.agreement.claims, template, {
     issuer: issuer.issuer,
     now: issuer.now(),
     maxReasonBytes: reasonBytesMax,

@@ -3,7 +3,8 @@
  * Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import { absentEchoes, type Operation } from '../../rules/agreement.ts'
-import { declaredByTool, operationConsequence, type DeclaredConsequences } from '../../rules/permission.ts'
+import type { GrantClaims, GrantContent } from '../../rules/grant-content.ts'
+import { declaredByTool, operationConsequence } from '../../rules/permission.ts'
 import { signReceipt, type Agreement } from '../../wire/agreement.ts'
 import { s256Json, sha256 } from '../../wire/encoding.ts'
 import type { Verified } from '../../wire/jws.ts'
@@ -14,36 +15,11 @@ import { signRpt, type RptClaims } from '../../wire/tokens.ts'
 import type { Signer } from '../issuer.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** All that an RPT and its receipt say; kept as it is where somebody is asked first. Whose decision it rests on is its party's. */
-export interface GrantContent {
-  owner: Owner
-  family: Family
-  handle: Handle
-  /** Of the resource server. */
-  client_id: ClientId
-  aud: string
-  resource_id: string
-  scopes: string[]
-  expires_in: number
-  template_id: string
-  terms_uri: string
-  /** Of the operation that it is bound to, else the gravest of the resource. */
-  consequence: string | null
-  /** What the resource declared, tool by tool; absent in what was held before this was recorded. */
-  declared?: DeclaredConsequences
-  single_use: boolean
-  operation: { tool: string; params_s256: string } | null
-  agreement_jws: string
-  agreement: string
-  /** Claims of the offer that the agreement left out; absent in what was held before this was recorded. */
-  echo_absent?: string[]
-  cnf: { kty: 'OKP'; crv: 'Ed25519'; x: string }
-  jkt: string
-}
-
 /** What an agreement comes to. */
 export function grantContent(of: {
-  family: { owner: Owner; family: Family; template: unknown }
+  family: { owner: Owner; family: Family }
+  /** The offer that was agreed to. */
+  template: Pick<TermsTemplate, 'template_id' | 'terms_uri'>
   agreement: Verified<Agreement>
   handle: Handle
   server: { client_id: ClientId; resource_uri: string }
@@ -54,7 +30,7 @@ export function grantContent(of: {
   operation: Operation | undefined
 }): GrantContent {
   const { family, agreement, server, resource, singleUse, operation } = of
-  const { template_id, terms_uri } = family.template as TermsTemplate
+  const { template_id, terms_uri } = of.template
   const bound = singleUse ? operation : undefined
   const { consequence, tools } = resource
   return {
@@ -93,8 +69,7 @@ export interface SignedGrant {
     aud: string
     resource_id: string
     single_use: boolean
-    /** The RPT's claims, as introspection will answer them, and what else it tells of the grant. */
-    claims: RptClaims & { consequences?: Record<string, string> }
+    claims: GrantClaims
     receipt: string
     /** Seconds since the epoch. */
     expiresAt: number
@@ -160,7 +135,7 @@ function receiptClaims(
   content: GrantContent,
   now: number,
 ): Parameters<typeof signReceipt>[0] {
-  const { echo_absent = [] } = content
+  const { echo_absent } = content
   return {
     iss: rpt.iss,
     sub: content.handle,

@@ -20,7 +20,7 @@ export type Requested = Pick<
 /** One negotiation as its party has stored it, as far as it is the same for all; times in ISO 8601. */
 export interface Negotiation extends Requested {
   /** The offer that was sent, null where none was. */
-  template: unknown
+  template: TermsTemplate | null
   ticket_issued_at: string
   /** When the ticket before it was issued; null for the first. */
   ticket_previous_at: string | null
@@ -62,6 +62,8 @@ export type Collected = Exclude<Decision, { kind: 'waiting' }>
 export interface Agreed<Row, Governed> extends Signed {
   family: Row
   governed: Standing<Governed>
+  /** The offer that it agrees to. */
+  template: TermsTemplate
   /** SHA-256 of the ticket to poll with, where it is to wait. */
   nextHash: Buffer
   /** All that documents of others may be waited for, in ms since the epoch. */

@@ -139,7 +139,7 @@ async function answerTerms<Row extends Negotiation, Governed>(
 
   // 2. The terms that were offered stand still, and an agreement came; else they are offered, again.
   const offer = offerOf(issuer, family, governed)
-  const offered = family.template as TermsTemplate | null
+  const offered = family.template
   if (request.claim_token === undefined || offered?.template_id !== offer.template.template_id)
     return askForAgreement(issuer, await nextTicket(of, { family, tag }, offer), offer.template)
 
@@ -155,6 +155,7 @@ async function answerTerms<Row extends Negotiation, Governed>(
   const decision = await presentAgreement(of, {
     family,
     governed,
+    template: offered,
     nextHash: next.hash,
     claimToken: request.claim_token,
   })
