@@ -1,6 +1,7 @@
 /**
  * Owns the bytes of a CheckResponse. contract, "Resource server enforcement point"; the payload is Envoy's `envoy.service.auth.v3`. Written
- * here because the library copies a message twice before it writes it, and every call waits for that; tests hold its bytes to the library's.
+ * here because the library copies a message twice before it writes it, and every call waits for that: 3.3 to 4.0 µs in place of 8.9 for the answer to an
+ * authorized call (docs/performance.md; `node bench/scenarios/check-response.ts`). Tests hold its bytes to the library's.
  *
  * Bytes are strings of one character each: the engine joins those without copying, and without a count of bytes beforehand.
  */
