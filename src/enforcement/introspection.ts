@@ -8,6 +8,7 @@ import type { JsonObject } from '../wire/json.ts'
 import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
 import type { RptOperation } from '../wire/tokens.ts'
 import { outage } from './deadline.ts'
+import { asFamily, asHandle, asOwner, type Owner } from '../wire/identifiers.ts'
 
 const seconds = z.int()
 /** What is passed on in header fields: plain ASCII. */
@@ -30,10 +31,10 @@ const activeSchema = z.object({
 /** What the RPT says too, and with it counts where an answer leaves it out or nulls it. */
 const sharedSchema = z.object({
   iss: z.string(),
-  sub: fieldText,
+  sub: fieldText.transform(asHandle),
   aud: z.string(),
-  owner: z.string(),
-  family: fieldText,
+  owner: z.string().transform(asOwner),
+  family: fieldText.transform(asFamily),
   contract: fieldText,
 })
 
@@ -72,7 +73,7 @@ export type Introspection = { active: true; grant: LiveGrant } | { active: false
 export interface ExpectedGrant {
   /** Issuer of the owner's authority. */
   authority: string
-  owner: string
+  owner: Owner
   /** The RFC 9728 resource value of the route. */
   resource: string
 }
@@ -173,7 +174,7 @@ function sameOperation(one: RptOperation, other: RptOperation): boolean {
 }
 
 function mismatch(
-  claims: { iss: string; aud: string; owner: string },
+  claims: { iss: string; aud: string; owner: Owner },
   expected: ExpectedGrant,
 ): string | undefined {
   if (claims.iss !== expected.authority) return 'another issuer'

@@ -8,6 +8,7 @@ import { parseJson, type Json, type JsonObject } from './json.ts'
 import { asObject, member, objectMember, textMember, textsMember, urlMember } from './members.ts'
 import { CHALLENGE_ERROR, specNames, UMA_SCHEME } from './names.ts'
 import { refuse } from './refusal.ts'
+import type { Owner } from './identifiers.ts'
 
 /** One RFC 9396 object: the tool call that was refused. */
 export type AuthorizationDetail = {
@@ -48,7 +49,7 @@ const DETAIL_MEMBERS = ['type', 'locations', 'identifier', 'actions', 'datatypes
 /** The remediation of one refused tool call. */
 export function buildRemediation(call: {
   specNs: string
-  owner: string
+  owner: Owner
   tool: string
   resourceUrl: string
   scopes: readonly string[]

@@ -5,6 +5,7 @@
 import type { JsonObject } from './json.ts'
 import { asObject, member, optionalText, textMember } from './members.ts'
 import { refuse } from './refusal.ts'
+import { asOwner, type Owner } from './identifiers.ts'
 
 /** A tool that touches a resource, and the class declared of it; without one it is undeclared. */
 export type ResourceTool = { tool: string; consequence?: string }
@@ -24,7 +25,7 @@ export type OwnerResource = {
 
 /** What she has at one resource server. */
 export type OwnerListing = {
-  owner: string
+  owner: Owner
   resources: OwnerResource[]
 }
 
@@ -46,7 +47,7 @@ const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/
  */
 export function parseOwnerListing(json: unknown): OwnerListing {
   const object = asObject(json, 'the listing')
-  const owner = textMember(object, 'owner')
+  const owner = asOwner(textMember(object, 'owner'))
   const resources = member(object, 'resources')
   if (!Array.isArray(resources) || resources.length > RESOURCES_MAX)
     refuse('invalid_request', `Give resources as a list of at most ${RESOURCES_MAX} objects.`)
@@ -56,7 +57,7 @@ export function parseOwnerListing(json: unknown): OwnerListing {
   return { owner, resources: read }
 }
 
-function readResource(object: JsonObject, owner: string): OwnerResource {
+function readResource(object: JsonObject, owner: Owner): OwnerResource {
   const _id = textMember(object, '_id')
   if (!ID.test(_id) || !_id.startsWith(`${owner}/`) || _id.length === owner.length + 1)
     refuse('invalid_request', 'Give each _id as `<owner>/…`, in at most 400 visible ASCII characters.')

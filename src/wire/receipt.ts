@@ -26,6 +26,7 @@ import {
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import { OPTIONAL_ECHOES } from './terms.ts'
+import { asFamily, asHandle, asOwner, type Family, type Handle, type Owner } from './identifiers.ts'
 
 /**
  * `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the agent's key. `echo_absent`
@@ -33,11 +34,11 @@ import { OPTIONAL_ECHOES } from './terms.ts'
  */
 export type ReceiptClaims = {
   iss: string
-  sub: string
-  owner: string
+  sub: Handle
+  owner: Owner
   iat: number
   jti: string
-  family: string
+  family: Family
   resource_id: string
   terms_uri: string
   template_id: string
@@ -89,11 +90,11 @@ export function verifyReceipt(
 function readReceiptClaims(payload: JsonObject): ReceiptClaims {
   return {
     iss: urlMember(payload, 'iss'),
-    sub: textMember(payload, 'sub'),
-    owner: textMember(payload, 'owner'),
+    sub: asHandle(textMember(payload, 'sub')),
+    owner: asOwner(textMember(payload, 'owner')),
     iat: integerMember(payload, 'iat'),
     jti: textMember(payload, 'jti'),
-    family: textMember(payload, 'family'),
+    family: asFamily(textMember(payload, 'family')),
     resource_id: textMember(payload, 'resource_id'),
     terms_uri: urlMember(payload, 'terms_uri'),
     template_id: textMember(payload, 'template_id'),

@@ -7,7 +7,7 @@ import { escapeHtml } from './html.ts'
 import { asObject, integerMember, member, textMember, textsMember, urlMember } from './members.ts'
 import { AUTHORITY_PATH, specNames } from './names.ts'
 import { refuse } from './refusal.ts'
-import { asOwner, type Owner } from './identifiers.ts'
+import { asFamily, asOwner, type Family, type Owner } from './identifiers.ts'
 
 /** The `terms_template` of a need_info answer; `expires_in` in seconds. Its members reappear in the agreement. */
 export type TermsTemplate = {
@@ -19,7 +19,7 @@ export type TermsTemplate = {
   expires_in: number
   prohibited: string[]
   resource_id: string
-  family: string
+  family: Family
   nonce: string
   /** Present, and true, where each use is asked of the owner; the agreement then needs an `operation`. */
   per_operation?: true
@@ -34,7 +34,7 @@ export type OptionalEcho = (typeof OPTIONAL_ECHOES)[number]
 
 /** One immutable version of a tier's terms. `expires_in` in seconds, `published_at` in ISO 8601. */
 export interface TermsVersion {
-  readonly owner: string
+  readonly owner: Owner
   readonly tier_id: string
   readonly version: number
   readonly name: string
@@ -51,7 +51,7 @@ export const TERMS_HTML_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 /** `<owner>/<tier>/v<n>` (contract: namespaced by owner, versioned). */
-export function templateId(owner: string, tier: string, version: number): string {
+export function templateId(owner: Owner, tier: string, version: number): string {
   return `${owner}/${tier}/v${version}`
 }
 
@@ -72,7 +72,7 @@ export function termsUri(issuer: string, template_id: string): string {
 /** The offer of a version in one negotiation. */
 export function offerTemplate(
   version: TermsVersion,
-  of: { issuer: string; resource_id: string; family: string; nonce: string },
+  of: { issuer: string; resource_id: string; family: Family; nonce: string },
 ): TermsTemplate {
   return {
     ...profferedTerms(version, of.issuer),
@@ -97,7 +97,7 @@ export function parseTermsTemplate(json: unknown): TermsTemplate {
     expires_in: integerMember(object, 'expires_in', 1),
     prohibited: textsMember(object, 'prohibited'),
     resource_id: textMember(object, 'resource_id'),
-    family: textMember(object, 'family'),
+    family: asFamily(textMember(object, 'family')),
     nonce: textMember(object, 'nonce'),
     ...readPerOperation(object),
   }
@@ -116,7 +116,7 @@ export function termsDocument(version: TermsVersion, issuer: string): JsonObject
 }
 
 /** The roster of an owner's current terms, `GET /terms`. */
-export function termsRoster(owner: string, issuer: string, versions: readonly TermsVersion[]): JsonObject {
+export function termsRoster(owner: Owner, issuer: string, versions: readonly TermsVersion[]): JsonObject {
   return { owner, proffered_by: issuer, terms: versions.map(version => termsDocument(version, issuer)) }
 }
 

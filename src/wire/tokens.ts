@@ -25,7 +25,16 @@ import {
 } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
-import { asClientId, asOwner, type ClientId, type Owner } from './identifiers.ts'
+import {
+  asClientId,
+  asFamily,
+  asHandle,
+  asOwner,
+  type ClientId,
+  type Family,
+  type Handle,
+  type Owner,
+} from './identifiers.ts'
 
 /** One granted permission; `exp` and `nbf` in seconds since the epoch. */
 export type RptPermission = {
@@ -41,8 +50,9 @@ export type RptOperation = { tool: string; params_s256: string }
 /** The RPT's claims; times in seconds. `single_use` and `operation` stand on ask-me grants only. */
 export type RptClaims = {
   iss: string
-  sub: string
-  client_id: string
+  sub: Handle
+  /** The agent, as `sub`; never the resource server. */
+  client_id: Handle
   aud: string
   jti: string
   iat: number
@@ -50,8 +60,8 @@ export type RptClaims = {
   cnf: { jwk: { kty: 'OKP'; crv: 'Ed25519'; x: string } }
   permissions: RptPermission[]
   contract: string
-  owner: string
-  family: string
+  owner: Owner
+  family: Family
   consequence?: string
   clearance?: string
   single_use?: true
@@ -152,8 +162,8 @@ function readRpt(payload: JsonObject): RptClaims {
   const clearance = optionalText(payload, 'clearance')
   return {
     iss: textMember(payload, 'iss'),
-    sub: textMember(payload, 'sub'),
-    client_id: textMember(payload, 'client_id'),
+    sub: asHandle(textMember(payload, 'sub')),
+    client_id: asHandle(textMember(payload, 'client_id')),
     aud: textMember(payload, 'aud'),
     jti: textMember(payload, 'jti'),
     iat: integerMember(payload, 'iat'),
@@ -161,8 +171,8 @@ function readRpt(payload: JsonObject): RptClaims {
     cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x } },
     permissions: readPermissions(payload),
     contract: textMember(payload, 'contract'),
-    owner: textMember(payload, 'owner'),
-    family: textMember(payload, 'family'),
+    owner: asOwner(textMember(payload, 'owner')),
+    family: asFamily(textMember(payload, 'family')),
     ...(consequence === undefined ? {} : { consequence }),
     ...(clearance === undefined ? {} : { clearance }),
     ...readSingleUse(payload),

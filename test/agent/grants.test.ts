@@ -9,6 +9,7 @@ import { startScriptedPeers, type Twists } from '../support/scripted-resource.ts
 import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'
 import { agentWith } from './agents.ts'
+import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
 
 const peers = startedForEach(startScriptedPeers)
 const store = memoryStore()
@@ -40,10 +41,13 @@ describe('a grant is not kept, and no call made with it,', () => {
     ],
     [
       'when it belongs to another negotiation than its receipt',
-      () => ({ rpt: plain => ({ ...plain, family: 'fam_other' }) }),
+      () => ({ rpt: plain => ({ ...plain, family: asFamily('fam_other') }) }),
     ],
     ['when its receipt is for another grant', () => ({ receipt: plain => ({ ...plain, rpt: 'rpt_other' }) })],
-    ['when its receipt names another owner', () => ({ receipt: plain => ({ ...plain, owner: 'mallory' }) })],
+    [
+      'when its receipt names another owner',
+      () => ({ receipt: plain => ({ ...plain, owner: asOwner('mallory') }) }),
+    ],
     [
       'when its receipt states another hash',
       () => ({ receipt: plain => ({ ...plain, agreement: s256('x') }) }),
@@ -54,7 +58,7 @@ describe('a grant is not kept, and no call made with it,', () => {
     ],
     [
       'when its receipt states another family',
-      () => ({ receipt: plain => ({ ...plain, family: 'fam_other' }) }),
+      () => ({ receipt: plain => ({ ...plain, family: asFamily('fam_other') }) }),
     ],
     [
       'when its receipt states other terms',
@@ -112,7 +116,7 @@ describe('a grant is not kept, and no call made with it,', () => {
 describe('a receipt of a request that waited already', () => {
   it('may embed an earlier agreement of our own to the same terms, resource and operation', async () => {
     const earlier = embedding(template => ({
-      template: { ...template, nonce: 'earlier', family: 'fam_earlier' },
+      template: { ...template, nonce: 'earlier', family: asFamily('fam_earlier') },
       reason: 'first time',
     }))
     Object.assign(peers.twists, earlier)

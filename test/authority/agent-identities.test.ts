@@ -25,6 +25,7 @@ import {
 } from '../support/scripted-http.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: TestAuthority
 let issuer: TestIssuer
@@ -71,7 +72,7 @@ async function answerCall({ path, headers, body }: Received): Promise<Reply | un
   const ticket = await testAgent(authority).ticket('portfolio_read')
   const call = {
     specNs: DEFAULT_SPEC_NS,
-    owner: 'alice',
+    owner: asOwner('alice'),
     tool: 'portfolio_read',
     resourceUrl: resource,
     scopes: ['read'],

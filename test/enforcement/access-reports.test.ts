@@ -14,6 +14,7 @@ import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
+import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: ScriptedAuthority
 let other: ScriptedAuthority
@@ -45,9 +46,9 @@ function open(options: Partial<AccessReportsOptions> = {}): void {
 const clientOf = ({ issuer }: ScriptedAuthority): AuthorityClient =>
   createAuthorityClient({
     authority: issuer,
-    owner: 'alice',
+    owner: asOwner('alice'),
     resource: 'https://tools.example.com/mcp/alice',
-    client_id: 'demo-tools',
+    client_id: asClientId('demo-tools'),
     credential: { kind: 'secret', secret: 'shh' },
     pools: { challenges: outbound, grants: outbound },
     keys: createJwksCache({ outbound, clock: Date.now }),
@@ -56,7 +57,7 @@ const clientOf = ({ issuer }: ScriptedAuthority): AuthorityClient =>
 
 const entry = (id: string): AccessEntry => ({
   id,
-  family: 'fam_x',
+  family: asFamily('fam_x'),
   jti: 'rpt_x',
   tool: 'portfolio_read',
   summary: 's256:x',

@@ -12,6 +12,7 @@ import { verifyRequest } from '../../src/wire/http-signature.ts'
 import { startScriptedAuthority, type Script, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
 import { newKey } from './calls.ts'
+import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 let authority: ScriptedAuthority
 let pools: { challenges: Outbound; grants: Outbound }
@@ -34,9 +35,9 @@ function client(credential: PatCredential = { kind: 'secret', secret: 'shh & mor
   const resource = 'https://tools.example.com/mcp/alice'
   return createAuthorityClient({
     authority: authority.issuer,
-    owner: 'alice',
+    owner: asOwner('alice'),
     resource,
-    client_id: 'demo-tools',
+    client_id: asClientId('demo-tools'),
     credential,
     pools,
     keys: createJwksCache({ outbound: pools.challenges, clock }),

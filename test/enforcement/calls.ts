@@ -18,6 +18,7 @@ import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
+import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 export const PUBLIC_URL = 'https://tools.example.com'
 export const newKey = (): PrivateKey => importPrivateJwk(generatePrivateJwk())
@@ -155,7 +156,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
   const mcp = { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins }
   const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
   const route: Route = {
-    owner: 'alice',
+    owner: asOwner('alice'),
     path,
     resource,
     authority,
@@ -163,9 +164,9 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
       overrides.client ??
       createAuthorityClient({
         authority,
-        owner: 'alice',
+        owner: asOwner('alice'),
         resource,
-        client_id: 'demo-tools',
+        client_id: asClientId('demo-tools'),
         credential,
         pools,
         keys: createJwksCache({ outbound: pools.challenges, clock }),

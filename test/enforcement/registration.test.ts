@@ -7,6 +7,7 @@ import { verifyRequest } from '../../src/wire/http-signature.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
 import { newKey, nowSeconds } from './calls.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 const key = newKey()
 const resource = 'https://tools.example.com/mcp/alice'
@@ -29,7 +30,7 @@ afterEach(async () => {
 const start = (name?: string) => {
   const write = (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0])
   const logger = createLogger({ name: 'test', level: 'info', write })
-  const about = { authority: authority.issuer, owner: 'alice', resource, name, key }
+  const about = { authority: authority.issuer, owner: asOwner('alice'), resource, name, key }
   registration = startRegistration({ ...about, outbound, logger, clock: Date.now })
 }
 const asked = () => authority.count('/rs/register')

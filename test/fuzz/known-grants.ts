@@ -12,6 +12,7 @@ import { signRpt } from '../../src/wire/tokens.ts'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import { newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
 import { claimsOf, type IssuedGrant } from '../support/scripted-authority.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 export const ISSUER = 'https://as.example.com'
 export const RESOURCE = `${PUBLIC_URL}/mcp/alice`
@@ -121,7 +122,11 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
             ? { ...parseJws(token).payload, operation: { tool: 'place_trade', params_s256: params } }
             : parseJws(token).payload
         const rpt = { claims, verified: async () => claims() }
-        return readIntrospection(introspected(token), { authority: ISSUER, owner: 'alice', resource }, rpt)
+        return readIntrospection(
+          introspected(token),
+          { authority: ISSUER, owner: asOwner('alice'), resource },
+          rpt,
+        )
       },
       consume: async token => {
         if (grants.down) throw outage('The authority is away.')

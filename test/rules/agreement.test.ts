@@ -10,6 +10,7 @@ import {
   type OfferedTerms,
   type SignedClaims,
 } from '../../src/rules/agreement.ts'
+import { asFamily } from '../../src/wire/identifiers.ts'
 
 const NOW = 1_800_000_000
 const SETTING = {
@@ -27,7 +28,7 @@ const OFFER: OfferedTerms = {
   expires_in: 3600,
   prohibited: ['resale', 'training'],
   resource_id: 'bea/portfolio',
-  family: 'fam_0123456789abcdef',
+  family: asFamily('fam_0123456789abcdef'),
   nonce: 'bm9uY2Vub25jZQ',
 }
 const ASKING: OfferedTerms = { ...OFFER, per_operation: true }
@@ -196,7 +197,7 @@ const anyOffer: fc.Arbitrary<OfferedTerms> = fc.record({
   expires_in: fc.integer({ min: 1, max: 1_000_000 }),
   prohibited: fc.uniqueArray(text, { maxLength: 5 }),
   resource_id: text,
-  family: text,
+  family: text.map(asFamily),
   nonce: text,
 })
 const echo = (offer: OfferedTerms): Record<string, unknown> => ({

@@ -13,6 +13,7 @@ import {
   type PublicKey,
 } from '../../src/wire/keys.ts'
 import { signRpt, type RptClaims } from '../../src/wire/tokens.ts'
+import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
 
 export interface Received {
   path: string
@@ -122,8 +123,8 @@ export function claimsOf(
   const handle = `jkt:${key.thumbprint}`
   return {
     iss,
-    sub: handle,
-    client_id: handle,
+    sub: asHandle(handle),
+    client_id: asHandle(handle),
     aud: resource,
     jti: `rpt_${randomBytes(8).toString('hex')}`,
     iat,
@@ -131,8 +132,8 @@ export function claimsOf(
     cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: key.x } },
     permissions,
     contract: 's256:T6xGGcoR3hDoRSt3TxuyHPcUh8qQTJBgCSnp0toH0B8',
-    owner,
-    family: 'fam_test',
+    owner: asOwner(owner),
+    family: asFamily('fam_test'),
     ...(operation === undefined ? {} : { single_use: true as const, operation }),
     ...(consequence === undefined ? {} : { consequence }),
   }

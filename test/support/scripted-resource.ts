@@ -17,6 +17,7 @@ import { newFamily, newJti, newNonce, newTicket } from '../../src/wire/ticket.ts
 import { readRptClaims, signRpt, type RptClaims } from '../../src/wire/tokens.ts'
 import { startScriptedServer, type Received, type Reply, type ScriptedServer } from './scripted-http.ts'
 import { newKey } from './wire-samples.ts'
+import { asHandle, asOwner } from '../../src/wire/identifiers.ts'
 
 /** What a test changes: each is given the plain document and answers the one to send. */
 export interface Twists {
@@ -102,7 +103,13 @@ interface State {
 export function challengeOf(state: Pick<ScriptedPeers, 'resource' | 'issuer'>, tool: string): Challenge {
   const { ticket } = newTicket('tag')
   const { resource, issuer } = state
-  const call = { specNs: DEFAULT_SPEC_NS, owner: 'alice', tool, resourceUrl: resource, scopes: [SCOPE] }
+  const call = {
+    specNs: DEFAULT_SPEC_NS,
+    owner: asOwner('alice'),
+    tool,
+    resourceUrl: resource,
+    scopes: [SCOPE],
+  }
   return {
     realm: 'tools',
     as_uri: issuer,
@@ -251,8 +258,8 @@ function grantReply(state: State): Reply {
   const { operation } = template
   const plainRpt: RptClaims = {
     iss: issuer,
-    sub: handle,
-    client_id: handle,
+    sub: asHandle(handle),
+    client_id: asHandle(handle),
     aud: resource,
     jti: newJti('rpt_'),
     iat,
@@ -262,7 +269,7 @@ function grantReply(state: State): Reply {
       { resource_id: template.resource_id, resource_scopes: [SCOPE], exp: iat + template.expires_in },
     ],
     contract: agreement.hash,
-    owner: 'alice',
+    owner: asOwner('alice'),
     family: template.family,
     ...(operation
       ? { single_use: true, operation: { tool: operation.tool, params_s256: s256Json(operation.params) } }
@@ -271,8 +278,8 @@ function grantReply(state: State): Reply {
   const claims = twists.rpt?.(plainRpt) ?? plainRpt
   const plainReceipt: ReceiptClaims = {
     iss: issuer,
-    sub: handle,
-    owner: 'alice',
+    sub: asHandle(handle),
+    owner: asOwner('alice'),
     iat,
     jti: newJti('rcp_'),
     family: template.family,

@@ -7,7 +7,7 @@ import { buildRemediation, type Challenge } from '../../src/wire/challenge.ts'
 import type { ReceiptClaims } from '../../src/wire/receipt.ts'
 import { offerTemplate, type TermsVersion } from '../../src/wire/terms.ts'
 import type { PatClaims, RptClaims } from '../../src/wire/tokens.ts'
-import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
+import { asClientId, asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
 
 export const NOW = 1_790_000_000
 export const ISSUER = 'https://as.example.com'
@@ -20,7 +20,7 @@ export function newKey(): PrivateKey {
 }
 
 export const TERMS: TermsVersion = {
-  owner: 'bea',
+  owner: asOwner('bea'),
   tier_id: 'reading',
   version: 3,
   name: 'Reading',
@@ -35,7 +35,7 @@ export const TERMS: TermsVersion = {
 export const TEMPLATE = offerTemplate(TERMS, {
   issuer: ISSUER,
   resource_id: 'bea/portfolio',
-  family: 'fam_AAAAAAAAAAA',
+  family: asFamily('fam_AAAAAAAAAAA'),
   nonce: 'AAAAAAAAAAAAAAAA',
 })
 
@@ -48,7 +48,7 @@ export function agreementContent(changes: Partial<AgreementContent> = {}): Agree
 export function challenge(changes: Partial<Parameters<typeof buildRemediation>[0]> = {}): Challenge {
   const call = {
     specNs: DEFAULT_SPEC_NS,
-    owner: 'bea',
+    owner: asOwner('bea'),
     tool: 'portfolio_read',
     resourceUrl: RESOURCE,
     scopes: ['read'],
@@ -70,8 +70,8 @@ export function challenge(changes: Partial<Parameters<typeof buildRemediation>[0
 export function rptClaims(agent: PrivateKey, changes: Partial<RptClaims> = {}): RptClaims {
   return {
     iss: ISSUER,
-    sub: `jkt:${agent.thumbprint}`,
-    client_id: `jkt:${agent.thumbprint}`,
+    sub: asHandle(`jkt:${agent.thumbprint}`),
+    client_id: asHandle(`jkt:${agent.thumbprint}`),
     aud: RESOURCE,
     jti: 'rpt_AAAA',
     iat: NOW,
@@ -79,7 +79,7 @@ export function rptClaims(agent: PrivateKey, changes: Partial<RptClaims> = {}): 
     cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: agent.x } },
     permissions: [{ resource_id: 'bea/portfolio', resource_scopes: ['read'], exp: NOW + 3600 }],
     contract: 's256:abc',
-    owner: 'bea',
+    owner: asOwner('bea'),
     family: TEMPLATE.family,
     ...changes,
   }
@@ -107,8 +107,8 @@ export function receiptClaims(
 ): ReceiptClaims {
   return {
     iss: ISSUER,
-    sub: `jkt:${agent.thumbprint}`,
-    owner: 'bea',
+    sub: asHandle(`jkt:${agent.thumbprint}`),
+    owner: asOwner('bea'),
     iat: NOW,
     jti: 'rcp_AAAA',
     family: TEMPLATE.family,

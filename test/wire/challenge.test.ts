@@ -8,6 +8,7 @@ import { challengeData, encodeChallenge } from '../../src/wire/challenge.ts'
 import { isChallengeData, parseChallenge, parseChallengeData } from '../../src/wire/negotiation.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { challenge } from '../support/wire-samples.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
 
 const sample = challenge()
 
@@ -17,7 +18,7 @@ const anyChallenge = fc
   .record({
     realm: fc.stringMatching(/^[ -~]{1,40}$/),
     tool: fc.string({ unit: 'grapheme', minLength: 1, maxLength: 30 }),
-    owner: names,
+    owner: names.map(asOwner),
     scopes: fc.array(fc.stringMatching(/^[!#-[\]-~]{1,20}$/), { minLength: 1, maxLength: 5 }),
     ticket: fc.stringMatching(/^[A-Za-z0-9_~.-]{1,200}$/),
     path: names,

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { Db, Tx } from '../../src/storage/authority/database.ts'
 import { readConnection, revokeConnection } from '../../src/storage/authority/connections.ts'
 import { readResourceServer } from '../../src/storage/authority/resources.ts'
+import type { ExpectedGrant } from '../../src/enforcement/introspection.ts'
 import { readFamily } from '../../src/storage/authority/tickets.ts'
 import {
   asClientId,
@@ -16,6 +17,8 @@ import {
   type Handle,
   type Owner,
 } from '../../src/wire/identifiers.ts'
+import type { ReceiptClaims } from '../../src/wire/receipt.ts'
+import type { RptClaims } from '../../src/wire/tokens.ts'
 
 interface Named {
   owner: Owner
@@ -52,6 +55,27 @@ export function swapped(db: Db, tx: Tx, { owner, handle, family, client_id }: Na
 
   // @ts-expect-error a text is none of them until somebody says which
   void readConnection(db, 'alice', handle)
+}
+
+/** Never run likewise: the claims of what is signed, and what an enforcement point expects of a grant. */
+export function swappedClaims(
+  { owner, handle, family, client_id }: Named,
+  signed: { rpt: RptClaims; receipt: ReceiptClaims; expected: ExpectedGrant },
+): unknown[] {
+  const { rpt, receipt, expected } = signed
+  return [
+    { ...rpt, sub: handle, client_id: handle, owner, family } satisfies RptClaims,
+    // @ts-expect-error the client_id of an RPT is its agent, and no resource server
+    { ...rpt, client_id } satisfies RptClaims,
+    // @ts-expect-error an agent is no owner
+    { ...rpt, owner: handle } satisfies RptClaims,
+    // @ts-expect-error an owner is no agent
+    { ...receipt, sub: owner } satisfies ReceiptClaims,
+    // @ts-expect-error an agent is no negotiation
+    { ...receipt, family: handle } satisfies ReceiptClaims,
+    // @ts-expect-error a negotiation is no owner
+    { ...expected, owner: family } satisfies ExpectedGrant,
+  ]
 }
 
 describe('An identifier', () => {

@@ -15,6 +15,7 @@ import {
   type TermsVersion,
 } from '../../src/wire/terms.ts'
 import { ISSUER, TEMPLATE, TERMS } from '../support/wire-samples.ts'
+import { asFamily, asOwner } from '../../src/wire/identifiers.ts'
 
 const asked: TermsVersion = { ...TERMS, tier_id: 'trading', per_operation: true }
 const where = { issuer: ISSUER, specNs: DEFAULT_SPEC_NS }
@@ -52,7 +53,7 @@ const hostileText = fc.oneof(
 
 describe('a template id', () => {
   it('is <owner>/<tier>/v<n>, and reads back', () => {
-    expect(templateId('bea', 'reading', 3)).toBe('bea/reading/v3')
+    expect(templateId(asOwner('bea'), 'reading', 3)).toBe('bea/reading/v3')
     expect(parseTemplateId('bea/reading/v3')).toEqual({ owner: 'bea', tier_id: 'reading', version: 3 })
   })
 
@@ -75,7 +76,7 @@ describe('a template id', () => {
 
   it('has a URL under the issuer that nothing in a name can leave', () => {
     expect(termsUri(ISSUER, 'bea/reading/v3')).toBe('https://as.example.com/terms/bea/reading/v3')
-    expect(termsUri(ISSUER, templateId('b a', '?x#y', 1))).toBe(
+    expect(termsUri(ISSUER, templateId(asOwner('b a'), '?x#y', 1))).toBe(
       'https://as.example.com/terms/b%20a/%3Fx%23y/v1',
     )
   })
@@ -95,9 +96,9 @@ describe('an offer', () => {
       family: 'fam_AAAAAAAAAAA',
       nonce: 'AAAAAAAAAAAAAAAA',
     })
-    expect(offerTemplate(asked, { ...where, resource_id: 'r', family: 'f', nonce: 'n' }).per_operation).toBe(
-      true,
-    )
+    expect(
+      offerTemplate(asked, { ...where, resource_id: 'r', family: asFamily('f'), nonce: 'n' }).per_operation,
+    ).toBe(true)
   })
 
   it('reads back, without members that nobody knows', () => {
@@ -129,7 +130,7 @@ describe('the terms document', () => {
   })
 
   it('stands in the roster of its owner', () => {
-    expect(termsRoster('bea', ISSUER, [TERMS, asked])).toEqual({
+    expect(termsRoster(asOwner('bea'), ISSUER, [TERMS, asked])).toEqual({
       owner: 'bea',
       proffered_by: ISSUER,
       terms: [termsDocument(TERMS, ISSUER), termsDocument(asked, ISSUER)],
@@ -220,7 +221,7 @@ describe('the terms document in HTML', () => {
       fc.property(hostileText, text => {
         const hostile = {
           ...plain,
-          owner: text,
+          owner: asOwner(text),
           tier_id: text,
           name: text,
           purpose: text,

@@ -12,7 +12,7 @@ import {
 } from '../../src/wire/tokens.ts'
 import { refusalOf } from '../support/refusals.ts'
 import { ISSUER, newKey, NOW, patClaims, RESOURCE, rptClaims } from '../support/wire-samples.ts'
-import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
+import { asClientId, asHandle, asOwner } from '../../src/wire/identifiers.ts'
 
 const authority = newKey()
 const agent = newKey()
@@ -24,8 +24,8 @@ describe('an RPT', () => {
   it('reads back as signed, for any claims', () => {
     const anyClaims = fc
       .record({
-        sub: text,
-        owner: text,
+        sub: text.map(asHandle),
+        owner: text.map(asOwner),
         jti: text,
         contract: text,
         permissions: fc.array(

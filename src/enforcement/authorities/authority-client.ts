@@ -15,9 +15,10 @@ import {
 } from '../introspection.ts'
 import { createPatSource, type PatCredential } from './pat.ts'
 import { presentedRpt, type AuthorityKeys } from './presented-rpt.ts'
+import type { ClientId, Family } from '../../wire/identifiers.ts'
 
 export interface AuthorityClientOptions extends ExpectedGrant {
-  client_id: string
+  client_id: ClientId
   credential: PatCredential
   /** Apart, so that a flood of challenges leaves introspection and consume their connections. */
   pools: { challenges: Outbound; grants: Outbound }
@@ -32,7 +33,7 @@ export interface AuthorityClientOptions extends ExpectedGrant {
 /** One entry of an access report (contract, "Events", 2); `at` in seconds since the epoch. */
 export interface AccessEntry {
   id: string
-  family: string
+  family: Family
   jti: string
   tool: string
   summary: string

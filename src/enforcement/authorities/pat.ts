@@ -8,6 +8,7 @@ import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
 import { signedPost } from './signed-post.ts'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 /** How the resource server proves itself, as its stored record at the authority says. */
 export type PatCredential = { kind: 'secret'; secret: string } | { kind: 'signature'; key: PrivateKey }
@@ -15,8 +16,8 @@ export type PatCredential = { kind: 'secret'; secret: string } | { kind: 'signat
 export interface PatOptions {
   /** The authority's issuer; the token endpoint is `/token` below it. */
   authority: string
-  owner: string
-  client_id: string
+  owner: Owner
+  client_id: ClientId
   credential: PatCredential
   outbound: Outbound
   /** Milliseconds since the epoch. */

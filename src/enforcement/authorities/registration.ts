@@ -9,11 +9,12 @@ import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { signedPost } from './signed-post.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 export interface RegistrationOptions {
   /** The authority's issuer. */
   authority: string
-  owner: string
+  owner: Owner
   /** What is claimed: public URL + path. The authority knows this resource server by it. */
   resource: string
   /** What the owner is shown; the resource where left out. */

@@ -10,6 +10,7 @@ import { refuse } from '../../wire/refusal.ts'
 import type { AuthorityGuard } from './authority-guard.ts'
 import { bareDocument, ownerDocument, ownerListing, ownerResourcesUrl } from './resource-documents.ts'
 import type { Route } from '../request/routes.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 export interface PublicDocumentsOptions {
   routes: readonly Route[]
@@ -28,7 +29,7 @@ export interface PublicDocuments {
    * The resources of one owner, or of the only one whom the asking authority governs. Refuses 401 `invalid_token` whom the guard does
    * not know, 404 `not_found` an owner whom the authority does not govern, 400 `invalid_request` where it must name one of several.
    */
-  listing(request: SignedRequest, owner?: string): Promise<OwnerListing>
+  listing(request: SignedRequest, owner?: Owner): Promise<OwnerListing>
 }
 
 /** How long the public ones may be kept, in seconds. The listing is never kept. */
@@ -65,7 +66,7 @@ async function listOnlyOwner(
 
 async function listOwner(
   request: SignedRequest,
-  owner: string,
+  owner: Owner,
   { routes, guard }: PublicDocumentsOptions,
 ): Promise<OwnerListing> {
   const route = routes.find(one => one.owner === owner)

@@ -7,6 +7,7 @@ import type { PrivateKey } from '../../wire/keys.ts'
 import { resourceMetadata, type ResourceMetadata, type ToolSurface } from '../../wire/metadata.ts'
 import type { OwnerListing } from '../../wire/owner-resources.ts'
 import type { Route, Tool } from '../request/routes.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** What all documents share. */
 export interface Publisher {
@@ -46,7 +47,7 @@ export function bareDocument({ publicUrl, key }: Publisher): ResourceMetadata {
 }
 
 /** Where an owner's authority asks for her resources. */
-export function ownerResourcesUrl(publicUrl: string, owner: string): string {
+export function ownerResourcesUrl(publicUrl: string, owner: Owner): string {
   return `${publicUrl}/owner-resources/${owner}`
 }
 

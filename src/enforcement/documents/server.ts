@@ -10,6 +10,7 @@ import {
   DOCUMENT_CACHE_SECONDS,
   type PublicDocumentsOptions,
 } from './public-documents.ts'
+import { asOwner } from '../../wire/identifiers.ts'
 
 export interface DocumentServerOptions
   extends Omit<HttpServerOptions, 'bodyBytesMax'>, PublicDocumentsOptions {
@@ -36,7 +37,9 @@ export function createDocumentServer(options: DocumentServerOptions): HttpServer
     reply.header('cache-control', 'no-store').send(await documents.listing(request)),
   )
   server.get<{ Params: { owner: string } }>('/owner-resources/:owner', async (request, reply) =>
-    reply.header('cache-control', 'no-store').send(await documents.listing(request, request.params.owner)),
+    reply
+      .header('cache-control', 'no-store')
+      .send(await documents.listing(request, asOwner(request.params.owner))),
   )
   server.get('/metrics', async (_request, reply) => {
     const { text, contentType } = await options.metrics.render()

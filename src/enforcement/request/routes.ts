@@ -9,6 +9,7 @@ import type { ApiOperation } from './api-table.ts'
 import type { AuthorityClient } from '../authorities/authority-client.ts'
 import type { Call } from '../call.ts'
 import type { RequestReader } from './call-request.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 
 /** What a call of one tool needs, and what the resource declares about it. */
 export interface Tool {
@@ -20,7 +21,7 @@ export interface Tool {
 
 /** One owner's resource at this enforcement point. */
 export interface Route {
-  readonly owner: string
+  readonly owner: Owner
   /** The one path it is called at; for a plain API the base that all its calls begin with. */
   readonly path: string
   /** Public URL + path: the RFC 9728 `resource`, and the `aud` of its grants. */

@@ -4,6 +4,7 @@
  */
 import type { Logger } from '../../http/log.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /** How far a call came, filled in on its way. */
 export interface Trace {
@@ -14,10 +15,10 @@ export interface Trace {
   startedAt: number
   /** Milliseconds, so far, of waiting for the authority. */
   waitedMs: number
-  owner?: string
+  owner?: Owner
   tool?: string
-  family?: string
-  handle?: string
+  family?: Family
+  handle?: Handle
   /** The authority's word, where it says more than the code that was answered. */
   reason?: string
   /** Why a check could not be made, for whoever must mend it. */

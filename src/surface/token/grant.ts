@@ -4,7 +4,7 @@
  */
 import { absentEchoes, type Operation } from '../../rules/agreement.ts'
 import type { GrantClaims, GrantContent } from '../../rules/grant-content.ts'
-import { declaredByTool, operationConsequence } from '../../rules/permission.ts'
+import { declaredByTool, operationConsequence, type DeclaredConsequences } from '../../rules/permission.ts'
 import { signReceipt, type Agreement } from '../../wire/agreement.ts'
 import { s256Json, sha256 } from '../../wire/encoding.ts'
 import type { Verified } from '../../wire/jws.ts'

@@ -14,6 +14,7 @@ import { describeTool, listedTools, prefixes } from '../../../src/agent/bridge/t
 import type { TermsTemplate } from '../../../src/wire/terms.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
 import { startScriptedServer } from '../../support/scripted-http.ts'
+import { asFamily } from '../../../src/wire/identifiers.ts'
 
 const RESOURCE = 'https://tools.example.com/mcp/alice'
 const HOSTILE = '\u001b]0;x\u0007 \u202eevil <img src=x onerror=y> ![a](https://evil.example) \u200b'
@@ -100,7 +101,7 @@ describe('Terms', () => {
     expires_in: 3600,
     prohibited: ['training'],
     resource_id: 'alice/portfolio',
-    family: 'fam_1',
+    family: asFamily('fam_1'),
     nonce: 'n',
     ...changes,
   })
@@ -134,7 +135,11 @@ describe('Terms', () => {
       expect(await isAgreed(first, nobody, state)).toBe(false)
       await state.keepAgreed(first.consent)
       expect(
-        await isAgreed(await offer({ template: { family: 'fam_2', nonce: 'other' } }), nobody, state),
+        await isAgreed(
+          await offer({ template: { family: asFamily('fam_2'), nonce: 'other' } }),
+          nobody,
+          state,
+        ),
       ).toBe(true)
       for (const changed of [
         { resource: 'https://evil.example/mcp/alice' },

@@ -15,14 +15,22 @@ import { denialOf } from '../../denial.ts'
 import { readHeaderLines, type HeaderLines } from '../../request/header-lines.ts'
 import { upstreamHeaders } from '../../identity-headers.ts'
 import { splitTarget } from '../../request/request-target.ts'
+import {
+  asFamily,
+  asHandle,
+  asOwner,
+  type Family,
+  type Handle,
+  type Owner,
+} from '../../../wire/identifiers.ts'
 
 /** Who calls, as the grant says. A call that needs no grant has no caller. */
 export interface Caller {
-  owner: string
+  owner: Owner
   /** The connection handle, `jkt:…` or issuer-qualified. */
-  agent: string
+  agent: Handle
   /** The negotiation family: the correlation id of logs, ledger and receipt. */
-  family: string
+  family: Family
   /** `s256:` hash of the agreement. */
   contract: string
   /** Undefined for a method that is no tool. */
@@ -152,5 +160,11 @@ export function callerIn({ headers }: Allowed): Caller | undefined {
   )
   if (owner === undefined || agent === undefined || family === undefined || contract === undefined)
     return undefined
-  return { owner, agent, family, contract, tool: headers[UPSTREAM_HEADER.tool] }
+  return {
+    owner: asOwner(owner),
+    agent: asHandle(agent),
+    family: asFamily(family),
+    contract,
+    tool: headers[UPSTREAM_HEADER.tool],
+  }
 }

@@ -9,6 +9,7 @@ import { denialMessage, denialOf } from '../../denial.ts'
 import { readHeaderLines } from '../../request/header-lines.ts'
 import { DOCUMENT_CACHE_SECONDS, type PublicDocuments } from '../../documents/public-documents.ts'
 import { splitTarget } from '../../request/request-target.ts'
+import { asOwner } from '../../../wire/identifiers.ts'
 
 /** Answers a request for a public document; false, having done nothing, for any other. Never rejects. */
 export type AnswerDocument = (request: IncomingMessage, response: ServerResponse) => Promise<boolean>
@@ -86,7 +87,7 @@ async function answer(
     return json(documents.metadata(path.slice(WELL_KNOWN.protectedResource.length)), KEPT)
   }
   const asked = { raw: { method: request.method, url: target, rawHeaders } }
-  const owner = path === LISTING ? undefined : path.slice(LISTING.length + 1)
+  const owner = path === LISTING ? undefined : asOwner(path.slice(LISTING.length + 1))
   return json(await documents.listing(asked, owner), 'no-store')
 }
 
