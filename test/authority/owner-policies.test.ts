@@ -53,6 +53,35 @@ describe('POST, PUT and DELETE /owner/policies', () => {
     expect((await edit('closing', withoutId(tier()), { 'if-match': '"alice/closing/v2"' })).status).toBe(200)
   })
 
+  it('PUT takes a tier as GET gave it, and it stays what it was but for its version', async () => {
+    const { body } = await call({ target: '/owner/policies' })
+    const before = body.tiers.find(({ id }: { id: string }) => id === 'closing')
+    const put = await edit('closing', before)
+    expect(put.status).toBe(200)
+    const { warnings: _, ...after } = put.body
+    const { template_id, ...terms } = before.terms
+    expect(template_id).toBe('alice/closing/v3')
+    expect(after).toEqual({ ...before, terms: { template_id: 'alice/closing/v4', ...terms } })
+  })
+
+  it('PUT changes the members it names and no other; lists and rules whole', async () => {
+    const rules = [{ when: ['standing.revoked_before'], then: 'refuse' }]
+    const first = await edit('closing', { rules: [{ ...rules[0], when: 'standing.revoked_before' }] })
+    expect(first.body).toMatchObject({ name: 'Closing', ask_me: true, rules, terms: tier().terms })
+    const second = await edit('closing', { name: 'Closing it', terms: { expires_in: 30 } })
+    const terms = { ...tier().terms, expires_in: 30, per_operation: true }
+    expect(second.body).toMatchObject({ name: 'Closing it', ask_me: true, rules, terms })
+    const third = await edit('closing', { ask_me: false })
+    expect(third.body).toMatchObject({ ask_me: false, rules, terms: { ...terms, per_operation: false } })
+    expect((await edit('closing', withoutId(tier()))).status).toBe(200)
+  })
+
+  it('a tier that names no scope has those of its resources', async () => {
+    const { scope: _, ...terms } = tier().terms
+    expect((await remove('closing')).status).toBe(200)
+    expect((await add(tier({ terms }))).body.terms.scope).toEqual(['close'])
+  })
+
   it('governing an irreversible resource without ask_me is answered with a warning sentence', async () => {
     const terms = { ...tier().terms }
     const edited = await edit('closing', withoutId(tier({ ask_me: false, terms })))

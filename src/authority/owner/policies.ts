@@ -35,36 +35,52 @@ import { SAVED_TIER, tierAnswer } from './tiers.ts'
 
 const words = (most: number) => z.array(plainText(500)).max(most)
 
-/** A tier's content; its shape here, its meaning in rules/tier.ts. */
-const TIER_CONTENT = z.strictObject({
+/** A rule; one condition may stand by itself. */
+const RULE = z.strictObject({
+  when: z.union([words(CONDITIONS_PER_RULE_MAX), plainText(500).transform(one => [one])]),
+  then: z.enum(['auto', 'ask', 'refuse']),
+})
+const MEMBERS = {
   name: plainText(200),
   resources: z.array(plainText(400)).max(1_000),
-  ask_me: z.boolean().default(false),
-  rules: z
-    .array(
-      z.strictObject({
-        when: words(CONDITIONS_PER_RULE_MAX),
-        then: z.enum(['auto', 'ask', 'refuse']),
-      }),
-    )
-    .max(RULES_MAX)
-    .default([]),
-  clearance: z.record(plainText(200), words(50)).default({}),
-  terms: z.strictObject({
-    purpose: plainText(1_000),
-    scope: words(50),
-    expires_in: z.int().min(1).max(TERMS_SECONDS_MAX),
-    prohibited: words(100).default([]),
-    /** Said with ask_me or left out: one implies the other. */
-    per_operation: z.boolean().optional(),
-  }),
+  ask_me: z.boolean(),
+  rules: z.array(RULE).max(RULES_MAX),
+  clearance: z.record(plainText(200), words(50)),
+}
+const TERMS = z.strictObject({
+  purpose: plainText(1_000),
+  /** The scopes of all its resources where it is left out. */
+  scope: words(50).optional(),
+  expires_in: z.int().min(1).max(TERMS_SECONDS_MAX),
+  prohibited: words(100),
+  /** Said with ask_me or left out: one implies the other. */
+  per_operation: z.boolean().optional(),
+})
+
+/** A tier's content; its shape here, its meaning in rules/tier.ts. */
+const TIER_CONTENT = z.strictObject({
+  ...MEMBERS,
+  ask_me: MEMBERS.ask_me.default(false),
+  rules: MEMBERS.rules.default([]),
+  clearance: MEMBERS.clearance.default({}),
+  terms: TERMS.extend({ prohibited: TERMS.shape.prohibited.default([]) }),
 })
 export const NEW_TIER = TIER_CONTENT.extend({
   id: z.string().regex(NAME_PATTERN, 'give letters, digits, `.`, `_` or `-`, at most 64 of them'),
 })
-/** The id may be repeated in the body, never changed. */
-const EDITED_TIER = TIER_CONTENT.extend({ id: z.string().optional() })
+/**
+ * What is to change, or the tier as it was read. The id may be repeated, never changed; the template_id may be, and is not looked at: which
+ * version she means is said by If-Match.
+ */
+const EDITED_TIER = z
+  .strictObject({
+    ...MEMBERS,
+    id: z.string(),
+    terms: TERMS.extend({ template_id: plainText(400) }).partial(),
+  })
+  .partial()
 type TierContent = z.infer<typeof TIER_CONTENT>
+type TierChange = Omit<z.infer<typeof EDITED_TIER>, 'id'>
 
 const NO_SUCH_TIER = 'You have no tier of this id.'
 const TIER_ID = {
@@ -91,18 +107,19 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
     method: 'put',
     path: '/owner/policies/{tier_id}',
     rows: ['owner-policies-edit'],
-    summary: 'Edits terms, the ask-me flag or rules; the terms get a new version',
+    summary:
+      'Edits what the body names of a tier, or takes it back as it was read; the terms get a new version',
     credential: OWNER,
     parameters: TIER_ID,
     reads: { 'if-match': 'The quoted template_id she edited; stale is 412.' },
     body: { schema: EDITED_TIER },
     answers: { 200: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
     handle: async (api: OwnerApi, { caller, parameters, body, request, answer }) => {
-      const { id: repeated, ...content } = body
+      const { id: repeated, ...change } = body
       const id = parameters.tier_id
       if (repeated !== undefined && repeated !== id)
         refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
-      const saved = await editTier(api, caller, { id, content, ifMatch: request.headers['if-match'] })
+      const saved = await editTier(api, caller, { id, change, ifMatch: request.headers['if-match'] })
       return answer(200, saved, { etag: etagOf(saved) })
     },
   }),
@@ -145,16 +162,16 @@ function addTier(api: OwnerApi, credential: OwnerCredential, given: Given): Prom
 function editTier(
   api: OwnerApi,
   credential: OwnerCredential,
-  given: Given & { ifMatch: string | undefined },
+  { id, change, ifMatch }: { id: string; change: TierChange; ifMatch: string | undefined },
 ): Promise<Saved> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
-    const before = (await readTier(tx, owner, given.id)) ?? refuseOutcome('unknown')
-    const { tier, warnings } = await judge(tx, owner, given)
-    const done = await updateTier(tx, tier, expectedVersion(given.ifMatch, owner, given.id))
+    const before = (await readTier(tx, owner, id)) ?? refuseOutcome('unknown')
+    const { tier, warnings } = await judge(tx, owner, { id, content: contentAfter(before, change) })
+    const done = await updateTier(tx, tier, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
-    return { ...(await recordChange(tx, credential, given.id, before)), warnings }
+    return { ...(await recordChange(tx, credential, id, before)), warnings }
   })
 }
 
@@ -193,6 +210,25 @@ function removeTier(
   })
 }
 
+/** What the change does not name stays as it is, but that each use is asked about where `ask_me` is set, and only there. */
+function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): TierContent {
+  const stays = change.ask_me === undefined ? before.terms.per_operation : undefined
+  return {
+    name: change.name ?? before.name,
+    resources: change.resources ?? before.resources,
+    ask_me: change.ask_me ?? before.ask_me,
+    rules: change.rules ?? before.rules,
+    clearance: change.clearance ?? before.clearance,
+    terms: {
+      purpose: terms.purpose ?? before.terms.purpose,
+      scope: terms.scope ?? before.terms.scope,
+      expires_in: terms.expires_in ?? before.terms.expires_in,
+      prohibited: terms.prohibited ?? before.terms.prohibited,
+      per_operation: terms.per_operation ?? stays,
+    },
+  }
+}
+
 /** The tier as it would be stored, or 400 saying why it cannot be; sentences of doubt beside it. */
 export async function judge(
   db: Db | Tx,
@@ -200,11 +236,15 @@ export async function judge(
   { id, content }: Given,
 ): Promise<{ tier: NewTier; warnings: string[] }> {
   const { terms, ...rest } = content
+  const registered = await listGovernable(db, owner, content.resources)
   const tier = {
     ...rest,
-    terms: { ...terms, per_operation: terms.per_operation ?? content.ask_me },
+    terms: {
+      ...terms,
+      scope: terms.scope ?? [...new Set(registered.flatMap(({ resource_scopes }) => resource_scopes))],
+      per_operation: terms.per_operation ?? content.ask_me,
+    },
   }
-  const registered = await listGovernable(db, owner, content.resources)
   const fault = tierFault({ id, ...tier }, registered)
   if (fault !== undefined) refuse('invalid_request', fault)
   return { tier: { owner, tier_id: id, ...tier }, warnings: tierWarnings({ id, ...tier }, registered) }
