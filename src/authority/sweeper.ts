@@ -1,6 +1,6 @@
 /**
- * Sweeps, now and then, what no answer can depend on any more: of the owners of whom the due-queue says so, in bounded batches. Tells them which
- * enforcement points fell silent. Contract: "Limits" (lifetimes), "Events" (row 2).
+ * Sweeps, now and then, what no answer can depend on any more, and withdraws what expired unanswered: of the owners of whom the due-queue says so, in
+ * bounded batches. Tells them which enforcement points fell silent. Contract: "Limits" (lifetimes), "Permission ticket" (awaiting-owner), "Events" (row 2).
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
@@ -10,6 +10,7 @@ import { SILENT_SECONDS, tellSilent } from '../storage/authority/report-instance
 import { sweepAgain, sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
 import { listeningFor, type Listening } from './listening.ts'
+import { withdrawExpired } from './negotiation/withdrawals.ts'
 
 /** Owners that are taken at once, and for how long: whoever is not done with them by then shares them with another replica. */
 const OWNERS_PER_TURN = 10
@@ -76,12 +77,17 @@ async function sweepOne(
   const { owner } = taken
   let more = true
   let whole = true
-  if (authority.listening.ms() >= SILENT_SECONDS * 1_000) await tellSilent(db, owner)
+  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    await work().catch((error: unknown) => {
+      whole = false
+      say(authority, what, { owner, error })
+    })
+  }
+  if (authority.listening.ms() >= SILENT_SECONDS * 1_000)
+    await attempt('instances that fell silent were not told', () => tellSilent(db, owner))
   // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
-  await number(db, owner).catch((error: unknown) => {
-    whole = false
-    say(authority, 'entries wait for their positions', { owner, error })
-  })
+  await attempt('entries wait for their positions', () => number(db, owner))
+  await attempt('what expired was not told', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   for (let batch = 0; more && batch < BATCHES_PER_TURN && !stopped(); batch++) {
     const swept = await sweepOwner(db, owner, ROWS_PER_BATCH)
     for (const { table, error } of swept.faults)

@@ -99,8 +99,8 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
       return { kind: 'held', as: waiting.kind }
     // Other scopes, another lifetime or an operator that attests it now: what she was asked no longer matches, so the new request takes its place.
-    await endFamily(tx, owner, waiting.family, 'ended')
-    await tellWithdrawn(tx, owner, [{ family: waiting.family, handle }], 'replaced')
+    if (await endFamily(tx, owner, waiting.family, 'ended'))
+      await tellWithdrawn(tx, owner, [{ family: waiting.family, handle }], 'replaced')
   }
   const counts = await countWaiting(tx, owner, { handle, operator })
   const admitted = queueAnswer(counts, { kind: answer.of, attested: agent.attested, repeats: false })

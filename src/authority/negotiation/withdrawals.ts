@@ -2,13 +2,15 @@
  * Tells the owner of requests that wait for her no more, though she decided nothing: in the ledger, and on her stream, so that what
  * she is shown goes away. Contract: "Permission ticket" (awaiting-owner), "Events".
  */
-import type { Tx } from '../../storage/authority/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvents } from '../../storage/authority/events.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
+import { expireWaiting } from '../../storage/authority/pending.ts'
+import { inTransaction } from '../../storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** `declined`: the agent took it back. `replaced`: it asked for something else in its place. `terms_changed`: she edited or deleted the tier. */
-export type WithdrawnBecause = 'declined' | 'replaced' | 'terms_changed'
+/** `declined`: the agent took it back. `replaced`: it asked for something else in its place. `expired`: its ticket did, unanswered. `terms_changed`: she edited or deleted the tier. */
+export type WithdrawnBecause = 'declined' | 'replaced' | 'expired' | 'terms_changed'
 
 /** Writes one entry and one event for each, in their order, in the transaction that withdrew them. */
 export async function tellWithdrawn(
@@ -26,4 +28,13 @@ export async function tellWithdrawn(
   await appendLedgerAll(tx, owner, entries)
   const events = items.map(({ family }) => ({ event: 'withdrawn' as const, data: { family, because } }))
   await appendEvents(tx, owner, events)
+}
+
+/** Withdraws what an owner never answered before its ticket expired, so many at once. @returns how many. */
+export function withdrawExpired(db: Db, owner: Owner, limit: number): Promise<number> {
+  return inTransaction(db, async tx => {
+    const items = await expireWaiting(tx, owner, limit)
+    if (items.length > 0) await tellWithdrawn(tx, owner, items, 'expired')
+    return items.length
+  })
 }

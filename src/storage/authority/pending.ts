@@ -226,6 +226,31 @@ export async function withdrawItemsUnder(
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND tier_id = ${tierId}
       AND decision IS DISTINCT FROM 'denied' AND ${NOT_EXPIRED}
     RETURNING family, handle, requested_at`.execute(tx)
+  return inOrder(rows)
+}
+
+/**
+ * Ends what waited for her undecided until its ticket expired. A poll or a repeat that extends one is seen under its lock; one that somebody holds is
+ * left for the next time.
+ * @returns what no longer waits, oldest first: each to the one caller that ended it.
+ */
+export async function expireWaiting(
+  tx: Tx,
+  owner: Owner,
+  limit: number,
+): Promise<{ family: Family; handle: Handle }[]> {
+  const expired = sql`owner = ${owner} AND state = 'awaiting_owner' AND decision IS NULL AND NOT (${NOT_EXPIRED})`
+  const { rows } = await sql<{ family: Family; handle: Handle; requested_at: string }>`
+    UPDATE families SET state = 'ended', ticket_hash = NULL
+    WHERE ${expired} AND family = ANY(ARRAY(
+      SELECT family FROM families WHERE ${expired} ORDER BY requested_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))
+    RETURNING family, handle, requested_at`.execute(tx)
+  return inOrder(rows)
+}
+
+function inOrder(
+  rows: readonly { family: Family; handle: Handle; requested_at: string }[],
+): { family: Family; handle: Handle }[] {
   return rows
     .toSorted((a, b) => Date.parse(a.requested_at) - Date.parse(b.requested_at))
     .map(({ family, handle }) => ({ family, handle }))

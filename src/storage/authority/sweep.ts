@@ -98,7 +98,7 @@ export async function sweepOwner(db: Db, owner: Owner, limit: number): Promise<S
 }
 
 /**
- * Says when an owner is due again who was taken from the due-queue: when the first of her rows is to go, no sooner than one pause from now and no
+ * Says when an owner is due again who was taken from the due-queue: when the first of her rows is to go or of what waits for her expires, no sooner than one pause from now and no
  * later than the other; at once, where `more` is to be done already.
  */
 export async function sweepAgain(
@@ -110,6 +110,8 @@ export async function sweepAgain(
   const nexts = Object.values(SWEPT).map(({ next }) => sql`(${next(owner)})`)
   const at = sql`greatest(clock_timestamp() + ${seconds(pauseSeconds)},
     least(clock_timestamp() + ${seconds(idleSeconds)}, ${sql.join(nexts)},
-      (SELECT min(minute) + interval '1 minute' FROM refusal_counts WHERE owner = ${owner})))`
+      (SELECT min(minute) + interval '1 minute' FROM refusal_counts WHERE owner = ${owner}),
+      (SELECT min(ticket_expires_at) FROM families
+        WHERE owner = ${owner} AND state = 'awaiting_owner' AND decision IS NULL)))`
   await dueAgain(db, taken, more ? sql`clock_timestamp()` : at)
 }
