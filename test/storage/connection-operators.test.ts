@@ -9,12 +9,13 @@ import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import * as seed from '../support/seed.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
+import { PATIENT } from '../support/postgres.ts'
 import { coreStand } from '../support/stands.ts'
 
 const OPERATOR = 'https://operator.example'
 const ROUNDS = 60
 
-const database = coreStand()
+const database = coreStand(PATIENT)
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const add = (owner: Owner, handle: Handle, generation: number) =>

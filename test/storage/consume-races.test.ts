@@ -14,13 +14,14 @@ import { lockWaiters } from '../support/lock-waiters.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
+import { PATIENT } from '../support/postgres.ts'
 import { coreStand } from '../support/stands.ts'
 
 const ROUNDS = 60
 const CONSUMERS = 16
 const AT_ONCE = 3
 
-const database = coreStand({ poolMax: 64 })
+const database = coreStand({ poolMax: 64, ...PATIENT })
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const consume = (owner: Owner, rpt: Buffer) =>

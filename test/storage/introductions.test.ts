@@ -23,12 +23,13 @@ import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
+import { PATIENT } from '../support/postgres.ts'
 import { coreStand } from '../support/stands.ts'
 
 const OPERATOR = 'https://operator.example'
 const JKT = (n: number) => String(n).padStart(43, 'k')
 
-const database = coreStand({ poolMax: 96 })
+const database = coreStand({ poolMax: 96, ...PATIENT })
 
 const inTx = <T>(work: (tx: Tx) => Promise<T>) => inTransaction(database.db, work)
 const admit = (owner: Owner, handle: Handle, more: object = {}) =>

@@ -19,7 +19,7 @@ import {
 } from '../../src/storage/authority/ledger.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
-import { freshDatabase } from '../support/postgres.ts'
+import { freshDatabase, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { asFamily, asHandle, type Family, type Owner } from '../../src/wire/identifiers.ts'
 
@@ -27,8 +27,8 @@ let database: Database
 /** As another replica has it: what is under way there is not known here. */
 let replica: Database
 beforeAll(async () => {
-  database = await freshDatabase()
-  replica = openDatabase({ url: database.url, poolMax: 10 })
+  database = await freshDatabase(PATIENT)
+  replica = openDatabase({ url: database.url, poolMax: 10, ...PATIENT })
 })
 afterAll(async () => {
   await replica.close()

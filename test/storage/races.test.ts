@@ -18,7 +18,7 @@ import { lockQueue, spendSignature } from '../../src/storage/authority/owners.ts
 import { collectFamily, decideFamily, readUndecided } from '../../src/storage/authority/pending.ts'
 import { openFamily, presentTicket } from '../../src/storage/authority/tickets.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
-import { freshDatabase, onServer } from '../support/postgres.ts'
+import { freshDatabase, onServer, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'
@@ -34,8 +34,10 @@ let database: Database
 let replicas: Database[]
 
 beforeAll(async () => {
-  database = await freshDatabase({ poolMax: 96 })
-  replicas = Array.from({ length: REPLICAS }, () => openDatabase({ url: database.url, poolMax: 8 }))
+  database = await freshDatabase({ poolMax: 96, ...PATIENT })
+  replicas = Array.from({ length: REPLICAS }, () =>
+    openDatabase({ url: database.url, poolMax: 8, ...PATIENT }),
+  )
 })
 afterAll(async () => {
   await Promise.all(replicas.map(replica => replica.close()))

@@ -5,22 +5,31 @@ import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { inject } from 'vitest'
 import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
+import type { DatabaseOptions } from '../../src/storage/core/database.ts'
 
 /** SQLSTATE of `CREATE DATABASE` while another session is copying or reading the template. */
 const TEMPLATE_IN_USE = '55006'
 const CLONE_DEADLINE_MS = 30_000
 
+export type FreshDatabaseOptions = Partial<Omit<DatabaseOptions, 'url'>>
+
+/**
+ * For races that say who wins, not how soon: on a loaded machine 32 callers stand longer in line for one row, or for a connection, than the
+ * product lets anybody wait. What comes of that is for `shares.test.ts` and `outage.test.ts`.
+ */
+export const PATIENT = { lockTimeoutMs: 60_000, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }
+
 /**
  * A migrated, empty database of its own; `close` ends its pool and drops it.
  * `poolMax` bounds the connections of its pool: 40 by default, enough for a race of 32 callers.
  */
-export async function freshDatabase(options: { poolMax?: number } = {}): Promise<Database> {
+export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise<Database> {
   const name = `usher_${randomBytes(6).toString('hex')}`
   const clone = `CREATE DATABASE ${name} TEMPLATE ${inject('postgresTemplate')}`
   await onServer(client => cloneWithin(client, clone, Date.now() + CLONE_DEADLINE_MS))
   const url = new URL(inject('postgresUrl'))
   url.pathname = `/${name}`
-  const database = openDatabase({ url: url.href, poolMax: options.poolMax ?? 40 })
+  const database = openDatabase({ poolMax: 40, ...options, url: url.href })
   return {
     ...database,
     close: async () => {

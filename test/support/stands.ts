@@ -2,7 +2,7 @@
 import { afterAll, beforeAll } from 'vitest'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from './authority.ts'
-import { freshDatabase } from './postgres.ts'
+import { freshDatabase, type FreshDatabaseOptions } from './postgres.ts'
 
 /** As long as a machine may take that does much else. */
 const START_MS_MAX = 120_000
@@ -13,7 +13,7 @@ export function authorityStand(options?: TestAuthorityOptions): TestAuthority {
 }
 
 /** The authority's database alone: migrated, and empty. */
-export function coreStand(options?: { poolMax?: number }): Database {
+export function coreStand(options?: FreshDatabaseOptions): Database {
   return standing(() => freshDatabase(options))
 }
 
