@@ -3,6 +3,7 @@
  * owners, their authorities, tools and the public URL are configured, never taken from a request.
  */
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
+import { asClientId, asOwner, type ClientId, type Owner } from '../wire/identifiers.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import type { TraceExport } from '../http/otlp.ts'
 import type { PrivateKey } from '../wire/keys.ts'
@@ -74,10 +75,10 @@ export const EMBEDDED_SETTINGS = defineSettings({
 export type PatCredential = { kind: 'secret'; secret: string } | { kind: 'signature' }
 
 export interface SidecarOwner {
-  owner: string
+  owner: Owner
   path: string
   authority: string
-  client_id: string
+  client_id: ClientId
   credential: PatCredential
   /** Whether to register with her authority at the start, and under which name. */
   register: { name: string | undefined } | undefined
@@ -220,12 +221,12 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
   const credential: PatCredential = secret === undefined ? { kind: 'signature' } : { kind: 'secret', secret }
   const path = pathOf(given)
   return {
-    owner,
+    owner: asOwner(owner),
     authority,
     tools,
     api,
     path,
-    client_id: given.client_id ?? publicUrl + path,
+    client_id: asClientId(given.client_id ?? publicUrl + path),
     credential,
     register: register ? { name } : undefined,
   }

@@ -24,7 +24,6 @@ import { readMcp } from './request/mcp.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
 import { routeTable, type Route, type RouteTable } from './request/routes.ts'
-import { asClientId, asOwner } from '../wire/identifiers.ts'
 
 /** What of a sidecar's configuration the core needs, wherever it runs: nothing that says where to listen. */
 export type CoreConfig = Omit<
@@ -157,15 +156,15 @@ function routeOf(
       ? credential
       : { kind: 'signature' as const, key: signingKeys(config.keys)[0] }
   return {
-    owner: asOwner(owner),
+    owner,
     path,
     resource,
     authority,
     client: createAuthorityClient({
       authority,
-      owner: asOwner(owner),
+      owner,
       resource,
-      client_id: asClientId(client_id),
+      client_id,
       credential: proof,
       pools,
       keys: jwks,
@@ -194,9 +193,7 @@ function startRegistrations(
   return config.owners.flatMap(({ owner, authority, path, register }) => {
     if (register === undefined) return []
     const resource = config.public_url + path
-    return [
-      startRegistration({ ...around, authority, owner: asOwner(owner), resource, name: register.name, key }),
-    ]
+    return [startRegistration({ ...around, authority, owner, resource, name: register.name, key })]
   })
 }
 

@@ -9,7 +9,12 @@ import { countLiveGrants } from './grants.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
-import type { ConnectionOperatorsTable, ConnectionsTable, ConnectionTiersTable } from './tables.ts'
+import type {
+  ConnectionOperatorsTable,
+  ConnectionsTable,
+  ConnectionTiersTable,
+  OperatorsTable,
+} from './tables.ts'
 
 export type ConnectionRow = Selectable<ConnectionsTable>
 
@@ -23,12 +28,10 @@ export function readConnection(db: Db, owner: Owner, handle: Handle): Promise<Co
     .executeTakeFirst()
 }
 
-export interface ListedConnection extends ConnectionRow {
-  tiers_granted: ConnectionTiersTable['tier_id'][]
-  tiers_approved: ConnectionTiersTable['tier_id'][]
-  /** Origins of the operators that stand beside it. */
-  operators: ConnectionOperatorsTable['origin'][]
-}
+/** A connection with what stands beside it, each in order: `operators` are their origins. */
+export type ListedConnection = ConnectionRow &
+  Record<'tiers_granted' | 'tiers_approved', Selectable<ConnectionTiersTable>['tier_id'][]> &
+  Record<'operators', Selectable<ConnectionOperatorsTable>['origin'][]>
 
 /** The owner's connections after the given handle, by handle. */
 export async function listConnections(
@@ -224,16 +227,9 @@ export async function unblockOperator(tx: Tx, owner: Owner, origin: string): Pro
   return known.blocked_at !== null
 }
 
-export interface ListedOperator {
-  origin: string
-  name: string | null
-  /** Connections that it ever stood beside, and those active now. */
-  agents: number
-  active: number
-  blocked: boolean
-  blocked_at: string | null
-  mine: boolean
-}
+/** An operator with the number of connections that it ever stood beside, and of those active now. */
+export type ListedOperator = Pick<Selectable<OperatorsTable>, 'origin' | 'name' | 'blocked_at' | 'mine'> &
+  Record<'agents' | 'active', number> & { blocked: boolean }
 
 /** The operators behind the owner's agents after the given origin, by origin. */
 export async function listOperators(

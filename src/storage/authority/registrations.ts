@@ -2,12 +2,12 @@
  * Resource servers that register themselves, and what the owner decides about any of hers.
  * Contract: "Resource server registration".
  */
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import { dueNow } from './due.ts'
 import { lockQueue } from './owners.ts'
 import { readResourceServer, type ResourceServerRow } from './resources.ts'
-import type { ResourceServerStatus } from './tables.ts'
+import type { RegistryPullsTable, ResourceServerStatus } from './tables.ts'
 import { asClientId, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 /**
@@ -95,12 +95,9 @@ export async function decideResourceServer(
 }
 
 /** A resource server as the owner sees it: its record, and how the last pull from it went. */
-export interface ListedResourceServer extends ResourceServerRow {
-  landed_at: string | null
-  failed_at: string | null
-  fault: string | null
-  conflicts: number | null
-}
+type LastPull = Pick<Selectable<RegistryPullsTable>, 'landed_at' | 'failed_at' | 'fault' | 'conflicts'>
+
+export type ListedResourceServer = ResourceServerRow & { [Column in keyof LastPull]: LastPull[Column] | null }
 
 /** The owner's resource servers after the given client_id, by client_id; or the one named. */
 export async function listResourceServers(

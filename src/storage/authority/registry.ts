@@ -8,6 +8,7 @@ import type { Db, Tx } from './database.ts'
 import { dueAgain, dueNoMore, type Taken } from './due.ts'
 import { EVENTS_CHANNEL } from './events.ts'
 import { lockQueue } from './owners.ts'
+import type { ResourceRow } from './resources.ts'
 import { takeOut } from './tiers.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
@@ -66,15 +67,7 @@ export async function isPulling(
 }
 
 /** A resource as a listing has it, judged. */
-export interface ListedResource {
-  resource_id: string
-  name: string
-  type: string | null
-  resource_scopes: string[]
-  consequence: string | null
-  /** The class of each tool, null where it declares none; null as a whole where the listing does not tell them apart. */
-  tools: Record<string, string | null> | null
-}
+export type ListedResource = Omit<ResourceRow, 'owner' | 'client_id' | 'source'>
 
 /** What a pull brought; `superseded`: the server was withdrawn meanwhile, or a later attempt has begun. */
 export type Landing = { landed: number; conflicts: string[] } | 'superseded'

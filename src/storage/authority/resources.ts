@@ -5,7 +5,7 @@
 import { sql, type Insertable, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import { dueNow } from './due.ts'
-import type { ResourceServersTable, ResourcesTable } from './tables.ts'
+import type { ResourceServersTable, ResourcesTable, TiersTable } from './tables.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 export type ResourceServerRow = Selectable<ResourceServersTable>
@@ -79,21 +79,14 @@ export async function insertResource(tx: Tx, row: Insertable<ResourcesTable>): P
   return made.numInsertedOrUpdatedRows === 1n
 }
 
-/** One registered resource, or undefined. */
-export function readResource(db: Db, owner: Owner, resourceId: string): Promise<ResourceRow | undefined> {
-  return db
-    .selectFrom('resources')
-    .selectAll()
-    .where('owner', '=', owner)
-    .where('resource_id', '=', resourceId)
-    .executeTakeFirst()
+/** What governs it is null where no tier does. */
+export type GovernedResourceRow = Omit<ResourceRow, 'tools'> & {
+  tier_id: TierColumns['tier_id'] | null
+  tier_name: TierColumns['name'] | null
+  ask_me: TierColumns['ask_me'] | null
 }
 
-export interface GovernedResourceRow extends Omit<ResourceRow, 'tools'> {
-  tier_id: string | null
-  tier_name: string | null
-  ask_me: boolean | null
-}
+type TierColumns = Selectable<TiersTable>
 
 /** The owner's resources after the given id, joined with the tier that governs each. */
 export async function listGovernedResources(
