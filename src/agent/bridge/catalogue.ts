@@ -54,7 +54,7 @@ export function openCatalogue(
     capabilities,
     now,
     changed,
-  }: { capabilities: ClientCapabilities; now: () => number; changed: () => void },
+  }: { capabilities: () => ClientCapabilities; now: () => number; changed: () => void },
 ): Catalogue {
   const named = prefixes(resources)
   const listings = new Map<string, Promise<Kept>>()

@@ -35,8 +35,12 @@ export interface Bridge {
   close(): Promise<void>
 }
 
-/** Opens it; nothing is asked of anybody before the client asks. */
-export function openBridge(options: BridgeOptions, client: string, capabilities: ClientCapabilities): Bridge {
+/** Opens it; nothing is asked of anybody before the client asks. `capabilities`: what it can do for a tool that asks back, read when that is reached. */
+export function openBridge(
+  options: BridgeOptions,
+  client: string,
+  capabilities: () => ClientCapabilities,
+): Bridge {
   const { allowLoopback, specNs, clientId } = options
   const state = bridgeState(options.stateRoot, client)
   const now = (): number => Math.floor(Date.now() / 1000)

@@ -59,7 +59,9 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
     value: checkAddress(resource, allowLoopback, 'resource'),
   }))
   if (url === undefined) throw new Exit(EXIT.refused)
-  const authorities = await check('metadata', () => readMetadata(resource, { now }))
+  const heard = { date: undefined as string | undefined }
+  const authorities = await check('metadata', () => readMetadata(resource, heard))
+  if (authorities !== undefined) await check('clock', async () => readClock(url, heard.date, now()))
   const directory = createDirectory({ allowLoopback, now })
   for (const issuer of authorities ?? []) {
     await check('authority', async () => {
@@ -75,7 +77,7 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
     url,
     specNs: config.specNs,
     now,
-    capabilities: {},
+    capabilities: () => ({}),
     onToolsChanged: () => undefined,
   })
   await check('tools', async () => {
@@ -88,7 +90,7 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
 
 async function readMetadata(
   resource: string,
-  { now }: { now: () => number },
+  heard: { date: string | undefined },
 ): Promise<{ said: string; value: string[] }> {
   const url = new URL(
     reading('request_invalid', 'The resource has no metadata address', () => resourceMetadataUrl(resource)),
@@ -98,6 +100,7 @@ async function readMetadata(
     { method: 'GET', url, headers, timeoutSeconds: DOCUMENT_SECONDS_MAX },
     DOCUMENT_BYTES_MAX,
   )
+  heard.date = answer.headers.get('date') ?? undefined
   if (answer.status !== 200) fail('unreachable', `${url.href} answered with status ${answer.status}.`)
   const document = readObject(answer, 'resource metadata')
   const metadata = reading('challenge_untrusted', 'It is not usable', () =>
@@ -106,14 +109,22 @@ async function readMetadata(
   const issuers = metadata.authorization_servers ?? []
   if (issuers.length === 0)
     fail('challenge_untrusted', 'It names no authorization server, so no challenge would be believed.')
-  const told = Date.parse(answer.headers.get('date') ?? '') / 1000
-  const off = Number.isNaN(told) ? 0 : Math.round(Math.abs(told - now()))
-  if (off > CLOCK_SECONDS_MAX)
+  return { said: issuers.join(', '), value: issuers }
+}
+
+/** How far this clock is from that of the resource. */
+function readClock(url: URL, date: string | undefined, now: number): { said: string; value: undefined } {
+  const told = Date.parse(date ?? '') / 1000
+  if (Number.isNaN(told)) return { said: `${url.origin} does not tell its time`, value: undefined }
+  const off = Math.round(now - told)
+  if (Math.abs(off) > CLOCK_SECONDS_MAX) {
+    const which = off > 0 ? 'ahead of' : 'behind'
     fail(
       'request_invalid',
-      `This clock and that of ${url.origin} are ${off} s apart; signatures need 60 s at most.`,
+      `This clock is ${Math.abs(off)} s ${which} that of ${url.origin}; signatures need ${CLOCK_SECONDS_MAX} s at most.`,
     )
-  return { said: `${issuers.join(', ')}; clocks ${off} s apart`, value: issuers }
+  }
+  return { said: `${Math.abs(off)} s apart`, value: undefined }
 }
 
 /** The key of this resource's owner, once there is one. */

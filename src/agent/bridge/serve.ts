@@ -39,6 +39,8 @@ export interface Serving {
 interface Opened {
   bridge: Bridge
   tasks: Tasks
+  /** What the client can do, once it has said so. */
+  capabilities: ClientCapabilities | undefined
 }
 
 /** What the requests of a process share. */
@@ -67,7 +69,7 @@ export function serveOnStdio(options: BridgeOptions): Serving {
     inner?.()
     end()
   }
-  void prepare(shared)
+  prepare(shared)
   return { address: undefined, closed: closed.then(() => closeAll(shared)), close: () => handle.close() }
 }
 
@@ -111,25 +113,28 @@ async function closeAll({ opened }: Shared): Promise<void> {
   await Promise.all([...opened.values()].map(({ bridge }) => bridge.close()))
 }
 
-/** With a name given, nothing has to be waited for to begin. */
-async function prepare(shared: Shared): Promise<void> {
+/** With a name given, what was left is looked after before the client says anything. */
+function prepare(shared: Shared): void {
   const { clientName } = shared.options
-  if (clientName !== undefined)
-    await open(shared, clientName, {})
-      .bridge.tools()
-      .catch(() => undefined)
+  if (clientName !== undefined) open(shared, clientName, undefined)
 }
 
 function open(
   { options, opened, listChanged }: Shared,
   client: string,
-  capabilities: ClientCapabilities,
+  capabilities: ClientCapabilities | undefined,
 ): Opened {
   const known = opened.get(client)
-  if (known !== undefined) return known
-  const { elicitation } = capabilities
-  const bridge = openBridge(options, client, elicitation === undefined ? {} : { elicitation })
-  const made = { bridge, tasks: createTasks(bridge.calls) }
+  if (known !== undefined) {
+    known.capabilities ??= capabilities
+    return known
+  }
+  const passed = (): ClientCapabilities => {
+    const { elicitation } = made.capabilities ?? {}
+    return elicitation === undefined ? {} : { elicitation }
+  }
+  const bridge = openBridge(options, client, passed)
+  const made: Opened = { bridge, tasks: createTasks(bridge.calls), capabilities }
   opened.set(client, made)
   if (listChanged !== undefined) bridge.onChanged(listChanged)
   void bridge.calls.sweep().catch(() => undefined)
@@ -154,7 +159,7 @@ function serverFor(shared: Shared, { era }: McpRequestContext): Server {
     for (const end of listening) end()
   }
   const heard = new WeakSet<Bridge>()
-  const of = (context: ServerContext): Opened & { capabilities: ClientCapabilities } => {
+  const of = (context: ServerContext): Served => {
     const { name, capabilities } = clientOf(server, context, modern)
     const found = open(shared, shared.options.clientName ?? name, capabilities)
     if (shared.listChanged === undefined && !heard.has(found.bridge)) {
@@ -180,12 +185,15 @@ function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   return server
 }
 
-interface Calling extends Opened {
+interface Served extends Opened {
+  capabilities: ClientCapabilities
+}
+
+interface Calling extends Served {
   server: Server
   context: ServerContext
   request: JsonObject
   modern: boolean
-  capabilities: ClientCapabilities
 }
 
 async function callTool(shared: Shared, calling: Calling): Promise<never> {

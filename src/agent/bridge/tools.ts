@@ -116,8 +116,8 @@ function shown(tool: JsonObject, name: string): JsonObject {
 
 const WORDS = new Set(['title', 'description', '$comment'])
 
-/** The schema with its words escaped; what is compared with a value (names, enum, const, pattern) stays as it is. */
-function withPlainWords(schema: Json): Json {
+/** A schema with its words escaped; what is compared with a value (names, enum, const, pattern) stays as it is. */
+export function withPlainWords(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(withPlainWords)
   if (!isJsonObject(schema)) return schema
   const members = Object.entries(schema).map(([name, value]): [string, Json] => [
@@ -127,7 +127,8 @@ function withPlainWords(schema: Json): Json {
   return Object.fromEntries(members)
 }
 
-function namesArePlain(schema: Json): boolean {
+/** Whether all that is compared with a value, or called by its name, can be shown as it is. */
+export function namesArePlain(schema: Json): boolean {
   if (Array.isArray(schema)) return schema.every(namesArePlain)
   if (typeof schema === 'string') return printable(schema) === schema
   if (!isJsonObject(schema)) return true

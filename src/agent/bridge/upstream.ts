@@ -22,6 +22,7 @@ import { TOOL_ANSWER_BYTES_MAX, toolCallParams, type ToolCall } from '../mcp.ts'
 import { readMessage } from '../message.ts'
 import { signedHeaders } from '../proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX } from '../transport.ts'
+import { withPlainQuestions } from './asked-back.ts'
 
 /** One call as it is sent. */
 export interface Sending {
@@ -49,7 +50,7 @@ export interface UpstreamOptions {
   specNs: string
   now: () => number
   /** What the client of the bridge can do for a tool that asks back. */
-  capabilities: ClientCapabilities
+  capabilities: () => ClientCapabilities
   onToolsChanged: () => void
 }
 
@@ -108,7 +109,7 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
   const client = new Client(
     { name: 'usher-bridge', version: '1.0' },
     {
-      capabilities,
+      capabilities: capabilities(),
       versionNegotiation: { mode: 'auto' },
       inputRequired: { autoFulfill: false },
       listChanged: { tools: { autoRefresh: false, debounceMs: 50, onChanged: onToolsChanged } },
@@ -134,8 +135,9 @@ async function sendCall(
         signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
       ...(onProgress && { onprogress: onProgress }),
     })
-    return { kind: 'result', result: result as Json }
+    return { kind: 'result', result: withPlainQuestions(result as Json) }
   } catch (error) {
+    if (error instanceof AgentError) throw error
     if (exchange.answer !== undefined) return exchange.answer
     if (exchange.failure !== undefined) throw exchange.failure
     if (error instanceof ProtocolError && exchange.answered) {

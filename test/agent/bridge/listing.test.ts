@@ -45,7 +45,7 @@ beforeEach(async () => {
       say: () => undefined,
     },
     'client',
-    {},
+    () => ({}),
   )
 })
 afterEach(async () => {

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Stack } from '../../../src/dev/stack.ts'
 import { answerIn, bridgeFolder, ownerOf, pendingOf } from '../../support/bridge.ts'
 import { ROOT } from '../../support/repository.ts'
+import { startScriptedServer } from '../../support/scripted-http.ts'
 import { startStack } from '../../support/stack.ts'
 
 let stack: Stack
@@ -85,8 +86,27 @@ describe('The doctor', () => {
   it('finds nothing wrong with a resource that is as it should be', async () => {
     const { child, wrote } = run('doctor', stack.resource, '--client-name', 'new')
     await expect.poll(() => child.exitCode).toBe(0)
-    for (const what of ['address', 'metadata', 'authority', 'key', 'tools'])
+    for (const what of ['address', 'metadata', 'clock', 'authority', 'key', 'tools'])
       expect(wrote.out).toContain(`ok    ${what}:`)
+  })
+
+  it.each([
+    [-3600, 'ahead of'],
+    [3600, 'behind'],
+  ])('says that the clocks are %i s apart', async (seconds, which) => {
+    const server = await startScriptedServer(({ path }) => ({
+      headers: { date: new Date(Date.now() + seconds * 1000).toUTCString() },
+      status: path.startsWith('/.well-known/oauth-protected-resource') ? 200 : 404,
+      body: { resource: `${server.origin}/mcp/alice`, authorization_servers: [stack.issuer] },
+    }))
+    try {
+      const { child, wrote } = run('doctor', `${server.origin}/mcp/alice`)
+      await expect.poll(() => child.exitCode, { timeout: 20_000 }).toBe(1)
+      expect(wrote.out).toContain('ok    metadata:')
+      expect(wrote.out).toMatch(new RegExp(`FAIL  clock: This clock is 3(600|599|601) s ${which} that of`))
+    } finally {
+      await server.close()
+    }
   })
 
   it('says what is wrong, with an exit code, where nothing is there', async () => {
