@@ -6,6 +6,7 @@ import { HEALTH, READY } from '../http/health.ts'
 import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
 import { CHARTER } from './admin/charter.ts'
 import { INVITES } from './admin/invites.ts'
+import { MEMBERS } from './admin/members.ts'
 import { ROLES } from './admin/roles.ts'
 import type { Administration, Organization } from './context.ts'
 import { DISCOVERY } from './discovery.ts'
@@ -17,7 +18,12 @@ export type Listener = 'public' | 'admin'
 export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [...DISCOVERY, ...MEMBERSHIP, ...ENVELOPE]
 
 /** The administration. */
-export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [...CHARTER, ...ROLES, ...INVITES]
+export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [
+  ...CHARTER,
+  ...ROLES,
+  ...MEMBERS,
+  ...INVITES,
+]
 
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 

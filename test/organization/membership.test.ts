@@ -1,58 +1,15 @@
 /** Joining and leaving an organization: contract, "The organization's authority" (preview, join, envelope), "Errors". */
 import { randomBytes } from 'node:crypto'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { exchange, prepare, type OwnerCall, type Reply } from '../support/authority.ts'
+import type { OwnerCall } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
-import {
-  charterOf,
-  ORG_ISSUER,
-  startTestOrganization,
-  type TestOrganization,
-} from '../support/organization.ts'
+import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
 import { startedOnce } from '../support/started.ts'
 
-/** An authorization server of which nothing is needed but its keys. */
-interface MemberAuthority {
-  uri: string
-  key: PrivateKey
-  server: Server
-}
-
-async function startMemberAuthority(): Promise<MemberAuthority> {
-  const key = importPrivateJwk(generatePrivateJwk())
-  const server = createServer((_request, response) => {
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify({ keys: [publicJwk(key)] }))
-  })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  return { uri: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key, server }
-}
-
-const stand = startedOnce(async () => {
-  const [first, second] = [await startMemberAuthority(), await startMemberAuthority()]
-  const environment = { UMA_DEV_LOOPBACK: 'true', UMA_ORG_AUTHORITIES: `${first.uri},${second.uri}` }
-  const organization = await startTestOrganization({ environment })
-  return {
-    first,
-    second,
-    organization,
-    close: async () => {
-      await organization.close()
-      for (const { server } of [first, second]) server.close()
-    },
-  }
-})
-
-const signedBy = (
-  authority: MemberAuthority,
-  call: OwnerCall,
-  at: TestOrganization = stand.organization,
-): Promise<Reply> => exchange(prepare(at.publicUrl, ORG_ISSUER, { key: authority.key }, call))
-const post = (what: string, json: object, by = stand.first) =>
-  signedBy(by, { method: 'POST', target: `/member/${what}`, json })
+const stand = startedOnce(() => startMemberStand())
+const post: MemberStand['post'] = (...sent) => stand.post(...sent)
+const signedBy: MemberStand['signedBy'] = (...sent) => stand.signedBy(...sent)
+const publish: MemberStand['publish'] = changes => stand.publish(changes)
 
 let owner: string
 let join_id: string
@@ -61,29 +18,10 @@ beforeEach(() => {
   join_id = randomBytes(12).toString('hex')
 })
 
-const invited = async (by = stand.first, person = owner): Promise<string> => {
-  const json = { owner: person, as_uri: by.uri }
-  const { body } = await stand.organization.admin({ method: 'POST', target: '/admin/invites', json })
-  return body.code as string
-}
-/** What a join sends for an owner who previewed with this code. */
-const joining = async (code: string, by = stand.first): Promise<Record<string, unknown>> => {
-  const person = { owner, as_uri: by.uri, code }
-  const { body } = await post('preview', person, by)
-  return { ...person, join_id, charter_version: body.charter_version, binds_s256: body.binds_s256 }
-}
+const invited = (by = stand.first) => stand.invited(owner, by)
+const joining = (code: string, by = stand.first) => stand.joining({ owner, join_id }, code, by)
 const envelope = (token: string, call: Partial<OwnerCall> = {}, by = stand.first) =>
-  signedBy(by, {
-    target: '/member/envelope',
-    headers: { authorization: `Bearer ${token}`, ...call.headers },
-    sign: { components: ['@method', '@authority', '@path', 'authorization'] },
-    ...(call.sign === undefined ? {} : { sign: call.sign }),
-  })
-const publish = async (changes: object): Promise<void> => {
-  const { body } = await stand.organization.admin({ target: '/admin/charter' })
-  const json = { charter: charterOf(changes), base_version: body.version }
-  await stand.organization.admin({ method: 'PUT', target: '/admin/charter', json })
-}
+  stand.asMember(token, { target: '/member/envelope', ...call }, by)
 
 describe("The organization's authority", () => {
   row('org-member-preview', async () => {

@@ -22,7 +22,8 @@ const ROLE = z.strictObject({
 })
 const NO_SUCH_ROLE = 'The charter in force has no group of this id.'
 const ONE_ROLE = { schema: z.strictObject({ id: plainText(64) }), unknown: NO_SUCH_ROLE }
-const CHANGED = { 200: { says: 'What is in force now.', schema: VERSION } }
+/** How a change is answered that published a version. */
+export const CHANGED = { 200: { says: 'What is in force now.', schema: VERSION } }
 
 export const ROLES: readonly Endpoint<Administration>[] = [
   endpoint({

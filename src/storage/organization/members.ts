@@ -47,3 +47,35 @@ export function insertMember(
 ): Promise<MemberRow> {
   return tx.insertInto('members').values(member).returningAll().executeTakeFirstOrThrow()
 }
+
+/** Members after an owner, by name. */
+export function listMembers(
+  db: Db,
+  { after, limit }: { after?: string | undefined; limit: number },
+): Promise<MemberRow[]> {
+  return db
+    .selectFrom('members')
+    .selectAll()
+    .where('owner', '>', (after ?? '') as Owner)
+    .orderBy('owner')
+    .limit(limit)
+    .execute()
+}
+
+/** Puts a member into a group, or into none, under the lock of the head. */
+export async function moveMember(tx: Tx, owner: Owner, role: string | null): Promise<void> {
+  await tx.updateTable('members').set({ role }).where('owner', '=', owner).execute()
+}
+
+/** Replaces what is attested of a member, under the lock of the head; nothing is attested by an empty object. */
+export async function attestClearance(
+  tx: Tx,
+  owner: Owner,
+  clearance: Record<string, string>,
+): Promise<void> {
+  await tx
+    .updateTable('members')
+    .set({ clearance: JSON.stringify(clearance) })
+    .where('owner', '=', owner)
+    .execute()
+}

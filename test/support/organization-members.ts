@@ -1,0 +1,101 @@
+/**
+ * Owns an organization with two authorization servers whose owners may join it, for tests. Of those servers nothing is needed but their
+ * keys; everything goes through real sockets.
+ */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { exchange, prepare, type OwnerCall, type Reply } from './authority.ts'
+import { charterOf, ORG_ISSUER, startTestOrganization, type TestOrganization } from './organization.ts'
+
+export interface MemberAuthority {
+  uri: string
+  key: PrivateKey
+  server: Server
+}
+
+export interface MemberStand {
+  first: MemberAuthority
+  second: MemberAuthority
+  organization: TestOrganization
+  /** Signs as an authority and sends. */
+  signedBy(authority: MemberAuthority, call: OwnerCall, at?: TestOrganization): Promise<Reply>
+  /** POST to `/member/<what>`, signed by the first where nothing else is said. */
+  post(what: string, json: object, by?: MemberAuthority): Promise<Reply>
+  /** Signs as an authority, covering a membership token, and sends. */
+  asMember(token: string, call: OwnerCall, by?: MemberAuthority): Promise<Reply>
+  /** The code of a fresh invitation. */
+  invited(owner: string, by?: MemberAuthority): Promise<string>
+  /** What a join sends for an owner who previewed with this code. */
+  joining(
+    person: { owner: string; join_id: string },
+    code: string,
+    by?: MemberAuthority,
+  ): Promise<Record<string, unknown>>
+  /** Invites an owner of the first and lets her join. @returns her membership token. */
+  joined(owner: string): Promise<string>
+  /** Publishes the test charter with these changes over the one in force. */
+  publish(changes: object): Promise<void>
+  close(): Promise<void>
+}
+
+async function startMemberAuthority(): Promise<MemberAuthority> {
+  const key = importPrivateJwk(generatePrivateJwk())
+  const server = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ keys: [publicJwk(key)] }))
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return { uri: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key, server }
+}
+
+/** Starts all three; `file` are members of the provisioning file beside the usual ones. */
+export async function startMemberStand({ file }: { file?: object } = {}): Promise<MemberStand> {
+  const [first, second] = [await startMemberAuthority(), await startMemberAuthority()]
+  const environment = { UMA_DEV_LOOPBACK: 'true', UMA_ORG_AUTHORITIES: `${first.uri},${second.uri}` }
+  const organization = await startTestOrganization({ environment, ...(file === undefined ? {} : { file }) })
+  const signedBy: MemberStand['signedBy'] = (authority, call, at = organization) =>
+    exchange(prepare(at.publicUrl, ORG_ISSUER, { key: authority.key }, call))
+  const post: MemberStand['post'] = (what, json, by = first) =>
+    signedBy(by, { method: 'POST', target: `/member/${what}`, json })
+  const asMember: MemberStand['asMember'] = (token, call, by = first) => {
+    const components = ['@method', '@authority', '@path', 'authorization']
+    if (call.target.includes('?')) components.push('@query')
+    if (call.json !== undefined) components.push('content-digest')
+    const headers = { authorization: `Bearer ${token}`, ...call.headers }
+    return signedBy(by, { sign: { components }, ...call, headers })
+  }
+  const invited: MemberStand['invited'] = async (owner, by = first) => {
+    const json = { owner, as_uri: by.uri }
+    const { body } = await organization.admin({ method: 'POST', target: '/admin/invites', json })
+    return body.code as string
+  }
+  const joining: MemberStand['joining'] = async ({ owner, join_id }, code, by = first) => {
+    const person = { owner, as_uri: by.uri, code }
+    const { body } = await post('preview', person, by)
+    return { ...person, join_id, charter_version: body.charter_version, binds_s256: body.binds_s256 }
+  }
+  return {
+    first,
+    second,
+    organization,
+    signedBy,
+    post,
+    asMember,
+    invited,
+    joining,
+    joined: async owner => {
+      const asked = await joining({ owner, join_id: `join-of-${owner}-0000000` }, await invited(owner))
+      return (await post('join', asked)).body.membership_token as string
+    },
+    publish: async changes => {
+      const { body } = await organization.admin({ target: '/admin/charter' })
+      const json = { charter: charterOf(changes), base_version: body.version }
+      await organization.admin({ method: 'PUT', target: '/admin/charter', json })
+    },
+    close: async () => {
+      await organization.close()
+      for (const { server } of [first, second]) server.close()
+    },
+  }
+}
