@@ -2,7 +2,7 @@
  * Owns reading the files that a configuration names. contract, "Authentication": keys and secrets come from files, and a file
  * that cannot be used stops the start.
  */
-import { readFileSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs'
 import { parse, YAMLParseError } from 'yaml'
 import { parseJsonObject } from '../wire/json.ts'
 import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
@@ -15,6 +15,18 @@ export function readFile(name: string, path: string): Buffer {
   } catch (error) {
     throw new ConfigFault([
       `${name}: cannot read ${path} (${(error as NodeJS.ErrnoException).code ?? 'unreadable'}).`,
+    ])
+  }
+}
+
+/** Makes a directory where it is missing. Throws `ConfigFault` naming the setting when it cannot be written. */
+export function checkDirectory(name: string, path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (error) {
+    throw new ConfigFault([
+      `${name}: cannot write in ${path} (${(error as NodeJS.ErrnoException).code ?? 'unwritable'}). Give a directory that this process may write.`,
     ])
   }
 }

@@ -178,6 +178,19 @@ const httpTls = z.strictObject({
   key_file: file.describe('Its private key, PEM.'),
 })
 
+const reports = z.strictObject({
+  state_dir: file
+    .optional()
+    .describe(
+      'Directory in which they outlive a kill: each is written there before its call is let through. Left out, they wait in memory. Replicas may share it.',
+    ),
+  state_bytes_max: whole(65_536, 68_719_476_736)
+    .default(67_108_864)
+    .describe(
+      'Most bytes that wait in `state_dir`; beyond, calls of owners whose authority takes none are refused, 503, and twice that is the end of it for all.',
+    ),
+})
+
 /** The schema of the YAML file; descriptions become docs/configuration.md. */
 export const SIDECAR_FILE = z.strictObject({
   public_url: origin.describe(
@@ -256,6 +269,9 @@ export const SIDECAR_FILE = z.strictObject({
     .describe(
       "How long before the caller's deadline every wait ends, in milliseconds; with less left, a grant is not spent.",
     ),
+  reports: reports
+    .prefault({})
+    .describe("How reports of allowed calls wait for the owners' authorities to take them."),
   report_arguments: z
     .boolean()
     .default(false)

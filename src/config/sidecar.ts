@@ -10,6 +10,7 @@ import type { PrivateKey } from '../wire/keys.ts'
 import { templateShape } from '../wire/http-operation.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import {
+  checkDirectory,
   collectFaults,
   readCertificates,
   readKeysFile,
@@ -188,6 +189,9 @@ function loadNamedFiles(
   }
   collectFaults<unknown>([
     () => (config.keys = readKeysFile('keys_file', keys_file, values.signingAlg)),
+    () => {
+      if (rest.reports.state_dir !== undefined) checkDirectory('reports.state_dir', rest.reports.state_dir)
+    },
     () => {
       if (authority_ca_file === undefined) return
       config.authorityCa = readCertificates({ ca: ['authority_ca_file', authority_ca_file] })

@@ -76,10 +76,10 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   const routes = routeTable(
     config.owners.map(owner => routeOf(owner, config, { pools, jwks, clock, metrics })),
   )
-  const reports = createReports({ metrics, logger, clock })
+  const reports = createReports(config, { routes, metrics, logger, clock })
   const decide = checkOf(config, { ...surroundings, routes, reports, metrics })
   metrics.observe({
-    reportsWaiting: () => reports.waiting(),
+    reports,
     pools: { challenges: () => pools.challenges.stats(), grants: () => pools.grants.stats() },
   })
   const registrations: Registration[] = []
@@ -227,9 +227,17 @@ function checkOf(
   })
 }
 
-function createReports({ metrics, logger, clock }: Surroundings & { metrics: Metrics }): AccessReports {
+function createReports(
+  { reports: { state_dir, state_bytes_max } }: CoreConfig,
+  { routes, metrics, logger, clock }: Surroundings & { metrics: Metrics; routes: RouteTable },
+): AccessReports {
   return createAccessReports({
     clock,
+    clients: routes.routes.map(({ client }) => client),
+    state: state_dir === undefined ? undefined : { path: state_dir, bytesMax: state_bytes_max },
+    onUnkept: () => metrics.reportUnkept(),
+    onLeft: (path, why) => logger.warn({ path, why }, 'reports of allowed calls are left where they are'),
+    onFault: error => logger.error({ err: error }, 'the directory of reports'),
     onSent: count => metrics.reportsSent(count),
     onDropped: (count, why) => {
       metrics.reportsDropped(count)

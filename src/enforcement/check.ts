@@ -2,7 +2,6 @@
  * Owns what stands around the enforcement order: room for the body, the deadline, one log line, the access report, and that whatever is
  * thrown becomes a denial. contract, "Authorized call" and "Errors". The order itself is `order.ts`.
  */
-import { randomUUID } from 'node:crypto'
 import type { Logger } from '../http/log.ts'
 import type { Tracing } from '../http/tracing.ts'
 import { canonicalize } from '../wire/json.ts'
@@ -13,6 +12,7 @@ import type { Call, Denied, Outcome } from './call.ts'
 import { answerTimeMs, deadlineOf, outage, tooLate } from './deadline.ts'
 import { denialOf } from './denial.ts'
 import { judge, type Judged, type OrderOptions, type Use } from './order.ts'
+import type { AccessReport } from './reports/outbox.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
 import { rpcCaller } from './request/mcp-mirrors.ts'
 import type { RouteTable } from './request/routes.ts'
@@ -55,8 +55,8 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
     }
     // Past this time the door has answered for us. What is decided then was told to nobody, and is not what is logged.
     const isLate = answerTimeMs(call, options.deadlineMarginMs, clock()) <= 0
-    const outcome = asSpoken(isLate ? denial(tooLate(), trace, logger) : judgement.outcome, call, options)
-    if (!isLate) judgement.report?.()
+    const judged = isLate ? denial(tooLate(), trace, logger) : reported(judgement, trace, logger)
+    const outcome = asSpoken(judged, call, options)
     recordDecision(logger, call, outcome, { ...trace, ms: clock() - trace.startedAt })
     options.onDecision?.(outcome, trace)
     return { ...outcome, waitedMs: trace.waitedMs }
@@ -80,10 +80,20 @@ function speaksMcp(call: Call, routes: RouteTable): boolean {
   }
 }
 
-/** What came of judging. `report` tells the owner of the call, once it is sure that it was let through. */
+/** What came of judging. `report` tells the owner of the call, once it is sure that it is let through; it throws where that cannot be kept. */
 interface Judgement {
   outcome: Outcome
   report?: () => void
+}
+
+/** The outcome, once the report of it is kept: what cannot be reported is not let through. */
+function reported({ outcome, report }: Judgement, trace: Trace, logger: Logger): Outcome {
+  try {
+    report?.()
+    return outcome
+  } catch (thrown) {
+    return denial(thrown, trace, logger)
+  }
 }
 
 /** Judges a call whose body there is room for. What is turned away has cost no more than its receipt. */
@@ -105,15 +115,22 @@ async function judgeWithin(
   }
 }
 
-/** Queues the access report. Never throws: the grant may be spent by now, so the call must go through. */
-function report(
-  { route, trace }: Judged,
+/** Has the report kept, and sent later. Throws 503 where it cannot be kept. */
+function report(judged: Judged, use: Use, options: CheckOptions): void {
+  const { route, trace } = judged
+  const made = reportOf(use, options)
+  if (made instanceof Error) {
+    // No report of it is possible, with this authority: its grant has no name. The grant may be spent by now, so the call goes through.
+    options.logger.error({ err: made, step: trace.step }, 'an allowed call could not be reported')
+  } else options.reports.add(route.client, made)
+}
+
+function reportOf(
   { token, grant, request }: Use,
-  { reports, reportArguments, clock, logger }: CheckOptions,
-): void {
+  { reportArguments, clock }: CheckOptions,
+): AccessReport | Error {
   try {
-    reports.add(route.client, {
-      id: randomUUID(),
+    return {
       family: grant.family,
       jti: grant.jti ?? readRptClaims(token).jti,
       tool: request.tool,
@@ -121,9 +138,9 @@ function report(
         ? canonicalize(request.params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()
         : request.params_s256,
       at: Math.floor(clock() / 1000),
-    })
+    }
   } catch (error) {
-    logger.error({ err: error, step: trace.step }, 'an allowed call could not be reported')
+    return error as Error
   }
 }
 

@@ -6,6 +6,7 @@ import { consumeReaction, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence } from '../rules/permission.ts'
 import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
 import { refuse } from '../wire/refusal.ts'
+import type { AccessReports } from './authorities/access-reports.ts'
 import type { Allowed, Call } from './call.ts'
 import { sourceOf } from './challenge-limit.ts'
 import { challengeFor, tooManyCalls, type ChallengeOptions } from './challenges.ts'
@@ -18,6 +19,7 @@ import { enterStep, type Trace } from './telemetry/decision-log.ts'
 import { allowCall, presentedGrant } from './upstream.ts'
 
 export interface OrderOptions extends ChallengeOptions {
+  reports: Pick<AccessReports, 'ready'>
   /** Milliseconds since the epoch. */
   clock: () => number
   keepCredentials: boolean
@@ -77,6 +79,9 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
       'Negotiate again: the operation is now declared graver than the grant was given for.',
     )
   }
+
+  // A call that her ledger could not tell of is not let through, and costs no grant.
+  if (request.kind === 'tool') options.reports.ready(route.client)
 
   if (grant.single_use) {
     enterStep(trace, 'operation') // 4. A single-use grant is for one operation with exactly these parameters.

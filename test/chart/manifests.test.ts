@@ -12,6 +12,9 @@ import { manifestCheck } from '../support/schemas.ts'
 import { containers, pods, type Container } from './pods.ts'
 import { CHART, complaints, helm, manifests, render, tools, valueSet, VALUE_SETS } from './render.ts'
 
+/** The sidecar's `reports.state_dir`: the one place that is written, and no secret. */
+const REPORTS = 'usher-state'
+
 describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value set', found => {
   const texts = new Map(VALUE_SETS.map(name => [name, render(found.helm, valueSet(name))]))
   const of = (name: string) => manifests(texts.get(name)!)
@@ -78,19 +81,23 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
     )
 
     test.each(all.map(pod => [pod.of, pod] as const))(
-      '%s mounts secrets for its group alone, and never to write',
+      '%s mounts secrets for its group alone, and nothing to write but where reports wait',
       (_of, { spec, of }) => {
         for (const volume of spec.volumes ?? []) {
-          expect(
-            Object.keys(volume).filter(kind => kind !== 'name' && kind !== 'secret' && kind !== 'configMap'),
-          ).toEqual([])
+          if (volume.name === REPORTS) expect(volume).toEqual({ name: REPORTS, emptyDir: {} })
+          else
+            expect(
+              Object.keys(volume).filter(
+                kind => kind !== 'name' && kind !== 'secret' && kind !== 'configMap',
+              ),
+            ).toEqual([])
           if (volume.secret !== undefined) expect(volume.secret.defaultMode, volume.name).toBe(0o440)
         }
         if ((spec.volumes ?? []).some(({ secret }) => secret))
           expect(spec.securityContext, of).toHaveProperty('fsGroup')
         for (const container of [...(spec.initContainers ?? []), ...spec.containers]) {
           for (const mount of container.volumeMounts ?? []) {
-            expect(mount.readOnly).toBe(true)
+            expect(mount.readOnly, mount.name).toBe(mount.name === REPORTS ? undefined : true)
             expect(spec.volumes?.map(({ name }) => name)).toContain(mount.name)
           }
         }

@@ -91,6 +91,7 @@ describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
     ['UsherNotApproved', 'usher_pat_requests_total{outcome="refused"}', '0+1x40', '1x40'],
     ['UsherAuthorityAddressDown', 'usher_authority_address_up{address="https://as-1"}', '0x40', '1x40'],
     ['UsherAccessReportsDropped', 'usher_access_reports_dropped_total', '0+1x40', '7x40'],
+    ['UsherAccessReportsUnkept', 'usher_access_reports_unkept_total', '0+1x40', '7x40'],
     ['UsherAccessReportsWaiting', 'usher_access_reports_waiting', '5001x40', '5000x40'],
     ['UsherCertificateRefused', 'usher_certificate_reloads_total{outcome="refused"}', '0+1x40', '1x40'],
     ['UsherCertificateExpires', 'usher_certificate_not_after_seconds', '600000x40', '700000x40'],

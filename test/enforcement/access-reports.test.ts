@@ -7,9 +7,9 @@ import {
 } from '../../src/enforcement/authorities/access-reports.ts'
 import {
   createAuthorityClient,
-  type AccessEntry,
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
+import type { AccessEntry, AccessReport } from '../../src/enforcement/reports/outbox.ts'
 import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
@@ -55,22 +55,25 @@ const clientOf = ({ issuer }: ScriptedAuthority): AuthorityClient =>
     clock: Date.now,
   })
 
-const entry = (id: string): AccessEntry => ({
-  id,
+/** The tool's name tells one from another. */
+const entry = (tool: string): AccessReport => ({
   family: asFamily('fam_x'),
   jti: 'rpt_x',
-  tool: 'portfolio_read',
+  tool,
   summary: 's256:x',
   at: 1,
 })
 const add = (client: AuthorityClient, count: number, name = 'e') => {
   for (let i = 0; i < count; i++) reports.add(client, entry(`${name}${i}`))
 }
-/** The ids in each request, in order. */
+type Sent = { entries?: AccessEntry[]; instance?: string; n?: number; ended?: boolean }
+const bodies = (at: ScriptedAuthority): Sent[] =>
+  at.received.filter(({ path }) => path === '/audit/access').map(({ body }) => JSON.parse(body) as Sent)
+/** The tools in each request with calls, in order. */
 const batches = (at: ScriptedAuthority): string[][] =>
-  at.received
-    .filter(({ path }) => path === '/audit/access')
-    .map(({ body }) => (JSON.parse(body) as { entries: AccessEntry[] }).entries.map(({ id }) => id))
+  bodies(at).flatMap(({ entries }) => (entries === undefined ? [] : [entries.map(({ tool }) => tool)]))
+/** What runs said of themselves. */
+const words = (at: ScriptedAuthority): Sent[] => bodies(at).filter(({ entries }) => entries === undefined)
 
 describe('An authority that answers', () => {
   test('is told of calls in batches, in order, each call once', async () => {
@@ -154,5 +157,69 @@ describe('At the end', () => {
     await reports.close(10)
     add(clientOf(authority), 1)
     expect([reports.waiting(), dropped.length]).toEqual([0, 1])
+  })
+})
+
+describe('Each report has the name of its run and its number', () => {
+  const numbers = (at: ScriptedAuthority) =>
+    bodies(at).flatMap(({ entries = [] }) => entries.map(({ instance, n, id }) => ({ instance, n, id })))
+
+  test('from 1 for each authority, with an id made of both', async () => {
+    open()
+    add(clientOf(authority), 3)
+    add(clientOf(other), 2)
+    await until(() => sent === 5)
+    const [first, second] = [numbers(authority), numbers(other)]
+    expect([first.map(({ n }) => n), second.map(({ n }) => n)]).toEqual([
+      [1, 2, 3],
+      [1, 2],
+    ])
+    const { instance } = first[0]!
+    expect(
+      [...first, ...second].every(one => one.instance === instance && one.id === `${instance}.${one.n}`),
+    ).toBe(true)
+  })
+
+  test('and one that was lost leaves its number out', async () => {
+    authority.script('/audit/access', 'hang')
+    open({ queueMax: 2, batchMax: 2 })
+    const client = clientOf(authority)
+    add(client, 2)
+    await until(() => authority.count('/audit/access') === 1)
+    add(client, 3, 'lost')
+    expect(dropped).toHaveLength(3)
+    authority.script('/audit/access', undefined)
+    await until(() => sent === 2)
+    add(client, 1, 'later')
+    await until(() => sent === 3)
+    expect(numbers(authority).at(-1)!.n).toBe(6)
+  })
+
+  test('entries that the authority cannot place are counted as lost', async () => {
+    authority.script('/audit/access', { status: 200, body: { recorded: 2, unknown: ['x'] } })
+    open()
+    add(clientOf(authority), 3)
+    await until(() => sent + dropped.length === 3)
+    expect(dropped).toEqual([[1, 'the authority knows no such grant']])
+  })
+
+  test('a clean end says the last number, also of what could not be sent', async () => {
+    other.script('/audit/access', ({ body }) => ({ status: body.includes('entries') ? 503 : 200, body: {} }))
+    open()
+    add(clientOf(authority), 3)
+    add(clientOf(other), 2)
+    await reports.close(1_000)
+    expect([words(authority), words(other)]).toEqual([
+      [{ instance: expect.any(String), n: 3, ended: true }],
+      [{ instance: expect.any(String), n: 2, ended: true }],
+    ])
+  })
+
+  test('a run that has nothing to report says now and then how far it has come', async () => {
+    open({ quietMs: 60 })
+    add(clientOf(authority), 3)
+    await until(() => words(authority).length >= 2)
+    expect(words(authority)[0]).toEqual({ instance: expect.any(String), n: 3, ended: false })
+    await reports.close(1_000)
   })
 })

@@ -1,5 +1,9 @@
 /** Builds calls as a proxy would show them, signed as an agent would, and an enforcement core that asks a real authority on the wire. */
-import { createAccessReports, type AccessReports } from '../../src/enforcement/authorities/access-reports.ts'
+import {
+  createAccessReports,
+  type AccessReports,
+  type AccessReportsOptions,
+} from '../../src/enforcement/authorities/access-reports.ts'
 import { apiReader } from '../../src/enforcement/request/api.ts'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import {
@@ -136,6 +140,8 @@ export type CoreOverrides = Partial<CheckOptions> & {
   secret?: string
   /** Makes the resource a plain API at /api/alice. */
   api?: ApiOperation[]
+  /** Where reports wait in files. */
+  state?: AccessReportsOptions['state']
   /** In place of the one that asks `authority` over the network. */
   client?: AuthorityClient
 }
@@ -180,7 +186,13 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     api,
     signatureBase: { scheme: 'https', authority: 'tools.example.com' },
   }
-  const reports = createAccessReports({ clock, gatherMs: 1, onDropped: count => dropped.push(count) })
+  const reports = createAccessReports({
+    clock,
+    gatherMs: 1,
+    onDropped: count => dropped.push(count),
+    state: overrides.state,
+    clients: [route.client],
+  })
   const decide = createCheck({
     routes: routeTable([route]),
     reports,

@@ -27,7 +27,10 @@ describe('docs/operating.md tells of each metric what the process itself tells o
   test('at the sidecar', async () => {
     const metrics = createMetrics()
     const idle = { connections: 0, inFlight: 0, waiting: 0 }
-    metrics.observe({ reportsWaiting: () => 0, pools: { challenges: () => idle, grants: () => idle } })
+    metrics.observe({
+      reports: { waiting: () => 0, bytes: () => 0, left: () => 0 },
+      pools: { challenges: () => idle, grants: () => idle },
+    })
     const { text } = await metrics.render()
     expect(documented('Of the sidecar:')).toEqual(told(text))
     expect(text).toMatch(/^process_resident_memory_bytes /m)

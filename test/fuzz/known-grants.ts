@@ -12,7 +12,7 @@ import { signRpt } from '../../src/wire/tokens.ts'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import { newKey, nowSeconds, PUBLIC_URL } from '../enforcement/calls.ts'
 import { claimsOf, type IssuedGrant } from '../support/scripted-authority.ts'
-import { asOwner } from '../../src/wire/identifiers.ts'
+import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 export const ISSUER = 'https://as.example.com'
 export const RESOURCE = `${PUBLIC_URL}/mcp/alice`
@@ -134,7 +134,9 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
         if (won) grants.spent.push(token)
         return readConsumption(won ? { consumed: true } : { consumed: false, error: 'already_consumed' })
       },
-      reportAccess: async () => {},
+      of: { authority: ISSUER, client_id: asClientId('demo-tools'), owner: asOwner('alice') },
+      reportAccess: async () => ({ unknown: 0 }),
+      reportRun: async () => {},
     },
   }
   return grants

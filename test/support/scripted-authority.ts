@@ -170,8 +170,10 @@ function plain(
       told.set(token(), { active: false, reason: 'already_consumed', error: 'already_consumed' })
       return { status: 200, body: { consumed: true, family: 'fam_test' } }
     }
-    case '/audit/access':
-      return { status: 200, body: { recorded: (JSON.parse(body) as { entries: unknown[] }).entries.length } }
+    case '/audit/access': {
+      const { entries = [] } = JSON.parse(body) as { entries?: unknown[] }
+      return { status: 200, body: { recorded: entries.length } }
+    }
     case '/jwks':
       return { status: 200, body: { keys: [publicJwk(key)] } }
     default:

@@ -1,124 +1,76 @@
 /**
  * Owns the way of allowed calls into the owner's ledger. contract, "Events", 2: the enforcement point posts `/audit/access` for an allowed
- * call; off the call's path, in batches, each entry under an id so that sending twice records once.
+ * call; off the call's path, in batches, each entry numbered so that sending twice records once and what is lost is told.
  */
-import { setTimeout as delay } from 'node:timers/promises'
-import { waitAtMost } from '../../limits/patience.ts'
-import { UnwantedAnswer, type AccessEntry, type AuthorityClient } from './authority-client.ts'
-import { deadlineAt } from '../deadline.ts'
+import { createDelivery, type DeliveryOptions } from '../reports/delivery.ts'
+import type { AccessReport } from '../reports/outbox.ts'
+import { createMemoryStore, openFileStore } from '../reports/stores.ts'
+import type { AuthorityClient } from './authority-client.ts'
 
-export interface AccessReportsOptions {
-  /** Entries waiting for all owners together; beyond, those of the longest queue are dropped and counted. 10,000 when left out. */
-  queueMax?: number
-  /** Entries in one request; 100 when left out. */
-  batchMax?: number
-  /** How long an entry may wait for others to go with it, in milliseconds; 200 when left out. */
-  gatherMs?: number
-  /** Pauses between attempts, each twice the one before, in milliseconds; 250 to 10,000 when left out. */
-  retryMs?: { first: number; most: number }
-  /** Milliseconds since the epoch. */
-  clock: () => number
-  onSent?: (count: number) => void
-  onDropped: (count: number, why: string) => void
+export interface AccessReportsOptions extends Omit<DeliveryOptions, 'onFault'> {
+  /** Entries that wait in memory for all owners together; beyond, those of the longest queue are dropped and counted. 10,000 when left out. */
+  queueMax?: number | undefined
+  /** Where they wait in files, and how many bytes of them; left out, they wait in memory and are lost with this process. */
+  state?: { path: string; bytesMax: number; lifeMs?: number | undefined } | undefined
+  /** Of all owners who are served here: what another process left in `state` is sent for these. */
+  clients?: readonly AuthorityClient[]
+  /** A call was not let through, for its report could not be kept. */
+  onUnkept?: () => void
+  /** What another process left cannot be sent from here, and why. */
+  onLeft?: (path: string, why: string) => void
+  onFault?: (error: unknown) => void
 }
 
 export interface AccessReports {
-  /** Queues one entry; never waits and never throws. */
-  add(client: AuthorityClient, entry: AccessEntry): void
-  /** Entries that are not told yet, those on their way among them. */
+  /** Throws 503 where the report of a call could not be kept now: to be asked before a grant is spent. Never, where reports wait in memory. */
+  ready(client: AuthorityClient): void
+  /**
+   * Keeps one report until the authority has taken it; never waits. To be called before the call is let through: throws 503 where the report
+   * cannot be kept, which never happens where reports wait in memory.
+   */
+  add(client: AuthorityClient, report: AccessReport): void
+  /** Reports that are not told yet, those on their way among them. */
   waiting(): number
-  /** Sends what waits, for at most so many milliseconds; the rest is dropped and counted. Takes no more afterwards. */
+  /** Bytes of reports in files. */
+  bytes(): number
+  /** Journals of other processes that nobody here can send. */
+  left(): number
+  /** Sends what waits, for at most so many milliseconds, and says goodbye; what is in memory then is dropped and counted. Takes no more afterwards. */
   close(withinMs: number): Promise<void>
 }
 
-const SEND_MS = 5_000
-const RETRY_MS = { first: 250, most: 10_000 }
-/** Between attempts once there is little time left. */
-const CLOSING_RETRY_MS = 100
-
-type Sent = 'sent' | 'refused' | 'out of time'
-
-/**
- * A queue per owner's authority, each sent in order by one sender. An outage is waited out, for as long as the queue has room; what the
- * authority refuses is dropped, alone and not with the rest of its batch.
- */
+/** A queue per owner's authority, each sent in order by one sender. Throws where the directory of `state` cannot be written. */
 export function createAccessReports(options: AccessReportsOptions): AccessReports {
-  const { queueMax = 10_000, batchMax = 100, gatherMs = 200, retryMs = RETRY_MS } = options
-  const { clock, onDropped, onSent } = options
-  const queues = new Map<AuthorityClient, AccessEntry[]>()
-  const senders = new Map<AuthorityClient, Promise<void>>()
-  const closing = new AbortController()
-  let waiting = 0
-  let closedAt = Infinity
-
-  const sendOnce = async (client: AuthorityClient, batch: AccessEntry[]): Promise<Sent> => {
-    for (let attempt = 0; clock() < closedAt; attempt++) {
-      const at = Math.min(clock() + SEND_MS, closedAt)
-      try {
-        await client.reportAccess(batch, deadlineAt(at, clock))
-        return 'sent'
-      } catch (error) {
-        if (isRefusal(error)) return 'refused'
-        const pauseMs = Math.min(retryMs.most, retryMs.first * 2 ** Math.min(attempt, 16))
-        await (closing.signal.aborted ? pause(CLOSING_RETRY_MS) : pause(pauseMs, closing.signal))
-      }
-    }
-    return 'out of time'
-  }
-  const send = async (client: AuthorityClient, batch: AccessEntry[]): Promise<void> => {
-    const how = await sendOnce(client, batch)
-    if (how === 'out of time') return // `close` counts what is left
-    if (how === 'refused' && batch.length > 1) {
-      const half = Math.ceil(batch.length / 2)
-      await send(client, batch.slice(0, half))
-      return send(client, batch.slice(half))
-    }
-    waiting -= batch.length
-    if (how === 'sent') onSent?.(batch.length)
-    else onDropped(batch.length, 'the authority refused them')
-  }
-  const drain = async (client: AuthorityClient, queue: AccessEntry[]): Promise<void> => {
-    await pause(gatherMs, closing.signal)
-    while (queue.length > 0) await send(client, queue.splice(0, batchMax))
-    senders.delete(client)
-  }
-  /** An authority that is away must not cost the others their room. */
-  const makeRoom = (asking: AccessEntry[]): boolean => {
-    let longest = asking
-    for (const queue of queues.values()) if (queue.length > longest.length) longest = queue
-    if (longest === asking) return false
-    longest.pop()
-    waiting--
-    onDropped(1, 'the queue of access reports is full')
-    return true
-  }
+  const { state, queueMax = 10_000, clients = [], onDropped } = options
+  const onFault = options.onFault ?? (() => undefined)
+  const delivery = createDelivery({ ...options, onFault })
+  const store =
+    state === undefined
+      ? createMemoryStore({ delivery, queueMax, onDropped })
+      : openFileStore({
+          ...state,
+          delivery,
+          clients,
+          clock: options.clock,
+          onDropped,
+          onUnkept: options.onUnkept ?? (() => undefined),
+          onLeft: options.onLeft ?? (() => undefined),
+          onFault,
+        })
+  let isClosed = false
   return {
-    add: (client, entry) => {
-      const queue = queues.get(client) ?? []
-      if (closing.signal.aborted || (waiting >= queueMax && !makeRoom(queue)))
-        return onDropped(1, 'the queue of access reports is full')
-      waiting++
-      queues.set(client, queue)
-      queue.push(entry)
-      if (!senders.has(client)) senders.set(client, drain(client, queue))
+    ready: client => store.ready(client),
+    add: (client, report) => {
+      if (isClosed) return onDropped(1, 'the process is about to end')
+      store.add(client, report)
     },
-    waiting: () => waiting,
+    waiting: () => delivery.waiting(),
+    bytes: () => store.bytes(),
+    left: () => store.left(),
     close: async withinMs => {
-      closedAt = clock() + withinMs
-      closing.abort()
-      await waitAtMost(withinMs, Promise.all(senders.values()))
-      if (waiting > 0) onDropped(waiting, 'there was no time left to send them')
+      isClosed = true
+      await delivery.close(withinMs)
+      store.close()
     },
   }
-}
-
-/** The authority read them and will not have them: sending them again is no use. A PAT that it will not have is another matter. */
-function isRefusal(error: unknown): boolean {
-  const status = error instanceof Error && error.cause instanceof UnwantedAnswer ? error.cause.status : 0
-  return status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status)
-}
-
-/** Waits, or until the signal says that there is no more time for it. */
-async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  await delay(ms, undefined, { ref: false, ...(signal && { signal }) }).catch(() => undefined)
 }

@@ -13,9 +13,10 @@ import {
   type ExpectedGrant,
   type Introspection,
 } from '../introspection.ts'
+import type { AccessEntry, ReportsOf } from '../reports/outbox.ts'
 import { createPatSource, type PatCredential } from './pat.ts'
 import { presentedRpt, type AuthorityKeys } from './presented-rpt.ts'
-import type { ClientId, Family } from '../../wire/identifiers.ts'
+import type { ClientId } from '../../wire/identifiers.ts'
 
 export interface AuthorityClientOptions extends ExpectedGrant {
   client_id: ClientId
@@ -30,14 +31,11 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
 
-/** One entry of an access report (contract, "Events", 2); `at` in seconds since the epoch. */
-export interface AccessEntry {
-  id: string
-  family: Family
-  jti: string
-  tool: string
-  summary: string
-  at: number
+/** How far a run of this enforcement point has come with its reports, and whether it lets no more calls through. */
+export interface RunWord {
+  instance: string
+  n: number
+  ended: boolean
 }
 
 /**
@@ -45,6 +43,8 @@ export interface AccessEntry {
  * an outage is never an allow, and never a no of the authority's.
  */
 export interface AuthorityClient {
+  /** Whose calls it is asked about. */
+  readonly of: ReportsOf
   /** POST /perm: a ticket for these scopes of a resource. */
   requestTicket(
     wanted: { resource_id: string; resource_scopes: string[] },
@@ -54,8 +54,10 @@ export interface AuthorityClient {
   introspect(token: string, deadline: Deadline): Promise<Introspection>
   /** POST /consume. Sent once at most: where the answer is lost, the call is denied and the grant may be spent. */
   consume(token: string, deadline: Deadline): Promise<Consumption>
-  /** POST /audit/access. */
-  reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<void>
+  /** POST /audit/access. Answers how many of them name no grant that the authority knows, so that they were not recorded. */
+  reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<{ unknown: number }>
+  /** POST /audit/access: how far a run has come. */
+  reportRun(word: RunWord, deadline: Deadline): Promise<void>
 }
 
 interface ProtectedCall {
@@ -118,7 +120,11 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
     return parseAnswer(call.path, answer.body)
   }
 
+  const audit = (body: Record<string, unknown>, deadline: Deadline): Promise<unknown> =>
+    askForJson({ path: '/audit/access', body, pool: pools.challenges, deadline, repeatable: true }, 200)
+
   return {
+    of: { authority, client_id: options.client_id, owner: options.owner },
     requestTicket: async (wanted, deadline) => {
       const call = { path: '/perm', body: wanted, pool: pools.challenges, deadline, repeatable: true }
       return readTicket(await askForJson(call, 201))
@@ -131,15 +137,9 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
       const call = { path: '/consume', form: { token }, pool: pools.grants, deadline, repeatable: false }
       return readConsumption(await askForJson(call, 200))
     },
-    reportAccess: async (entries, deadline) => {
-      const call = {
-        path: '/audit/access',
-        body: { entries },
-        pool: pools.challenges,
-        deadline,
-        repeatable: true,
-      }
-      await askForJson(call, 200)
+    reportAccess: async (entries, deadline) => ({ unknown: unknownIn(await audit({ entries }, deadline)) }),
+    reportRun: async (word, deadline) => {
+      await audit({ ...word }, deadline)
     },
   }
 }
@@ -178,6 +178,14 @@ function parseAnswer(path: string, body: Buffer): unknown {
   } catch (cause) {
     throw outage(`The authority answered ${path} with no well-formed JSON.`, cause)
   }
+}
+
+const auditAnswer = z.object({ unknown: z.array(z.unknown()) })
+
+/** An authority that says nothing of it took them all. */
+function unknownIn(answer: unknown): number {
+  const result = auditAnswer.safeParse(answer)
+  return result.success ? result.data.unknown.length : 0
 }
 
 const ticketAnswer = z.object({ ticket: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,2048}$/) })

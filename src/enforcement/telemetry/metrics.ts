@@ -20,7 +20,7 @@ export interface AuthorityCall {
 
 /** What is read off at the moment somebody asks. */
 export interface MetricSources {
-  reportsWaiting: () => number
+  reports: { waiting(): number; bytes(): number; left(): number }
   pools: Record<'challenges' | 'grants', () => OutboundStats>
 }
 
@@ -35,6 +35,8 @@ export interface Metrics {
   patRenewed(outcome: 'renewed' | 'refused' | 'failed'): void
   reportsSent(count: number): void
   reportsDropped(count: number): void
+  /** A call was not let through, for its report could not be kept. */
+  reportUnkept(): void
   serving(yes: boolean): void
   replicas: ReplicaObserver
   certificates: CertificateObserver
@@ -148,7 +150,7 @@ function authorityMetrics(registry: Registry): Pick<Metrics, 'authorityCalled' |
   }
 }
 
-function reportMetrics(registry: Registry): Pick<Metrics, 'reportsSent' | 'reportsDropped'> {
+function reportMetrics(registry: Registry): Pick<Metrics, 'reportsSent' | 'reportsDropped' | 'reportUnkept'> {
   const registers = [registry]
   const sent = new Counter({
     name: 'usher_access_reports_sent_total',
@@ -160,14 +162,39 @@ function reportMetrics(registry: Registry): Pick<Metrics, 'reportsSent' | 'repor
     help: 'Allowed calls that could not be reported to the owner.',
     registers,
   })
-  return { reportsSent: count => sent.inc(count), reportsDropped: count => dropped.inc(count) }
+  const unkept = new Counter({
+    name: 'usher_access_reports_unkept_total',
+    help: 'Calls that were refused, for their report could not be kept in reports.state_dir.',
+    registers,
+  })
+  return {
+    reportsSent: count => sent.inc(count),
+    reportsDropped: count => dropped.inc(count),
+    reportUnkept: () => unkept.inc(),
+  }
 }
 
-function readSources(registry: Registry, { reportsWaiting, pools }: MetricSources): void {
+function readSources(registry: Registry, { reports, pools }: MetricSources): void {
   addGauge(
     registry,
     { name: 'usher_access_reports_waiting', help: 'Allowed calls that are still to be reported.' },
-    gauge => gauge.set(reportsWaiting()),
+    gauge => gauge.set(reports.waiting()),
+  )
+  addGauge(
+    registry,
+    {
+      name: 'usher_access_reports_state_bytes',
+      help: 'Bytes of reports in reports.state_dir that are still to be sent.',
+    },
+    gauge => gauge.set(reports.bytes()),
+  )
+  addGauge(
+    registry,
+    {
+      name: 'usher_access_reports_left',
+      help: 'Journals of reports in reports.state_dir that nobody here can send.',
+    },
+    gauge => gauge.set(reports.left()),
   )
   addGauge(
     registry,

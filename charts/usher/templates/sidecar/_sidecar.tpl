@@ -26,6 +26,7 @@
 {{- if $s.authorityCa.existingSecret -}}
 {{- $_ := set $file "authority_ca_file" "/etc/usher/authority-ca/ca.crt" -}}
 {{- end -}}
+{{- $_ := set $file "reports" (merge (dict) ($file.reports | default dict) (dict "state_dir" "/var/lib/usher")) -}}
 {{ toYaml $file }}
 {{- end }}
 
@@ -81,6 +82,9 @@ volumeMounts:
     mountPath: /etc/usher/{{ $path }}
     readOnly: true
   {{- end }}
+  # Reports that outlive a restart of the container (`reports.state_dir`).
+  - name: usher-state
+    mountPath: /var/lib/usher
 {{- end }}
 
 {{/* Folder below /etc/usher by volume. The volumes bear a prefix, since they may stand in the pod of a gateway. */}}
@@ -107,9 +111,11 @@ usher-extra-ca: extra-ca
 
 {{- define "usher.sidecar.volumes" -}}
 {{- $s := .Values.sidecar -}}
+- name: usher-state
+  emptyDir: {}
 {{- with $s.existingConfig.existingSecret }}
-{{- include "usher.secretVolume" (dict "name" "usher-config" "secret" . "items" (dict $s.existingConfig.key "sidecar.yaml")) }}
-{{- else -}}
+{{ include "usher.secretVolume" (dict "name" "usher-config" "secret" . "items" (dict $s.existingConfig.key "sidecar.yaml")) }}
+{{- else }}
 - name: usher-config
   configMap:
     name: {{ include "usher.sidecar.name" . }}

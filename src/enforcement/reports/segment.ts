@@ -1,0 +1,68 @@
+/**
+ * Owns the format of the files that reports wait in: a line that says whose they are, then one line for each report, each with a checksum.
+ * contract, "Events", 2. A file is written by one process, line by line at its end; what a kill cut off was never let through.
+ */
+import { crc32 } from 'node:zlib'
+import { z } from 'zod'
+import { asClientId, asFamily, asOwner, type ClientId, type Owner } from '../../wire/identifiers.ts'
+import type { AccessReport } from './outbox.ts'
+
+/** Changed with the format: files of another version are left alone. */
+const MAGIC = 'usher-access-reports 1'
+
+/** Whose reports a file holds, and what is known of its run. */
+export interface SegmentHead {
+  instance: string
+  authority: string
+  client_id: ClientId
+  owner: Owner
+  /** The last number given before the first report of this file. */
+  n: number
+  /** Of the start of the machine that wrote it: what its process had written stays after a kill, and not after a fall of the machine. */
+  boot: string
+}
+
+const HEAD = z.object({
+  instance: z.string(),
+  authority: z.string(),
+  client_id: z.string().transform(asClientId),
+  owner: z.string().transform(asOwner),
+  n: z.int().min(0),
+  boot: z.string(),
+})
+const RECORD = z.object({
+  n: z.int().min(1),
+  family: z.string().transform(asFamily),
+  jti: z.string(),
+  tool: z.string(),
+  summary: z.string(),
+  at: z.number(),
+})
+export type SegmentRecord = AccessReport & { n: number }
+
+const lineOf = (value: object): string => {
+  const text = JSON.stringify(value)
+  return `${crc32(text).toString(16).padStart(8, '0')} ${text}\n`
+}
+export const headLine = (head: SegmentHead): string => `${MAGIC} ${lineOf(head)}`
+export const recordLine = (record: SegmentRecord): string => lineOf(record)
+
+/** The first line of a file, without its end: undefined where it is of another version, or no file of ours. */
+export function readHead(line: string): SegmentHead | undefined {
+  return line.startsWith(`${MAGIC} `) ? readLine(line.slice(MAGIC.length + 1), HEAD) : undefined
+}
+
+/** A line of a report, without its end: undefined where it is damaged. */
+export function readRecord(line: string): SegmentRecord | undefined {
+  return readLine(line, RECORD)
+}
+
+function readLine<T>(line: string, schema: z.ZodType<T>): T | undefined {
+  const text = line.slice(9)
+  if (line.slice(0, 9) !== `${crc32(text).toString(16).padStart(8, '0')} `) return undefined
+  try {
+    return schema.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}

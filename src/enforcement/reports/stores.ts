@@ -1,0 +1,207 @@
+/**
+ * Owns where reports wait: in memory, or in the files of `reports.state_dir`. contract, "Events", 2. In files none is lost by a kill, and a call whose
+ * report cannot be written is not let through; in memory a call never waits for its report, and what there is no room for is lost and told.
+ */
+import { randomBytes } from 'node:crypto'
+import type { AuthorityClient } from '../authorities/authority-client.ts'
+import { outage } from '../deadline.ts'
+import type { Delivery, Mail } from './delivery.ts'
+import type { Journal } from './journal.ts'
+import { createMemoryOutbox, type AccessReport, type MemoryOutbox, type ReportsOf } from './outbox.ts'
+import { openStateDirectory, type TakenOver } from './state-directory.ts'
+
+export interface ReportStore {
+  /** Throws 503 where a report could not be kept now: to be asked before a grant is spent. */
+  ready(client: AuthorityClient): void
+  /** Keeps a report, and has it sent. Throws 503 where it cannot be kept: its call must not be let through then. */
+  add(client: AuthorityClient, report: AccessReport): void
+  /** Bytes of reports in files. */
+  bytes(): number
+  /** Journals that nobody here can send. */
+  left(): number
+  close(): void
+}
+
+export interface MemoryStoreOptions {
+  delivery: Delivery
+  /** Reports waiting for all owners together; beyond, those of the longest queue are dropped and counted. */
+  queueMax: number
+  onDropped: (count: number, why: string) => void
+}
+
+const FULL = 'the queue of access reports is full'
+
+export function createMemoryStore({ delivery, queueMax, onDropped }: MemoryStoreOptions): ReportStore {
+  const instance = randomBytes(12).toString('hex')
+  const outboxes = new Map<AuthorityClient, { outbox: MemoryOutbox; mail: Mail }>()
+  let waiting = 0
+  const of = (client: AuthorityClient) => {
+    const known = outboxes.get(client)
+    if (known !== undefined) return known
+    const outbox = createMemoryOutbox(instance, change => (waiting += change))
+    const made = { outbox, mail: { client, outbox, isKept: false } }
+    outboxes.set(client, made)
+    return made
+  }
+  /** An authority that is away must not cost the others their room. */
+  const loseOne = (asking: MemoryOutbox): void => {
+    let longest = asking
+    for (const { outbox } of outboxes.values()) if (outbox.waiting() > longest.waiting()) longest = outbox
+    if (!longest.lose()) asking.lose()
+    onDropped(1, FULL)
+  }
+  return {
+    ready: () => undefined,
+    add: (client, report) => {
+      const { outbox, mail } = of(client)
+      const isFull = waiting >= queueMax
+      outbox.put(report)
+      if (isFull) loseOne(outbox)
+      delivery.send(mail)
+    },
+    bytes: () => 0,
+    left: () => 0,
+    close: () => undefined,
+  }
+}
+
+export interface FileStoreOptions {
+  delivery: Delivery
+  path: string
+  /** Bytes of what waits, for all owners together. */
+  bytesMax: number
+  /** Of all owners who are served here. */
+  clients: readonly AuthorityClient[]
+  /** Milliseconds since the epoch. */
+  clock: () => number
+  lifeMs?: number | undefined
+  onDropped: (count: number, why: string) => void
+  /** A call was not let through. */
+  onUnkept: () => void
+  onLeft: (path: string, why: string) => void
+  onFault: (error: unknown) => void
+}
+
+/** Between two looks at how many bytes wait for all owners together. */
+const LOOK_MS = 100
+const UNKEPT = "The owner's record of this call cannot be kept now: try again."
+
+/** What waits of one owner, and how it is sent. */
+interface Kept {
+  journal: Journal
+  mail: Mail
+}
+type TakenMail = Mail & { bytes(): number }
+
+export function openFileStore(options: FileStoreOptions): ReportStore {
+  const { delivery, onUnkept, onFault } = options
+  const clients = new Map(options.clients.map(client => [keyOf(client.of), client]))
+  /** Of this run; those that were taken over stand in `taken`. */
+  const journals = new Map<AuthorityClient, Kept>()
+  const taken = new Set<TakenMail>()
+  const directory = openStateDirectory({
+    ...options,
+    serves: of => clients.has(keyOf(of)),
+    onTakenOver: one => takeOver(one, clients.get(keyOf(one.of))!, { ...options, taken }),
+    onDisplaced: () => {
+      onFault(new Error('this process was taken for dead: another sends the reports that it had'))
+      for (const { journal } of journals.values()) journal.close()
+      for (const mail of [...[...journals.values()].map(({ mail }) => mail), ...taken]) delivery.forget(mail)
+      taken.clear()
+      journals.clear()
+    },
+  })
+  const journalOf = (client: AuthorityClient): Kept => {
+    const known = journals.get(client)
+    if (known !== undefined) return known
+    const journal = directory.journal(client.of)
+    const onDelivered = (): void => {
+      journal.close()
+      journal.remove()
+    }
+    const made = { journal, mail: { client, outbox: journal, isKept: true, onDelivered } }
+    journals.set(client, made)
+    return made
+  }
+  const bytes = (): number => {
+    let sum = 0
+    for (const { journal } of journals.values()) sum += journal.bytes()
+    for (const mail of taken) sum += mail.bytes()
+    return sum
+  }
+  const checkRoom = roomOf(options, { bytes, journals })
+  const kept = (client: AuthorityClient, work: (of: Kept) => void): void => {
+    try {
+      directory.live()
+      work(journalOf(client))
+    } catch (error) {
+      onUnkept()
+      throw outage(UNKEPT, error)
+    }
+  }
+  return {
+    ready: client =>
+      kept(client, ({ journal }) => {
+        checkRoom(journal.bytes())
+        journal.ready()
+      }),
+    add: (client, report) =>
+      kept(client, ({ journal, mail }) => {
+        journal.put(report)
+        delivery.send(mail)
+      }),
+    bytes,
+    left: () => directory.left(),
+    close: () => {
+      for (const { journal } of journals.values()) journal.close()
+      directory.close()
+    },
+  }
+}
+
+/** Has sent what another process left. */
+function takeOver(
+  { journal, whole, damaged }: TakenOver,
+  client: AuthorityClient,
+  { delivery, onDropped, taken }: FileStoreOptions & { taken: Set<TakenMail> },
+): void {
+  const mail: TakenMail = {
+    client,
+    outbox: journal,
+    isKept: true,
+    lastWord: { ended: whole },
+    bytes: () => journal.bytes(),
+    onDelivered: () => {
+      taken.delete(mail)
+      journal.remove()
+    },
+  }
+  if (damaged > 0) onDropped(damaged, 'they were damaged in the directory of reports')
+  taken.add(mail)
+  delivery.send(mail)
+}
+
+/**
+ * Throws where there is no room for another report of one who has so many bytes: an authority that takes none costs its own owner the calls, and
+ * others theirs only where all the room is twice used up.
+ */
+function roomOf(
+  { bytesMax, clock }: FileStoreOptions,
+  { bytes, journals }: { bytes: () => number; journals: ReadonlyMap<unknown, Kept> },
+): (mine: number) => void {
+  let used = 0
+  let usedAt = -Infinity
+  return mine => {
+    if (Math.abs(clock() - usedAt) >= LOOK_MS) [used, usedAt] = [bytes(), clock()]
+    if (used < bytesMax) return
+    let owners = 1
+    for (const { journal } of journals.values()) if (journal.waiting() > 0) owners++
+    if (mine >= bytesMax / owners || used >= 2 * bytesMax)
+      throw new Error(
+        `${used} bytes of reports wait in the directory of reports, and no more than ${bytesMax} may`,
+      )
+  }
+}
+
+const keyOf = ({ authority, client_id, owner }: ReportsOf): string =>
+  JSON.stringify([authority, client_id, owner])
