@@ -65,7 +65,7 @@ export async function readOffer(
 ): Promise<Offer> {
   const { template, resource, tool, definition } = of
   const document = await fetchDocument(new URL(template.terms_uri), 'terms document', signal)
-  for (const name of ['template_id', 'purpose', 'scope', 'expires_in', 'prohibited'] as const) {
+  for (const name of PUBLISHED) {
     if (s256Json(document[name] ?? null) !== s256Json(template[name]))
       fail('terms_untrusted', `The terms offered and the terms published differ in ${name}.`)
   }
@@ -79,6 +79,16 @@ export async function readOffer(
   return { resource, tool, template, terms_s256, consent }
 }
 
+/** What offer and document must both say. Whose terms they are is among it: a copy that another authority publishes has the same hash. */
+const PUBLISHED = [
+  'template_id',
+  'terms_uri',
+  'proffered_by',
+  'purpose',
+  'scope',
+  'expires_in',
+  'prohibited',
+] as const
 const TERMS_LENGTH_MAX = 8000
 
 /** Whether the terms were agreed to already. */

@@ -110,7 +110,7 @@ describe('Terms', () => {
     const { folder, remove } = await bridgeFolder()
     let document: Partial<TermsTemplate> = {}
     const server = await startScriptedServer(() => ({
-      body: JSON.parse(JSON.stringify({ ...template('x'), ...document })),
+      body: JSON.parse(JSON.stringify({ ...template(server.origin), ...document })),
     }))
     try {
       const state = bridgeState(folder, 'client')
@@ -145,16 +145,50 @@ describe('Terms', () => {
         { resource: 'https://evil.example/mcp/alice' },
         { tool: 'delete' },
         { definition: 'd2' },
-        { template: { proffered_by: 'https://evil.example' } },
         { template: { resource_id: 'alice/everything' } },
       ])
         expect(await isAgreed(await offer(changed), nobody, state)).toBe(false)
+      document = { proffered_by: 'https://other.example' }
+      expect(await isAgreed(await offer({ template: document }), nobody, state)).toBe(false)
       document = { purpose: 'Sell' }
       await expect(offer({})).rejects.toMatchObject({ code: 'terms_untrusted' })
       const others = await offer({ template: { purpose: 'Sell' } })
       expect(await isAgreed(others, nobody, state)).toBe(false)
       expect(await isAgreed(others, await readAcceptedTerms([first.terms_s256]), state)).toBe(false)
       expect(await isAgreed(others, await readAcceptedTerms([others.terms_s256]), state)).toBe(true)
+    } finally {
+      await server.close()
+      await remove()
+    }
+  })
+
+  it('of one authority are not those of another that publishes a copy, whose hash is the same', async () => {
+    const { folder, remove } = await bridgeFolder()
+    let published = template('https://authority.example')
+    const server = await startScriptedServer(() => ({ body: JSON.parse(JSON.stringify(published)) }))
+    const offered = (from: string) =>
+      readOffer(
+        {
+          resource: RESOURCE,
+          tool: 'read',
+          definition: 'd1',
+          template: template(server.origin, { proffered_by: from }),
+        },
+        undefined,
+      )
+    try {
+      await expect(offered(server.origin)).rejects.toMatchObject({ code: 'terms_untrusted' })
+      published = template(server.origin, { terms_uri: 'https://authority.example/terms/alice/reading/v1' })
+      await expect(offered(server.origin)).rejects.toMatchObject({ code: 'terms_untrusted' })
+      published = template(server.origin)
+      const { terms_s256 } = await offered(server.origin)
+      expect(
+        await isAgreed(
+          await offered(server.origin),
+          await readAcceptedTerms([terms_s256]),
+          bridgeState(folder, 'c'),
+        ),
+      ).toBe(true)
     } finally {
       await server.close()
       await remove()
