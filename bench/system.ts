@@ -53,6 +53,8 @@ export interface SystemOptions {
   databaseUrl: string | undefined
   /** Write CPU profiles of authority and sidecar there. */
   profileDirectory: string | undefined
+  /** Settings of the authority beside those that it has here. */
+  settings?: Record<string, string>
 }
 
 const THIS_TREE = join(import.meta.dirname, '..')
@@ -106,6 +108,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     UMA_AS_KEYS_FILE: household.authorityKeysFile,
     UMA_AS_PROVISION: household.provisionFile,
     UMA_AS_POOL_MAX: String(POOL_MAX),
+    ...options.settings,
   })
   await untilReady(authority, async () => (await fetch(`${issuer}/health`)).status === 200)
   const place: SidecarPlace = {

@@ -249,7 +249,7 @@ describe('the repository', () => {
     const lines = ({ path, text }: TextFile): number =>
       path.startsWith('test/') ? text.trimEnd().split('\n').length : codeLines(text)
     // A list is as long as what it lists.
-    const lists = new Set(['test/contract-rows.yaml'])
+    const lists = new Set(['test/contract-rows.yaml', 'test/faults/faults.yaml'])
     const long = code.filter(file => !lists.has(file.path) && lines(file) > 400)
     expect(long.map(({ path }) => path)).toEqual([])
   })

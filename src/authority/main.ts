@@ -28,7 +28,6 @@ import { openAccepted } from '../credentials/accepted.ts'
 import { createOperatorDocuments } from './agents/operator-documents.ts'
 import { createAuthorityMetrics } from './metrics.ts'
 import type { AcceptedCredentials } from '../credentials/presented.ts'
-import { endStreams } from './owner/events.ts'
 import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
 import { createOwnerApi } from './owner/api.ts'
 import { provision } from './provision.ts'
@@ -291,9 +290,9 @@ function ownerRoutes(
   authority: Authority,
   { config, accepted }: { config: AuthorityConfig; accepted: AcceptedCredentials },
 ): void {
-  const { heartbeatSeconds } = config
-  const api = createOwnerApi(authority, { accepted, heartbeatSeconds })
-  app.addHook('preClose', async () => endStreams(api))
+  const { heartbeatSeconds, streamsPerOwner: perOwner, streamsMax: inAll } = config
+  const api = createOwnerApi(authority, { accepted, heartbeatSeconds, streams: { perOwner, inAll } })
+  app.addHook('preClose', async () => api.feeds.end())
   serveEndpoints(app, api, OWNER_ENDPOINTS)
   serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [
     OPENAPI_ENDPOINT,

@@ -86,6 +86,14 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description: 'Longest silence of an event stream.',
       unit: 'seconds',
     }),
+    streamsPerOwner: defaulted('UMA_AS_STREAMS_PER_OWNER', wholeNumber(1, 10_000), '20', {
+      description: 'Most event streams that one process holds open for one owner; beyond, 429.',
+      unit: 'streams',
+    }),
+    streamsMax: defaulted('UMA_AS_STREAMS_MAX', wholeNumber(1, 100_000), '1000', {
+      description: 'Most event streams that one process holds open in all; beyond, 503.',
+      unit: 'streams',
+    }),
     sweepSeconds: defaulted('UMA_AS_SWEEP_SECONDS', wholeNumber(1, 3600), '60', {
       description: 'Pause between two sweeps of rows that no answer can depend on any more.',
       unit: 'seconds',

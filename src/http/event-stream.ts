@@ -8,11 +8,18 @@ import type { FastifyReply } from 'fastify'
 export interface EventStream {
   /** Aborts when the reader has gone or the stream was ended. */
   readonly closed: AbortSignal
-  /** Sends an event; resolves when the reader has taken enough to be sent more. `data` is sent as JSON. */
-  send(event: { id: number; event: string; data: unknown }): Promise<void>
+  /** Sends what `eventFrame` made of an event. @returns whether the reader has taken enough to be sent more. */
+  send(frame: string): boolean
+  /** Resolves when it has, or has gone. */
+  taken(): Promise<void>
   /** Moves the reader's place (its `Last-Event-ID`) without an event. */
   place(id: number): void
   end(): void
+}
+
+/** An event as it is sent: `data` as JSON, which holds no CR and no LF, so that one data line is enough. */
+export function eventFrame({ id, event, data }: { id: number; event: string; data: unknown }): string {
+  return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
 /**
@@ -47,11 +54,8 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
   raw.on('error', () => raw.destroy())
   return {
     closed: closing.signal,
-    async send({ id, event, data }) {
-      if (closing.signal.aborted) return
-      if (!raw.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`))
-        await drained(raw, closing.signal)
-    },
+    send: frame => closing.signal.aborted || raw.write(frame),
+    taken: () => drained(raw, closing.signal),
     place(id) {
       if (!closing.signal.aborted) raw.write(`id: ${id}\n\n`)
     },
@@ -62,9 +66,9 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
   }
 }
 
-/** JSON text holds no CR and no LF, so one data line is enough. */
 function drained(raw: FastifyReply['raw'], closed: AbortSignal): Promise<void> {
   return new Promise(resolve => {
+    if (closed.aborted || !raw.writableNeedDrain) return resolve()
     const done = (): void => {
       raw.off('drain', done)
       closed.removeEventListener('abort', done)

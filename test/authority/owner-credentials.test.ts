@@ -204,8 +204,8 @@ describe('A change under a credential', () => {
   it('begins only where the credential still stands', async () => {
     const credential: OwnerCredential = {
       owner: alice.owner,
+      id: alice.key.thumbprint,
       actor: { kind: 'owner', credential: 'device_key', kid: alice.key.thumbprint },
-      stands: async () => false,
       spend: async () => {
         throw new Error('it stands no more')
       },

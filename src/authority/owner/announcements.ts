@@ -10,9 +10,11 @@ import type { Owner } from '../../wire/identifiers.ts'
 export interface Announcements {
   /**
    * Resolves true when something happened to the owner after the call, or may have while the database was
-   * away; false when `ms` have passed or the signal aborted.
+   * away; false when `ms` have passed.
    */
-  next(owner: Owner, ms: number, signal?: AbortSignal): Promise<boolean>
+  next(owner: Owner, ms: number): Promise<boolean>
+  /** Has `wake` called whenever it did, or may have, until what is returned is called. */
+  watch(owner: Owner, wake: () => void): () => void
   close(): Promise<void>
 }
 
@@ -34,26 +36,26 @@ export async function startAnnouncements(
     onConnect: wakeAll,
   })
 
+  const watch = (owner: Owner, waiter: () => void): (() => void) => {
+    const set = waiters.get(owner) ?? new Set()
+    waiters.set(owner, set.add(waiter))
+    return () => {
+      set.delete(waiter)
+      if (set.size === 0 && waiters.get(owner) === set) waiters.delete(owner)
+    }
+  }
   return {
-    next(owner, ms, signal) {
-      return new Promise(resolve => {
-        if (signal?.aborted === true) return resolve(false)
-        const set = waiters.get(owner) ?? new Set()
-        waiters.set(owner, set)
+    watch,
+    next: (owner, ms) =>
+      new Promise(resolve => {
         const settle = (happened: boolean) => {
           clearTimeout(timer)
-          set.delete(happen)
-          if (set.size === 0) waiters.delete(owner)
-          signal?.removeEventListener('abort', abort)
+          unwatch()
           resolve(happened)
         }
-        const happen = () => settle(true)
-        const abort = () => settle(false)
         const timer = setTimeout(() => settle(false), ms)
-        set.add(happen)
-        signal?.addEventListener('abort', abort, { once: true })
-      })
-    },
+        const unwatch = watch(owner, () => settle(true))
+      }),
     async close() {
       wakeAll()
       await listener.close()

@@ -1,9 +1,9 @@
 /**
  * What every endpoint of the owner API is handed. Contract: "Owner API".
  */
-import type { EventStream } from '../../http/event-stream.ts'
 import { signatureBase, type SignatureBase } from '../../http/signed-request.ts'
 import type { Authority } from '../context.ts'
+import { createEventFeeds, type EventFeeds, type StreamCaps } from './event-feeds.ts'
 import { createAttemptLimit, type AttemptLimit } from '../../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../../credentials/presented.ts'
 
@@ -17,15 +17,19 @@ export interface OwnerApi extends Pick<Authority, Needed> {
   /** Of codes that were not good. */
   readonly attempts: AttemptLimit
   readonly heartbeatSeconds: number
-  /** Event streams that are open. */
-  readonly streams: Set<EventStream>
+  /** Event streams that are open, and what is sent to them. */
+  readonly feeds: EventFeeds
 }
 
 const FAILURES_PER_MINUTE = 20
 
 export function createOwnerApi(
   authority: Pick<Authority, Needed>,
-  { accepted, heartbeatSeconds }: Pick<OwnerApi, 'accepted' | 'heartbeatSeconds'>,
+  {
+    accepted,
+    heartbeatSeconds,
+    streams,
+  }: Pick<OwnerApi, 'accepted' | 'heartbeatSeconds'> & { streams: StreamCaps },
 ): OwnerApi {
   return {
     ...authority,
@@ -33,6 +37,6 @@ export function createOwnerApi(
     base: signatureBase(authority.issuer),
     attempts: createAttemptLimit({ failuresPerMinute: FAILURES_PER_MINUTE, clock: () => Date.now() }),
     heartbeatSeconds,
-    streams: new Set(),
+    feeds: createEventFeeds({ ...authority, heartbeatSeconds, caps: streams }),
   }
 }

@@ -9,7 +9,7 @@ import { presentedBy, proveLogin, refusedSignature, refusedToken } from '../../c
 import type { Credential } from '../../http/endpoint.ts'
 import { signedMessage } from '../../http/signed-request.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import type { Tx } from '../../storage/authority/database.ts'
+import type { Db, Tx } from '../../storage/authority/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { loginId, ownerOfLogin } from '../../storage/authority/logins.ts'
 import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authority/owners.ts'
@@ -81,14 +81,14 @@ async function bySignature(api: Guarding, request: FastifyRequest): Promise<Owne
 }
 
 function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): OwnerCredential {
-  const stands: OwnerCredential['stands'] = async db => {
+  const stands = async (db: Db): Promise<boolean> => {
     const row = await readDeviceKey(db, key.thumbprint)
     return row !== undefined && row.owner === owner && row.revoked_at === null
   }
   return {
     owner,
+    id: key.thumbprint,
     actor: { kind: 'owner', credential: 'device_key', kid: key.thumbprint },
-    stands,
     async spend(tx) {
       if (!(await stands(tx)))
         throw refusedSignature(SPACE, 'Sign with a registered key, and name it by its keyid.')
@@ -110,13 +110,14 @@ async function byToken(api: Guarding, realm: Realm, token: string): Promise<Owne
 /** A bearer token is presented with every request of its life, so it is not marked as spent (RFC 6750). */
 function loginCredential(api: Guarding, owner: Owner, login: ProvenLogin): OwnerCredential {
   const { expiresAt } = login
-  const stands: OwnerCredential['stands'] = async db =>
+  const stands = async (db: Db): Promise<boolean> =>
     api.now() < expiresAt && (await ownerOfLogin(db, login)) === owner
+  const id = loginId(login)
   return {
     owner,
-    actor: { kind: 'owner', credential: 'login', id: loginId(login) },
+    id,
+    actor: { kind: 'owner', credential: 'login', id },
     expiresAt,
-    stands,
     async spend(tx) {
       if (!(await stands(tx))) throw unboundLogin()
     },

@@ -54,6 +54,14 @@ export function ownerOfLogin(db: Db, login: Login): Promise<Owner | undefined> {
   return ownerOf(db, 'login', loginKey(login))
 }
 
+/** Which of these credentials are still hers: device keys, by kid, that are not revoked, and logins, by id, that are bound. */
+export async function listStanding(db: Db, owner: Owner, ids: readonly string[]): Promise<Set<string>> {
+  const { rows } = await sql<{ id: string }>`
+    SELECT kid AS id FROM device_keys WHERE owner = ${owner} AND kid = ANY(${[...ids]}::text[]) AND revoked_at IS NULL
+    UNION ALL SELECT id FROM logins WHERE owner = ${owner} AND id = ANY(${[...ids]}::text[])`.execute(db)
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** The owner's logins, by id. */
 export function listLogins(
   db: Db,
