@@ -3,6 +3,7 @@
  * Contract: "Owner API"; the members are settled in docs/choices.md. A reader keeps what else it is sent. Times are ISO 8601.
  */
 import type { Actor } from './actor.ts'
+import type { ClientId, Family, Handle } from './identifiers.ts'
 
 /** Who asks, as far as it is known. `operator` is an origin, which attests it; `introduced_by` a handle. */
 export interface PendingIdentity {
@@ -11,12 +12,12 @@ export interface PendingIdentity {
   signature_agent: string | null
   operator: string | null
   operator_name: string | null
-  introduced_by: string | null
+  introduced_by: Handle | null
 }
 
 /** A request that waits for the owner: a first contact (`connection`) or one operation. */
 export interface PendingItem {
-  family: string
+  family: Family
   kind: 'connection' | 'operation'
   tier: string
   tier_name: string
@@ -31,7 +32,7 @@ export interface PendingItem {
   /** Seconds that a grant would live. */
   expires_in: number
   identity: PendingIdentity
-  handle: string
+  handle: Handle
   assurance: { binding: number; provenance: number; accountability: number }
   assurance_notes: string[]
   because: string[]
@@ -41,7 +42,7 @@ export interface PendingItem {
 
 /** The owner's answer to one pending item. */
 export interface Decided {
-  family: string
+  family: Family
   decision: 'approved' | 'denied'
   by: string
   /** Who decided; always answered, and absent from what was answered before there was one. */
@@ -50,7 +51,7 @@ export interface Decided {
 
 /** A standing relationship with one agent. */
 export interface Connection {
-  handle: string
+  handle: Handle
   identity: 'pseudonymous' | 'identified'
   label: string | null
   status: 'active' | 'revoked'
@@ -59,7 +60,7 @@ export interface Connection {
   tiers_granted: string[]
   tiers_approved: string[]
   revocations: number
-  introduced_by: string | null
+  introduced_by: Handle | null
   /** Origins of the operators that stand behind it. */
   operators: string[]
 }
@@ -72,7 +73,7 @@ export interface Deactivated {
 
 /** What a revocation ended. */
 export interface Revoked extends Deactivated {
-  handle: string
+  handle: Handle
   status: 'revoked'
   /** With those that it introduced. */
   connections_revoked: number
@@ -114,8 +115,8 @@ export type Effect = 'grant' | 'ask' | 'refuse'
 export interface TriedRequest {
   seq: number
   ts: string
-  family: string | null
-  handle: string | null
+  family: Family | null
+  handle: Handle | null
   resource_id: string
   was: Effect
   would: Effect
@@ -153,7 +154,7 @@ export interface Resource {
 
 /** A resource server with protection access, or one that asks for it. `registry` is null where nothing is pulled from it. */
 export interface ResourceServer {
-  client_id: string
+  client_id: ClientId
   name: string
   resource_uri: string
   status: 'pending' | 'active' | 'revoked'
@@ -195,17 +196,17 @@ export interface LedgerEntry {
   seq: number
   ts: string
   kind: string
-  family?: string
-  handle?: string
+  family?: Family
+  handle?: Handle
   [member: string]: unknown
 }
 
 /** A receipt as it is listed: `jti` is the grant's, `receipt` a signed document with the agreement in it. */
 export interface ReceiptRecord {
   seq: number
-  family: string
+  family: Family
   jti: string
-  handle: string
+  handle: Handle
   issued_at: string
   receipt: string
 }

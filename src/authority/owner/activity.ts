@@ -38,6 +38,7 @@ import type { OwnerApi } from './api.ts'
 import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { numberedPage, ownerList } from './lists.ts'
+import { FAMILY, HANDLE } from './name-schemas.ts'
 
 const NO_SUCH_ITEM = 'Nothing of yours waits under this family.'
 
@@ -47,7 +48,7 @@ const count = z.int().min(0)
 const record = z.looseObject({})
 
 const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
-  family: text,
+  family: FAMILY,
   kind: z.enum(['connection', 'operation']),
   tier: text,
   tier_name: text,
@@ -65,9 +66,9 @@ const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
     signature_agent: text.nullable(),
     operator: text.nullable(),
     operator_name: text.nullable(),
-    introduced_by: text.nullable(),
+    introduced_by: HANDLE.nullable(),
   }),
-  handle: text,
+  handle: HANDLE,
   assurance: z.object({ binding: count, provenance: count, accountability: count }),
   assurance_notes: z.array(text),
   because: z.array(text),
@@ -81,7 +82,7 @@ const ACTOR = z.union([
   z.object({ kind: z.literal('organization'), org: text, name: text, admin: text }),
 ])
 const DECIDED: z.ZodType<Decided> = z.object({
-  family: text,
+  family: FAMILY,
   decision: z.enum(['approved', 'denied']),
   by: text,
   actor: ACTOR,
@@ -89,9 +90,9 @@ const DECIDED: z.ZodType<Decided> = z.object({
 const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z.looseObject({ seq: count, ts: text, kind: text })
 const RECEIPT: z.ZodType<ReceiptRecord> = z.object({
   seq: count,
-  family: text,
+  family: FAMILY,
   jti: text,
-  handle: text,
+  handle: HANDLE,
   issued_at: text,
   receipt: text,
 })

@@ -25,6 +25,7 @@ import type { Connection, Deactivated, Operator, Revoked } from '../../wire/owne
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
+import { HANDLE } from './name-schemas.ts'
 
 /** A bare https origin: two spellings of one operator would be two operators. */
 const NAMED_OPERATOR = z.strictObject({
@@ -45,7 +46,7 @@ const maybe = text.nullable()
 const count = z.int().min(0)
 
 const CONNECTION: z.ZodType<Connection> = z.object({
-  handle: text,
+  handle: HANDLE,
   identity: z.enum(['pseudonymous', 'identified']),
   label: maybe,
   status: z.enum(['active', 'revoked']),
@@ -54,12 +55,12 @@ const CONNECTION: z.ZodType<Connection> = z.object({
   tiers_granted: z.array(text),
   tiers_approved: z.array(text),
   revocations: count,
-  introduced_by: maybe,
+  introduced_by: HANDLE.nullable(),
   operators: z.array(text),
 })
 const ENDED = { rpts_deactivated: count, rpts_deactivated_more: z.literal(true).optional() }
 const REVOKED: z.ZodType<Revoked> = z.object({
-  handle: text,
+  handle: HANDLE,
   status: z.literal('revoked'),
   connections_revoked: count,
   ...ENDED,

@@ -16,6 +16,7 @@ import type { NewTier } from '../../storage/authority/tiers.ts'
 import type { Effect, TierPreview, TriedRequest } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
+import { FAMILY, HANDLE } from './name-schemas.ts'
 import { judge, NEW_TIER } from './policies.ts'
 
 const PREVIEW = z.strictObject({
@@ -28,14 +29,13 @@ const PREVIEW = z.strictObject({
 
 const EFFECT = z.enum(['grant', 'ask', 'refuse'])
 const count = z.int().min(0)
-const maybe = z.string().nullable()
 const TIER_PREVIEW: z.ZodType<TierPreview> = z.object({
   requests: z.array(
     z.object({
       seq: count,
       ts: z.string(),
-      family: maybe,
-      handle: maybe,
+      family: FAMILY.nullable(),
+      handle: HANDLE.nullable(),
       resource_id: z.string(),
       was: EFFECT,
       would: EFFECT,

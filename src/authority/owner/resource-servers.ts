@@ -22,6 +22,7 @@ import type { ResourceServer } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
+import { CLIENT_ID } from './name-schemas.ts'
 
 type Decision = 'approved' | 'revoked'
 
@@ -30,7 +31,7 @@ const NO_SUCH_SERVER = 'You have no resource server with this client_id.'
 const text = z.string()
 const maybe = text.nullable()
 const RESOURCE_SERVER: z.ZodType<ResourceServer> = z.object({
-  client_id: text,
+  client_id: CLIENT_ID,
   name: text,
   resource_uri: text,
   status: z.enum(['pending', 'active', 'revoked']),
