@@ -9,7 +9,7 @@ import { number } from '../storage/authority/positions.ts'
 import { SILENT_SECONDS, tellSilent } from '../storage/authority/report-instances.ts'
 import { sweepAgain, sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
-import { listeningFor, type Listening } from './listening.ts'
+import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
 
 /** Owners that are taken at once, and for how long: whoever is not done with them by then shares them with another replica. */

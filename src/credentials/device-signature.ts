@@ -5,7 +5,7 @@
 import { verifyRequest, type SignedMessage } from '../wire/http-signature.ts'
 import type { PublicKey } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { refusedSignature, type Space } from './presented.ts'
+import { refusedSignature, type Space } from './presentation.ts'
 
 const KEYIDS_MAX = 4
 

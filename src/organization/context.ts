@@ -3,7 +3,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttemptLimit } from '../credentials/attempt-limit.ts'
-import type { AcceptedCredentials } from '../credentials/presented.ts'
+import type { AcceptedCredentials } from '../credentials/presentation.ts'
 import type { JwksCache } from '../http/jwks-cache.ts'
 import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'

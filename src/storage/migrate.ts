@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
 import { ensureRuntimeRole, type Privileges } from './core/runtime-role.ts'
-import { telling } from './core/waiting.ts'
+import { telling } from './core/database-wait.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 /** Any constant: the lock's name within the database. */

@@ -3,7 +3,7 @@
  * on; a denial says why; the agent may take it back. Contract: "Permission ticket" (awaiting-owner).
  */
 import { collectionFault } from '../../rules/pending.ts'
-import { readGovernedResource } from '../../storage/authority/governed.ts'
+import { readGovernedResource } from '../../storage/authority/governance.ts'
 import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
 import { recordGrant } from '../../storage/authority/grants.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
@@ -15,7 +15,7 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Collected } from '../../surface/token/negotiation.ts'
 import { refusesNow, trajectoryCountTo, type Weighing } from './evaluation.ts'
-import { isDeclaredAlike } from './governed.ts'
+import { isDeclaredAlike } from './governance.ts'
 import { FactsMoved, signOnBasis } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 

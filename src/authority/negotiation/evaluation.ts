@@ -9,7 +9,7 @@ import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
 import { evaluateTier, type Rule } from '../../rules/tier.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import type { GovernedReading } from '../../storage/authority/governed.ts'
+import type { GovernedReading } from '../../storage/authority/governance.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'

@@ -15,7 +15,7 @@ import type { Decisions, Negotiations } from '../../surface/token/negotiation.ts
 import type { Authority } from '../context.ts'
 import { collect, denyWaiting, withdrawWaiting } from './collection.ts'
 import { decide, type Deciding } from './decision.ts'
-import { readGoverned, type Governed } from './governed.ts'
+import { readGoverned, type Governed } from './governance.ts'
 import { refuseAgreement } from './presentation.ts'
 
 /** How long each part of a negotiation may take, in seconds. */

@@ -16,7 +16,7 @@ import type { TermsTemplate } from '../../wire/terms.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
-import type { Governed } from './governed.ts'
+import type { Governed } from './governance.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
 /** Who is said to introduce an agent, as far as signatures tell. */

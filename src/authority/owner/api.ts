@@ -5,7 +5,7 @@ import { signatureBase, type SignatureBase } from '../../http/signed-request.ts'
 import type { Authority } from '../context.ts'
 import { createEventFeeds, type EventFeeds, type StreamCaps } from './event-feeds.ts'
 import { createAttemptLimit, type AttemptLimit } from '../../credentials/attempt-limit.ts'
-import type { AcceptedCredentials } from '../../credentials/presented.ts'
+import type { AcceptedCredentials } from '../../credentials/presentation.ts'
 
 type Needed = 'issuer' | 'database' | 'operators' | 'registry' | 'announcements' | 'log' | 'clock' | 'now'
 

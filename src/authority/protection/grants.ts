@@ -3,7 +3,7 @@
  * Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
  */
 import { grantEnd } from '../../rules/liveness.ts'
-import { readAskedResource } from '../../storage/authority/governed.ts'
+import { readAskedResource } from '../../storage/authority/governance.ts'
 import { consumeGrant, readGrant } from '../../storage/authority/grants.ts'
 import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'

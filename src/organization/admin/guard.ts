@@ -4,7 +4,7 @@
  */
 import type { FastifyRequest } from 'fastify'
 import { namedKeyids, verifyDeviceSignature } from '../../credentials/device-signature.ts'
-import { presentedBy, proveLogin, refusedSignature, refusedToken } from '../../credentials/presented.ts'
+import { presentedBy, proveLogin, refusedSignature, refusedToken } from '../../credentials/presentation.ts'
 import type { Credential } from '../../http/endpoint.ts'
 import { signedMessage } from '../../http/signed-request.ts'
 import { inTransaction } from '../../storage/core/database.ts'

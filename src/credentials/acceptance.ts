@@ -5,7 +5,7 @@
 import { createOutbound } from '../http/outbound.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import { createRealm } from './oidc.ts'
-import type { AcceptedCredentials, Space } from './presented.ts'
+import type { AcceptedCredentials, Space } from './presentation.ts'
 import { createRealmKeys } from './realm-keys.ts'
 
 export interface Accepting {

@@ -1,6 +1,6 @@
 /** Contract, "Events", 2: an enforcement point is told as silent only by an authority that would have heard it. */
 import { expect, it } from 'vitest'
-import { listeningFor } from '../../src/authority/listening.ts'
+import { listeningFor } from '../../src/authority/listening-time.ts'
 
 function listener() {
   let now = 1_000_000

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { DeclaredConsequences } from '../../rules/permission.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { readGovernedResource, type GovernedReading } from '../../storage/authority/governed.ts'
+import { readGovernedResource, type GovernedReading } from '../../storage/authority/governance.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
