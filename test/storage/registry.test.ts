@@ -105,9 +105,10 @@ describe('a pull', () => {
     expect(await landListing(database.db, quick, [entry(of.owner, 'new')])).toMatchObject({ landed: 1 })
     expect(await landListing(database.db, slow, [entry(of.owner, 'old')])).toBe('superseded')
     expect(await failPull(database.db, slow, 'listing_status')).toBe(false)
-    const { rows } = await database.pool.query('SELECT resource_id FROM resources WHERE owner = $1', [
-      of.owner,
-    ])
+    const { rows } = await database.pool.query(
+      'SELECT resource_id FROM resources WHERE owner = $1 AND client_id = $2',
+      [of.owner, of.client_id],
+    )
     expect(rows).toEqual([{ resource_id: `${of.owner}/new` }])
   })
 
