@@ -40,7 +40,8 @@ function run(...args: string[]) {
   const wrote = { out: '', err: '' }
   child.stdout.on('data', chunk => (wrote.out += String(chunk)))
   child.stderr.on('data', chunk => (wrote.err += String(chunk)))
-  return { child, wrote }
+  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
+  return { wrote, ended }
 }
 
 const statusOf = (url: URL, headers: Record<string, string>): Promise<number | undefined> =>
@@ -55,7 +56,7 @@ const statusOf = (url: URL, headers: Record<string, string>): Promise<number | u
 describe('The bridge on the loopback', () => {
   it('serves a client, and no page of somebody else by a name or an origin of its own', async () => {
     const { wrote } = run(stack.resource, '--listen', '127.0.0.1:0', '--hold', '5', '--client-name', 'http')
-    await expect.poll(() => /listening on (\S+)/.exec(wrote.err)?.[1]).toBeDefined()
+    await expect.poll(() => /listening on (\S+)/.exec(wrote.err)?.[1], { timeout: 60_000 }).toBeDefined()
     const url = new URL(/listening on (\S+)/.exec(wrote.err)![1]!)
     for (const headers of [{ host: 'evil.example' }, { origin: 'https://evil.example' }])
       expect(await statusOf(url, headers)).toBe(403)
@@ -76,16 +77,16 @@ describe('The bridge on the loopback', () => {
   })
 
   it('listens nowhere else', async () => {
-    const { child, wrote } = run(stack.resource, '--listen', '0.0.0.0:0')
-    await expect.poll(() => child.exitCode).toBe(2)
+    const { wrote, ended } = run(stack.resource, '--listen', '0.0.0.0:0')
+    expect(await ended).toBe(2)
     expect(wrote.err).toContain('loopback')
   })
 })
 
 describe('The doctor', () => {
   it('finds nothing wrong with a resource that is as it should be', async () => {
-    const { child, wrote } = run('doctor', stack.resource, '--client-name', 'new')
-    await expect.poll(() => child.exitCode).toBe(0)
+    const { wrote, ended } = run('doctor', stack.resource, '--client-name', 'new')
+    expect(await ended).toBe(0)
     for (const what of ['address', 'metadata', 'clock', 'authority', 'key', 'tools'])
       expect(wrote.out).toContain(`ok    ${what}:`)
   })
@@ -100,8 +101,8 @@ describe('The doctor', () => {
       body: { resource: `${server.origin}/mcp/alice`, authorization_servers: [stack.issuer] },
     }))
     try {
-      const { child, wrote } = run('doctor', `${server.origin}/mcp/alice`)
-      await expect.poll(() => child.exitCode, { timeout: 20_000 }).toBe(1)
+      const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
+      expect(await ended).toBe(1)
       expect(wrote.out).toContain('ok    metadata:')
       expect(wrote.out).toMatch(new RegExp(`FAIL  clock: This clock is 3(600|599|601) s ${which} that of`))
     } finally {
@@ -110,8 +111,8 @@ describe('The doctor', () => {
   })
 
   it('says what is wrong, with an exit code, where nothing is there', async () => {
-    const { child, wrote } = run('doctor', `${new URL(stack.resource).origin}/mcp/nobody`)
-    await expect.poll(() => child.exitCode).toBe(1)
+    const { wrote, ended } = run('doctor', `${new URL(stack.resource).origin}/mcp/nobody`)
+    expect(await ended).toBe(1)
     expect(wrote.out).toContain('FAIL  metadata:')
   })
 })

@@ -138,7 +138,7 @@ describe('A client with the tasks extension', () => {
     const second = await raw(name)
     expect(await second.ask(taskId)).toMatchObject({ status: 'working' })
     await stand.owner.decide((await waiting()).family, 'approved')
-    await expect.poll(async () => (await second.ask(taskId))['status']).toBe('completed')
+    await expect.poll(async () => (await second.ask(taskId))['status'], { timeout: 60_000 }).toBe('completed')
     const { result } = (await second.ask(taskId)) as { result: { content: { text: string }[] } }
     expect(result.content[0]!.text).toBe(`Bought ${trade.qty} VTI`)
     expect(executions('place_trade')).toBe(before + 1)
