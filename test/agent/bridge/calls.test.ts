@@ -151,3 +151,19 @@ describe('The owner', () => {
     }
   })
 })
+
+describe('--client-id', () => {
+  it('names the operator to the owner; without it none is named', async () => {
+    const named = 'https://operator.invalid/agent.json'
+    for (const [client_id, args] of [
+      [named, ['--client-id', named]],
+      [null, []],
+    ] as const) {
+      const { call } = await bridge({ capabilities: FORM, args })
+      expect((await call('portfolio_read')).reason).toBe('waiting')
+      const item = await waiting()
+      expect(item.identity).toMatchObject({ client_id })
+      await stand.owner.decide(item.family, 'denied')
+    }
+  })
+})
