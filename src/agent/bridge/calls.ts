@@ -323,6 +323,7 @@ async function sendUnder(
       call,
       signal,
       onProgress,
+      once: grant?.single_use,
       proof: accessToken === undefined ? undefined : { accessToken, key: profile.key },
     })
   const name = grant === undefined ? 'none' : 'kept'

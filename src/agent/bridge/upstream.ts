@@ -29,6 +29,8 @@ export interface Sending {
   call: ToolCall
   /** The grant, and the key that it is bound to; left out, the call goes bare. */
   proof?: { accessToken: string; key: PrivateKey } | undefined
+  /** The grant is spent by this call: no server is sent it that would refuse it for want of a session. */
+  once?: boolean | undefined
   signal?: AbortSignal | undefined
   onProgress?: ((progress: Progress) => void) | undefined
 }
@@ -59,6 +61,8 @@ interface Exchange {
   proof: Sending['proof']
   sent: boolean
   answered: boolean
+  /** The server knows nothing of the session that the call was sent in, so it made no call of it. */
+  sessionEnded?: boolean
   answer?: CallAnswer
   failure?: AgentError
   /** Ends the SDK's wait for an answer that cannot come any more. */
@@ -70,54 +74,132 @@ const TTL_MILLISECONDS = 60_000
 const TOOLS_MAX = 2000
 const LAST_EVENT_MILLISECONDS = 250
 
-/** A resource, connected to when it is first asked, and again after a connection was lost. */
+/** A resource, connected to when it is first asked, and again after a connection was lost or a server ended its session. */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
-  let connected: Promise<Client> | undefined
-  const client = (): Promise<Client> => {
-    connected ??= connect(options, underway)
-    connected.catch(() => (connected = undefined))
-    return connected
-  }
+  const connections = keepConnected(() => connect(options, underway))
   return {
     resource: options.resource,
     listTools: async () => {
-      const { tools, ttlMs } = await attempted(async () =>
-        (await client()).listTools({}, { cacheMode: 'refresh' }),
+      const { tools, ttlMs } = await attempted(() =>
+        connections.repeatable(({ client }) => client.listTools({}, { cacheMode: 'refresh' })),
       )
       const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
       return { tools: tools.slice(0, TOOLS_MAX), ttlMs: given }
     },
     send: async sending => {
-      const exchange: Exchange = {
-        proof: sending.proof,
-        sent: false,
-        answered: false,
-        ending: new AbortController(),
+      if (sending.once === true) await attempted(() => connections.repeatable(askForSession))
+      const sendNow = async (): Promise<{ connection: Connection; exchange: Exchange; answer: Answered }> => {
+        const { proof } = sending
+        const ending = new AbortController()
+        const exchange: Exchange = { proof, sent: false, answered: false, ending }
+        const connection = await attempted(connections.current)
+        const answer: Answered = await underway
+          .run(exchange, () => sendCall(connection.client, sending, { exchange, options }))
+          .then(
+            value => ({ value }),
+            (error: unknown) => ({ error }),
+          )
+        return { connection, exchange, answer }
       }
-      const sdk = await attempted(client)
-      return underway.run(exchange, () => sendCall(sdk, sending, { exchange, options }))
+      let { connection, exchange, answer } = await sendNow()
+      if (exchange.sessionEnded === true) {
+        connections.lose(connection)
+        if (sending.once !== true) ({ answer } = await sendNow())
+      }
+      if ('error' in answer) throw answer.error
+      return answer.value
+    },
+    close: connections.close,
+  }
+}
+
+type Answered = { value: CallAnswer } | { error: unknown }
+
+interface Connection {
+  client: Client
+  transport: StreamableHTTPClientTransport
+}
+
+/** One connection at a time: made when somebody needs it, and another once that one is lost. */
+function keepConnected(connectNow: () => Promise<Connection>): {
+  current: () => Promise<Connection>
+  lose: (connection: Connection) => void
+  /** A step that changes nothing, taken once more over another connection where the one there was fails it. */
+  repeatable: <T>(step: (connection: Connection) => Promise<T>) => Promise<T>
+  close: () => Promise<void>
+} {
+  let connected: Promise<Connection> | undefined
+  let latest: Connection | undefined
+  const current = async (): Promise<Connection> => {
+    connected ??= connectNow()
+    const mine = connected
+    try {
+      return (latest = await mine)
+    } catch (error) {
+      if (connected === mine) connected = undefined
+      throw error
+    }
+  }
+  const lose = (connection: Connection): void => {
+    // Whoever lost it as well has lost it already.
+    if (latest !== connection) return
+    latest = connected = undefined
+    void connection.client.close().catch(() => undefined)
+  }
+  return {
+    current,
+    lose,
+    repeatable: async step => {
+      const before = latest
+      const connection = await current()
+      try {
+        return await step(connection)
+      } catch (error) {
+        if (connection !== before || error instanceof AgentError) throw error
+        lose(connection)
+        return step(await current())
+      }
     },
     close: async () => {
-      await (await connected?.catch(() => undefined))?.close().catch(() => undefined)
+      await (await connected?.catch(() => undefined))?.client.close().catch(() => undefined)
     },
   }
 }
 
-async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Client> {
-  const { url, capabilities, onToolsChanged } = options
+/** Asking back is declared to servers of 2026-07-28 alone: an older one would ask in the middle of a call, which the call's client may have left. */
+async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Connection> {
+  const capabilities = options.capabilities()
+  const found = await connectAs(capabilities, 'auto', { options, underway })
+  if (found.client.getProtocolEra() !== 'legacy' || Object.keys(capabilities).length === 0) return found
+  await found.transport.terminateSession().catch(() => undefined)
+  await found.client.close()
+  return connectAs({}, 'legacy', { options, underway })
+}
+
+async function connectAs(
+  capabilities: ClientCapabilities,
+  mode: 'auto' | 'legacy',
+  { options, underway }: { options: UpstreamOptions; underway: AsyncLocalStorage<Exchange> },
+): Promise<Connection> {
+  const { url, onToolsChanged } = options
   const client = new Client(
     { name: 'usher-bridge', version: '1.0' },
     {
-      capabilities: capabilities(),
-      versionNegotiation: { mode: 'auto' },
+      capabilities,
+      versionNegotiation: { mode },
       inputRequired: { autoFulfill: false },
       listChanged: { tools: { autoRefresh: false, debounceMs: 50, onChanged: onToolsChanged } },
     },
   )
   const transport = new StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
   await client.connect(transport)
-  return client
+  return { client, transport }
+}
+
+/** Fails where the server ended the session, or forgot it. */
+async function askForSession({ client, transport }: Connection): Promise<void> {
+  if (transport.sessionId !== undefined) await client.ping()
 }
 
 async function sendCall(
@@ -181,6 +263,8 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
       fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
     }
     if (isCall) await readRefusal(response, exchange, options)
+    if (isCall && headers.has('mcp-session-id') && (response.status === 404 || response.status === 400))
+      exchange.sessionEnded = exchange.answer === undefined && exchange.failure === undefined
     return bounded(response, url, isCall ? exchange : undefined)
   }
 }
