@@ -33,6 +33,8 @@ export interface CallParts {
   upstreamOf(resource: string): Upstream
   /** Hash of the tool as it is listed now. */
   definitionOf(resource: string, tool: string): string | undefined
+  /** Reads what the resource lists, where that was not read yet. */
+  listed(resource: string): Promise<unknown>
   /** What is known of a tool changed: its mark is another one. */
   onKnown(): void
   /** A grant for tools of the resource came to be. */
@@ -110,6 +112,8 @@ export function createCalls(parts: CallParts): Calls {
     find: async id => {
       const record = pending.get(id)?.record ?? (await state.family<Family>(id))
       if (record === undefined) return undefined
+      // What a person agreed to counts for the tool as it is listed: unread, she would be asked anew, and nobody is there.
+      await parts.listed(record.resource)
       const joined = join(record, undefined)
       return joined.kind === 'pending' ? joined : undefined
     },

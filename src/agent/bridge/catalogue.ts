@@ -21,6 +21,8 @@ export interface Catalogue {
   upstreamOf: (resource: string) => Upstream
   /** The tools of all that answer, and how long the list may be kept, milliseconds. Fails where none answers. */
   all: () => Promise<Listing>
+  /** Reads the list of a resource, where none was read yet. Fails with `AgentError` where it does not answer. */
+  listed: (resource: string) => Promise<unknown>
   /** Hash of the tool as it was listed last. */
   definitionOf: (resource: string, tool: string) => string | undefined
   /** The tool of that name, as a client calls it. Fails with `AgentError` where its resource does not answer. */
@@ -101,6 +103,7 @@ export function openCatalogue(
       const { tools, ttlMs } = listingOf([...there, ...before])
       return { tools, ttlMs: failed.length === 0 ? ttlMs : LISTING_MILLISECONDS_MIN }
     },
+    listed: async resource => latest.has(resource) || listing(resource),
     definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
     find: async name => {
       for (const resource of resources) {

@@ -60,6 +60,7 @@ export function openBridge(
     bare: readProfile({ ...common, key: generatePrivateJwk() }),
     upstreamOf: catalogue.upstreamOf,
     definitionOf: catalogue.definitionOf,
+    listed: catalogue.listed,
     onKnown: changed,
     onGranted: catalogue.renew,
   })
