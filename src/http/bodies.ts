@@ -3,7 +3,7 @@
  * §3.2 for forms: a repeated parameter is refused, an empty one counts as absent.
  */
 import { isUtf8 } from 'node:buffer'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { parseJson, type Json } from '../wire/json.ts'
 import { refuse } from '../wire/refusal.ts'
 
@@ -57,7 +57,33 @@ export function parseQuery<T>(schema: z.ZodType<T>, target: string): T {
 function parseWith<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  refuse('invalid_request', describeIssue(result.error.issues[0]!, value))
+  // What is wrong is said of the form that was meant: of all forms at once nothing can be said.
+  const meant =
+    schema instanceof z.ZodUnion ? formMeant(schema.options, value)?.safeParse(value).error : undefined
+  refuse('invalid_request', describeIssue(innermost((meant ?? result.error).issues[0]!), value))
+}
+
+/** Of several forms the one that a value was most likely meant to have: an array's, or the object's with most of its members. */
+function formMeant(forms: readonly z.core.$ZodType[], value: unknown): z.ZodType | undefined {
+  if (Array.isArray(value)) return forms.find(form => form instanceof z.ZodArray)
+  if (typeof value !== 'object' || value === null) return undefined
+  const members = Object.keys(value)
+  const shared = ({ shape }: z.ZodObject) => members.filter(member => Object.hasOwn(shape, member)).length
+  return forms
+    .filter(form => form instanceof z.ZodObject)
+    .toSorted((one, other) => shared(other) - shared(one))[0]
+}
+
+/** The fault within a member that may have several forms: in the form that got furthest; where none began, what each wants. */
+function innermost(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  if (issue.code !== 'invalid_union') return issue
+  const [furthest, ...others] = issue.errors
+    .flatMap(faults => faults.slice(0, 1))
+    .toSorted((one, other) => other.path.length - one.path.length)
+  if (furthest === undefined) return issue
+  const path = [...issue.path, ...furthest.path]
+  if (furthest.path.length > 0) return innermost({ ...furthest, path })
+  return { ...furthest, path, message: [furthest, ...others].map(({ message }) => message).join(', or ') }
 }
 
 /** One sentence saying which member is wrong and what it must be. */

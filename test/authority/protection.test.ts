@@ -145,6 +145,27 @@ describe('Protection API: the PAT', () => {
   })
 })
 
+describe('A refusal names the member that is wrong, whatever forms the body may have', () => {
+  const one = { resource_id: 'alice/portfolio', resource_scopes: ['read'] }
+  const used = { id: '1', family: 'f', jti: 'j', tool: 't', at: 1 }
+  it.each<[string, unknown, string]>([
+    ['/perm', { ...one, resource_id: 7 }, 'resource_id'],
+    ['/perm', { resource_scopes: ['read'] }, 'resource_id'],
+    ['/perm', [{ ...one, resource_scopes: ['read', 1] }], '[0].resource_scopes[1]'],
+    ['/audit/access', { ...used, tool: 5 }, 'tool'],
+    ['/audit/access', { family: 'f' }, 'tool'],
+    ['/audit/access', { entries: [used, { ...used, at: -1 }] }, 'entries[1].at'],
+    ['/audit/access', { instance: 'i', n: 0 }, 'n'],
+  ])('%s %j', async (path, body, member) => {
+    const reply = await authority.request('POST', path, {
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${await authority.pat()}` },
+      body: JSON.stringify(body),
+    })
+    expect([reply.status, reply.body.error]).toEqual([400, 'invalid_request'])
+    expect(reply.body.error_description).toContain(`member ${JSON.stringify(member)}`)
+  })
+})
+
 describe('/perm', () => {
   const one = { resource_id: 'alice/portfolio', resource_scopes: ['read'] }
   it.each<[string, unknown, number, string | undefined]>([
