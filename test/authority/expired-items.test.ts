@@ -93,7 +93,13 @@ it('a poll that is taken goes on waiting, and one that comes too late is refused
       "UPDATE families SET ticket_expires_at = clock_timestamp() + $3 * interval '1 ms' WHERE owner = $1 AND family = $2",
       [owner, family, round % 8],
     )
-    const poll = presentTicket(db(), { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 60 })
+    const poll = presentTicket(db(), {
+      owner,
+      hash,
+      nextHash: seed.bytes(),
+      awaitingSeconds: 60,
+      pollSeconds: 0,
+    })
     const sweeps = Array.from({ length: 6 }, () => withdrawExpired(db(), owner, 100))
     const polled = await poll
     await Promise.all(sweeps)

@@ -38,6 +38,7 @@ const poll = ({ ticketHash }: { ticketHash: Buffer }) =>
     hash: ticketHash,
     nextHash: seed.bytes(),
     awaitingSeconds: 60,
+    pollSeconds: 0,
   })
 /** Ledger readers stop before the oldest transaction in flight, be it of another test: what was written comes soon. */
 const ledger = (query: string, entries: number, owner = authority.alice) =>

@@ -114,6 +114,7 @@ describe('POST /owner/connections/revoke', () => {
       hash: waiting.ticketHash,
       nextHash: seed.bytes(),
       awaitingSeconds: 60,
+      pollSeconds: 0,
     })
     expect(polled).toMatchObject({ decision: 'denied', decided_by: 'revocation' })
     await vi.waitFor(

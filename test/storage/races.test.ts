@@ -94,7 +94,7 @@ function deny(owner: Owner, family: Family) {
 }
 
 const present = (owner: Owner, hash: Buffer, replica = database) =>
-  presentTicket(replica.db, { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 600 })
+  presentTicket(replica.db, { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 600, pollSeconds: 0 })
 
 const winners = (outcomes: unknown[]) =>
   outcomes.filter(outcome => outcome !== undefined && outcome !== false).length
@@ -316,6 +316,7 @@ describe("awaiting-owner: the owner's one decision", () => {
             hash: ticket,
             nextHash: next,
             awaitingSeconds: 600,
+            pollSeconds: 0,
           })
           expect(seen?.state).toBe('awaiting_owner')
           ticket = next

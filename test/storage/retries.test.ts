@@ -90,7 +90,7 @@ const WRITES: Record<string, Write> = {
     table: 'families',
     prepare: ticket,
     run: async (at, { hash }: Awaited<ReturnType<typeof ticket>>) => {
-      const shown = { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 60 }
+      const shown = { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 60, pollSeconds: 0 }
       return (await presentTicket(at.db, shown)) !== undefined
     },
     done: true,

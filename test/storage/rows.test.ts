@@ -92,6 +92,7 @@ describe('Connection', () => {
       hash: ticketHash,
       nextHash: seed.bytes(),
       awaitingSeconds: 60,
+      pollSeconds: 0,
     })
     expect(polled).toMatchObject({ decision: 'denied', decided_by: 'revocation' })
   })

@@ -37,7 +37,7 @@ const newFamily = (owner: Owner, family: Family, of: Partial<NewFamily> = {}): N
 })
 
 const present = (owner: Owner, hash: Buffer) =>
-  presentTicket(database.db, { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 600 })
+  presentTicket(database.db, { owner, hash, nextHash: seed.bytes(), awaitingSeconds: 600, pollSeconds: 0 })
 
 /** An agent with its family, whose ticket was just spent, and a grant for it that is not recorded. */
 async function readyToGrant(owner: Owner) {
@@ -104,7 +104,9 @@ describe('Later presentations at the same time', () => {
     const { family, ticketHash: hash } = await seed.seedWaiting(database.db, owner, seed.name('jkt:'))
     const nexts = Array.from({ length: 8 }, () => seed.bytes())
     const polls = await Promise.all(
-      nexts.map(nextHash => presentTicket(database.db, { owner, hash, nextHash, awaitingSeconds: 600 })),
+      nexts.map(nextHash =>
+        presentTicket(database.db, { owner, hash, nextHash, awaitingSeconds: 600, pollSeconds: 0 }),
+      ),
     )
     expect(polls.filter(poll => poll !== undefined)).toHaveLength(1)
     const next = nexts[polls.findIndex(poll => poll !== undefined)]!

@@ -19,12 +19,15 @@ import { readGoverned, type Governed } from './governance.ts'
 import { refuseAgreement } from './presentation.ts'
 
 /** How long each part of a negotiation may take, in seconds. */
-type Lifetimes = Pick<Authority['limits'], 'ticketSeconds' | 'awaitingSeconds' | 'negotiationSeconds'>
+type Lifetimes = Pick<
+  Authority['limits'],
+  'ticketSeconds' | 'awaitingSeconds' | 'negotiationSeconds' | 'pollSeconds'
+>
 
 /** The negotiations of the owners of one store, over their tiers. */
 export function negotiationsOf(
   { database, refusals }: Pick<Authority, 'database' | 'refusals'>,
-  { ticketSeconds, awaitingSeconds, negotiationSeconds }: Lifetimes,
+  { ticketSeconds, awaitingSeconds, negotiationSeconds, pollSeconds }: Lifetimes,
 ): Negotiations<FamilyRow, Governed> {
   const { db } = database
   return {
@@ -45,7 +48,7 @@ export function negotiationsOf(
         ticketSeconds,
         negotiationSeconds,
       }),
-    spend: ticket => presentTicket(db, { ...ticket, awaitingSeconds }),
+    spend: ticket => presentTicket(db, { ...ticket, awaitingSeconds, pollSeconds }),
     proceed: ({ owner, family }, ticketHash, offer) =>
       continueFamily(db, {
         owner,

@@ -106,6 +106,8 @@ interface PresentedTicket {
   hash: Buffer
   nextHash: Buffer
   awaitingSeconds: number
+  /** The least time between two answers to polls. */
+  pollSeconds: number
 }
 
 /** Of those who present one ticket together, Postgres takes one, and says which. */
@@ -117,6 +119,7 @@ async function presentTickets(db: Db, asked: PresentedTicket[]): Promise<(Family
     sorted.map(({ hash }) => hash),
     sorted.map(({ nextHash }) => nextHash),
     sorted.map(({ awaitingSeconds }) => awaitingSeconds),
+    sorted.map(({ pollSeconds }) => pollSeconds),
   ])
   const spent = new Map(rows.map(({ place, ...family }) => [sorted[place - 1]!, family]))
   return asked.map(ticket => spent.get(ticket))
@@ -126,12 +129,14 @@ const PRESENT = prepared<FamilyRow & { place: number }>(
   'present-tickets',
   `UPDATE families SET
     ticket_hash = CASE WHEN state = 'awaiting_owner' THEN asked.next END,
-    ticket_previous_at = ticket_issued_at,
+    -- When the previous answer was given: that to a hasty poll was held until the interval after the one before it.
+    ticket_previous_at = least(now(), greatest(ticket_issued_at, ticket_previous_at + asked.poll_seconds * interval '1 second')),
     ticket_issued_at = now(),
     ticket_expires_at = CASE WHEN state = 'awaiting_owner'
       THEN least(now() + asked.awaiting_seconds * interval '1 second', negotiation_expires_at)
       ELSE ticket_expires_at END
-  FROM unnest($2::bytea[], $3::bytea[], $4::float8[]) WITH ORDINALITY AS asked(hash, next, awaiting_seconds, place)
+  FROM unnest($2::bytea[], $3::bytea[], $4::float8[], $5::float8[])
+    WITH ORDINALITY AS asked(hash, next, awaiting_seconds, poll_seconds, place)
   WHERE owner = $1 AND ticket_hash = asked.hash AND ${ASKED_FEW}
     AND ticket_expires_at > now() AND negotiation_expires_at > now()
     AND state IN ('need_info', 'awaiting_owner')
@@ -219,7 +224,7 @@ export async function holdFamily(tx: Tx, request: HeldRequest): Promise<boolean>
     UPDATE families SET state = 'awaiting_owner', kind = ${request.kind}, handle = ${request.handle},
       operator = ${request.operator}, attested = ${request.attested}, params_key = ${request.paramsKey},
       held = ${JSON.stringify(request.held)}, item = ${JSON.stringify(request.item)}, requested_at = now(),
-      ticket_hash = ${request.ticketHash}, ticket_issued_at = now(),
+      ticket_hash = ${request.ticketHash}, ticket_issued_at = now(), ticket_previous_at = NULL,
       ticket_expires_at = least(now() + ${request.awaitingSeconds} * interval '1 second', negotiation_expires_at)
     WHERE owner = ${request.owner} AND family = ${request.family} AND state = 'need_info'
       AND ticket_hash IS NULL`.execute(tx)
@@ -236,7 +241,7 @@ export async function joinFamily(
   join: { owner: Owner; family: Family; waiting: string; ticketHash: Buffer; awaitingSeconds: number },
 ): Promise<boolean> {
   const done = await sql`
-    UPDATE families SET ticket_hash = ${join.ticketHash}, ticket_previous_at = ticket_issued_at,
+    UPDATE families SET ticket_hash = ${join.ticketHash}, ticket_previous_at = NULL,
       ticket_issued_at = now(),
       ticket_expires_at = least(now() + ${join.awaitingSeconds} * interval '1 second', negotiation_expires_at)
     WHERE owner = ${join.owner} AND family = ${join.waiting} AND state = 'awaiting_owner'`.execute(tx)

@@ -22,7 +22,7 @@ export interface Negotiation extends Requested {
   /** The offer that was sent, null where none was. */
   template: TermsTemplate | null
   ticket_issued_at: string
-  /** When the ticket before it was issued; null for the first. */
+  /** When the answer before it was given: a poll that was held counts from the end of that; null for the first. */
   ticket_previous_at: string | null
   /** What waits for a decision that is not the agent's: null before it does. */
   kind: RequestKind | null
