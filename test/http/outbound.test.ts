@@ -169,9 +169,16 @@ describe('A URL named by a stranger leads only to public addresses', () => {
     expect(await client({ publicOnly: true }).getJson(origin)).toEqual({})
   })
 
-  test.each(['1.1.1.1', '8.8.8.8', '2606:4700::1111'])('%s is public', address =>
-    expect(isPublicAddress(address)).toBe(true),
-  )
+  test.each([
+    '1.1.1.1',
+    '8.8.8.8',
+    '2606:4700::1111',
+    '192.0.0.9',
+    '2001:4:112::1',
+    '::ffff:8.8.8.8',
+    '64:ff9b::808:808',
+    '2002:808:808::',
+  ])('%s is public', address => expect(isPublicAddress(address)).toBe(true))
   test.each([
     '0.0.0.0',
     '100.64.0.1',
@@ -182,10 +189,20 @@ describe('A URL named by a stranger leads only to public addresses', () => {
     '255.255.255.255',
     '::',
     '::1',
-    '::ffff:8.8.8.8',
-    '64:ff9b::808:808',
-    '2002:808:808::',
+    '::8.8.8.8',
+    '::ffff:10.0.0.1',
+    '::ffff:7f00:1',
+    '64:ff9b::a00:1',
+    '64:ff9b:1::808:808',
+    '2001:0:808:808::1',
+    '2002:a00:1::',
+    '2001:db8::1',
+    '4000::1',
+    '100::1',
+    '5f00::1',
+    'fd00::1',
     'fe80::1',
+    'fe80::1%eth0',
     'ff02::1',
     'no address',
   ])('%s is not', address => expect(isPublicAddress(address)).toBe(false))
