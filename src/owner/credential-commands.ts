@@ -44,7 +44,7 @@ export function addCredentialCommands(program: Command, action: Action): void {
     )
   program
     .command('remove-key')
-    .argument('<kid>', 'the key, as `keys` names it')
+    .argument('<kid>', 'the key, as `keys` names it, or what you called it')
     .description('revoke a device key, at once and for ever')
     .action(
       action(async (session, kid: string) => show(session, await session.client.removeDeviceKey(kid), gone)),

@@ -49,6 +49,32 @@ describe('Device keys', () => {
     expect(listed.find(({ kid }) => kid === alice.key.thumbprint)?.revoked_at).toEqual(expect.any(String))
   })
 
+  it('may be named by what they are called; where several are called so it is 409 naming each, and none is revoked', async () => {
+    const [phone, other] = [newKey(), newKey()]
+    await call(alice, addKey(phone))
+    const byName: OwnerCall = { method: 'DELETE', target: '/owner/device-keys/phone' }
+    await call(alice, addKey(other))
+    const unclear = await call(alice, byName)
+    expect([unclear.status, (unclear.body as { error: string }).error]).toEqual([409, 'conflict'])
+    expect(unclear.text).toContain(phone.thumbprint)
+    expect(unclear.text).toContain(other.thumbprint)
+    expect((await call(as(phone), PENDING)).status).toBe(200)
+    // A revoked key is called nothing, so what is left is clear.
+    expect((await call(alice, removeKey(other))).status).toBe(200)
+    expect(await call(alice, byName)).toMatchObject({ status: 200, body: { deleted: phone.thumbprint } })
+    expect((await call(as(phone), PENDING)).status).toBe(401)
+    expect((await call(alice, byName)).status).toBe(404)
+  })
+
+  it('the kid of a key goes before the name of another', async () => {
+    const [phone, other] = [newKey(), newKey()]
+    await call(alice, addKey(phone))
+    const json = { name: phone.thumbprint, jwk: publicJwk(other) }
+    expect((await call(alice, { method: 'POST', target: '/owner/device-keys', json })).status).toBe(201)
+    expect((await call(alice, removeKey(phone))).status).toBe(200)
+    expect((await call(as(other), PENDING)).status).toBe(200)
+  })
+
   it('may revoke themselves where another credential stands', async () => {
     const phone = newKey()
     await call(alice, addKey(phone))

@@ -16,6 +16,7 @@ import {
   type Login as NamedLogin,
 } from '../../storage/authority/logins.ts'
 import {
+  deviceKeysNamed,
   insertDeviceKey,
   listDeviceKeys,
   readDeviceKey,
@@ -37,7 +38,7 @@ export const CREDENTIAL_NAME = plainText(100)
   .regex(/\S/, 'give a name that shows something')
 export const PUBLIC_JWK = z.record(z.string(), z.unknown())
 
-const NO_SUCH_KEY = 'You have no device key of this kid in force.'
+const NO_SUCH_KEY = 'You have no device key of this kid or name in force.'
 const NO_SUCH_LOGIN = 'You have no login of this id.'
 
 const text = z.string()
@@ -86,7 +87,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     method: 'delete',
     path: '/owner/device-keys/{kid}',
     rows: { addedUnder: 'Authentication' },
-    summary: 'Revokes a device key, at once and for ever; the last credential stays',
+    summary: 'Revokes a device key, by its kid or its name, at once and for ever; the last credential stays',
     credential: OWNER,
     parameters: { schema: z.strictObject({ kid: plainText(200) }), unknown: NO_SUCH_KEY },
     answers: { 200: { says: 'Revoked.', schema: DELETED } },
@@ -211,13 +212,23 @@ function removeAs<Removed>(
   })
 }
 
-async function revokeKey(tx: Tx, caller: OwnerCredential, kid: string): Promise<{ deleted: string }> {
+/** A kid comes first: no name that she gave stands for another key's kid. 409 where several keys have the name. */
+async function revokeKey(tx: Tx, caller: OwnerCredential, given: string): Promise<{ deleted: string }> {
   const { owner } = caller
-  if (!(await revokeDeviceKey(tx, owner, kid))) unknownKey()
+  const kid = (await revokeDeviceKey(tx, owner, given)) ? given : await onlyKeyNamed(tx, owner, given)
+  if (kid !== given && !(await revokeDeviceKey(tx, owner, kid))) unknownKey()
   const { name } = (await readDeviceKey(tx, kid))!
   const what = { credential: 'device_key', kid, name }
   await record(tx, owner, { change: 'removed', what, by: byOwner(caller) })
   return { deleted: kid }
+}
+
+async function onlyKeyNamed(tx: Tx, owner: Owner, name: string): Promise<string> {
+  const [kid, ...others] = await deviceKeysNamed(tx, owner, name)
+  if (kid === undefined) return unknownKey()
+  if (others.length > 0)
+    refuse('conflict', `Give a kid: several of your keys have this name: ${[kid, ...others].join(', ')}.`)
+  return kid
 }
 
 async function removeLogin(tx: Tx, caller: OwnerCredential, id: string): Promise<{ deleted: string }> {

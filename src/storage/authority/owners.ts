@@ -137,6 +137,19 @@ export async function revokeDeviceKey(tx: Tx, owner: Owner, kid: string): Promis
   return done.numUpdatedRows > 0n
 }
 
+/** The kids of the owner's device keys in force that she calls so, in order. */
+export async function deviceKeysNamed(db: Db, owner: Owner, name: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('device_keys')
+    .select('kid')
+    .where('owner', '=', owner)
+    .where('name', '=', name)
+    .where('revoked_at', 'is', null)
+    .orderBy('kid')
+    .execute()
+  return rows.map(({ kid }) => kid)
+}
+
 /**
  * Remembers the digest of a signature that is about to change something, in that change's transaction.
  * @param keptSeconds how long it is kept: until the signature's window has passed.
