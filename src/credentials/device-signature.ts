@@ -26,7 +26,7 @@ export function namedKeyids(message: SignedMessage, judged: Judged): string[] {
   return [...named].slice(0, KEYIDS_MAX)
 }
 
-/** The one signature by a key that `find` knows. Throws 401 `invalid_credential`, saying what is wrong. */
+/** The one signature by a key that `find` knows. Throws 401 `invalid_credential`, saying what is wrong and the `@authority` expected. */
 export function verifyDeviceSignature(
   message: SignedMessage,
   { now, space }: Judged,
@@ -42,7 +42,9 @@ export function verifyDeviceSignature(
       findKey: keyid => (keyid === undefined ? undefined : (find(keyid) ?? undefined)),
     })
   } catch (error) {
-    if (error instanceof Refusal) throw refusedSignature(space, error.detail, error)
-    throw error
+    if (!(error instanceof Refusal)) throw error
+    // The configured one, that every discovery document tells: a signature over another address is the commonest fault.
+    const signed = `The @authority to sign is ${message.authority}.`
+    throw refusedSignature(space, error.detail === undefined ? signed : `${error.detail} ${signed}`, error)
   }
 }

@@ -43,6 +43,16 @@ describe('A signed owner request', () => {
     expect(reply.status).toBe(200)
   })
 
+  it('over another address is told the @authority to sign, the issuer’s, whatever address it was sent to', async () => {
+    const sign = { issuer: 'https://127.0.0.1:9101' }
+    const headers = { 'x-forwarded-host': 'inner.example' }
+    const { status, body } = await authority.call(authority.alice, { target: PENDING, sign, headers })
+    expect(status).toBe(401)
+    const told = (body as { error_description: string }).error_description
+    expect(told).toContain(`The @authority to sign is ${new URL(authority.issuer).host}.`)
+    expect(told).not.toMatch(/127\.0\.0\.1|inner/)
+  })
+
   const REFUSED: [string, Partial<OwnerCall> | (() => Partial<OwnerCall>)][] = [
     ['without a signature', { sign: false }],
     ['without @method covered', { sign: { components: ['@authority', '@path'] } }],
