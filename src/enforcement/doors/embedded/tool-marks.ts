@@ -22,8 +22,8 @@ const LISTS_MAX = 100
 const ENDING: ReadonlySet<unknown> = new Set(['access_revoked', 'request_denied'])
 
 /**
- * `now` in seconds. `tell` is called where a mark became another one after the server said, at `initialize`, that it tells of changes to its list
- * (clients of MCP 2026-07-28 subscribe at the server itself, which nobody else can answer for).
+ * `now` in seconds. `tell` is called if a mark changes after the client was sent a list, as long as the server said at `initialize` that it tells of
+ * changes to its list (clients of MCP 2026-07-28 subscribe at the server itself, which nobody else can answer for).
  */
 export function createToolMarks(
   { tools }: Pick<Route, 'tools'>,
@@ -39,10 +39,12 @@ export function createToolMarks(
     return until !== undefined && until <= now() ? 'asks' : access
   }
   let tells = false
+  /** Of a list that the client never read nothing changed. */
+  let isListed = false
   const note = (name: string, found: { access: ToolAccess; until?: number }): void => {
     const before = accessOf(name)
     met.set(name, found)
-    if (tells && accessOf(name) !== before) tell()
+    if (tells && isListed && accessOf(name) !== before) tell()
   }
   return {
     judged: ({ id, method, params }, call, outcome) => {
@@ -66,6 +68,7 @@ export function createToolMarks(
         return message
       const { tools: listed } = result as { tools?: unknown }
       if (!Array.isArray(listed)) return message
+      isListed = true
       const marked = (listed as JsonObject[]).map(tool => markTool(tool, accessOf(tool.name)))
       return { ...message, result: { ...result, tools: marked } }
     },
