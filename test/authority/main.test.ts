@@ -271,7 +271,7 @@ describe('The settings', () => {
         UMA_AS_OIDC_ISSUER: 'https://as.example/',
         UMA_AS_OIDC_AUDIENCE: 'owner-api',
       },
-      /the realm cannot be this authority itself/,
+      /the realm cannot be the issuer of this process itself/,
     ],
     ['HMAC for the tokens of a realm', { UMA_AS_OIDC_ALGORITHMS: 'HS256' }, /UMA_AS_OIDC_ALGORITHMS/],
     ['unsigned tokens of a realm', { UMA_AS_OIDC_ALGORITHMS: 'none' }, /UMA_AS_OIDC_ALGORITHMS/],
