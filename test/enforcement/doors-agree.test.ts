@@ -1,16 +1,14 @@
 /** contract, "What the service does" (one core): the gRPC door and the HTTP door give one answer to one call. */
 import * as fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
-import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
-import { createHealth } from '../../src/enforcement/telemetry/health.ts'
-import { startHttpCheckServer, type HttpCheckServer } from '../../src/enforcement/doors/http/check-server.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
-import { checkBytes, connect, type Answer, type CheckClient } from '../support/check-client.ts'
-import { httpCheckClient, type HttpAnswer, type HttpCheckClient } from '../support/http-check-client.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
-import { newKey, nowSeconds, PUBLIC_URL, startCore, toolCallBody, type Core } from './calls.ts'
+import { checkBytes, type Answer } from '../support/check-client.ts'
+import type { HttpAnswer } from '../support/http-check-client.ts'
+import { startedOnce } from '../support/started.ts'
+import { startBothDoors } from './both-doors.ts'
+import { newKey, nowSeconds, PUBLIC_URL, toolCallBody } from './calls.ts'
 
 const BODY_BYTES_MAX = 600
 const agent = newKey()
@@ -22,42 +20,11 @@ const API: ApiOperation[] = [
   { method: 'DELETE', path: '/orders/{order}', tool: 'place_trade' },
 ]
 
-let authority: ScriptedAuthority
-let cores: { mcp: Core; api: Core }
-let grpc: { server: CheckServer; client: CheckClient }
-let http: { server: HttpCheckServer; client: HttpCheckClient }
-
-beforeAll(async () => {
-  authority = await startScriptedAuthority()
-  // Tickets are random; here each challenge names the same.
-  authority.script('/perm', { status: 201, body: { ticket: 'tag~tkt_same' } })
-  cores = { mcp: startCore(authority.issuer), api: startCore(authority.issuer, { api: API }) }
-  const health = createHealth()
-  health.set(true)
-  const door = {
-    health,
-    bodyBytesMax: BODY_BYTES_MAX,
-    deadlineMarginMs: 100,
-    decide: (call: Parameters<Core['decide']>[0]) =>
-      (call.path.startsWith('/api/') ? cores.api : cores.mcp).decide(call),
-  }
-  const grpcServer = await startCheckServer({ ...door, address: '127.0.0.1:0' })
-  const httpServer = await startHttpCheckServer({
-    ...door,
-    address: { host: '127.0.0.1', port: 0 },
-    gateway: { length: 'x-length' },
-    deadlineMs: 2_000,
-    outageStatus: 503,
-  })
-  grpc = { server: grpcServer, client: connect(grpcServer.address) }
-  http = { server: httpServer, client: httpCheckClient(httpServer.address) }
-})
-afterAll(async () => {
-  grpc.client.close()
-  http.client.close()
-  await Promise.all([grpc.server.stop(100), http.server.stop(100)])
-  await Promise.all([cores.mcp.close(), cores.api.close(), authority.close()])
-})
+const doors = startedOnce(() =>
+  startBothDoors({ api: API, bodyBytesMax: BODY_BYTES_MAX, deadlineMarginMs: 100 }),
+)
+// Tickets are random; here each challenge names the same.
+beforeAll(() => doors.authority.script('/perm', { status: 201, body: { ticket: 'tag~tkt_same' } }))
 
 /** One call as a caller sent it; a grant is named by kind, since each door must meet one of its own. */
 interface Sent {
@@ -88,14 +55,16 @@ function grantOf({ grant, path }: Sent): string[] {
     case 'none':
       return []
     case 'standing':
-      return [authority.issue(standing)]
+      return [doors.authority.issue(standing)]
     case 'once': {
       const operation = { tool: 'place_trade', params_s256: s256Json(params) }
-      return [authority.issue({ ...standing, permissions: permission('alice/trades', 'trade'), operation })]
+      return [
+        doors.authority.issue({ ...standing, permissions: permission('alice/trades', 'trade'), operation }),
+      ]
     }
     case 'ended': {
-      const token = authority.issue(standing)
-      authority.end(token, 'connection_revoked')
+      const token = doors.authority.issue(standing)
+      doors.authority.end(token, 'connection_revoked')
       return [token]
     }
     case 'unknown':
@@ -103,7 +72,7 @@ function grantOf({ grant, path }: Sent): string[] {
     case 'no token':
       return ['not a token!']
     case 'two':
-      return [authority.issue(standing), 'other']
+      return [doors.authority.issue(standing), 'other']
   }
 }
 
@@ -162,7 +131,7 @@ async function throughGrpc(sent: Sent): Promise<Common> {
   const lines = linesOf(sent)
   if (sent.announced) lines.push(['content-length', String(body.length)])
   const shown = body.subarray(0, BODY_BYTES_MAX)
-  const answer = await grpc.client.check(
+  const answer = await doors.grpc.check(
     checkBytes({
       method: sent.method,
       path: targetOf(sent),
@@ -181,7 +150,7 @@ async function throughHttp(sent: Sent): Promise<Common> {
   if (sent.announced) lines.push(['x-length', String(body.length)])
   const shown = body.subarray(0, BODY_BYTES_MAX)
   const { method } = sent
-  return ofHttp(await http.client.check({ method, target: `/check${targetOf(sent)}`, lines, body: shown }))
+  return ofHttp(await doors.http.check({ method, target: `/check${targetOf(sent)}`, lines, body: shown }))
 }
 
 const targetOf = ({ path, query }: Sent): string => (query === undefined ? path : `${path}?${query}`)

@@ -3,57 +3,28 @@
  * encodings) and "Errors"; docs/choices.md says exactly to whom.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
-import { startHttpCheckServer, type HttpCheckServer } from '../../src/enforcement/doors/http/check-server.ts'
-import { createHealth } from '../../src/enforcement/telemetry/health.ts'
 import { challengeData, parseChallenge, parseChallengeData } from '../../src/wire/challenge.ts'
-import { checkBytes, connect, type CheckClient } from '../support/check-client.ts'
+import { checkBytes } from '../support/check-client.ts'
 import { sendCall, serve, standEmbedded, type EmbeddedStand } from '../support/embedded.ts'
-import { httpCheckClient, type HttpCheckClient } from '../support/http-check-client.ts'
-import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
-import { callOf, newKey, nowSeconds, PUBLIC_URL, startCore, type CallParts, type Core } from './calls.ts'
+import { startedOnce } from '../support/started.ts'
+import { startBothDoors } from './both-doors.ts'
+import { callOf, newKey, nowSeconds, PUBLIC_URL, type CallParts } from './calls.ts'
 
-let authority: ScriptedAuthority
-let cores: { mcp: Core; api: Core }
-let grpc: { server: CheckServer; client: CheckClient }
-let http: { server: HttpCheckServer; client: HttpCheckClient }
+const doors = startedOnce(() =>
+  startBothDoors({
+    api: [{ method: 'POST', path: '/orders', tool: 'place_trade' }],
+    bodyBytesMax: 4_096,
+    deadlineMarginMs: 50,
+  }),
+)
 let stand: EmbeddedStand
 let embedded: Awaited<ReturnType<typeof serve>>
 
 beforeAll(async () => {
-  authority = await startScriptedAuthority()
-  cores = {
-    mcp: startCore(authority.issuer),
-    api: startCore(authority.issuer, { api: [{ method: 'POST', path: '/orders', tool: 'place_trade' }] }),
-  }
-  const health = createHealth()
-  health.set(true)
-  const door = {
-    health,
-    bodyBytesMax: 4_096,
-    deadlineMarginMs: 50,
-    decide: (call: Parameters<Core['decide']>[0]) =>
-      (call.path.startsWith('/api/') ? cores.api : cores.mcp).decide(call),
-  }
-  const grpcServer = await startCheckServer({ ...door, address: '127.0.0.1:0' })
-  const httpServer = await startHttpCheckServer({
-    ...door,
-    address: { host: '127.0.0.1', port: 0 },
-    gateway: { length: 'x-length' },
-    deadlineMs: 2_000,
-    outageStatus: 503,
-  })
-  grpc = { server: grpcServer, client: connect(grpcServer.address) }
-  http = { server: httpServer, client: httpCheckClient(httpServer.address) }
-  stand = await standEmbedded(authority.issuer)
+  stand = await standEmbedded(doors.authority.issuer)
   embedded = await serve(stand.point.protect((_request, response) => void response.end('done')))
 })
-afterAll(async () => {
-  grpc.client.close()
-  http.client.close()
-  await Promise.all([grpc.server.stop(100), http.server.stop(100), embedded.close(), stand.close()])
-  await Promise.all([cores.mcp.close(), cores.api.close(), authority.close()])
-})
+afterAll(() => Promise.all([embedded.close(), stand.close()]))
 
 interface Told {
   status: number
@@ -74,7 +45,7 @@ const DOORS: Record<string, (parts: CallParts) => Promise<Told>> = {
     const { method, path, headers, body } = callOf(parts)
     const fields = Object.fromEntries([...headers].map(([name, values]) => [name, values[0]!]))
     const raw_body = body.state === 'complete' ? body.bytes : Buffer.alloc(0)
-    const answer = await grpc.client.check(checkBytes({ method, path, headers: fields, raw_body }))
+    const answer = await doors.grpc.check(checkBytes({ method, path, headers: fields, raw_body }))
     const denied = answer.denied_response!
     const header = (name: string) => denied.headers?.find(one => one.header?.key === name)?.header?.value
     return told(Number(denied.status!.code), header, denied.body!)
@@ -83,7 +54,7 @@ const DOORS: Record<string, (parts: CallParts) => Promise<Told>> = {
     const { method, path, headers, body } = callOf(parts)
     const bytes = body.state === 'complete' ? body.bytes : Buffer.alloc(0)
     const lines = [...headers].map(([name, values]): [string, string] => [name, values[0]!])
-    const answer = await http.client.check({
+    const answer = await doors.http.check({
       method,
       target: `/check${path}`,
       lines: [...lines, ['x-length', String(bytes.length)]],
@@ -136,15 +107,15 @@ describe.each(Object.keys(DOORS))('At the %s door, a caller of MCP 2026-07-28', 
 
   test('is told of an outage as one: 503 and Retry-After, the word in data', async () => {
     const key = newKey()
-    const token = authority.issue({
+    const token = doors.authority.issue({
       owner: 'alice',
       resource: `${PUBLIC_URL}/mcp/alice`,
       key,
       permissions: [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }],
     })
-    authority.script('/introspect', { status: 500, body: {} })
+    doors.authority.script('/introspect', { status: 500, body: {} })
     const { status, retryAfter, json } = await ask({ ...READ, token, signer: key })
-    authority.script('/introspect', undefined)
+    doors.authority.script('/introspect', undefined)
     expect([status, retryAfter]).toEqual([503, expect.stringMatching(/^\d+$/)])
     expect(json).toMatchObject({
       id: ID,
