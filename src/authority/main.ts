@@ -4,14 +4,13 @@
  */
 import type { AuthorityConfig } from '../config.ts'
 import { readAuthorityConfig, readEnrolmentConfig, readMigrationConfig } from '../config.ts'
-import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { serveUntilSignalled } from '../http/process.ts'
-import { openSurroundings } from '../http/surroundings.ts'
+import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
 import { outageRefusal } from '../storage/core/outage.ts'
@@ -81,7 +80,11 @@ export async function startAuthority(
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
-    warnOfDevelopment(config, log)
+    warnOfExposure(log, {
+      ...config,
+      listeners: [config.listen, config.ownerListen],
+      certificateSetting: 'UMA_AS_TLS_CERT_FILE',
+    })
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const authority = await openAuthority(config, { log, clock, closers })
     const said = {
@@ -297,19 +300,4 @@ function ownerRoutes(
   serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [
     OPENAPI_ENDPOINT,
   ])
-}
-
-function warnOfDevelopment(config: AuthorityConfig, log: Logger): void {
-  if (config.devLoopback)
-    log.warn(
-      'UMA_DEV_LOOPBACK IS ON: http and loopback addresses are admitted. Never run like this where others can reach it.',
-    )
-  if (config.tls !== undefined) return
-  for (const address of [config.listen, config.ownerListen]) {
-    if (!isLocalAddress(address))
-      log.warn(
-        { address: formatListenAddress(address) },
-        'this listener speaks plain HTTP to more than this machine: put TLS in front of it, or set UMA_AS_TLS_CERT_FILE',
-      )
-  }
 }

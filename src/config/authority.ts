@@ -1,14 +1,12 @@
 /**
  * Owns the settings of `usher authority`. contract, "Limits" and "Authentication".
  */
-import type { TraceExport } from '../http/otlp.ts'
-import type { RealmPolicy } from '../rules/owner-token.ts'
-import type { PrivateKey } from '../wire/keys.ts'
 import { ALIAS, DEFAULT_SPEC_NS, type Alias } from '../wire/names.ts'
 import { DATABASE_SETTINGS } from './database.ts'
-import { collectFaults, readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
+import { collectFaults } from './files.ts'
 import { oidcFaults, oidcSettings, realmPolicy } from './oidc.ts'
 import { loadProvisionFile, type ProvisionedOwner } from './provision.ts'
+import { serverFaults, serverFileTasks, serverSettings, type ServerFiles } from './server.ts'
 import {
   agentIssuers,
   choices,
@@ -18,10 +16,7 @@ import {
   filePath,
   insecureUrlFault,
   listenAddress,
-  logLevel,
   optional,
-  required,
-  signingAlg,
   toggle,
   url,
   wholeNumber,
@@ -33,16 +28,10 @@ const DAY_SECONDS = 86_400
 export const AUTHORITY_SETTINGS = defineSettings({
   title: 'usher authority',
   settings: {
-    issuer: required('UMA_AS_ISSUER', url, {
-      description:
-        'The public base URL: the `iss` of everything signed, and the scheme and authority of every signature base.',
+    ...serverSettings('UMA_AS', {
+      drainAlso: ' No less than the default where resource servers call without a balancer.',
     }),
     ...DATABASE_SETTINGS,
-    keysFile: required('UMA_AS_KEYS_FILE', filePath, {
-      description:
-        'Private signing keys as `{"keys": [JWK, …]}`, the same for all replicas; the first signs, all are published.',
-    }),
-    signingAlg,
     listen: defaulted('UMA_AS_LISTEN', listenAddress, '127.0.0.1:9100', {
       description: 'Where agents and resource servers are served.',
     }),
@@ -52,18 +41,6 @@ export const AUTHORITY_SETTINGS = defineSettings({
     metricsListen: defaulted('UMA_AS_METRICS_LISTEN', listenAddress, '127.0.0.1:9102', {
       description:
         'Where `/metrics` is served, in plain HTTP; it names no owner, and is for operators alone.',
-    }),
-    drainMs: defaulted('UMA_AS_DRAIN_MS', wholeNumber(0, 300_000), '5000', {
-      description:
-        'On SIGTERM: how long to go on answering while `/health` says 503 and every answer closes its connection. No less than the default where resource servers call without a balancer.',
-      unit: 'milliseconds',
-    }),
-    tlsCertFile: optional('UMA_AS_TLS_CERT_FILE', filePath, {
-      description:
-        'Certificate chain, PEM, for both listeners; without it they speak plain HTTP behind your proxy.',
-    }),
-    tlsKeyFile: optional('UMA_AS_TLS_KEY_FILE', filePath, {
-      description: 'Private key of that certificate, PEM.',
     }),
     provisionFile: optional('UMA_AS_PROVISION', filePath, {
       description:
@@ -93,10 +70,6 @@ export const AUTHORITY_SETTINGS = defineSettings({
     streamsMax: defaulted('UMA_AS_STREAMS_MAX', wholeNumber(1, 100_000), '1000', {
       description: 'Most event streams that one process holds open in all; beyond, 503.',
       unit: 'streams',
-    }),
-    sweepSeconds: defaulted('UMA_AS_SWEEP_SECONDS', wholeNumber(1, 3600), '60', {
-      description: 'Pause between two sweeps of rows that no answer can depend on any more.',
-      unit: 'seconds',
     }),
     migrate: defaulted('UMA_AS_MIGRATE', toggle, 'true', {
       description: 'Bring the database up to date at the start; otherwise run `usher migrate` first.',
@@ -158,18 +131,9 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'Names of other software that are taken beside the contract’s: of the agreement’s format (with the claim type `urn:uma4agents:claim:myterms-agreement`) and of the metadata’s address, which are told too; of how the agreement’s `iss` begins; of an introduction’s `typ`. None when left out.',
     }),
-    devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
-      description: 'Development only: admits http and loopback addresses, for literal loopback hosts.',
-    }),
-    logLevel: defaulted('UMA_AS_LOG_LEVEL', logLevel, 'info', {
-      description: 'Least severe log line written.',
-    }),
   },
   check: values => [
-    ...insecureUrlFault('UMA_AS_ISSUER', values.issuer, values.devLoopback),
-    ...(new URL(values.issuer).origin === values.issuer
-      ? []
-      : ['UMA_AS_ISSUER: give scheme and authority only; the documents found at it stand at the root.']),
+    ...serverFaults('UMA_AS', values),
     ...(values.ownerUrl === undefined
       ? []
       : insecureUrlFault('UMA_AS_OWNER_URL', values.ownerUrl, values.devLoopback)),
@@ -177,9 +141,6 @@ export const AUTHORITY_SETTINGS = defineSettings({
       insecureUrlFault('UMA_AS_AGENT_ISSUERS', issuer, values.devLoopback),
     ),
     ...(values.ownerAuth.includes('oidc') ? oidcFaults(values, 'UMA_AS', 'UMA_AS_OWNER_AUTH') : []),
-    ...((values.tlsCertFile === undefined) === (values.tlsKeyFile === undefined)
-      ? []
-      : ['Set both UMA_AS_TLS_CERT_FILE and UMA_AS_TLS_KEY_FILE, or neither.']),
   ],
 })
 
@@ -199,16 +160,9 @@ export const ENROLMENT_SETTINGS = defineSettings({
 })
 
 /** What `usher authority` runs with: its settings, and the contents of the files they name. */
-export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings> {
-  keys: PrivateKey[]
-  /** As it was read at the start, and where it is read again. */
-  tls: NamedCertificates<'cert' | 'key'> | undefined
+export interface AuthorityConfig extends Values<typeof AUTHORITY_SETTINGS.settings>, ServerFiles {
   /** What the provisioning file declares; empty without one. */
   owners: ProvisionedOwner[]
-  /** What is wanted of owners' access tokens; undefined where `oidc` is not among the credentials taken. */
-  realm: RealmPolicy | undefined
-  /** How traces are exported, as the environment says; undefined where they are off. */
-  traces: TraceExport | undefined
 }
 
 /** Loads the files that the settings name. Throws `ConfigFault`. */
@@ -223,16 +177,7 @@ export function loadAuthorityFiles(values: Values<typeof AUTHORITY_SETTINGS.sett
     traces: undefined,
   }
   collectFaults<void>([
-    () => {
-      config.keys = readKeysFile('UMA_AS_KEYS_FILE', values.keysFile, values.signingAlg)
-    },
-    () => {
-      if (values.tlsCertFile === undefined || values.tlsKeyFile === undefined) return
-      config.tls = readCertificates({
-        cert: ['UMA_AS_TLS_CERT_FILE', values.tlsCertFile],
-        key: ['UMA_AS_TLS_KEY_FILE', values.tlsKeyFile],
-      })
-    },
+    ...serverFileTasks('UMA_AS', values, config),
     () => {
       if (values.provisionFile !== undefined)
         config.owners = loadProvisionFile(values.provisionFile, values.devLoopback, realm?.issuer)

@@ -1,13 +1,11 @@
 /**
  * Owns the settings of `usher organization`. contract, "Limits" and "The organization's authority".
  */
-import type { TraceExport } from '../http/otlp.ts'
-import type { RealmPolicy } from '../rules/owner-token.ts'
-import type { PrivateKey } from '../wire/keys.ts'
 import { databaseUrl } from './database.ts'
-import { collectFaults, readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
+import { collectFaults } from './files.ts'
 import { oidcFaults, oidcSettings, realmPolicy } from './oidc.ts'
 import { loadOrganizationFile, type ProvisionedOrganization } from './organization-file.ts'
+import { serverFaults, serverFileTasks, serverSettings, type ServerFiles } from './server.ts'
 import {
   choices,
   defaulted,
@@ -16,14 +14,11 @@ import {
   insecureUrlFault,
   issuers,
   listenAddress,
-  logLevel,
   name,
   optional,
   required,
-  signingAlg,
   text,
   toggle,
-  url,
   wholeNumber,
   type Values,
 } from './settings.ts'
@@ -33,10 +28,7 @@ const DAY_SECONDS = 86_400
 export const ORGANIZATION_SETTINGS = defineSettings({
   title: 'usher organization',
   settings: {
-    issuer: required('UMA_ORG_ISSUER', url, {
-      description:
-        'The public base URL: the `iss` of everything signed, and the scheme and authority of every signature base.',
-    }),
+    ...serverSettings('UMA_ORG'),
     id: required('UMA_ORG_ID', name, {
       description: 'What the organization is called in tokens and records: letters, digits, `.`, `_`, `-`.',
     }),
@@ -46,11 +38,6 @@ export const ORGANIZATION_SETTINGS = defineSettings({
       description: 'How long a start waits for the database before it gives up.',
       unit: 'seconds',
     }),
-    keysFile: required('UMA_ORG_KEYS_FILE', filePath, {
-      description:
-        'Private signing keys as `{"keys": [JWK, …]}`, the same for all replicas; the first signs, all are published.',
-    }),
-    signingAlg,
     listen: defaulted('UMA_ORG_LISTEN', listenAddress, '127.0.0.1:9300', {
       description: 'Where authorization servers of members are served.',
     }),
@@ -60,18 +47,6 @@ export const ORGANIZATION_SETTINGS = defineSettings({
     metricsListen: defaulted('UMA_ORG_METRICS_LISTEN', listenAddress, '127.0.0.1:9302', {
       description:
         'Where `/metrics` is served, in plain HTTP; it names no member, and is for operators alone.',
-    }),
-    drainMs: defaulted('UMA_ORG_DRAIN_MS', wholeNumber(0, 300_000), '5000', {
-      description:
-        'On SIGTERM: how long to go on answering while `/health` says 503 and every answer closes its connection.',
-      unit: 'milliseconds',
-    }),
-    tlsCertFile: optional('UMA_ORG_TLS_CERT_FILE', filePath, {
-      description:
-        'Certificate chain, PEM, for both listeners; without it they speak plain HTTP behind your proxy.',
-    }),
-    tlsKeyFile: optional('UMA_ORG_TLS_KEY_FILE', filePath, {
-      description: 'Private key of that certificate, PEM.',
     }),
     provisionFile: required('UMA_ORG_PROVISION', filePath, {
       description: 'YAML that declares the first charter and who administers.',
@@ -94,10 +69,6 @@ export const ORGANIZATION_SETTINGS = defineSettings({
         unit: 'seconds',
       },
     ),
-    sweepSeconds: defaulted('UMA_ORG_SWEEP_SECONDS', wholeNumber(1, 3600), '60', {
-      description: 'Pause between two sweeps of rows that no answer can depend on any more.',
-      unit: 'seconds',
-    }),
     migrate: defaulted('UMA_ORG_MIGRATE', toggle, 'true', {
       description:
         'Bring the database up to date at the start; otherwise run `usher organization migrate` first.',
@@ -106,25 +77,13 @@ export const ORGANIZATION_SETTINGS = defineSettings({
       description: 'Most connections to Postgres that one process holds, beside one to be told the time by.',
       unit: 'connections',
     }),
-    devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
-      description: 'Development only: admits http and loopback addresses, for literal loopback hosts.',
-    }),
-    logLevel: defaulted('UMA_ORG_LOG_LEVEL', logLevel, 'info', {
-      description: 'Least severe log line written.',
-    }),
   },
   check: values => [
-    ...insecureUrlFault('UMA_ORG_ISSUER', values.issuer, values.devLoopback),
-    ...(new URL(values.issuer).origin === values.issuer
-      ? []
-      : ['UMA_ORG_ISSUER: give scheme and authority only; the documents found at it stand at the root.']),
+    ...serverFaults('UMA_ORG', values),
     ...(values.authorities ?? []).flatMap(issuer =>
       insecureUrlFault('UMA_ORG_AUTHORITIES', issuer, values.devLoopback),
     ),
     ...(values.adminAuth.includes('oidc') ? oidcFaults(values, 'UMA_ORG', 'UMA_ORG_ADMIN_AUTH') : []),
-    ...((values.tlsCertFile === undefined) === (values.tlsKeyFile === undefined)
-      ? []
-      : ['Set both UMA_ORG_TLS_CERT_FILE and UMA_ORG_TLS_KEY_FILE, or neither.']),
   ],
 })
 
@@ -138,14 +97,8 @@ export const ORGANIZATION_MIGRATION_SETTINGS = defineSettings({
 })
 
 /** What `usher organization` runs with: its settings, and the contents of the files they name. */
-export interface OrganizationConfig extends Values<typeof ORGANIZATION_SETTINGS.settings> {
-  keys: PrivateKey[]
-  tls: NamedCertificates<'cert' | 'key'> | undefined
+export interface OrganizationConfig extends Values<typeof ORGANIZATION_SETTINGS.settings>, ServerFiles {
   provisioned: ProvisionedOrganization
-  /** What is wanted of administrators' access tokens; undefined where `oidc` is not among the credentials taken. */
-  realm: RealmPolicy | undefined
-  /** How traces are exported, as the environment says; undefined where they are off. */
-  traces: TraceExport | undefined
 }
 
 /** Loads the files that the settings name. Throws `ConfigFault`. */
@@ -161,16 +114,7 @@ export function loadOrganizationFiles(
     traces: undefined,
   }
   collectFaults<void>([
-    () => {
-      config.keys = readKeysFile('UMA_ORG_KEYS_FILE', values.keysFile, values.signingAlg)
-    },
-    () => {
-      if (values.tlsCertFile === undefined || values.tlsKeyFile === undefined) return
-      config.tls = readCertificates({
-        cert: ['UMA_ORG_TLS_CERT_FILE', values.tlsCertFile],
-        key: ['UMA_ORG_TLS_KEY_FILE', values.tlsKeyFile],
-      })
-    },
+    ...serverFileTasks('UMA_ORG', values, config),
     () => {
       config.provisioned = loadOrganizationFile(values.provisionFile)
     },

@@ -3,6 +3,8 @@
  * contract, "Health" and "Errors".
  */
 import { watchCertificates, type CertificateOptions } from './certificates.ts'
+import { formatListenAddress, isLocalAddress, type ListenAddress } from './listen-address.ts'
+import type { Logger } from './log.ts'
 import { openTracing, type TraceExport } from './otlp.ts'
 import type { ServerMetrics } from './server-metrics.ts'
 import type { HttpServerOptions, ServerTls } from './server.ts'
@@ -33,4 +35,34 @@ export async function openSurroundings(
   const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
   closers.push(async () => certificates?.stop())
   return { ...said, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
+}
+
+/** Says at the start what is not for production: loopback addresses admitted, and listeners in plain HTTP that others reach. */
+export function warnOfExposure(
+  log: Logger,
+  {
+    devLoopback,
+    tls,
+    listeners,
+    certificateSetting,
+  }: {
+    devLoopback: boolean
+    tls: object | undefined
+    listeners: readonly ListenAddress[]
+    /** The variable that would name a certificate. */
+    certificateSetting: string
+  },
+): void {
+  if (devLoopback)
+    log.warn(
+      'UMA_DEV_LOOPBACK IS ON: http and loopback addresses are admitted. Never run like this where others can reach it.',
+    )
+  if (tls !== undefined) return
+  for (const address of listeners) {
+    if (!isLocalAddress(address))
+      log.warn(
+        { address: formatListenAddress(address) },
+        `this listener speaks plain HTTP to more than this machine: put TLS in front of it, or set ${certificateSetting}`,
+      )
+  }
 }

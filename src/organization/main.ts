@@ -8,7 +8,6 @@ import { openAccepted } from '../credentials/acceptance.ts'
 import { createAttemptLimit } from '../credentials/attempt-limit.ts'
 import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
-import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { createOutbound } from '../http/outbound.ts'
@@ -16,7 +15,7 @@ import { serveUntilSignalled } from '../http/process.ts'
 import { createServerMetrics } from '../http/server-metrics.ts'
 import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
 import { signatureBase } from '../http/signed-request.ts'
-import { openSurroundings } from '../http/surroundings.ts'
+import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
 import { startRepeating } from '../limits/repetition.ts'
 import { inTransaction, isOutage } from '../storage/core/database.ts'
 import { listen as listenToDatabase } from '../storage/core/listen.ts'
@@ -74,7 +73,11 @@ export async function startOrganization(
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
-    warnOfDevelopment(config, log)
+    warnOfExposure(log, {
+      ...config,
+      listeners: [config.listen, config.adminListen],
+      certificateSetting: 'UMA_ORG_TLS_CERT_FILE',
+    })
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const organization = await openOrganization(config, { log, clock, closers })
     const said = {
@@ -236,19 +239,4 @@ function adminRoutes(
     ADMIN_ENDPOINTS,
   )
   serveEndpoints(app, openApiDocument(ENDPOINTS.admin, aboutListener.admin('/')), [OPENAPI_ENDPOINT])
-}
-
-function warnOfDevelopment(config: OrganizationConfig, log: Logger): void {
-  if (config.devLoopback)
-    log.warn(
-      'UMA_DEV_LOOPBACK IS ON: http and loopback addresses are admitted. Never run like this where others can reach it.',
-    )
-  if (config.tls !== undefined) return
-  for (const address of [config.listen, config.adminListen]) {
-    if (!isLocalAddress(address))
-      log.warn(
-        { address: formatListenAddress(address) },
-        'this listener speaks plain HTTP to more than this machine: put TLS in front of it, or set UMA_ORG_TLS_CERT_FILE',
-      )
-  }
 }

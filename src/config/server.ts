@@ -1,0 +1,107 @@
+/**
+ * Owns the settings that every process with a public issuer and a database has alike: `usher authority`, `usher organization`. contract, "Limits"
+ * and "Versioning" (keys are the operator's to rotate).
+ */
+import type { TraceExport } from '../http/otlp.ts'
+import type { RealmPolicy } from '../rules/owner-token.ts'
+import type { PrivateKey } from '../wire/keys.ts'
+import { readCertificates, readKeysFile, type NamedCertificates } from './files.ts'
+import {
+  defaulted,
+  filePath,
+  insecureUrlFault,
+  logLevel,
+  optional,
+  required,
+  signingAlg,
+  toggle,
+  url,
+  wholeNumber,
+  type Values,
+} from './settings.ts'
+
+type Prefix = 'UMA_AS' | 'UMA_ORG'
+
+/** These settings, by the prefix of their variables. `drainAlso` is what else is to be known of draining. */
+export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?: string } = {}) {
+  return {
+    issuer: required(`${prefix}_ISSUER`, url, {
+      description:
+        'The public base URL: the `iss` of everything signed, and the scheme and authority of every signature base.',
+    }),
+    keysFile: required(`${prefix}_KEYS_FILE`, filePath, {
+      description:
+        'Private signing keys as `{"keys": [JWK, …]}`, the same for all replicas; the first signs, all are published.',
+    }),
+    signingAlg,
+    drainMs: defaulted(`${prefix}_DRAIN_MS`, wholeNumber(0, 300_000), '5000', {
+      description: `On SIGTERM: how long to go on answering while \`/health\` says 503 and every answer closes its connection.${drainAlso}`,
+      unit: 'milliseconds',
+    }),
+    tlsCertFile: optional(`${prefix}_TLS_CERT_FILE`, filePath, {
+      description:
+        'Certificate chain, PEM, for both listeners; without it they speak plain HTTP behind your proxy.',
+    }),
+    tlsKeyFile: optional(`${prefix}_TLS_KEY_FILE`, filePath, {
+      description: 'Private key of that certificate, PEM.',
+    }),
+    sweepSeconds: defaulted(`${prefix}_SWEEP_SECONDS`, wholeNumber(1, 3600), '60', {
+      description: 'Pause between two sweeps of rows that no answer can depend on any more.',
+      unit: 'seconds',
+    }),
+    devLoopback: defaulted('UMA_DEV_LOOPBACK', toggle, 'false', {
+      description: 'Development only: admits http and loopback addresses, for literal loopback hosts.',
+    }),
+    logLevel: defaulted(`${prefix}_LOG_LEVEL`, logLevel, 'info', {
+      description: 'Least severe log line written.',
+    }),
+  }
+}
+
+type ServerValues = Values<ReturnType<typeof serverSettings>>
+
+/** What is wrong with them together. */
+export function serverFaults(prefix: Prefix, values: ServerValues): string[] {
+  const { issuer, devLoopback, tlsCertFile, tlsKeyFile } = values
+  return [
+    ...insecureUrlFault(`${prefix}_ISSUER`, issuer, devLoopback),
+    ...(new URL(issuer).origin === issuer
+      ? []
+      : [`${prefix}_ISSUER: give scheme and authority only; the documents found at it stand at the root.`]),
+    ...((tlsCertFile === undefined) === (tlsKeyFile === undefined)
+      ? []
+      : [`Set both ${prefix}_TLS_CERT_FILE and ${prefix}_TLS_KEY_FILE, or neither.`]),
+  ]
+}
+
+/** What such a process runs with besides its settings. */
+export interface ServerFiles {
+  keys: PrivateKey[]
+  /** As it was read at the start, and where it is read again. */
+  tls: NamedCertificates<'cert' | 'key'> | undefined
+  /** What is wanted of people's access tokens; undefined where `oidc` is not among the credentials taken. */
+  realm: RealmPolicy | undefined
+  /** How traces are exported, as the environment says; undefined where they are off. */
+  traces: TraceExport | undefined
+}
+
+/** Reads the files that the settings name into `config`, one task for each: all of them are tried, so that every fault is told. */
+export function serverFileTasks(
+  prefix: Prefix,
+  values: ServerValues,
+  config: Pick<ServerFiles, 'keys' | 'tls'>,
+): (() => void)[] {
+  const { keysFile, tlsCertFile, tlsKeyFile } = values
+  return [
+    () => {
+      config.keys = readKeysFile(`${prefix}_KEYS_FILE`, keysFile, values.signingAlg)
+    },
+    () => {
+      if (tlsCertFile === undefined || tlsKeyFile === undefined) return
+      config.tls = readCertificates({
+        cert: [`${prefix}_TLS_CERT_FILE`, tlsCertFile],
+        key: [`${prefix}_TLS_KEY_FILE`, tlsKeyFile],
+      })
+    },
+  ]
+}
