@@ -3,17 +3,14 @@
  * Contract, "Limits" (lifetimes), "Grant (RPT) liveness", "Errors" (503).
  */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createClock } from '../../src/surface/clock.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from '../support/authority.ts'
 import { testAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
-beforeAll(async () => {
-  authority = await startTestAuthority()
-})
-afterAll(() => authority.close())
+const authority = authorityStand()
 
 const databaseSeconds = async (): Promise<number> => {
   const { rows } = await sql<{ now: number }>`

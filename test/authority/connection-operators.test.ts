@@ -2,27 +2,19 @@
  * The operators that stand behind an agent: contract, "Connection" (owner blocks the operator), "Owner API" (operators), "What the
  * service does" (row 9: revocation is atomic and immediate).
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { OPERATORS_PER_CONNECTION_MAX } from '../../src/rules/connection.ts'
-import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { type Reply } from '../support/authority.ts'
 import { newKey, startOperator, type TestOperator } from '../support/operators.ts'
 import { denyAll, protectionCall, testAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
 /** Published from the start: a directory just read is read again only after ten seconds. */
 const keys = Array.from({ length: 60 }, newKey)
-let authority: TestAuthority
-let operator: TestOperator
-let other: TestOperator
-
-beforeAll(async () => {
-  operator = await startOperator({ keys: [...keys], name: 'Planners Inc.' })
-  other = await startOperator({ keys: [...keys] })
-  authority = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
-})
-afterAll(async () => {
-  await authority.close()
-  await Promise.all([operator.close(), other.close()])
-})
+const operator = startedOnce(() => startOperator({ keys: [...keys], name: 'Planners Inc.' }))
+const other = startedOnce(() => startOperator({ keys: [...keys] }))
+const authority = authorityStand({ environment: { UMA_DEV_LOOPBACK: 'true' } })
 afterEach(async () => {
   await denyAll(authority)
   for (const { origin } of [operator, other]) await post('/owner/operators/unblock', { origin })

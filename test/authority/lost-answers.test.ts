@@ -2,18 +2,17 @@
  * Contract, "Permission ticket" (awaiting-owner) and "Single-use grant", for an agent that was killed while the answer to its poll was on its way:
  * a ticket is presented once, so it negotiates anew and says so (`answer_lost`), and the owner is asked once all the same.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { consumeGrant } from '../../src/storage/authority/grants.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { parseJws } from '../../src/wire/jws.ts'
-import { CLIENT_ID, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
+import { CLIENT_ID, type Reply } from '../support/authority.ts'
 import { denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
-let authority: TestAuthority
+const authority = authorityStand()
 let qty = 0
-beforeAll(async () => void (authority = await startTestAuthority()))
-afterAll(() => authority.close())
 afterEach(() => denyAll(authority))
 
 const trade = () => ({ operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: ++qty } } })

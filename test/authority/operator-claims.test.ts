@@ -1,19 +1,12 @@
 /** Contract, "Policy vocabulary and tiers" (the owner activated it herself); our claim and disclaim of an operator. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { newKey, startOperator, type TestOperator } from '../support/operators.ts'
+import { describe, expect, it } from 'vitest'
+import { newKey, startOperator } from '../support/operators.ts'
 import { testAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let operator: TestOperator
-beforeAll(async () => {
-  operator = await startOperator({ name: 'Her own company' })
-  authority = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
-})
-afterAll(async () => {
-  await authority.close()
-  await operator.close()
-})
+const operator = startedOnce(() => startOperator({ name: 'Her own company' }))
+const authority = authorityStand({ environment: { UMA_DEV_LOOPBACK: 'true' } })
 
 const post = (verb: 'claim' | 'disclaim', json: unknown) =>
   authority.call(authority.alice, { method: 'POST', target: `/owner/operators/${verb}`, json })

@@ -1,6 +1,6 @@
 /** The owner's event stream: contract, "Events", "Owner API" (`/owner/events`); WHATWG HTML §9.2. */
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { appendEvent, startOfReading } from '../../src/storage/authority/events.ts'
 import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
@@ -13,16 +13,13 @@ import { freshDatabase } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
 
 const HEARTBEAT = { environment: { UMA_AS_HEARTBEAT_SECONDS: '1' } }
 const WAIT = { timeout: 15_000, interval: 10 }
 
-let authority: TestAuthority
+const authority = authorityStand({ owners: ['alice', 'bea'], ...HEARTBEAT })
 const alicesKey = () => ({ kind: 'owner', credential: 'device_key', kid: authority.alice.key.thumbprint })
-beforeAll(async () => {
-  authority = await startTestAuthority({ owners: ['alice', 'bea'], ...HEARTBEAT })
-})
-afterAll(() => authority.close())
 
 const append = (n: number, owner = asOwner('alice')) =>
   inTransaction(authority.database.db, tx => appendEvent(tx, owner, 'decided', { n }))

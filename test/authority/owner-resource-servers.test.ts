@@ -1,28 +1,19 @@
 /** Contract, "Owner API" (`/owner/resource-servers`) and "Resource server registration": what she withdraws ends at once. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
-import { CLIENT_ID, ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
+import { CLIENT_ID, ISSUER, startTestAuthority } from '../support/authority.ts'
+import { decideServer, startResourceServer } from '../support/resource-server.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let tools: TestResourceServer
-beforeAll(async () => {
-  authority = await startTestAuthority({
-    owners: ['alice', 'bea'],
-    environment: { UMA_DEV_LOOPBACK: 'true' },
-  })
-  tools = await startResourceServer(ISSUER)
-})
-afterAll(async () => {
-  await authority.close()
-  await tools.close()
-})
+const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_DEV_LOOPBACK: 'true' } })
+const tools = startedOnce(() => startResourceServer(ISSUER))
 
 let count = 0
 const registered = async (): Promise<string> => {

@@ -1,25 +1,20 @@
 /** Contract, "Limits" (pending queue, two lanes) and "Errors" (429): what waits for the owner, and who is never kept out. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { newKey, startDocuments, startOperator, type TestOperator } from '../support/operators.ts'
 import type { ScriptedServer } from '../support/scripted-http.ts'
 import * as seed from '../support/seed.ts'
 import { decide, denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
 
 const TRADE = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
-let authority: TestAuthority
 const operators: TestOperator[] = []
 const published = Array.from({ length: 10 }, () => Array.from({ length: 8 }, newKey))
 
+const authority = authorityStand({ environment: { UMA_DEV_LOOPBACK: 'true' } })
 beforeAll(async () => {
   operators.push(...(await Promise.all(published.map(keys => startOperator({ keys: [...keys] })))))
-  authority = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
 })
-afterAll(async () => {
-  await authority.close()
-  await Promise.all(operators.map(operator => operator.close()))
-})
-
+afterAll(() => Promise.all(operators.map(operator => operator.close())))
 afterEach(() => denyAll(authority))
 
 const stranger = () => testAgent(authority)

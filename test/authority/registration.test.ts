@@ -1,22 +1,13 @@
 /** Contract, "Resource server establishment: POST `/rs/register`" and "Resource server registration". */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
-import { ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
+import { ISSUER, startTestAuthority } from '../support/authority.ts'
 import { startResourceServer, type TestResourceServer, type Twists } from '../support/resource-server.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let tools: TestResourceServer
-beforeAll(async () => {
-  authority = await startTestAuthority({
-    owners: ['alice', 'bea'],
-    environment: { UMA_DEV_LOOPBACK: 'true' },
-  })
-  tools = await startResourceServer(ISSUER)
-})
-afterAll(async () => {
-  await authority.close()
-  await tools.close()
-})
+const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_DEV_LOOPBACK: 'true' } })
+const tools = startedOnce(() => startResourceServer(ISSUER))
 
 let count = 0
 /** A name that no authority has read anything of yet. */

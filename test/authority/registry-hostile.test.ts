@@ -1,33 +1,18 @@
 /** Contract, "Registry materialization": hostile and broken publications, of which nothing lands. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { signJws } from '../../src/wire/jws.ts'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
-import { ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { listed, pulled, registryOf, sourcesOf, type Sources } from '../support/registry.ts'
-import {
-  decideServer,
-  startResourceServer,
-  type TestResourceServer,
-  type Twists,
-} from '../support/resource-server.ts'
+import { ISSUER } from '../support/authority.ts'
+import { listed, pulled, registryOf, sourcesOf } from '../support/registry.ts'
+import { decideServer, startResourceServer, type Twists } from '../support/resource-server.ts'
 import type { Reply } from '../support/scripted-http.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let tools: TestResourceServer
-let sources: Sources
-beforeAll(async () => {
-  authority = await startTestAuthority({
-    owners: ['alice', 'bea'],
-    environment: { UMA_DEV_LOOPBACK: 'true' },
-  })
-  tools = await startResourceServer(ISSUER)
-  sources = sourcesOf(authority, tools)
-})
-afterAll(async () => {
-  await authority.close()
-  await tools.close()
-})
+const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_DEV_LOOPBACK: 'true' } })
+const tools = startedOnce(() => startResourceServer(ISSUER))
+const sources = sourcesOf(authority, tools)
 
 let count = 0
 

@@ -1,23 +1,15 @@
 /** Contract, "Registry materialization", "Protection API" (`/perm`) and "Health": when the registry is pulled, and by whom. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ISSUER, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { agePulls, pulled, registryOf } from '../support/registry.ts'
-import { decideServer, startResourceServer, type TestResourceServer } from '../support/resource-server.ts'
+import { decideServer, startResourceServer } from '../support/resource-server.ts'
 import { until } from '../support/until.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let replica: TestAuthority
-let tools: TestResourceServer
-beforeAll(async () => {
-  authority = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
-  replica = await startTestAuthority({ beside: authority })
-  tools = await startResourceServer(ISSUER)
-})
-afterAll(async () => {
-  await replica.close()
-  await authority.close()
-  await tools.close()
-})
+const authority = authorityStand({ environment: { UMA_DEV_LOOPBACK: 'true' } })
+const replica = authorityStand({ beside: authority })
+const tools = startedOnce(() => startResourceServer(ISSUER))
 
 let count = 0
 const listing = (...ids: string[]) =>

@@ -1,33 +1,18 @@
 /** Contract, "Registry materialization": what lands of what resource servers publish, and how it is replaced. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { verifyRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
-import { ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { listed, pulled, registryOf, sourcesOf, type Sources } from '../support/registry.ts'
-import {
-  decideServer,
-  startResourceServer,
-  type TestResourceServer,
-  type Twists,
-} from '../support/resource-server.ts'
+import { ISSUER, startTestAuthority } from '../support/authority.ts'
+import { listed, pulled, registryOf, sourcesOf } from '../support/registry.ts'
+import { decideServer, startResourceServer, type Twists } from '../support/resource-server.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let tools: TestResourceServer
-let sources: Sources
-beforeAll(async () => {
-  authority = await startTestAuthority({
-    owners: ['alice', 'bea'],
-    environment: { UMA_DEV_LOOPBACK: 'true' },
-  })
-  tools = await startResourceServer(ISSUER)
-  sources = sourcesOf(authority, tools)
-})
-afterAll(async () => {
-  await authority.close()
-  await tools.close()
-})
+const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_DEV_LOOPBACK: 'true' } })
+const tools = startedOnce(() => startResourceServer(ISSUER))
+const sources = sourcesOf(authority, tools)
 
 /** What a grant of that resource says of consequences: its RPT, and introspection by the server that it is for. */
 async function consequencesOf(name: string, id: string) {

@@ -1,29 +1,17 @@
 /** Contract, "Authentication" (resource server at the token endpoint) and "Token endpoint": a PAT by signature. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { verifyPat } from '../../src/wire/tokens.ts'
-import { CLIENT_ID, ISSUER, startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import {
-  decideServer,
-  startResourceServer,
-  type Signing,
-  type TestResourceServer,
-} from '../support/resource-server.ts'
+import { CLIENT_ID, ISSUER, startTestAuthority } from '../support/authority.ts'
+import { decideServer, startResourceServer, type Signing } from '../support/resource-server.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
-let authority: TestAuthority
-let tools: TestResourceServer
+const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_DEV_LOOPBACK: 'true' } })
+const tools = startedOnce(() => startResourceServer(ISSUER))
 beforeAll(async () => {
-  authority = await startTestAuthority({
-    owners: ['alice', 'bea'],
-    environment: { UMA_DEV_LOOPBACK: 'true' },
-  })
-  tools = await startResourceServer(ISSUER)
   await tools.register(authority, 'alice')
   await decideServer(authority, tools.resource('alice'), 'approved')
-})
-afterAll(async () => {
-  await authority.close()
-  await tools.close()
 })
 
 const stranger = importPrivateJwk(generatePrivateJwk())

@@ -2,23 +2,17 @@
  * A tier that the owner changes while agents negotiate under it: contract, "Permission ticket" (states), "Policy vocabulary and tiers", and
  * what `docs/choices.md` says of them. No grant is made under terms that were replaced before it was.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
-import { newKey, startOperator, type TestOperator } from '../support/operators.ts'
+import { describe, expect, it } from 'vitest'
+import { type Reply } from '../support/authority.ts'
+import { newKey, startOperator } from '../support/operators.ts'
 import { decide, denyAll, pendingAt, testAgent, type ToolName } from '../support/test-agent.ts'
+import { authorityStand } from '../support/stands.ts'
+import { startedOnce } from '../support/started.ts'
 
 const TRADE = (qty: number) => ({ operation: { tool: 'place_trade', params: { symbol: 'VTI', qty } } })
 const keys = Array.from({ length: 10 }, newKey)
-let authority: TestAuthority
-let operator: TestOperator
-beforeAll(async () => {
-  operator = await startOperator({ keys: [...keys] })
-  authority = await startTestAuthority({ environment: { UMA_DEV_LOOPBACK: 'true' } })
-})
-afterAll(async () => {
-  await authority.close()
-  await operator.close()
-})
+const operator = startedOnce(() => startOperator({ keys: [...keys] }))
+const authority = authorityStand({ environment: { UMA_DEV_LOOPBACK: 'true' } })
 
 interface Tier {
   id: string

@@ -129,7 +129,8 @@ export interface TestAuthorityOptions {
 
 export type ProvisionDocument = ReturnType<typeof provisionDocument>
 
-const FILES = new WeakMap<TestAuthority, { environment: Record<string, string> }>()
+/** The settings of the first authority on a database: those beside it have the same. */
+const SETTINGS = new WeakMap<Database, Record<string, string>>()
 
 /** Starts an authority on ephemeral ports. `close` ends it, and with the first of several its database. */
 export async function startTestAuthority(options: TestAuthorityOptions = {}): Promise<TestAuthority> {
@@ -138,7 +139,7 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
   const directory = beside === undefined ? mkdtempSync(join(tmpdir(), 'usher-test-')) : undefined
   const people = beside?.owners ?? makePeople(options.owners ?? ['alice'])
   const environment = {
-    ...(beside === undefined ? writeFiles(directory!, people, options) : FILES.get(beside)!.environment),
+    ...(beside === undefined ? writeFiles(directory!, people, options) : SETTINGS.get(database)!),
     ...options.environment,
   }
   const config = readAuthorityConfig({ DATABASE_URL: database.url, ...environment })
@@ -178,7 +179,7 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
       rmSync(directory!, { recursive: true })
     },
   }
-  FILES.set(authority, { environment })
+  if (beside === undefined) SETTINGS.set(database, environment)
   return authority
 }
 
