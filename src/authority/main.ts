@@ -80,11 +80,7 @@ export async function startAuthority(
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
-    warnOfExposure(log, {
-      ...config,
-      listeners: [config.listen, config.ownerListen],
-      certificateSetting: 'UMA_AS_TLS_CERT_FILE',
-    })
+    warnOfExposure(log, { ...config, secondListen: config.ownerListen, prefix: 'UMA_AS' })
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const authority = await openAuthority(config, { log, clock, closers })
     const said = {

@@ -43,14 +43,16 @@ export function warnOfExposure(
   {
     devLoopback,
     tls,
-    listeners,
-    certificateSetting,
+    listen,
+    secondListen,
+    prefix,
   }: {
     devLoopback: boolean
     tls: object | undefined
-    listeners: readonly ListenAddress[]
-    /** The variable that would name a certificate. */
-    certificateSetting: string
+    listen: ListenAddress
+    secondListen: ListenAddress
+    /** Of the names of the settings, one of which would name a certificate. */
+    prefix: string
   },
 ): void {
   if (devLoopback)
@@ -58,11 +60,11 @@ export function warnOfExposure(
       'UMA_DEV_LOOPBACK IS ON: http and loopback addresses are admitted. Never run like this where others can reach it.',
     )
   if (tls !== undefined) return
-  for (const address of listeners) {
+  for (const address of [listen, secondListen]) {
     if (!isLocalAddress(address))
       log.warn(
         { address: formatListenAddress(address) },
-        `this listener speaks plain HTTP to more than this machine: put TLS in front of it, or set ${certificateSetting}`,
+        `this listener speaks plain HTTP to more than this machine: put TLS in front of it, or set ${prefix}_TLS_CERT_FILE`,
       )
   }
 }

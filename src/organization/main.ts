@@ -73,11 +73,7 @@ export async function startOrganization(
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
   try {
-    warnOfExposure(log, {
-      ...config,
-      listeners: [config.listen, config.adminListen],
-      certificateSetting: 'UMA_ORG_TLS_CERT_FILE',
-    })
+    warnOfExposure(log, { ...config, secondListen: config.adminListen, prefix: 'UMA_ORG' })
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const organization = await openOrganization(config, { log, clock, closers })
     const said = {
