@@ -63,10 +63,12 @@ describe('A disk that is full for one file', () => {
     }
     expect(asked.size).toBe(1)
     expect(executions('place_trade', trade)).toBe(1)
-    const left = (await filesIn(stand.folder)).filter(
-      ({ path }) => path.includes(`/${name}-`) && path.includes('/families/'),
-    )
-    expect(left).toEqual([])
+    // The record goes once the answer has left.
+    const left = async () =>
+      (await filesIn(stand.folder)).filter(
+        ({ path }) => path.includes(`/${name}-`) && path.includes('/families/'),
+      )
+    await expect.poll(left, { timeout: 10_000 }).toEqual([])
   })
 })
 
