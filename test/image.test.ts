@@ -19,7 +19,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { startChild, type Child } from '../src/dev/child-process.ts'
 import { freePorts } from '../src/dev/ports.ts'
-import { generatePrivateJwk } from '../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../src/wire/keys.ts'
 import { bundledCommand } from './support/deployed.ts'
 import { embeddedSettings } from './support/embedded.ts'
 import { withEmptyDatabase } from './support/postgres.ts'
@@ -164,6 +164,29 @@ describe('What the image holds, where nothing else is,', () => {
         const settings = authorityAt(url, ports)
         await healthy(start('authority', ['authority'], settings), ports[0])
         await expect(usher(['authority', 'enrol', '--owner', 'nobody'], settings)).rejects.toThrow(/nobody/)
+        await stopAll()
+      }),
+    organization: () =>
+      withEmptyDatabase(async url => {
+        const [members, admins] = (await freePorts(2)) as [number, number]
+        const administrators = [
+          { name: 'ines', device_keys: [publicJwk(importPrivateJwk(generatePrivateJwk()))] },
+        ]
+        writeFileSync(join(folder, 'organization.yaml'), stringify({ administrators }))
+        const settings = {
+          DATABASE_URL: url,
+          UMA_ORG_ISSUER: 'http://127.0.0.1:1',
+          UMA_ORG_ID: 'acme',
+          UMA_ORG_NAME: 'Acme',
+          UMA_ORG_KEYS_FILE: join(folder, 'keys.json'),
+          UMA_ORG_PROVISION: join(folder, 'organization.yaml'),
+          UMA_ORG_LISTEN: `127.0.0.1:${members}`,
+          UMA_ORG_ADMIN_LISTEN: `127.0.0.1:${admins}`,
+          UMA_ORG_METRICS_LISTEN: '127.0.0.1:0',
+          UMA_ORG_DRAIN_MS: '0',
+        }
+        await healthy(start('organization', ['organization'], settings), members)
+        expect(await usher(['organization', 'migrate'], settings)).toBe('The database is up to date.\n')
         await stopAll()
       }),
     sidecar: async () => {

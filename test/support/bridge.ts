@@ -232,11 +232,20 @@ export async function bridgeFolder(): Promise<{ folder: string; remove: () => Pr
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
 }
 
-/** Every file under a folder, with its text. */
+/** Every file under a folder, with its text; without those that a bridge removes while this looks. */
 export async function filesIn(folder: string): Promise<{ path: string; text: string }[]> {
   const names = await readdir(folder, { recursive: true, withFileTypes: true })
   const files = names.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name))
-  return Promise.all(files.map(async path => ({ path, text: await readFile(path, 'utf8') })))
+  const read = await Promise.all(
+    files.map(async path => {
+      const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error
+        return undefined
+      })
+      return text === undefined ? [] : [{ path, text }]
+    }),
+  )
+  return read.flat()
 }
 
 /** The owner of the stack, as a test acts for her. */
