@@ -9,15 +9,16 @@ import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
 import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
-import { serveUntilSignalled } from '../http/process.ts'
+import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
 import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
 import { signatureBase } from '../http/signed-request.ts'
-import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
+import { createHttpServer, type HttpServer } from '../http/server.ts'
 import { outageRefusal } from '../storage/core/outage.ts'
 import { migrate, openDatabase, refuseEarlier } from '../storage/authority/database.ts'
 import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { ticketKeys } from '../wire/ticket.ts'
 import { UsageError } from '../terminal/command.ts'
+import { runMigrationCommand } from '../terminal/migration.ts'
 import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
 import { startAnnouncements } from './owner/announcements.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
@@ -45,15 +46,12 @@ import { asOwner } from '../wire/identifiers.ts'
 const ISSUER_REFETCH_SECONDS = 60
 const RESOURCE_MISS_SECONDS = 30
 
-export interface RunningAuthority {
+/** Draining, `/health` says 503 and every answer closes its connection. Closing ends event streams, lets running requests end, and closes the store. */
+export interface RunningAuthority extends Served {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
   ownerAddress: string
   metricsAddress: string
-  /** `/health` says 503 and every answer closes its connection from now on; everything is still answered. */
-  drain(): void
-  /** Stops taking requests, ends event streams, lets running requests end, and closes the store. */
-  close(): Promise<void>
 }
 
 export interface StartOptions {
@@ -69,35 +67,16 @@ export async function startAuthority(
   { localClock = Date.now, onUndeclared }: StartOptions = {},
 ): Promise<RunningAuthority> {
   const log = createLogger({ name: 'authority', level: config.logLevel })
-  // Closed in the reverse order, also when a later step of the start fails.
-  const closers: (() => Promise<void>)[] = []
-  let draining = false
-  const drain = (): void => {
-    draining = true
-  }
-  const close = async (): Promise<void> => {
-    drain()
-    for (const closeOne of closers.splice(0).reverse()) await closeOne()
-  }
-  try {
+  return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.ownerListen, prefix: 'UMA_AS' })
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const authority = await openAuthority(config, { log, clock, closers })
-    const said = {
-      logger: log,
-      healthy: () => !draining,
-      notReady: () => clock.fault(),
-      onUndeclared,
-      refusalOf: outageRefusal,
-    }
+    const notReady = () => clock.fault()
+    const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const metrics = createAuthorityMetrics(authority, said)
     const around = await openSurroundings(config, { said, metrics, closers })
     const sweeper = startSweeper(authority, { pauseSeconds: config.sweepSeconds, localClock })
     closers.push(() => sweeper.stop())
-    const open = (app: HttpServer, address: AuthorityConfig['listen']) => {
-      closers.push(() => app.close())
-      return listen(app, address)
-    }
     const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
       const app = createHttpServer(around)
       routes(app)
@@ -126,11 +105,8 @@ export async function startAuthority(
       { issuer: config.issuer, public: publicAddress, owner: ownerAddress, metrics: metricsAddress },
       'the authority is serving',
     )
-    return { publicAddress, ownerAddress, metricsAddress, drain, close }
-  } catch (error) {
-    await close()
-    throw error
-  }
+    return { publicAddress, ownerAddress, metricsAddress }
+  })
 }
 
 /** `usher authority`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
@@ -139,23 +115,19 @@ export async function runAuthority(): Promise<void> {
   serveUntilSignalled(await startAuthority(config), { name: 'usher authority', drainMs: config.drainMs })
 }
 
-function tellTerminal(line: string): void {
-  process.stderr.write(`${line}\n`)
-}
-
 /** `usher migrate`: brings the database up to date, and says what it applied. */
 export async function runMigrate(): Promise<void> {
-  const { databaseUrl, databaseWaitSeconds: seconds } = readMigrationConfig()
-  await awaitDatabase({ url: databaseUrl, seconds, tell: tellTerminal })
-  const applied = await migrate(databaseUrl, tellTerminal)
-  const said = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
-  process.stdout.write(`${said}\n`)
+  const { databaseUrl: url, databaseWaitSeconds: seconds } = readMigrationConfig()
+  await runMigrationCommand(async tell => {
+    await awaitDatabase({ url, seconds, tell })
+    return migrate(url, tell)
+  })
 }
 
 /** `usher authority enrol`: prints a one-time code by which the owner enrols her first credential. */
 export async function runEnrol({ owner, json }: { owner: string; json?: boolean }): Promise<void> {
   const { databaseUrl, databaseWaitSeconds: seconds, enrolmentSeconds } = readEnrolmentConfig()
-  await awaitDatabase({ url: databaseUrl, seconds, tell: tellTerminal })
+  await awaitDatabase({ url: databaseUrl, seconds, tell: line => void process.stderr.write(`${line}\n`) })
   const database = openDatabase({ url: databaseUrl, poolMax: 2 })
   try {
     const issued = await issueEnrolmentCode(database.db, asOwner(owner), enrolmentSeconds)

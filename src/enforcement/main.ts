@@ -7,7 +7,7 @@ import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress } from '../http/listen-address.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { openTracing } from '../http/otlp.ts'
-import { serveUntilSignalled } from '../http/process.ts'
+import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
 import { listen } from '../http/server.ts'
 import { assembleCore } from './assembly.ts'
 import type { CheckDoor } from './doors/check-door.ts'
@@ -19,17 +19,14 @@ import {
   type HttpCheckServerOptions,
 } from './doors/http/check-server.ts'
 
-export interface Sidecar {
+/** Draining, health says NOT_SERVING and checks are answered. Closing lets open calls end and sends the access reports that wait. */
+export interface Sidecar extends Served {
   /** Where checks are answered, with the port that was really given. */
   checkAddress: string
   /** Where checks over HTTP are answered, likewise; undefined where they are not. */
   httpCheckAddress: string | undefined
   /** Where documents are served, likewise. */
   httpAddress: string
-  /** Health says NOT_SERVING from now on; checks are still answered. */
-  drain(): void
-  /** Drains, lets open calls end, sends what access reports wait, and frees every socket. */
-  close(): Promise<void>
 }
 
 export interface SidecarOptions {
@@ -38,66 +35,64 @@ export interface SidecarOptions {
   clock?: () => number
 }
 
-/** Starts the enforcement point; when this resolves, it answers. */
+/** Starts the enforcement point; when this resolves, it answers. Rejects, with nothing left running, where an address cannot be had. */
 export async function startSidecar(config: SidecarConfig, options: SidecarOptions = {}): Promise<Sidecar> {
   const logger = options.logger ?? createLogger({ name: 'usher-sidecar', level: config.logLevel })
   const clock = options.clock ?? Date.now
-  const tracing = config.traces === undefined ? undefined : await openTracing(config.traces)
-  const core = assembleCore(config, { logger, clock, tracing })
-  const { health, metrics } = core
-  const watch = <K extends string>(named: NamedCertificates<K> | undefined, use: string) =>
-    named && watchCertificates({ ...named, use, logger, observer: metrics.certificates })
-  const checkTls = watch(config.checkTls, 'check')
-  const httpTls = watch(config.httpTls, 'documents')
-  const door = {
-    tls: checkTls,
-    health,
-    bodyBytesMax: config.body_bytes_max,
-    deadlineMarginMs: config.deadline_margin_ms,
-    decide: core.decide,
-    onAnswered: ownMs => metrics.answered(ownMs),
-    report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
-    onUnjudged: core.unjudged,
-  } satisfies CheckDoor & { tls: unknown; health: unknown }
-  const checkServer = await startCheckServer({ ...door, address: formatListenAddress(config.listen.check) })
-  const httpCheckServer = await startHttpChecks(config, door)
-  const documents = createDocumentServer({
-    logger,
-    routes: core.routes.routes,
-    publicUrl: config.public_url,
-    keys: core.keys,
-    guard: core.guard,
-    metrics,
-    healthy: health.serving,
-    tls: httpTls,
-    tracing,
+  return startServed(async ({ closers, drainers }) => {
+    const tracing = config.traces === undefined ? undefined : await openTracing(config.traces)
+    closers.push(async () => tracing?.close())
+    const core = assembleCore(config, { logger, clock, tracing })
+    closers.push(() => core.close())
+    const { health, metrics } = core
+    const watch = <K extends string>(named: NamedCertificates<K> | undefined, use: string) => {
+      const watched = named && watchCertificates({ ...named, use, logger, observer: metrics.certificates })
+      closers.push(async () => watched?.stop())
+      return watched
+    }
+    const checkTls = watch(config.checkTls, 'check')
+    const documents = createDocumentServer({
+      logger,
+      routes: core.routes.routes,
+      publicUrl: config.public_url,
+      keys: core.keys,
+      guard: core.guard,
+      metrics,
+      healthy: health.serving,
+      tls: watch(config.httpTls, 'documents'),
+      tracing,
+    })
+    closers.push(() => documents.close())
+    // The doors to a gateway close together, and first: what is answered there is still to be reported.
+    const doors: Pick<HttpCheckServer, 'stop'>[] = []
+    closers.push(async () => void (await Promise.all(doors.map(door => door.stop()))))
+    const door = {
+      tls: checkTls,
+      health,
+      bodyBytesMax: config.body_bytes_max,
+      deadlineMarginMs: config.deadline_margin_ms,
+      decide: core.decide,
+      onAnswered: ownMs => metrics.answered(ownMs),
+      report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
+      onUnjudged: core.unjudged,
+    } satisfies CheckDoor & { tls: unknown; health: unknown }
+    const checkServer = await startCheckServer({ ...door, address: formatListenAddress(config.listen.check) })
+    doors.push(checkServer)
+    drainers.push(() => checkServer.drain())
+    const httpCheckServer = await startHttpChecks(config, door)
+    if (httpCheckServer !== undefined) doors.push(httpCheckServer)
+    const httpAddress = await listen(documents, config.listen.http)
+    core.register()
+    health.set(true)
+    const { address: checkAddress } = checkServer
+    const httpCheckAddress = httpCheckServer?.address
+    const owners = config.owners.length
+    logger.info(
+      { check: checkAddress, check_http: httpCheckAddress ?? null, http: httpAddress, owners },
+      'serving',
+    )
+    return { checkAddress, httpCheckAddress, httpAddress }
   })
-  const httpAddress = await listen(documents, config.listen.http)
-  core.register()
-  health.set(true)
-  logger.info(
-    {
-      check: checkServer.address,
-      check_http: httpCheckServer?.address ?? null,
-      http: httpAddress,
-      owners: config.owners.length,
-    },
-    'serving',
-  )
-  return {
-    checkAddress: checkServer.address,
-    httpCheckAddress: httpCheckServer?.address,
-    httpAddress,
-    drain: () => checkServer.drain(),
-    close: async () => {
-      await Promise.all([checkServer.stop(), httpCheckServer?.stop()])
-      await documents.close()
-      await core.close()
-      checkTls?.stop()
-      httpTls?.stop()
-      await tracing?.close()
-    },
-  }
 }
 
 /** The HTTP door, where it is configured. */

@@ -1,7 +1,9 @@
 /**
- * Owns how a process of ours lives: it serves until it is told to end, drains, then ends in order. contract, "Health"; what
- * draining is says docs/choices.md, "Health".
+ * Owns how a process of ours lives: it starts whole or not at all, serves until it is told to end, drains, then ends in order.
+ * contract, "Health"; what draining is says docs/choices.md, "Health".
  */
+import type { ListenAddress } from './listen-address.ts'
+import { listen, type HttpServer } from './server.ts'
 
 /** A party that serves. */
 export interface Served {
@@ -9,6 +11,47 @@ export interface Served {
   drain(): void
   /** Lets what runs end, and frees everything. */
   close(): Promise<void>
+}
+
+/** What the start of a party is given. */
+export interface Starting {
+  /** What was opened adds here how it is closed. The last opened is closed first. */
+  closers: (() => Promise<void>)[]
+  /** What must hear of it at once when the party drains adds itself here. */
+  drainers: (() => void)[]
+  /** False once the party drains. */
+  healthy: () => boolean
+  /** Listens, and closes the server with the party. @returns the address as `listen` gives it. */
+  open: (app: HttpServer, address: ListenAddress) => Promise<string>
+}
+
+/** Starts a party; where `begin` rejects, so does this, and what was opened until then is closed. */
+export async function startServed<Told extends object>(
+  begin: (starting: Starting) => Promise<Told>,
+): Promise<Told & Served> {
+  const closers: Starting['closers'] = []
+  const drainers: Starting['drainers'] = []
+  let draining = false
+  const drain = (): void => {
+    if (draining) return
+    draining = true
+    for (const drainOne of drainers) drainOne()
+  }
+  const close = async (): Promise<void> => {
+    drain()
+    for (const closeOne of closers.splice(0).reverse()) await closeOne()
+  }
+  const open: Starting['open'] = (app, address) => {
+    closers.push(() => app.close())
+    return listen(app, address)
+  }
+  try {
+    const told = await begin({ closers, drainers, healthy: () => !draining, open })
+    return { ...told, drain, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
 }
 
 export interface LifeOptions {

@@ -11,9 +11,9 @@ import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
 import { createOutbound } from '../http/outbound.ts'
-import { serveUntilSignalled } from '../http/process.ts'
+import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
 import { createServerMetrics } from '../http/server-metrics.ts'
-import { createHttpServer, listen, type HttpServer } from '../http/server.ts'
+import { createHttpServer, type HttpServer } from '../http/server.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
 import { startRepeating } from '../limits/repetition.ts'
@@ -23,9 +23,10 @@ import { outageRefusal } from '../storage/core/outage.ts'
 import { awaitDatabase } from '../storage/core/database-wait.ts'
 import { appendActivity } from '../storage/organization/activity.ts'
 import { lockHead, publishCharter } from '../storage/organization/charters.ts'
-import { migrate, openDatabase, type Database } from '../storage/organization/database.ts'
+import { migrate, openDatabase, refuseEarlier, type Database } from '../storage/organization/database.ts'
 import { sweepOrganization } from '../storage/organization/sweep.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
+import { runMigrationCommand } from '../terminal/migration.ts'
 import { charterDigest, type Charter } from '../wire/charter.ts'
 import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
@@ -38,15 +39,12 @@ const CLOCK_CHANNEL = 'usher_clock'
 /** Whose doing the charter of the provisioning file is. */
 const PROVISIONED_BY = 'provisioning'
 
-export interface RunningOrganization {
+/** Draining, `/health` says 503 and every answer closes its connection. Closing lets running requests end, and closes the store. */
+export interface RunningOrganization extends Served {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
   adminAddress: string
   metricsAddress: string
-  /** `/health` says 503 and every answer closes its connection from now on; everything is still answered. */
-  drain(): void
-  /** Stops taking requests, lets running requests end, and closes the store. */
-  close(): Promise<void>
 }
 
 export interface StartOptions {
@@ -62,35 +60,16 @@ export async function startOrganization(
   { localClock = Date.now, onUndeclared }: StartOptions = {},
 ): Promise<RunningOrganization> {
   const log = createLogger({ name: 'organization', level: config.logLevel })
-  // Closed in the reverse order, also when a later step of the start fails.
-  const closers: (() => Promise<void>)[] = []
-  let draining = false
-  const drain = (): void => {
-    draining = true
-  }
-  const close = async (): Promise<void> => {
-    drain()
-    for (const closeOne of closers.splice(0).reverse()) await closeOne()
-  }
-  try {
+  return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.adminListen, prefix: 'UMA_ORG' })
     const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
     const organization = await openOrganization(config, { log, clock, closers })
-    const said = {
-      logger: log,
-      healthy: () => !draining,
-      notReady: () => clock.fault(),
-      onUndeclared,
-      refusalOf: outageRefusal,
-    }
+    const notReady = () => clock.fault()
+    const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { pool } = organization.database
     const metrics = createServerMetrics('organization', { pools: { all: pool }, clock }, said)
     const around = await openSurroundings(config, { said, metrics, closers })
     closers.push(startSweeper(organization, config.sweepSeconds))
-    const open = (app: HttpServer, address: OrganizationConfig['listen']) => {
-      closers.push(() => app.close())
-      return listen(app, address)
-    }
     const metricsAddress = await open(metrics.createServer(), config.metricsListen)
     const adminApp = createHttpServer(around)
     adminRoutes(adminApp, organization, config, closers)
@@ -103,11 +82,8 @@ export async function startOrganization(
       { issuer, public: publicAddress, admin: adminAddress, metrics: metricsAddress },
       'the organization is serving',
     )
-    return { publicAddress, adminAddress, metricsAddress, drain, close }
-  } catch (error) {
-    await close()
-    throw error
-  }
+    return { publicAddress, adminAddress, metricsAddress }
+  })
 }
 
 /** `usher organization`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
@@ -119,12 +95,11 @@ export async function runOrganization(): Promise<void> {
 
 /** `usher organization migrate`: brings the database up to date, and says what it applied. */
 export async function runOrganizationMigrate(): Promise<void> {
-  const { databaseUrl, databaseWaitSeconds: seconds } = readOrganizationMigrationConfig()
-  const tell = (line: string): void => void process.stderr.write(`${line}\n`)
-  await awaitDatabase({ url: databaseUrl, seconds, tell })
-  const applied = await migrate(databaseUrl, tell)
-  const said = applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`
-  process.stdout.write(`${said}\n`)
+  const { databaseUrl: url, databaseWaitSeconds: seconds } = readOrganizationMigrationConfig()
+  await runMigrationCommand(async tell => {
+    await awaitDatabase({ url, seconds, tell })
+    return migrate(url, tell)
+  })
 }
 
 function logTurn(log: Logger, fault: string | undefined): void {
@@ -142,7 +117,7 @@ async function openOrganization(
   if (config.migrate) {
     const applied = await migrate(url, tell)
     if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
-  }
+  } else await refuseEarlier(url)
   const onConnectionError = (error: Error): void =>
     log.warn({ err: error }, 'a connection to the database was lost')
   const database = openDatabase({ url, poolMax, onConnectionError })

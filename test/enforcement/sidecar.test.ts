@@ -1,10 +1,13 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
+import { freePorts } from '../../src/dev/ports.ts'
 import { startSidecar, type Sidecar } from '../../src/enforcement/main.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
@@ -322,6 +325,25 @@ describe('A call through the gRPC door', () => {
   test('no log line holds a token or a ticket', () => {
     expect(lines.join('')).toContain('"decision":"allow"')
     expect(lines.join('')).not.toMatch(/~tkt_|eyJ/)
+  })
+})
+
+describe('A start that cannot be whole', () => {
+  test('leaves nothing running: the door to the gateway is closed again where the documents cannot be served', async () => {
+    const config = readSidecarConfig(join(folder, 'sidecar.yaml'), { UMA_DEV_LOOPBACK: 'true' })
+    const [check] = (await freePorts(1)) as [number]
+    const port = Number(new URL(documents).port)
+    const started = startSidecar(
+      {
+        ...config,
+        listen: { check: { host: '127.0.0.1', port: check }, http: { host: '127.0.0.1', port } },
+      },
+      { logger: createLogger({ name: 'test', level: 'silent' }) },
+    )
+    await expect(started).rejects.toThrow(/EADDRINUSE/)
+    const again = createServer().listen(check, '127.0.0.1')
+    await once(again, 'listening')
+    again.close()
   })
 })
 

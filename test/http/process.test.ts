@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { pathToFileURL } from 'node:url'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { startServed } from '../../src/http/process.ts'
 import { ROOT } from '../support/repository.ts'
 import { until } from '../support/until.ts'
 
@@ -58,4 +59,28 @@ test.each([
   child.kill('SIGTERM')
   expect((await ended)[0]).toBe(1)
   expect(said.err).toMatch(told)
+})
+
+test('a start that fails closes what was opened until then, the last first, and tells why', async () => {
+  const closed: string[] = []
+  const starting = startServed(async ({ closers }) => {
+    closers.push(async () => void closed.push('store'))
+    closers.push(async () => void closed.push('listener'))
+    throw new Error('the address is taken')
+  })
+  await expect(starting).rejects.toThrow('the address is taken')
+  expect(closed).toEqual(['listener', 'store'])
+})
+
+test('closing drains first, tells it once, and closes once', async () => {
+  const told: string[] = []
+  const served = await startServed(async ({ closers, drainers, healthy }) => {
+    drainers.push(() => void told.push(`drained ${healthy()}`))
+    closers.push(async () => void told.push(`closed ${healthy()}`))
+    told.push(`began ${healthy()}`)
+    return {}
+  })
+  await served.close()
+  await served.close()
+  expect(told).toEqual(['began true', 'drained false', 'closed false'])
 })

@@ -15,6 +15,8 @@ export type Database = AnyDatabase<Tables>
 /** Opens the pools. Nothing is connected until first use. */
 export const openDatabase = openAny<Tables>
 
+export { refuseEarlier } from '../migrate.ts'
+
 /** What members agreed to, and what was done, is changed and removed by nobody who serves requests. */
 const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], sequences: [] }
 
