@@ -20,6 +20,7 @@ const METADATA = z.strictObject({
   enrolment_endpoint: z.string(),
   envelope_endpoint: z.string(),
   leave_endpoint: z.string(),
+  clearance_endpoint: z.string(),
   charter_version: z.int(),
   break_glass: z.boolean(),
   claims: z.array(z.string()),
@@ -44,6 +45,7 @@ export const DISCOVERY: readonly Endpoint<Organization>[] = [
         enrolment_endpoint: issuer + ORGANIZATION_PATH.join,
         envelope_endpoint: issuer + ORGANIZATION_PATH.envelope,
         leave_endpoint: issuer + ORGANIZATION_PATH.leave,
+        clearance_endpoint: issuer + ORGANIZATION_PATH.clearance,
         charter_version: row?.version ?? 0,
         // Windows cannot be opened here yet, whatever the charter allows.
         break_glass: false,

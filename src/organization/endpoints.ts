@@ -10,12 +10,18 @@ import { MEMBERS } from './admin/members.ts'
 import { ROLES } from './admin/roles.ts'
 import type { Administration, Organization } from './context.ts'
 import { DISCOVERY } from './discovery.ts'
+import { CLEARANCE } from './member/clearance.ts'
 import { ENVELOPE } from './member/envelope.ts'
 import { MEMBERSHIP } from './member/membership.ts'
 
 export type Listener = 'public' | 'admin'
 
-export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [...DISCOVERY, ...MEMBERSHIP, ...ENVELOPE]
+export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
+  ...DISCOVERY,
+  ...MEMBERSHIP,
+  ...ENVELOPE,
+  ...CLEARANCE,
+]
 
 /** The administration. */
 export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [

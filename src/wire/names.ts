@@ -63,6 +63,8 @@ export const TYP = {
   pat: 'pat+jwt',
   signedMetadata: 'oauth-protected-resource+jwt',
   membership: 'ext-membership+jwt',
+  notice: 'ext-org-notice+jwt',
+  clearance: 'ext-clearance+jwt',
 } as const
 
 /** Token endpoint `grant_type` values (contract, "Token endpoint"). */
@@ -110,6 +112,7 @@ export const ORGANIZATION_PATH = {
   join: '/member/join',
   envelope: '/member/envelope',
   leave: '/member/leave',
+  clearance: '/member/clearance',
 } as const
 
 /** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { verifyAgentToken } from '../../src/wire/agent-identity.ts'
 import { verifyAgreement } from '../../src/wire/agreement.ts'
+import { verifyClearance } from '../../src/wire/clearance.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import { verifyNotice } from '../../src/wire/notice.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
 import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { verifyIntroduction } from '../../src/wire/introduction.ts'
@@ -47,6 +50,27 @@ const CLAIMS: Record<Kind, object> = {
   pat: patClaims(),
   signedMetadata: { iss: ISSUER, resource: ISSUER },
   membership: { iss: ISSUER, aud: ISSUER, sub: 'bea', as_uri: ISSUER, org: 'acme', jti: 'join_1', iat: NOW },
+  notice: {
+    iss: ISSUER,
+    aud: ISSUER,
+    sub: 'bea',
+    membership: 'join_1',
+    jti: 'ntc_1',
+    iat: NOW,
+    exp: NOW + 300,
+    kind: 'role_changed',
+    role: null,
+  },
+  clearance: {
+    iss: ISSUER,
+    sub: 'bea',
+    aud: ISSUER,
+    org: 'acme',
+    iat: NOW,
+    exp: NOW + 300,
+    jti: 'clr_1',
+    clearance: { screening: 'full' },
+  },
 }
 
 const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
@@ -58,6 +82,9 @@ const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
   pat: jws => verifyPat(jws, [key], { issuer: ISSUER, now: NOW }),
   signedMetadata: jws => verifySignedMetadata(jws, [key], ISSUER),
   membership: jws => verifyMembership(jws, [key], { issuer: ISSUER, now: NOW }),
+  notice: jws => verifyNotice(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
+  clearance: jws =>
+    verifyClearance(jws, [key], { issuer: ISSUER, audience: ISSUER, owner: asOwner('bea'), now: NOW }),
 }
 
 const KINDS = Object.keys(TYP) as Kind[]

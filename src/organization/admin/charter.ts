@@ -15,6 +15,7 @@ import {
 } from '../../storage/organization/charters.ts'
 import type { Db, Tx } from '../../storage/organization/database.ts'
 import { membersByRole } from '../../storage/organization/members.ts'
+import { insertNoticeToAll } from '../../storage/organization/notices.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { charterDigest, parseCharter, type Charter } from '../../wire/charter.ts'
 import { refuse } from '../../wire/refusal.ts'
@@ -117,13 +118,16 @@ export async function charterInForce(db: Db): Promise<CharterRow> {
   return (await readCharter(db)) ?? refuse('conflict', 'Publish a charter first: there is none yet.')
 }
 
-/** Publishes the next version. */
-export function publish(
+/** Publishes the next version; where it affects everybody, every member's authority is told. */
+export async function publish(
   tx: Tx,
   charter: Charter,
   { admin, affects }: { admin: string; affects: 'everybody' | Owner },
 ): Promise<CharterRow> {
-  return publishCharter(tx, { charter, s256: charterDigest(charter), by: admin, affects })
+  const row = await publishCharter(tx, { charter, s256: charterDigest(charter), by: admin, affects })
+  if (affects === 'everybody')
+    await insertNoticeToAll(tx, { kind: 'charter_changed', charter_version: row.version })
+  return row
 }
 
 /** 409 where a group that somebody is in would be no more: as a group is not deleted while anybody is in it. */

@@ -15,6 +15,7 @@ import {
   readMember,
   type MemberRow,
 } from '../../storage/organization/members.ts'
+import { insertNotice, waitingNotices } from '../../storage/organization/notices.ts'
 import { parseTextByName, type Charter } from '../../wire/charter.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
@@ -30,6 +31,8 @@ const rows = { addedUnder: "The organization's authority" } as const
 /** So that the document that carries it stays far below what a verifier takes. */
 const CLEARANCE_BYTES_MAX = 8_192
 const NO_SUCH_MEMBER = 'No member has this owner name.'
+/** Whose doing it is, as members are told. */
+const BY_ADMINISTRATOR = 'administrator'
 const ONE_MEMBER = {
   schema: z.strictObject({ owner: z.string().regex(NAME_PATTERN).transform(asOwner) }),
   unknown: NO_SUCH_MEMBER,
@@ -44,6 +47,8 @@ const MEMBER = z.strictObject({
   clearance: z.record(z.string(), z.string()),
   /** As her authority reported last; null: it has not yet. */
   compliance: z.looseObject({ reported_at: z.string() }).nullable(),
+  /** What her authority is still to be told. */
+  notices_waiting: z.int(),
 })
 
 export const MEMBERS: readonly Endpoint<Administration>[] = [
@@ -57,7 +62,12 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
     answers: { 200: { says: 'By owner.', schema: MEMBER.array() } },
     handle: async ({ database }: Administration, { query: { after, limit }, answer }) => {
       const { items, last } = pageOf(await listMembers(database.db, { after, limit: limit + 1 }), limit)
-      return answer(200, items.map(shown), nextLink('/admin/members', last && { after: last.owner, limit }))
+      const waiting = await waitingNotices(
+        database.db,
+        items.map(({ owner }) => owner),
+      )
+      const members = items.map(member => shown(member, waiting.get(member.owner) ?? 0))
+      return answer(200, members, nextLink('/admin/members', last && { after: last.owner, limit }))
     },
   }),
   endpoint({
@@ -119,6 +129,7 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
         const member = await deleteMember(tx, owner)
         if (member === undefined) refuse('not_found', NO_SUCH_MEMBER)
         const { as_uri, join_id } = member
+        await insertNotice(tx, member, { kind: 'membership_ended', by: BY_ADMINISTRATOR })
         const data = { as_uri, join_id }
         await appendActivity(tx, { kind: 'member_removed', admin: caller.admin, owner, data })
       })
@@ -144,17 +155,19 @@ function changeMember(
     const recorded = await change(tx, member, inForce.charter)
     if (recorded === undefined) return { version: inForce.version, s256: inForce.s256 }
     const { admin } = caller
+    const { role } = (await readMember(tx, owner))!
+    await insertNotice(tx, member, { kind: 'role_changed', role })
     const { version, s256 } = await publish(tx, inForce.charter, { admin, affects: owner })
     await appendActivity(tx, { kind, admin, owner, data: { ...recorded, charter_version: version } })
     return { version, s256 }
   })
 }
 
-function shown(member: MemberRow): z.output<typeof MEMBER> {
+function shown(member: MemberRow, notices_waiting: number): z.output<typeof MEMBER> {
   const { owner, as_uri, role, joined_at: joined, agreed_version, clearance, compliance } = member
   const reported =
     compliance === null || member.compliance_at === null
       ? null
       : { ...compliance, reported_at: member.compliance_at }
-  return { owner, as_uri, role, joined, agreed_version, clearance, compliance: reported }
+  return { owner, as_uri, role, joined, agreed_version, clearance, compliance: reported, notices_waiting }
 }

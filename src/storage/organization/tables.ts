@@ -5,6 +5,7 @@ import type { ColumnType, Generated } from 'kysely'
 import type { Charter } from '../../wire/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { JsonObject } from '../../wire/json.ts'
+import type { Notice } from '../../wire/notice.ts'
 
 /** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
 type Timestamp = ColumnType<string, string | undefined, string>
@@ -76,6 +77,27 @@ export interface WrongCodesTable {
   count: number
 }
 
+export interface NoticeLinesTable {
+  owner: Owner
+  membership: string
+  line: string
+  as_uri: string
+  due_at: Timestamp
+  attempts: Generated<number>
+}
+
+export interface NoticesTable {
+  jti: string
+  place: Generated<number>
+  owner: Owner
+  membership: string
+  line: string
+  notice: Json<Notice>
+  made_at: Timestamp
+  status: number | null
+  stopped_at: NullableTimestamp
+}
+
 export interface Tables {
   head: HeadTable
   charters: ChartersTable
@@ -85,4 +107,6 @@ export interface Tables {
   invitations: InvitationsTable
   join_code: JoinCodeTable
   wrong_codes: WrongCodesTable
+  notice_lines: NoticeLinesTable
+  notices: NoticesTable
 }

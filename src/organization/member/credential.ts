@@ -1,0 +1,29 @@
+/**
+ * What proves that a request is for a member: her membership token, and a signature of her authorization server over it. Contract: "The
+ * organization's authority" (`/member/*`).
+ */
+import type { Credential } from '../../http/endpoint.ts'
+import { readMember, type MemberRow } from '../../storage/organization/members.ts'
+import { verifyMembership } from '../../wire/membership.ts'
+import { refuse, refusingAs } from '../../wire/refusal.ts'
+import type { Organization } from '../context.ts'
+import { provenAuthority } from './authority.ts'
+
+/** The membership token as Bearer, and a signature of her authority that covers it: a copied token alone is nothing. */
+export const MEMBER: Credential<Organization, MemberRow> = {
+  names: ['membership', 'signature'],
+  async admit(organization, request, run) {
+    const token = /^bearer +([A-Za-z0-9._-]+)$/i.exec(request.headers.authorization ?? '')?.[1]
+    if (token === undefined) refuse('invalid_token', 'Send the membership token after `Bearer`.')
+    const { issuer, keys } = organization
+    const claims = refusingAs('invalid_token', () =>
+      verifyMembership(token, keys, { issuer, now: organization.now() }),
+    )
+    const { covered } = await provenAuthority(organization, request, claims.as_uri)
+    if (!covered.includes('authorization')) refuse('invalid_token', 'Cover "authorization" in the signature.')
+    const member = await readMember(organization.database.db, claims.sub)
+    if (member === undefined || member.join_id !== claims.jti || member.as_uri !== claims.as_uri)
+      refuse('invalid_token', 'This membership has ended.')
+    return run(member)
+  },
+}

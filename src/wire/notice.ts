@@ -1,0 +1,148 @@
+/**
+ * Owns what an organization tells a member's authorization server unasked. contract, "Organization membership, on the member's authorization
+ * server" (`/org/notice`), "Events" (organization notice): a JWT by a key that the organization publishes, in the body `{"notice": "<jwt>"}`.
+ */
+import { asOwner, type Owner } from './identifiers.ts'
+import type { JsonObject } from './json.ts'
+import { checkClaims, findByKid, isExpectedTyp, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
+import type { PrivateKey } from './keys.ts'
+import { integerMember, member, objectMember, textMember, textsMember, urlMember } from './members.ts'
+import { TYP } from './names.ts'
+import { refuse } from './refusal.ts'
+import type { VerificationKeys } from './tokens.ts'
+
+/** How long one attempt to deliver a notice is good for. */
+export const NOTICE_SECONDS = 300
+
+/** The grant of an emergency window; `exp` in seconds since the epoch. */
+export type BreakGlassGrant = {
+  jti: string
+  resource_id: string
+  scopes: string[]
+  cnf_jkt: string
+  operation: { tool: string; params_s256: string }
+  exp: number
+}
+
+/** What happened, as the claims beside `kind` say it. */
+export type Notice =
+  | { kind: 'membership_ended'; by: string }
+  /** Her group, or what is attested of her; null: she is in no group. */
+  | { kind: 'role_changed'; role: string | null }
+  | { kind: 'charter_changed'; charter_version: number }
+  | { kind: 'break_glass_opened'; resources: string[]; reason: string | null; by: string; window_s: number }
+  | { kind: 'break_glass'; grant: BreakGlassGrant; reason: string | null; authorised_by: string }
+  | { kind: 'break_glass_used' | 'break_glass_void'; grant: { jti: string } }
+
+export type NoticeKind = Notice['kind']
+
+/** For whom a notice is; `membership` is the id of the join by which she is a member, `jti` the same at every attempt. */
+export type NoticeClaims = {
+  iss: string
+  aud: string
+  sub: Owner
+  membership: string
+  jti: string
+  iat: number
+  exp: number
+}
+
+/** A notice as it was signed. `notice` is undefined for a kind that is not known here: it is received, and changes nothing. */
+export interface ReceivedNotice {
+  readonly claims: NoticeClaims
+  readonly kind: string
+  readonly notice: Notice | undefined
+}
+
+/** The compact notice. */
+export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey): string {
+  return signJws({ typ: TYP.notice, payload: { ...claims, ...notice } }, key)
+}
+
+/** Who a notice says it is of, unverified: to find its keys by. Refuses (`invalid_request`) what is no notice by form, `typ` and `iss`. */
+export function noticeIssuer(jwt: string): string {
+  const { header, payload } = parseJws(jwt)
+  if (!isExpectedTyp(header['typ'], { typ: TYP.notice })) refuse('invalid_request', 'Send a signed notice.')
+  return urlMember(payload, 'iss')
+}
+
+/**
+ * Verifies a notice of `issuer` to `audience` at `now` (seconds): `typ`, signature by one of the keys, `iss`, `aud`, `iat`, an `exp` at most 300 s after
+ * it, and the members of its kind. Refuses with `invalid_request`. Says nothing of the owner, of the membership, or of whether it was received before.
+ */
+export function verifyNotice(
+  jwt: string,
+  keys: VerificationKeys,
+  expected: { issuer: string; audience: string; now: number },
+): Verified<ReceivedNotice> {
+  const { issuer, audience, now } = expected
+  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.notice })
+  checkClaims(payload, { iss: issuer, aud: audience, now, requireExp: true })
+  const iat = integerMember(payload, 'iat')
+  const exp = integerMember(payload, 'exp')
+  if (exp > iat + NOTICE_SECONDS)
+    refuse('invalid_request', `Sign the notice anew, for at most ${NOTICE_SECONDS} s.`)
+  const claims: NoticeClaims = {
+    iss: issuer,
+    aud: audience,
+    sub: asOwner(textMember(payload, 'sub')),
+    membership: textMember(payload, 'membership'),
+    jti: textMember(payload, 'jti'),
+    iat,
+    exp,
+  }
+  const kind = textMember(payload, 'kind')
+  const received: ReceivedNotice = { claims, kind, notice: readNotice(kind, payload) }
+  return received as Verified<ReceivedNotice>
+}
+
+function readNotice(kind: string, payload: JsonObject): Notice | undefined {
+  switch (kind as NoticeKind) {
+    case 'membership_ended':
+      return { kind: 'membership_ended', by: textMember(payload, 'by') }
+    case 'role_changed':
+      return { kind: 'role_changed', role: textOrNull(payload, 'role') }
+    case 'charter_changed':
+      return { kind: 'charter_changed', charter_version: integerMember(payload, 'charter_version', 1) }
+    case 'break_glass_opened':
+      return {
+        kind: 'break_glass_opened',
+        resources: textsMember(payload, 'resources'),
+        reason: textOrNull(payload, 'reason'),
+        by: textMember(payload, 'by'),
+        window_s: integerMember(payload, 'window_s', 1),
+      }
+    case 'break_glass':
+      return {
+        kind: 'break_glass',
+        grant: readGrant(objectMember(payload, 'grant')),
+        reason: textOrNull(payload, 'reason'),
+        authorised_by: textMember(payload, 'authorised_by'),
+      }
+    case 'break_glass_used':
+    case 'break_glass_void': {
+      const grant = { jti: textMember(objectMember(payload, 'grant'), 'jti') }
+      return { kind: kind as 'break_glass_used' | 'break_glass_void', grant }
+    }
+  }
+  return undefined
+}
+
+function readGrant(grant: JsonObject): BreakGlassGrant {
+  const operation = objectMember(grant, 'operation')
+  return {
+    jti: textMember(grant, 'jti'),
+    resource_id: textMember(grant, 'resource_id'),
+    scopes: textsMember(grant, 'scopes'),
+    cnf_jkt: textMember(grant, 'cnf_jkt'),
+    operation: {
+      tool: textMember(operation, 'tool'),
+      params_s256: textMember(operation, 'params_s256'),
+    },
+    exp: integerMember(grant, 'exp'),
+  }
+}
+
+function textOrNull(object: JsonObject, name: string): string | null {
+  return member(object, name) === null ? null : textMember(object, name)
+}
