@@ -1,49 +1,19 @@
 /**
- * Owns one negotiation that several calls may wait for, from the challenge to the grant or the answer. contract, "Permission ticket" and
- * "Single-use grant": the owner is asked once, and what she approved once is sent once, when somebody waits for it.
+ * Owns one negotiation as the calls that wait for it see it: who waits, what they are told, how long it stays when nobody does. contract,
+ * "Permission ticket" and "Single-use grant": the owner is asked once, and what she approved once is sent once, when somebody waits for it.
  */
-import type { Json } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import { AgentError } from '../agent-error.ts'
-import type { CallAnswer } from '../answer.ts'
 import type { ToolCall } from '../mcp.ts'
-import { negotiate, resumeNegotiation, withdrawRequest, type WaitingRequest } from '../negotiate.ts'
-import type { Directory } from '../metadata.ts'
-import type { Profile } from '../profile.ts'
-import type { Accepted } from '../receipt.ts'
-import type { Grant } from '../store.ts'
-import {
-  familyId,
-  familyName,
-  isClosed,
-  isDecision,
-  keptError,
-  outcomeUnknown,
-  ownerIn,
-  thrown,
-  type Family,
-} from './family.ts'
+import { familyName, isClosed, isDecision, keptError, outcomeUnknown, type Family } from './family.ts'
 import { KeptFamily } from './kept-family.ts'
-import { Stages, type Settled, type Stage } from './stage.ts'
-import { unusable, type BridgeState, type Owner } from './state.ts'
-import type { Offer } from './terms.ts'
-import type { TermsTemplate } from '../../wire/terms.ts'
+import { Negotiation, type NegotiationParts } from './negotiation.ts'
+import { Stages, type Stage } from './stage.ts'
+import { unusable } from './state.ts'
 
-/** What a negotiation is led with. */
-export interface RequestParts {
-  state: BridgeState
-  directory: Directory
+/** What a request is led with. */
+export interface RequestParts extends NegotiationParts {
   lingerSeconds: number
-  now: () => number
-  profileOf(owner: Owner): Promise<Profile>
-  /** A challenge to the call, or its answer where none is needed any more. */
-  challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
-  /** The terms as a person is asked about them; undefined where she agreed already. */
-  offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
-  /** A person agreed to the terms of this tool, as it is defined now. */
-  onAgreed(template: TermsTemplate, record: Family): Promise<void>
-  /** Sends the call under a grant for this one use. */
-  sendOnce(record: Family, grant: Grant, profile: Profile): Promise<Json>
   /** The request became that of one operation, and has another id. */
   onOperation(request: PendingRequest): Promise<string>
   /** There is a grant for every call of the tool. */
@@ -53,9 +23,6 @@ export interface RequestParts {
   onRefused(record: Family, error: AgentError): Promise<void>
 }
 
-/** Between two attempts to reach an authority that a task waits for. */
-const OUTAGE_SECONDS = 5
-
 /** A negotiation under way. */
 export class PendingRequest {
   /** It is over, and nothing of it is kept once this resolves: the same call is another one. */
@@ -63,19 +30,20 @@ export class PendingRequest {
   readonly #parts: RequestParts
   readonly #kept: KeptFamily
   readonly #at = new Stages()
-  readonly #ending = new AbortController()
+  readonly #negotiation: Negotiation
   #waiters = 0
-  #withdrawing = false
-  /** It is about this exact call. */
-  #perOperation = false
   #linger: NodeJS.Timeout | undefined
-  #decide: ((accepted: boolean | AgentError) => void) | undefined
-  /** Ends the pause between two polls: somebody came to ask. */
-  #wake: (() => void) | undefined
 
   constructor(record: Family, parts: RequestParts) {
     this.#kept = new KeptFamily(record, parts.state)
     this.#parts = parts
+    const about = {
+      kept: this.#kept,
+      at: this.#at,
+      isAwaited: () => this.#waiters > 0,
+      onOperation: () => parts.onOperation(this),
+    }
+    this.#negotiation = new Negotiation(about, parts)
   }
 
   get stage(): Stage {
@@ -90,7 +58,7 @@ export class PendingRequest {
   enter(): () => void {
     this.#waiters++
     clearTimeout(this.#linger)
-    this.#wake?.()
+    this.#negotiation.wake()
     this.record.left = undefined
     this.#at.changed()
     let left = false
@@ -103,7 +71,7 @@ export class PendingRequest {
 
   /** Whether it is about that call too: one that is approved each time is about itself alone. */
   serves(resource: string, call: ToolCall): boolean {
-    return !this.#perOperation || this.record.id === familyId(resource, call, true)
+    return this.#negotiation.serves(resource, call)
   }
 
   /** The family of the contract, as far as it is known. */
@@ -118,7 +86,7 @@ export class PendingRequest {
 
   /** A person's word about the terms offered. */
   decide(accepted: boolean | AgentError): void {
-    this.#decide?.(accepted)
+    this.#negotiation.decide(accepted)
   }
 
   /** Clients that asked for tasks wait for it, whatever becomes of this process. */
@@ -130,9 +98,7 @@ export class PendingRequest {
 
   /** Takes the request back: nobody wants it decided any more. */
   withdraw(): void {
-    this.#withdrawing = true
-    this.#wake?.()
-    this.decide(false)
+    this.#negotiation.withdraw()
   }
 
   /** The client has the answer: nothing of it is kept. */
@@ -143,15 +109,14 @@ export class PendingRequest {
   /** Ends this process's part in it; what is on disk stays. */
   async close(): Promise<void> {
     clearTimeout(this.#linger)
-    this.#ending.abort()
+    this.#negotiation.end()
     await this.#kept.leave()
   }
 
   /** Leads it to its end. Never rejects. */
   async run(challenge: Challenge | undefined): Promise<void> {
     try {
-      await this.#held()
-      const settled = await this.#outlasting(() => this.#settle(challenge))
+      const settled = await this.#negotiation.lead(challenge)
       // Of a grant nothing is left to do here: whoever calls next finds it.
       if (settled.kind === 'grant') {
         await this.#forget()
@@ -173,186 +138,6 @@ export class PendingRequest {
     }
   }
 
-  /** A task waits for an outage to end, for nobody stands by to call again. */
-  async #outlasting(settle: () => Promise<Settled>): Promise<Settled> {
-    for (;;) {
-      try {
-        return await settle()
-      } catch (error) {
-        const { tasks, phase } = this.record
-        if (!(error instanceof AgentError) || error.terminal || error.code === 'aborted') throw error
-        if (tasks === undefined || phase.name !== 'waiting' || this.#withdrawing) throw error
-        await this.#pause(OUTAGE_SECONDS)
-      }
-    }
-  }
-
-  async #held(): Promise<void> {
-    if (await this.#kept.hold()) return
-    throw new AgentError('in_progress', {
-      detail: 'Another window of this client waits for the very same. Call again in a while.',
-      terminal: false,
-      local: true,
-    })
-  }
-
-  async #settle(given: Challenge | undefined): Promise<Settled> {
-    if (await this.#kept.recover()) {
-      const { phase, owner } = this.record
-      if (phase.name === 'sending') throw outcomeUnknown(phase.family)
-      if (phase.name === 'refused') throw thrown(phase.error)
-      if (phase.name === 'answered') return { kind: 'answer', result: phase.result, family: phase.family }
-      if (phase.name === 'granted' && phase.grant.exp > this.#parts.now() && owner !== undefined)
-        return this.#use(phase.grant, owner)
-      if (phase.name === 'waiting' && owner !== undefined) {
-        const resumed = await this.#resume(phase.request, owner)
-        if (resumed !== undefined) return this.#accepted(resumed, owner)
-      }
-    }
-    return this.#begin(given, 1)
-  }
-
-  /** Where its ticket counts for nothing any more, a new negotiation joins what waits. */
-  async #resume(waiting: WaitingRequest, owner: Owner): Promise<Accepted | undefined> {
-    const { directory } = this.#parts
-    const profile = await this.#parts.profileOf(owner)
-    this.#tellWaiting(waiting, owner)
-    try {
-      return await resumeNegotiation(profile, directory, { ...this.#negotiation(owner, profile), waiting })
-    } catch (error) {
-      if (error instanceof AgentError && error.code === 'invalid_grant') return undefined
-      throw error
-    }
-  }
-
-  async #begin(given: Challenge | undefined, attempt: number): Promise<Settled> {
-    const found: CallAnswer =
-      given === undefined
-        ? await this.#parts.challenge(this.record, this.#ending.signal)
-        : { kind: 'challenge', challenge: given }
-    if (found.kind === 'result') return { kind: 'answer', result: found.result, family: '' }
-    const { challenge } = found
-    const owner = ownerIn(challenge)
-    this.record.owner = owner
-    const profile = await this.#parts.profileOf(owner)
-    const answerLost = this.#waitedBefore()
-    try {
-      const request = { ...this.#negotiation(owner, profile), challenge, answerLost }
-      return await this.#accepted(await negotiate(profile, this.#parts.directory, request), owner)
-    } catch (error) {
-      // The ticket did not outlive a person's thinking; what she said is kept.
-      if (!(error instanceof AgentError) || error.code !== 'invalid_grant' || attempt > 1) throw error
-      return this.#begin(undefined, attempt + 1)
-    }
-  }
-
-  /** Whether the owner was asked already, by a ticket that counts for nothing any more: the answer to it was lost. */
-  #waitedBefore(): boolean {
-    const { record } = this
-    if (record.phase.name !== 'waiting') return false
-    const { family, template_id } = record.phase.request.signed.template
-    record.joined ??= { family, template_id }
-    return true
-  }
-
-  #negotiation(owner: Owner, profile: Profile) {
-    const { resource, call } = this.record
-    return {
-      resource,
-      call,
-      signal: this.#ending.signal,
-      confirm: (template: TermsTemplate) => this.#confirm(template),
-      pause: (seconds: number) => this.#pause(seconds),
-      onWaiting: async (request: WaitingRequest) => {
-        if (this.record.joined?.template_id !== request.signed.template.template_id)
-          this.record.joined = undefined
-        this.record.phase = { name: 'waiting', request }
-        // She was asked already: whoever waits goes on waiting, also where only this process knows of it.
-        await this.#kept.keep().catch(() => undefined)
-        this.#tellWaiting(request, owner)
-        if (!this.#withdrawing) return
-        await withdrawRequest(profile, this.#parts.directory, { resource, call, waiting: request })
-        throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
-      },
-    }
-  }
-
-  async #pause(seconds: number): Promise<void> {
-    const { signal } = this.#ending
-    await new Promise<void>(resolve => {
-      const timer = setTimeout(resolve, seconds * 1000)
-      this.#wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-      signal.addEventListener('abort', this.#wake, { once: true })
-    })
-    this.#wake = undefined
-    if (signal.aborted) throw ended()
-  }
-
-  async #confirm(template: TermsTemplate): Promise<boolean> {
-    if (this.#withdrawing) return false
-    if (template.per_operation === true) {
-      await this.#kept.release()
-      this.#perOperation = true
-      this.record.id = await this.#parts.onOperation(this)
-      await this.#held()
-    }
-    const offer = await this.#parts.offer(template, this.record)
-    if (offer === undefined) return true
-    const word = new Promise<boolean | AgentError>(resolve => (this.#decide = resolve))
-    this.#at.move({ name: 'offer', offer })
-    const accepted = await word
-    this.#decide = undefined
-    this.#at.move({ name: 'starting' })
-    if (accepted instanceof AgentError) throw accepted
-    if (accepted) {
-      await this.#parts.state.keepAgreed(offer.consent)
-      await this.#parts.onAgreed(template, this.record)
-    }
-    return accepted
-  }
-
-  async #accepted({ grant }: Accepted, owner: Owner): Promise<Settled> {
-    await this.#parts.state.keepOwner(this.record.resource, owner)
-    if (!grant.single_use) return { kind: 'grant', grant, owner }
-    // Not written down it is lost with this process, no more: nothing goes out under it before that is.
-    await this.#note({ name: 'granted', grant }).catch(() => undefined)
-    this.record.phase = { name: 'granted', grant }
-    return this.#use(grant, owner)
-  }
-
-  /** An approval executes nothing while nobody waits. */
-  async #use(grant: Grant, owner: Owner): Promise<Settled> {
-    const profile = await this.#parts.profileOf(owner)
-    while (this.#waiters === 0 && this.record.tasks === undefined) {
-      if (this.#withdrawing)
-        throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
-      await this.#at.changes(this.#ending.signal)
-      if (this.#ending.signal.aborted) throw ended()
-    }
-    const { family } = grant
-    await this.#note({ name: 'sending', family })
-    const result = await this.#parts.sendOnce(this.record, grant, profile)
-    // It came: that it cannot be written down does not keep it from whoever waits.
-    await this.#note({ name: 'answered', result, family }).catch(() => undefined)
-    this.record.phase = { name: 'answered', result, family }
-    return { kind: 'answer', result, family }
-  }
-
-  /** Writes the phase down before it counts: where that fails, nothing was begun. */
-  async #note(phase: Family['phase']): Promise<void> {
-    const before = this.record.phase
-    this.record.phase = phase
-    try {
-      await this.#kept.keep()
-    } catch (error) {
-      this.record.phase = before
-      throw error
-    }
-  }
-
   /** What came of something that the owner was asked is told to whoever asks next; an outage changes nothing of what is kept. */
   async #failed(failure: AgentError): Promise<void> {
     // Of one that another process leads nothing is ours to say.
@@ -367,11 +152,6 @@ export class PendingRequest {
     this.#at.move({ name: 'failed', error: told })
     if (name === 'new' || this.record.phase.name !== 'refused') await this.#end()
     else if (this.#waiters === 0) this.#deserted()
-  }
-
-  #tellWaiting({ kind, signed }: WaitingRequest, { owner }: Owner): void {
-    const family = familyName(this.record) ?? signed.template.family
-    this.#at.move({ name: 'waiting', owner, since: this.record.since, family, kind })
   }
 
   #deserted(): void {
@@ -401,8 +181,4 @@ export class PendingRequest {
     await this.#kept.release().catch(() => undefined)
     this.#parts.onEnded(this)
   }
-}
-
-function ended(): AgentError {
-  return new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })
 }

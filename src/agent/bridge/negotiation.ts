@@ -1,0 +1,302 @@
+/**
+ * Owns the course of one negotiation of the bridge: what was kept of it is taken up again, else it begins from a challenge; the terms are put to a
+ * person, the owner is waited for, and a call that she approved is sent once. contract, "Permission ticket", "Agreement (claim_token, beat 3)",
+ * "Single-use grant".
+ */
+import type { Json } from '../../wire/json.ts'
+import type { Challenge } from '../../wire/negotiation.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import { AgentError } from '../agent-error.ts'
+import type { CallAnswer } from '../answer.ts'
+import type { ToolCall } from '../mcp.ts'
+import type { Directory } from '../metadata.ts'
+import { negotiate, resumeNegotiation, withdrawRequest, type WaitingRequest } from '../negotiate.ts'
+import type { Profile } from '../profile.ts'
+import type { Accepted } from '../receipt.ts'
+import type { Grant } from '../store.ts'
+import { familyId, familyName, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
+import type { KeptFamily } from './kept-family.ts'
+import type { Settled, Stages } from './stage.ts'
+import type { BridgeState, Owner } from './state.ts'
+import type { Offer } from './terms.ts'
+
+/** What a negotiation is led with. */
+export interface NegotiationParts {
+  state: BridgeState
+  directory: Directory
+  now: () => number
+  profileOf(owner: Owner): Promise<Profile>
+  /** A challenge to the call, or its answer where none is needed any more. */
+  challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
+  /** The terms as a person is asked about them; undefined where she agreed already. */
+  offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
+  /** A person agreed to the terms of this tool, as it is defined now. */
+  onAgreed(template: TermsTemplate, record: Family): Promise<void>
+  /** Sends the call under a grant for this one use. */
+  sendOnce(record: Family, grant: Grant, profile: Profile): Promise<Json>
+}
+
+/** What it is about, and who is around it. */
+export interface NegotiationAbout {
+  kept: KeptFamily
+  at: Stages
+  /** Somebody waits for it. */
+  isAwaited: () => boolean
+  /** The request became that of one operation, and has another id. */
+  onOperation: () => Promise<string>
+}
+
+/** Between two attempts to reach an authority that a task waits for. */
+const OUTAGE_SECONDS = 5
+
+/** One negotiation, led from what is kept of it, or from a challenge, to its grant or its answer. */
+export class Negotiation {
+  readonly #parts: NegotiationParts
+  readonly #about: NegotiationAbout
+  readonly #ending = new AbortController()
+  #withdrawing = false
+  /** It is about this exact call. */
+  #perOperation = false
+  #decide: ((accepted: boolean | AgentError) => void) | undefined
+  /** Ends the pause between two polls: somebody came to ask. */
+  #wake: (() => void) | undefined
+
+  constructor(about: NegotiationAbout, parts: NegotiationParts) {
+    this.#about = about
+    this.#parts = parts
+  }
+
+  get #kept(): KeptFamily {
+    return this.#about.kept
+  }
+
+  get #at(): Stages {
+    return this.#about.at
+  }
+
+  get record(): Family {
+    return this.#kept.record
+  }
+
+  /** Whether it is about that call too: one that is approved each time is about itself alone. */
+  serves(resource: string, call: ToolCall): boolean {
+    return !this.#perOperation || this.record.id === familyId(resource, call, true)
+  }
+
+  /** A person's word about the terms offered. */
+  decide(accepted: boolean | AgentError): void {
+    this.#decide?.(accepted)
+  }
+
+  /** Somebody came to ask: the authority is polled at once. */
+  wake(): void {
+    this.#wake?.()
+  }
+
+  /** Takes the request back: nobody wants it decided any more. */
+  withdraw(): void {
+    this.#withdrawing = true
+    this.wake()
+    this.decide(false)
+  }
+
+  /** Ends this process's part in it; what is on disk stays. */
+  end(): void {
+    this.#ending.abort()
+  }
+
+  /** Leads it to its end. Fails with `AgentError` where that is no good one. */
+  async lead(challenge: Challenge | undefined): Promise<Settled> {
+    await this.#held()
+    return this.#outlasting(() => this.#settle(challenge))
+  }
+
+  /** A task waits for an outage to end, for nobody stands by to call again. */
+  async #outlasting(settle: () => Promise<Settled>): Promise<Settled> {
+    for (;;) {
+      try {
+        return await settle()
+      } catch (error) {
+        const { tasks, phase } = this.record
+        if (!(error instanceof AgentError) || error.terminal || error.code === 'aborted') throw error
+        if (tasks === undefined || phase.name !== 'waiting' || this.#withdrawing) throw error
+        await this.#pause(OUTAGE_SECONDS)
+      }
+    }
+  }
+
+  async #held(): Promise<void> {
+    if (await this.#kept.hold()) return
+    throw new AgentError('in_progress', {
+      detail: 'Another window of this client waits for the very same. Call again in a while.',
+      terminal: false,
+      local: true,
+    })
+  }
+
+  async #settle(given: Challenge | undefined): Promise<Settled> {
+    if (await this.#kept.recover()) {
+      const { phase, owner } = this.record
+      if (phase.name === 'sending') throw outcomeUnknown(phase.family)
+      if (phase.name === 'refused') throw thrown(phase.error)
+      if (phase.name === 'answered') return { kind: 'answer', result: phase.result, family: phase.family }
+      if (phase.name === 'granted' && phase.grant.exp > this.#parts.now() && owner !== undefined)
+        return this.#use(phase.grant, owner)
+      if (phase.name === 'waiting' && owner !== undefined) {
+        const resumed = await this.#resume(phase.request, owner)
+        if (resumed !== undefined) return this.#accepted(resumed, owner)
+      }
+    }
+    return this.#begin(given, 1)
+  }
+
+  /** Where its ticket counts for nothing any more, a new negotiation joins what waits. */
+  async #resume(waiting: WaitingRequest, owner: Owner): Promise<Accepted | undefined> {
+    const { directory } = this.#parts
+    const profile = await this.#parts.profileOf(owner)
+    this.#tellWaiting(waiting, owner)
+    try {
+      return await resumeNegotiation(profile, directory, { ...this.#negotiation(owner, profile), waiting })
+    } catch (error) {
+      if (error instanceof AgentError && error.code === 'invalid_grant') return undefined
+      throw error
+    }
+  }
+
+  async #begin(given: Challenge | undefined, attempt: number): Promise<Settled> {
+    const found: CallAnswer =
+      given === undefined
+        ? await this.#parts.challenge(this.record, this.#ending.signal)
+        : { kind: 'challenge', challenge: given }
+    if (found.kind === 'result') return { kind: 'answer', result: found.result, family: '' }
+    const { challenge } = found
+    const owner = ownerIn(challenge)
+    this.record.owner = owner
+    const profile = await this.#parts.profileOf(owner)
+    const answerLost = this.#waitedBefore()
+    try {
+      const request = { ...this.#negotiation(owner, profile), challenge, answerLost }
+      return await this.#accepted(await negotiate(profile, this.#parts.directory, request), owner)
+    } catch (error) {
+      // The ticket did not outlive a person's thinking; what she said is kept.
+      if (!(error instanceof AgentError) || error.code !== 'invalid_grant' || attempt > 1) throw error
+      return this.#begin(undefined, attempt + 1)
+    }
+  }
+
+  /** Whether the owner was asked already, by a ticket that counts for nothing any more: the answer to it was lost. */
+  #waitedBefore(): boolean {
+    const { record } = this
+    if (record.phase.name !== 'waiting') return false
+    const { family, template_id } = record.phase.request.signed.template
+    record.joined ??= { family, template_id }
+    return true
+  }
+
+  #negotiation(owner: Owner, profile: Profile) {
+    const { resource, call } = this.record
+    return {
+      resource,
+      call,
+      signal: this.#ending.signal,
+      confirm: (template: TermsTemplate) => this.#confirm(template),
+      pause: (seconds: number) => this.#pause(seconds),
+      onWaiting: async (request: WaitingRequest) => {
+        if (this.record.joined?.template_id !== request.signed.template.template_id)
+          this.record.joined = undefined
+        this.record.phase = { name: 'waiting', request }
+        // She was asked already: whoever waits goes on waiting, also where only this process knows of it.
+        await this.#kept.keep().catch(() => undefined)
+        this.#tellWaiting(request, owner)
+        if (!this.#withdrawing) return
+        await withdrawRequest(profile, this.#parts.directory, { resource, call, waiting: request })
+        throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
+      },
+    }
+  }
+
+  async #pause(seconds: number): Promise<void> {
+    const { signal } = this.#ending
+    await new Promise<void>(resolve => {
+      const timer = setTimeout(resolve, seconds * 1000)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      signal.addEventListener('abort', this.#wake, { once: true })
+    })
+    this.#wake = undefined
+    if (signal.aborted) throw ended()
+  }
+
+  async #confirm(template: TermsTemplate): Promise<boolean> {
+    if (this.#withdrawing) return false
+    if (template.per_operation === true) {
+      await this.#kept.release()
+      this.#perOperation = true
+      this.record.id = await this.#about.onOperation()
+      await this.#held()
+    }
+    const offer = await this.#parts.offer(template, this.record)
+    if (offer === undefined) return true
+    const word = new Promise<boolean | AgentError>(resolve => (this.#decide = resolve))
+    this.#at.move({ name: 'offer', offer })
+    const accepted = await word
+    this.#decide = undefined
+    this.#at.move({ name: 'starting' })
+    if (accepted instanceof AgentError) throw accepted
+    if (accepted) {
+      await this.#parts.state.keepAgreed(offer.consent)
+      await this.#parts.onAgreed(template, this.record)
+    }
+    return accepted
+  }
+
+  async #accepted({ grant }: Accepted, owner: Owner): Promise<Settled> {
+    await this.#parts.state.keepOwner(this.record.resource, owner)
+    if (!grant.single_use) return { kind: 'grant', grant, owner }
+    // Not written down it is lost with this process, no more: nothing goes out under it before that is.
+    await this.#note({ name: 'granted', grant }).catch(() => undefined)
+    this.record.phase = { name: 'granted', grant }
+    return this.#use(grant, owner)
+  }
+
+  /** An approval executes nothing while nobody waits. */
+  async #use(grant: Grant, owner: Owner): Promise<Settled> {
+    const profile = await this.#parts.profileOf(owner)
+    while (!this.#about.isAwaited() && this.record.tasks === undefined) {
+      if (this.#withdrawing)
+        throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
+      await this.#at.changes(this.#ending.signal)
+      if (this.#ending.signal.aborted) throw ended()
+    }
+    const { family } = grant
+    await this.#note({ name: 'sending', family })
+    const result = await this.#parts.sendOnce(this.record, grant, profile)
+    // It came: that it cannot be written down does not keep it from whoever waits.
+    await this.#note({ name: 'answered', result, family }).catch(() => undefined)
+    this.record.phase = { name: 'answered', result, family }
+    return { kind: 'answer', result, family }
+  }
+
+  /** Writes the phase down before it counts: where that fails, nothing was begun. */
+  async #note(phase: Family['phase']): Promise<void> {
+    const before = this.record.phase
+    this.record.phase = phase
+    try {
+      await this.#kept.keep()
+    } catch (error) {
+      this.record.phase = before
+      throw error
+    }
+  }
+
+  #tellWaiting({ kind, signed }: WaitingRequest, { owner }: Owner): void {
+    const family = familyName(this.record) ?? signed.template.family
+    this.#at.move({ name: 'waiting', owner, since: this.record.since, family, kind })
+  }
+}
+
+function ended(): AgentError {
+  return new AgentError('aborted', { detail: 'The bridge ended.', local: true, terminal: false })
+}
