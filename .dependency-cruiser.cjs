@@ -61,6 +61,12 @@ module.exports = {
       to: { dependencyTypes: ['core'] },
     },
     may(
+      'files-are-the-floor',
+      '^src/files/',
+      { ours: ['^src/files/'] },
+      'it tells whether a file may be used, not what is in it: parse what was read above it.',
+    ),
+    may(
       'storage-below-parties',
       '^src/storage/',
       { ours: ['^src/(limits|wire|rules|storage)/'], npm: ['kysely', 'pg', '@types/pg'] },
@@ -91,7 +97,7 @@ module.exports = {
       'http-knows-no-party',
       '^src/http/',
       {
-        ours: ['^src/(limits|wire|http)/'],
+        ours: ['^src/(limits|files|wire|http)/'],
         npm: ['fastify', 'pino', 'undici', 'zod', 'prom-client', '@opentelemetry/[a-z-]+'],
       },
       'http is plumbing: it may not know who serves or what is decided.',
@@ -165,13 +171,13 @@ module.exports = {
     may(
       'terminal-is-below-parties',
       '^src/terminal/',
-      { ours: ['^src/(wire|terminal)/'], npm: ['commander'] },
+      { ours: ['^src/(files|wire|terminal)/'], npm: ['commander'] },
       'terminal prints and ends for every command: what one party says is for its own folder.',
     ),
     may(
       'config-is-below-parties',
       '^src/config',
-      { ours: ['^src/(wire|rules|http)/', '^src/config'], npm: ['zod', 'yaml'] },
+      { ours: ['^src/(files|wire|rules|http)/', '^src/config'], npm: ['zod', 'yaml'] },
       'configuration is values: a party reads them, and is not known to them.',
     ),
     may(
@@ -205,7 +211,7 @@ module.exports = {
       'bridge-speaks-mcp',
       '^src/agent/bridge/',
       {
-        ours: ['^src/(limits|wire|agent)/', '^src/config', '^src/terminal/'],
+        ours: ['^src/(limits|files|wire|agent)/', '^src/config', '^src/terminal/'],
         npm: ['commander', '@modelcontextprotocol'],
       },
       'the bridge joins the agent library to the MCP SDK, and nothing else.',

@@ -42,6 +42,7 @@ const PLANTS: Plant[] = [
   plant('rules-touch-no-core-module', 'rules/planted.ts', 'node:crypto', 'crypto'),
   plant('limits-are-the-floor', 'limits/planted.ts', '../wire/keys.ts', 'src/wire/'),
   plant('limits-touch-no-core-module', 'limits/planted.ts', 'node:timers', 'timers'),
+  plant('files-are-the-floor', 'files/planted.ts', '../wire/keys.ts', 'src/wire/'),
   plant('storage-below-parties', 'storage/core/planted.ts', '../../authority/context.ts', 'src/authority/'),
   plant('storage-below-parties', 'storage/authority/planted.ts', '../../http/log.ts', 'src/http/'),
   plant('storage-core-serves-every-party', 'storage/core/planted.ts', '../authority/ledger.ts', 'ledger'),

@@ -61,7 +61,7 @@ async function must(command: string[], cwd: string, environment?: Record<string,
 const installed = (...path: string[]): string => join(folder, 'node_modules', 'usher', ...path)
 const usher = (...args: string[]): Promise<Ended> =>
   run([process.execPath, installed(manifest.bin.usher), ...args], folder)
-const put = (file: string, text: string): void => writeFileSync(join(folder, file), text)
+const put = (file: string, text: string): void => writeFileSync(join(folder, file), text, { mode: 0o600 })
 
 beforeAll(async () => {
   await must(['npm', 'run', 'build', '--silent'], ROOT, process.env)

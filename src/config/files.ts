@@ -4,19 +4,26 @@
  */
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs'
 import { parse, YAMLParseError } from 'yaml'
+import { ExposedFile, readPrivateFileSync } from '../files/private-file.ts'
 import { parseJsonObject } from '../wire/json.ts'
 import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
 import { ConfigFault } from './settings.ts'
 
 /** The bytes of a file. Throws `ConfigFault` naming the setting when it cannot be read. */
-export function readFile(name: string, path: string): Buffer {
+export function readFile(name: string, path: string, read: (path: string) => Buffer = readFileSync): Buffer {
   try {
-    return readFileSync(path)
+    return read(path)
   } catch (error) {
+    if (error instanceof ExposedFile) throw new ConfigFault([`${name}: ${error.message}`])
     throw new ConfigFault([
       `${name}: cannot read ${path} (${(error as NodeJS.ErrnoException).code ?? 'unreadable'}).`,
     ])
   }
+}
+
+/** The bytes of a file that holds a private key or a secret; one that is open to others is a fault as well. */
+function readPrivate(name: string, path: string): Buffer {
+  return readFile(name, path, readPrivateFileSync)
 }
 
 /** Makes a directory where it is missing. Throws `ConfigFault` naming the setting when it cannot be written. */
@@ -37,12 +44,20 @@ export interface NamedCertificates<K extends string> {
   files: Record<K, string>
 }
 
-/** Reads each file, given as the name of the setting and the path. Throws `ConfigFault` listing those that cannot be read. */
+/**
+ * Reads each file, given as the name of the setting and the path; `key` is the one that is private. Throws `ConfigFault` listing those that cannot be
+ * read.
+ */
 export function readCertificates<K extends string>(
   named: Record<K, [name: string, path: string]>,
 ): NamedCertificates<K> {
   const entries = Object.entries(named) as [K, [string, string]][]
-  const read = collectFaults(entries.map(([what, [name, path]]) => () => [what, readFile(name, path)]))
+  const read = collectFaults(
+    entries.map(([what, [name, path]]) => () => [
+      what,
+      what === 'key' ? readPrivate(name, path) : readFile(name, path),
+    ]),
+  )
   return {
     initial: Object.fromEntries(read) as Record<K, Buffer>,
     files: Object.fromEntries(entries.map(([what, [, path]]) => [what, path])) as Record<K, string>,
@@ -51,7 +66,7 @@ export function readCertificates<K extends string>(
 
 /** The one line of a secret's file, without the line's end. */
 export function readSecretFile(name: string, path: string): string {
-  const secret = readFile(name, path)
+  const secret = readPrivate(name, path)
     .toString('utf8')
     .replace(/\r?\n$/, '')
   if (secret === '' || /[\r\n]/.test(secret))
@@ -61,7 +76,7 @@ export function readSecretFile(name: string, path: string): string {
 
 /** The ordered private keys of a `{keys: [JWK, …]}` file: the first signs, as `alg`, and all are published and verified. */
 export function readKeysFile(name: string, path: string, alg: SigningAlg): PrivateKey[] {
-  const bytes = readFile(name, path)
+  const bytes = readPrivate(name, path)
   try {
     const { keys } = parseJsonObject(bytes)
     if (!Array.isArray(keys) || keys.length === 0) throw new Error('it is no {"keys": [private JWK, …]}')

@@ -6,6 +6,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
+import { readPrivateFile } from '../files/private-file.ts'
 import type { Logger } from './log.ts'
 
 /** PEM. A listener has `cert` and `key`; `ca` is whom it, or a client of ours, trusts. */
@@ -55,7 +56,7 @@ export interface Certificates<T extends TlsMaterial = TlsMaterial> {
 const EVERY_MS = 2_000
 
 /**
- * Watches the files until `stop`. A pair that does not fit together, cannot be read or has expired is told once and changes nothing;
+ * Watches the files until `stop`. A pair that does not fit together, cannot be read, has expired or whose key is open to others is told once and changes nothing;
  * as a swap may be seen half done, it is told only when it is still there at the next look.
  */
 export function watchCertificates<T extends TlsMaterial>(
@@ -122,7 +123,11 @@ function tellFirst({ use, initial, observer }: CertificateOptions): void {
 async function readAll<T extends TlsMaterial>(files: TlsFiles): Promise<T> {
   const named = Object.entries(files) as [keyof TlsMaterial, string][]
   const read: TlsMaterial = Object.fromEntries(
-    await Promise.all(named.map(async ([name, path]) => [name, await readFile(path)] as const)),
+    await Promise.all(
+      named.map(
+        async ([name, path]) => [name, await (name === 'key' ? readPrivateFile : readFile)(path)] as const,
+      ),
+    ),
   )
   return read as T
 }

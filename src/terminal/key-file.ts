@@ -2,19 +2,21 @@
  * Owns private keys in files: one JWK per file, readable by its user alone. contract, "Authentication": the agent's key and
  * the owner's device key never leave the machine of their holder.
  */
-import { mkdir, open, readFile } from 'node:fs/promises'
+import { mkdir, open } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { ExposedFile, readPrivateFile } from '../files/private-file.ts'
 import { parseJson } from '../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { UsageError } from './command.ts'
 
-/** The private key in a file. A file that is missing or no Ed25519 JWK is a `UsageError` that says how to make one. */
+/** The private key in a file. A file that is missing, open to others or no Ed25519 JWK is a `UsageError` that says what to do. */
 export async function readKeyFile(path: string, makeWith: string): Promise<PrivateKey> {
   let text: Buffer
   try {
-    text = await readFile(path)
+    text = await readPrivateFile(path)
   } catch (cause) {
+    if (cause instanceof ExposedFile) throw new UsageError(`The key is not used: ${cause.message}`, { cause })
     throw new UsageError(`There is no key at ${path}. Make one with: ${makeWith}`, { cause })
   }
   try {

@@ -1,5 +1,5 @@
 /** `usher agent`: what a person reads, what a script gets, and the exit codes (contract, "Errors"). */
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -190,8 +190,20 @@ describe('wrong usage is 2, with a sentence that says what to give', () => {
     expect(said).toContain(sentence)
   })
 
+  it('also for a key file that others can read', async () => {
+    await agent('keygen')
+    await chmod(join(directory, 'key.json'), 0o644)
+    const path = join(directory, 'key.json')
+    expect(await call()).toMatchObject({
+      code: 2,
+      said: expect.stringContaining(
+        `The key is not used: ${path} has the mode 0644, so others can read it: chmod 600 ${path} `,
+      ) as string,
+    })
+  })
+
   it('also for a key file that holds no key', async () => {
-    await writeFile(join(directory, 'key.json'), '{"kty":"RSA"}')
+    await writeFile(join(directory, 'key.json'), '{"kty":"RSA"}', { mode: 0o600 })
     expect(await call()).toMatchObject({
       code: 2,
       said: expect.stringContaining('holds no usable private key') as string,

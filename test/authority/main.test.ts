@@ -26,7 +26,7 @@ beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'usher-main-'))
   database = await freshDatabase()
   const keysFile = join(directory, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   environment = {
     UMA_AS_ISSUER: 'https://as.example',
     UMA_AS_KEYS_FILE: keysFile,

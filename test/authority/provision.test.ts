@@ -181,7 +181,7 @@ describe('The provisioning file', () => {
 
   it('takes a secret from a file that holds it as its only line', () => {
     const path = join(directory, 'secret')
-    writeFileSync(path, `${SECRET}\n`)
+    writeFileSync(path, `${SECRET}\n`, { mode: 0o600 })
     const document = documentOf(asOwner('alice'))
     const server: Record<string, unknown> = document.owners[0]!.resource_servers[0]!
     delete server['client_secret']

@@ -56,7 +56,7 @@ beforeAll(async () => {
     },
   })
   folder = mkdtempSync(join(tmpdir(), 'usher-traces-'))
-  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const tools = [
     { tool: 'portfolio_read', resource_id: 'alice/portfolio', scopes: ['read'] },
     { tool: 'place_trade', resource_id: 'alice/trades', scopes: ['trade'] },

@@ -19,7 +19,7 @@ const LISTEN = { listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' } }
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'usher-mode-'))
   const keysFile = join(folder, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   settings = embeddedSettings('https://as.example.com', keysFile)
   file = join(folder, 'sidecar.yaml')
   writeFileSync(file, stringify({ ...settings, ...LISTEN }))

@@ -131,7 +131,7 @@ describe('The file of the sidecar', () => {
 
   test('a secret may stand in a file of its own', () => {
     const client_secret_file = join(folder, 'secret')
-    writeFileSync(client_secret_file, 'from the file\n')
+    writeFileSync(client_secret_file, 'from the file\n', { mode: 0o600 })
     const { client_secret: _secret, ...rest } = alice
     expect(read({ ...good(), owners: [{ ...rest, client_secret_file }] }).owners[0]?.credential).toEqual({
       kind: 'secret',
@@ -279,7 +279,7 @@ describe('The file of the sidecar', () => {
     ['mutual TLS', { check_tls: { cert_file: 'cert', key_file: 'key', client_ca_file: 'ca' } }],
     ['the word that the network is trusted', { network_trusted: true }],
   ])('a check address others can reach needs %s', (_what, change) => {
-    for (const name of ['cert', 'key', 'ca']) writeFileSync(join(folder, name), 'PEM')
+    for (const name of ['cert', 'key', 'ca']) writeFileSync(join(folder, name), 'PEM', { mode: 0o600 })
     const tls =
       'check_tls' in change
         ? {

@@ -24,7 +24,7 @@ let lines: Record<string, unknown>[]
 beforeAll(async () => {
   authority = await startScriptedAuthority()
   folder = mkdtempSync(join(tmpdir(), 'usher-log-'))
-  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const tools = [{ tool: 'portfolio_read', resource_id: 'alice/portfolio', scopes: ['read'] }]
   const owner = {
     owner: 'alice',

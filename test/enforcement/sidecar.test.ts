@@ -32,7 +32,7 @@ beforeAll(async () => {
   alices = await startScriptedAuthority()
   beas = await startScriptedAuthority()
   folder = mkdtempSync(join(tmpdir(), 'usher-sidecar-'))
-  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: resourceKeys }))
+  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: resourceKeys }), { mode: 0o600 })
   const tool = (owner: string, name: string, scope: string, consequence?: string) => ({
     tool: name,
     resource_id: `${owner}/${scope === 'read' ? 'portfolio' : 'trades'}`,

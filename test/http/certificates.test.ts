@@ -153,6 +153,18 @@ describe('A server of HTTPS', () => {
     },
   )
 
+  test('a key that became open to others is refused and told once, and the earlier one goes on serving', async () => {
+    await secret.swap(files(await issueCertificate(ca, 'second')), 0o444)
+    await until(() => lines.some(line => line.includes('cannot be used')))
+    expect(await shown(address)).toBe('first')
+    expect(lines.find(line => line.includes('cannot be used'))).toMatch(
+      /key\.pem has the mode 0444, so others can read it: chmod 600 /,
+    )
+    await secret.swap(files(await issueCertificate(ca, 'third')))
+    await until(async () => (await shown(address)) === 'third')
+    expect(lines.filter(line => line.includes('cannot be used'))).toHaveLength(1)
+  })
+
   test('when it expires can be read off', async () => {
     const notAfter = /usher_certificate_not_after_seconds\{use="test"\} (\d+)/
     const [, seconds] = notAfter.exec((await metrics.render()).text) ?? []

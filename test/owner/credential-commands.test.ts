@@ -1,5 +1,5 @@
 /** `usher owner`: her credentials, and a token in place of a key (contract, "Authentication": owner at the owner API). */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -157,6 +157,15 @@ describe('enrol', () => {
     const made = await readKeyFile(at('new.json'), '')
     expect(sent(open)).toEqual({ code: 'enrol_x.y', name: 'laptop', jwk: publicJwk(made) })
     expect(open.received[0]!.headers['signature-input']).toContain(`keyid="${made.thumbprint}"`)
+  })
+
+  it('does not use a key that others can read, and makes no other in its place', async () => {
+    await chmod(at('key.json'), 0o644)
+    const before = await readFile(at('key.json'), 'utf8')
+    const { code, printed, said } = await owner('enrol', '--code', 'once')
+    expect([code, printed]).toEqual([2, ''])
+    expect(said).toContain(`${at('key.json')} has the mode 0644, so others can read it: chmod 600 `)
+    expect(await readFile(at('key.json'), 'utf8')).toBe(before)
   })
 
   it('uses the key that is there, and the name of this machine', async () => {

@@ -205,7 +205,9 @@ function writeFiles(
   const keysFile = join(directory, 'keys.json')
   const provisionFile = join(directory, 'provision.yaml')
   const document = provisionDocument(Object.values(people))
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk(), generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk(), generatePrivateJwk()] }), {
+    mode: 0o600,
+  })
   writeFileSync(provisionFile, stringify(options.provision?.(document) ?? document))
   return {
     UMA_AS_ISSUER: ISSUER,

@@ -11,7 +11,7 @@ export function configFolder(): { folder: string; keysFile: string } {
   const folder = mkdtempSync(join(tmpdir(), 'usher-config-'))
   afterAll(() => rmSync(folder, { recursive: true }))
   const keysFile = join(folder, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   return { folder, keysFile }
 }
 

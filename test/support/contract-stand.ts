@@ -75,7 +75,7 @@ export async function startContractStand(environment: Record<string, string> = {
 
 function writeSidecarFile(directory: string, authority: TestAuthority, carls: ScriptedAuthority): string {
   const keysFile = join(directory, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const of = (owner: string, more: object) => ({
     owner,
     client_id: CLIENT_ID,

@@ -36,7 +36,7 @@ export function embeddedSettings(issuer: string, keysFile: string, changes: obje
 export async function standEmbedded(issuer: string, changes: object = {}): Promise<EmbeddedStand> {
   const folder = mkdtempSync(join(tmpdir(), 'usher-embedded-'))
   const keysFile = join(folder, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const lines: Record<string, unknown>[] = []
   const point = await embed(embeddedSettings(issuer, keysFile, changes), {
     environment: { UMA_DEV_LOOPBACK: 'true' },

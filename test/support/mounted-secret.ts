@@ -5,19 +5,23 @@ import { join } from 'node:path'
 
 export interface MountedSecret {
   path(file: string): string
-  /** Puts these files in place of all that were there, in one step. */
-  swap(files: Record<string, string>): Promise<void>
+  /** Puts these files in place of all that were there, in one step; `mode` is that of each. */
+  swap(files: Record<string, string>, mode?: number): Promise<void>
   remove(): Promise<void>
 }
+
+/** As the chart asks for (`defaultMode`). */
+const DEFAULT_MODE = 0o440
 
 /** Mounts these files. */
 export async function mountSecret(files: Record<string, string>): Promise<MountedSecret> {
   const directory = await mkdtemp(join(tmpdir(), 'usher-secret-'))
   let version = 0
-  const swap: MountedSecret['swap'] = async next => {
+  const swap: MountedSecret['swap'] = async (next, mode = DEFAULT_MODE) => {
     const name = `..${++version}`
     await mkdir(join(directory, name))
-    for (const [file, text] of Object.entries(next)) await writeFile(join(directory, name, file), text)
+    for (const [file, text] of Object.entries(next))
+      await writeFile(join(directory, name, file), text, { mode })
     await symlink(name, join(directory, '..data_tmp'))
     await rename(join(directory, '..data_tmp'), join(directory, '..data'))
   }

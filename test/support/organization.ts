@@ -112,7 +112,9 @@ function writeFiles(
 ): Record<string, string> {
   const keysFile = join(folder, 'keys.json')
   const provisionFile = join(folder, 'provision.yaml')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk(), generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk(), generatePrivateJwk()] }), {
+    mode: 0o600,
+  })
   const administrators = [{ name: 'ines', device_keys: [publicJwk(key)] }, ...(options.administrators ?? [])]
   writeFileSync(provisionFile, stringify({ charter: charterOf(), administrators, ...options.file }))
   return {

@@ -27,7 +27,7 @@ export function ownSidecar({ issuer, port }: { issuer: string; port: number }): 
   const folder = mkdtempSync(join(tmpdir(), 'usher-self-'))
   const publicUrl = `http://127.0.0.1:${port}`
   const lines: string[] = []
-  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(join(folder, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   let running: { sidecar: Sidecar; envoy: CheckClient } | undefined
   const end = async (): Promise<void> => {
     running?.envoy.close()

@@ -167,7 +167,7 @@ function writeSidecarFile(
 ): string {
   const { origin, ports, authority, checkHttp } = parts
   const keysFile = join(directory, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
   const file = join(directory, 'sidecar.yaml')
   const owner = {
     owner: 'alice',

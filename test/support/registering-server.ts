@@ -34,7 +34,7 @@ export async function startRegisteringServer(
   const jwk = generatePrivateJwk()
   const key = importPrivateJwk(jwk)
   const keysFile = join(directory, 'keys.json')
-  writeFileSync(keysFile, JSON.stringify({ keys: [jwk] }))
+  writeFileSync(keysFile, JSON.stringify({ keys: [jwk] }), { mode: 0o600 })
   const address = `127.0.0.1:${(await freePorts(1))[0]}`
   const public_url = `http://${address}`
   const resource = `${public_url}/mcp/alice`

@@ -53,7 +53,9 @@ export async function writeSidecarFiles(
   directory: string,
   settings: Record<string, unknown>,
 ): Promise<string> {
-  await writeFile(join(directory, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }))
+  await writeFile(join(directory, 'keys.json'), JSON.stringify({ keys: [generatePrivateJwk()] }), {
+    mode: 0o600,
+  })
   const file = join(directory, 'sidecar.yaml')
   await writeFile(file, stringify(settings))
   return file

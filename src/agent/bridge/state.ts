@@ -6,6 +6,7 @@
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { ExposedFile, readPrivateFile } from '../../files/private-file.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJson, type Json } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/keys.ts'
@@ -113,8 +114,8 @@ async function openIdentity(place: string): Promise<Identity> {
 async function keptOnce(folder: string, name: string, make: () => string): Promise<string> {
   const path = join(folder, name)
   const read = (): Promise<string | undefined> =>
-    readFile(path, 'utf8').then(
-      text => text,
+    readPrivateFile(path).then(
+      bytes => bytes.toString('utf8'),
       (error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return undefined
         throw unusable(error)
@@ -179,8 +180,15 @@ const OF_FILES: ReadonlySet<string> = new Set([
   'EROFS',
 ])
 
-/** An error of the file system in words; any other as it is. */
+/** An error of the file system, or a private file that is open to others, in words; any other as it is. */
 export function unusable(error: unknown): unknown {
+  if (error instanceof ExposedFile)
+    return new AgentError('state_unusable', {
+      detail: `The bridge does not use this file of its own: ${error.message}`,
+      terminal: false,
+      local: true,
+      cause: error,
+    })
   const { code, path = '', syscall = '' } = (error ?? {}) as NodeJS.ErrnoException
   if (error instanceof AgentError || code === undefined || !OF_FILES.has(code)) return error
   return new AgentError('state_unusable', {

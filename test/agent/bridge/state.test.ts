@@ -2,7 +2,7 @@
  * contract, "Permission ticket" and "Single-use grant", for a bridge whose files fail it: a full disk, a spoilt record, a key store that two bridges
  * use at once. Nothing is sent that was not written down before, and nobody is asked twice.
  */
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { bridgeState } from '../../../src/agent/bridge/state.ts'
@@ -140,6 +140,31 @@ describe('The key store', () => {
       expect(new Set([same[0]!, ...others].map(({ key }) => key.thumbprint)).size).toBe(4)
       const names = await readdir(folder, { recursive: true })
       expect(names.filter(name => name.includes('.key.json.'))).toEqual([])
+    } finally {
+      await remove()
+    }
+  })
+
+  it('is not used where others can read it: the key and what signs the states of requests', async () => {
+    const { folder, remove } = await bridgeFolder()
+    try {
+      const owner = { as_uri: 'https://a.example', owner: 'alice' }
+      const state = bridgeState(folder, 'client')
+      const [{ file }, signing] = [await state.identity(owner), await state.secret()]
+      const refused = (path: string) => ({
+        code: 'state_unusable',
+        message: expect.stringContaining(
+          `${path} has the mode 0644, so others can read it: chmod 600 ${path} `,
+        ) as string,
+      })
+      const secret = join(state.folder, 'secret')
+      await Promise.all([chmod(file, 0o644), chmod(secret, 0o644)])
+      const again = bridgeState(folder, 'client')
+      await expect(again.identity(owner)).rejects.toMatchObject(refused(file))
+      await expect(again.secret()).rejects.toMatchObject(refused(secret))
+      await Promise.all([chmod(file, 0o600), chmod(secret, 0o600)])
+      expect(await again.secret()).toEqual(signing)
+      expect((await again.identity(owner)).file).toBe(file)
     } finally {
       await remove()
     }

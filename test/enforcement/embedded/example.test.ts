@@ -24,7 +24,7 @@ beforeAll(async () => {
   // Beneath the repository, so that the packages it imports are found.
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   folder = mkdtempSync(join(ROOT, '.cache', 'example-'))
-  const put = (file: string, text: string): void => writeFileSync(join(folder, file), text)
+  const put = (file: string, text: string): void => writeFileSync(join(folder, file), text, { mode: 0o600 })
   put('resource-keys.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
   put('usher.yaml', block('yaml').replace('https://authority.example.com', authority.issuer))
   const entry = join(ROOT, 'src', 'enforcement', 'doors', 'embedded', 'index.ts')

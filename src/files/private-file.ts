@@ -1,0 +1,59 @@
+/**
+ * Owns who else may have had a private file in hand. contract, "Authentication": a key or a secret proves its holder, so one that others can read,
+ * or could have put there, proves nothing and is not used.
+ */
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+
+const OTHERS_READ = 0o004
+const GROUP_WRITES = 0o020
+const OTHERS_WRITE = 0o002
+const PERMISSIONS = 0o7777
+
+/** A private file that is open to others; the message names the path, the mode and the remedy. It was not read. */
+export class ExposedFile extends Error {
+  override readonly name = 'ExposedFile'
+}
+
+/**
+ * The bytes of a file that holds a private key or a secret. It is judged as it was opened, so behind links, and nobody can swap it in between.
+ * Throws `ExposedFile` where others can read it, or its group or others can write it; else as `readFile` does.
+ */
+export async function readPrivateFile(path: string): Promise<Buffer> {
+  const file = await open(path, 'r')
+  try {
+    refuseExposed(path, await file.stat())
+    return await file.readFile()
+  } finally {
+    await file.close()
+  }
+}
+
+/** The same at once, for what is read before a process serves. */
+export function readPrivateFileSync(path: string): Buffer {
+  const file = openSync(path, 'r')
+  try {
+    refuseExposed(path, fstatSync(file))
+    return readFileSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Its group may read it: that is how Kubernetes gives a mounted Secret to a process that is not root (`fsGroup`). Windows has no such modes. */
+function refuseExposed(path: string, { mode }: { mode: number }): void {
+  if (process.platform === 'win32') return
+  const who = exposedTo(mode)
+  if (who === undefined) return
+  const written = (mode & PERMISSIONS).toString(8).padStart(4, '0')
+  throw new ExposedFile(
+    `${path} has the mode ${written}, so ${who}: chmod 600 ${path} (a mounted Kubernetes Secret: defaultMode 0440 and an fsGroup).`,
+  )
+}
+
+function exposedTo(mode: number): string | undefined {
+  if ((mode & OTHERS_WRITE) !== 0) return 'others can change it'
+  if ((mode & GROUP_WRITES) !== 0) return 'its group can change it'
+  if ((mode & OTHERS_READ) !== 0) return 'others can read it'
+  return undefined
+}

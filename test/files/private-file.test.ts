@@ -1,0 +1,71 @@
+/** Files of private keys and secrets: who else may have had them in hand. contract, "Authentication". */
+import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { ExposedFile, readPrivateFile, readPrivateFileSync } from '../../src/files/private-file.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'usher-private-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+let made = 0
+function fileOf(mode: number): string {
+  const path = join(folder, `${++made}`)
+  writeFileSync(path, 'secret')
+  chmodSync(path, mode)
+  return path
+}
+
+/** Both ways of reading agree, so a rule cannot hold in one alone. */
+async function read(path: string): Promise<string> {
+  const [later, at_once] = await Promise.allSettled([
+    readPrivateFile(path),
+    Promise.resolve().then(() => readPrivateFileSync(path)),
+  ])
+  if (later.status === 'rejected') {
+    expect(at_once).toMatchObject({ status: 'rejected', reason: { message: later.reason.message as string } })
+    throw later.reason as Error
+  }
+  expect(at_once).toEqual(later)
+  return later.value.toString()
+}
+
+describe('A private file', () => {
+  test.each([0o600, 0o400, 0o440, 0o640, 0o700, 0o750])('of the mode %o is read', async mode => {
+    expect(await read(fileOf(mode))).toBe('secret')
+  })
+
+  test.each([
+    [0o644, 'others can read it'],
+    [0o604, 'others can read it'],
+    [0o444, 'others can read it'],
+    [0o660, 'its group can change it'],
+    [0o620, 'its group can change it'],
+    [0o602, 'others can change it'],
+    [0o666, 'others can change it'],
+    [0o777, 'others can change it'],
+  ])('of the mode %o is refused: %s, names path and mode, and says what to run', async (mode, who) => {
+    const path = fileOf(mode)
+    const refused = await read(path).catch((error: unknown) => error)
+    expect(refused).toBeInstanceOf(ExposedFile)
+    const written = `0${mode.toString(8)}`
+    expect((refused as Error).message).toContain(
+      `${path} has the mode ${written}, so ${who}: chmod 600 ${path} `,
+    )
+  })
+
+  test('is judged by the file that links lead to, not by the link', async () => {
+    const through = (to: string): string => {
+      const link = `${to}.link`
+      symlinkSync(to, link)
+      return link
+    }
+    expect(await read(through(through(fileOf(0o400))))).toBe('secret')
+    await expect(read(through(through(fileOf(0o444))))).rejects.toThrow('.link.link has the mode 0444')
+  })
+
+  test('that is not there fails as any file does', async () => {
+    await expect(read(join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
+    await expect(readPrivateFile(folder)).rejects.toMatchObject({ code: 'EISDIR' })
+  })
+})
