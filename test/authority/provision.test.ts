@@ -20,7 +20,7 @@ import {
   updateTier,
 } from '../../src/storage/authority/tiers.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
-import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { provisionDocument, type ProvisionDocument } from '../support/authority.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { asClientId, asOwner, type Owner } from '../../src/wire/identifiers.ts'
@@ -242,6 +242,11 @@ describe('Provisioning', () => {
       await sql`UPDATE resource_servers SET status = 'revoked' WHERE owner = ${owner}`.execute(tx)
     })
     expect(await apply(document)).toEqual([])
+    // An entry that changed is gone through item by item.
+    const another = importPrivateJwk(generatePrivateJwk())
+    const jwk = publicJwk(another, another.thumbprint)
+    document.owners[0]!.device_keys.push({ name: 'another', jwk })
+    expect(await apply(document)).toMatchObject([{ kind: 'device_key', outcome: 'made' }])
     expect(await readTier(database.db, owner, 'reading')).toBeUndefined()
     expect((await readDeviceKey(database.db, kid))?.revoked_at).not.toBeNull()
     expect((await readResourceServer(database.db, owner, asClientId('demo-tools')))?.status).toBe('revoked')
