@@ -49,7 +49,8 @@ export const ORGANIZATION_SETTINGS = defineSettings({
         'Where `/metrics` is served, in plain HTTP; it names no member, and is for operators alone.',
     }),
     provisionFile: required('UMA_ORG_PROVISION', filePath, {
-      description: 'YAML that declares the first charter and who administers.',
+      description:
+        'YAML that declares the first charter, who administers, and which enforcement points may ask.',
     }),
     adminAuth: defaulted('UMA_ORG_ADMIN_AUTH', choices(['device-key', 'oidc']), 'device-key', {
       description:
@@ -109,14 +110,14 @@ export function loadOrganizationFiles(
     ...values,
     keys: [],
     tls: undefined,
-    provisioned: { charter: undefined, administrators: [] },
+    provisioned: { charter: undefined, administrators: [], enforcementPoints: [] },
     realm: values.adminAuth.includes('oidc') ? realmPolicy(values) : undefined,
     traces: undefined,
   }
   collectFaults<void>([
     ...serverFileTasks('UMA_ORG', values, config),
     () => {
-      config.provisioned = loadOrganizationFile(values.provisionFile)
+      config.provisioned = loadOrganizationFile(values.provisionFile, values.devLoopback)
     },
   ])
   return config

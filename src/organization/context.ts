@@ -8,6 +8,7 @@ import type { JwksCache } from '../http/jwks-cache.ts'
 import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
+import type { Owner } from '../wire/identifiers.ts'
 import type { PrivateKey, PublicKey } from '../wire/keys.ts'
 
 /** Somebody who may use the administration: as the provisioning file says now. */
@@ -16,6 +17,14 @@ export interface Administrator {
   readonly keys: readonly PublicKey[]
   /** Who he is at the realm. */
   readonly subjects: readonly string[]
+}
+
+/** Who enforces, and what, as the provisioning file says now. It proves itself in exactly one way. */
+export interface EnforcementPoint {
+  readonly id: string
+  /** Whose each RFC 9728 `resource` is. */
+  readonly resources: ReadonlyMap<string, Owner>
+  readonly proof: { kind: 'keys'; jwks_uri: string } | { kind: 'credential'; sha256: Buffer }
 }
 
 export interface Organization {
@@ -37,6 +46,9 @@ export interface Organization {
   readonly authorities: readonly string[]
   /** What those publish. */
   readonly authorityKeys: JwksCache
+  readonly enforcementPoints: readonly EnforcementPoint[]
+  /** What those publish that prove themselves by keys. */
+  readonly enforcementKeys: JwksCache
   /** Of codes that were not good. */
   readonly attempts: AttemptLimit
 }

@@ -21,6 +21,7 @@ const METADATA = z.strictObject({
   envelope_endpoint: z.string(),
   leave_endpoint: z.string(),
   clearance_endpoint: z.string(),
+  membership_endpoint: z.string(),
   charter_version: z.int(),
   break_glass: z.boolean(),
   claims: z.array(z.string()),
@@ -46,6 +47,7 @@ export const DISCOVERY: readonly Endpoint<Organization>[] = [
         envelope_endpoint: issuer + ORGANIZATION_PATH.envelope,
         leave_endpoint: issuer + ORGANIZATION_PATH.leave,
         clearance_endpoint: issuer + ORGANIZATION_PATH.clearance,
+        membership_endpoint: issuer + ORGANIZATION_PATH.membership,
         charter_version: row?.version ?? 0,
         // Windows cannot be opened here yet, whatever the charter allows.
         break_glass: false,

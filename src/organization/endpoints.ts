@@ -13,6 +13,7 @@ import { DISCOVERY } from './discovery.ts'
 import { CLEARANCE } from './member/clearance.ts'
 import { ENVELOPE } from './member/envelope.ts'
 import { MEMBERSHIP } from './member/membership.ts'
+import { ENFORCED_MEMBERSHIP } from './points/membership.ts'
 
 export type Listener = 'public' | 'admin'
 
@@ -21,6 +22,7 @@ export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
   ...MEMBERSHIP,
   ...ENVELOPE,
   ...CLEARANCE,
+  ...ENFORCED_MEMBERSHIP,
 ]
 
 /** The administration. */
@@ -46,6 +48,17 @@ const securitySchemes = {
     name: 'signature',
     description:
       'An RFC 9421 signature by a key that the member’s authority publishes; it covers authorization.',
+  },
+  enforcement: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The credential that the organization provisioned for an enforcement point.',
+  },
+  enforcement_signature: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'signature',
+    description: 'An RFC 9421 signature by a key that a provisioned enforcement point publishes.',
   },
   admin: {
     type: 'apiKey',

@@ -145,13 +145,15 @@ async function openOrganization(
     base: signatureBase(issuer),
     invitationSeconds,
     authorities: config.authorities ?? [],
-    authorityKeys: openAuthorityKeys(config, closers),
+    authorityKeys: openPublishedKeys(config, closers),
+    enforcementPoints: config.provisioned.enforcementPoints,
+    enforcementKeys: openPublishedKeys(config, closers),
     attempts: createAttemptLimit({ failuresPerMinute: WRONG_CODES_PER_MINUTE, clock: Date.now }),
   }
 }
 
-/** Authorities are the operator's own choice, and may stand in a private network. */
-function openAuthorityKeys({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
+/** Authorities and enforcement points are the operator's own choice, and may stand in a private network. */
+function openPublishedKeys({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
   const outbound = createOutbound({ devLoopback })
   closers.push(() => outbound.close())
   return createJwksCache({ outbound, clock: Date.now })

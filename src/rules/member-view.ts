@@ -3,7 +3,7 @@
  * organization's authority" (preview: the charter in sentences, before joining; the envelope, polled). Sentences are made by code from the
  * charter: nobody can write another promise into them.
  */
-import type { Charter, Delegation } from '../wire/charter.ts'
+import type { Charter, CharterRole, Delegation } from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
 
 /** What administrators of an organization may do on agents that touch what it claims, unless she takes it away. */
@@ -55,8 +55,8 @@ export interface Viewed {
 /** Her view. Without a group, or in one that is no more, nothing is shared with her. */
 export function memberView(viewed: Viewed): MemberView {
   const { organization, issuer, charter, owner, role, view, charter_version, published_at } = viewed
-  const group = role !== null && Object.hasOwn(charter.roles, role) ? charter.roles[role] : undefined
-  const shared = { grants: group?.grants ?? [], delegation: group?.delegation ?? ('none' as const) }
+  const group = groupOf(charter, role)
+  const shared = sharedWith(charter, role)
   const { envelope, identity_provider: provider } = charter
   return {
     org: organization.id,
@@ -86,6 +86,16 @@ export function memberView(viewed: Viewed): MemberView {
 interface Shared {
   grants: string[]
   delegation: Delegation
+}
+
+/** What a group shares. Without one, or in one that is no more, nothing. */
+export function sharedWith(charter: Pick<Charter, 'roles'>, role: string | null): Shared {
+  const group = groupOf(charter, role)
+  return { grants: group?.grants ?? [], delegation: group?.delegation ?? 'none' }
+}
+
+function groupOf({ roles }: Pick<Charter, 'roles'>, role: string | null): CharterRole | undefined {
+  return role !== null && Object.hasOwn(roles, role) ? roles[role] : undefined
 }
 
 function subjectOf(subjects: Readonly<Record<string, string>>, owner: string): string | null {

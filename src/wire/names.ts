@@ -113,6 +113,7 @@ export const ORGANIZATION_PATH = {
   envelope: '/member/envelope',
   leave: '/member/leave',
   clearance: '/member/clearance',
+  membership: '/membership',
 } as const
 
 /** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */

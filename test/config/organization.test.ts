@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readOrganizationConfig } from '../../src/config.ts'
+import { sha256 } from '../../src/wire/encoding.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
@@ -52,7 +53,51 @@ describe('The settings of an organization', () => {
   )
 })
 
+const SECRET = 'k'.repeat(32)
+const POINT = {
+  id: 'gateway',
+  resources: ['https://tools.example/mcp/amy'],
+  jwks_uri: 'https://tools.example/jwks',
+}
+const { jwks_uri: _keys, ...UNPROVEN } = POINT
+const POINT_FAULTS: [object, string][] = [
+  [UNPROVEN, 'exactly one of jwks_uri, credential and credential_file'],
+  [{ ...POINT, credential: SECRET }, 'exactly one of jwks_uri, credential and credential_file'],
+  [{ ...UNPROVEN, credential: 'short' }, 'the credential must be 32'],
+  [{ ...UNPROVEN, credential: `${SECRET} x` }, 'the credential must be 32'],
+  [{ ...UNPROVEN, credential_file: '/nowhere' }, 'enforcement_points[0].credential_file'],
+  [{ ...POINT, jwks_uri: 'http://tools.example/jwks' }, 'is not https'],
+  [{ ...POINT, resources: [] }, 'enforcement_points[0].resources'],
+  [{ ...POINT, resources: ['https://tools.example/'] }, 'enforcement_points[0].resources'],
+  [{ ...POINT, resources: ['https://tools.example/a/-'] }, 'does not end with the name of an owner'],
+  [{ ...POINT, resources: [...POINT.resources, ...POINT.resources] }, 'stands twice'],
+  [{ ...POINT, id: 'a b' }, 'enforcement_points[0].id'],
+]
+
 describe('The provisioning file of an organization', () => {
+  test('names enforcement points, whose resources each may ask about, and how it proves itself', () => {
+    writeFileSync(join(folder, 'credential'), `${SECRET}\n`)
+    const told = {
+      id: 'told',
+      resources: [{ resource: 'https://tools.example/x', owner: 'ben' }],
+      credential_file: join(folder, 'credential'),
+    }
+    const path = file({ enforcement_points: [POINT, told] }, 'points.yaml')
+    const { enforcementPoints } = readOrganizationConfig({ ...good(), UMA_ORG_PROVISION: path }).provisioned
+    expect(enforcementPoints).toEqual([
+      {
+        id: 'gateway',
+        resources: new Map([['https://tools.example/mcp/amy', 'amy']]),
+        proof: { kind: 'keys', jwks_uri: POINT.jwks_uri },
+      },
+      {
+        id: 'told',
+        resources: new Map([['https://tools.example/x', 'ben']]),
+        proof: { kind: 'credential', sha256: sha256(SECRET) },
+      },
+    ])
+  })
+
   test.each([
     [{ charter: { name: 'A', claims: ['*/x'], envelope: { max_expires_in: 60 } } }, 'charter.claims[0]'],
     [{ charter: { name: 'A', claims: [] } }, 'charter.envelope'],
@@ -69,6 +114,18 @@ describe('The provisioning file of an organization', () => {
     [{ administrators: [{ name: 'a' }, { name: 'a' }] }, 'stands twice'],
     [{ administrators: [{ name: 'a', subjects: ['s', 's'] }] }, 'stands twice'],
     [{ owners: [] }, 'owners'],
+    ...POINT_FAULTS.map(([point, place]): [object, string] => [{ enforcement_points: [point] }, place]),
+    [
+      { enforcement_points: [POINT, { ...POINT, jwks_uri: 'https://b.example/jwks' }] },
+      'gateway stands twice',
+    ],
+    [{ enforcement_points: [POINT, { ...POINT, id: 'other' }] }, 'https://tools.example/jwks stands twice'],
+    [
+      {
+        enforcement_points: ['a', 'b'].map(id => ({ id, resources: POINT.resources, credential: SECRET })),
+      },
+      'a credential stands twice',
+    ],
   ])('%j stops the start, naming the place', (content, place) =>
     expect(faults({ UMA_ORG_PROVISION: file(content, 'bad.yaml') }).join('\n')).toContain(place),
   )

@@ -1,0 +1,71 @@
+/**
+ * Which enforcement point asks: one of the provisioning file, by its credential or by an RFC 9421 signature with a key that it publishes; each
+ * by the one kind that it was provisioned with. Contract: "Authentication" (enforcement point at the organization).
+ */
+import { timingSafeEqual } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import type { Credential } from '../../http/endpoint.ts'
+import { verifyByPublishedKeys } from '../../http/published-keys.ts'
+import { signedMessage } from '../../http/signed-request.ts'
+import { LATE, waitAtMost } from '../../limits/patience.ts'
+import { sha256 } from '../../wire/encoding.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { EnforcementPoint, Organization } from '../context.ts'
+
+/** One that publishes its keys slowly does not keep the others waiting for longer. */
+const KEYS_WAIT_MS = 2_000
+
+/** What a proven enforcement point may ask about: whose each RFC 9728 `resource` of its is. */
+export type Enforcing = Pick<EnforcementPoint, 'resources'>
+
+/** 401 `invalid_token` for anybody else; 503 where the keys of who might have signed cannot be had. */
+export const ENFORCEMENT_POINT: Credential<Organization, Enforcing> = {
+  names: ['enforcement', 'enforcement_signature'],
+  async admit(organization, request, run) {
+    const credential = /^bearer +(\S.*)$/i.exec(request.headers.authorization ?? '')?.[1]
+    return run(
+      credential === undefined
+        ? await bySignature(organization, request)
+        : byCredential(organization, credential),
+    )
+  },
+}
+
+function byCredential({ enforcementPoints }: Organization, credential: string): Enforcing {
+  const given = sha256(credential)
+  const point = enforcementPoints.find(
+    ({ proof }) => proof.kind === 'credential' && timingSafeEqual(proof.sha256, given),
+  )
+  if (point !== undefined) return point
+  throw unproven('Send the credential that the organization provisioned for you, after Bearer.')
+}
+
+/** A key that two of them publish stands for the resources of both: neither can take the other's place by publishing it. */
+async function bySignature(organization: Organization, request: FastifyRequest): Promise<Enforcing> {
+  const message = signedMessage(request, organization.base)
+  const now = organization.now()
+  const { enforcementKeys: keys } = organization
+  const asked = await Promise.allSettled(
+    organization.enforcementPoints.flatMap(point => {
+      if (point.proof.kind !== 'keys') return []
+      const url = point.proof.jwks_uri
+      const source = { keys: () => keys.keys(url), find: (kid: string) => keys.find(url, kid) }
+      const verified = verifyByPublishedKeys(message, source, { now })
+      return [waitAtMost(KEYS_WAIT_MS, verified).then(found => (found === LATE ? LATE : point))]
+    }),
+  )
+  const known = asked.flatMap(one => (one.status === 'fulfilled' && one.value !== LATE ? [one.value] : []))
+  if (known.length > 0) return { resources: new Map(known.flatMap(({ resources }) => [...resources])) }
+  const wereAllHeard = asked.every(one => one.status === 'rejected' && one.reason instanceof Refusal)
+  if (wereAllHeard)
+    throw unproven(
+      'Sign with a key that you publish where the organization provisioned, or send your credential.',
+    )
+  throw new Refusal('temporarily_unavailable', 'Try again shortly: your keys cannot be fetched.', {
+    headers: { 'retry-after': '5' },
+  })
+}
+
+function unproven(detail: string): Refusal {
+  return new Refusal('invalid_token', detail, { headers: { 'www-authenticate': 'Bearer' } })
+}

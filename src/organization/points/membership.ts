@@ -1,0 +1,99 @@
+/**
+ * What an enforcement point must know of an owner whose resource it enforces. Contract: "The organization's authority"
+ * (`/membership/{owner}`), "Authorized call" (the organization's ceiling).
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { agreedCharter, patternsOf } from '../../rules/agreed-charter.ts'
+import { sharedWith } from '../../rules/member-view.ts'
+import { readCharter, readCharterVersion } from '../../storage/organization/charters.ts'
+import type { Db } from '../../storage/organization/database.ts'
+import { readMember, type MemberRow } from '../../storage/organization/members.ts'
+import { DELEGATIONS } from '../../wire/charter.ts'
+import type { EnforcedMembership } from '../../wire/enforced-membership.ts'
+import { asOwner } from '../../wire/identifiers.ts'
+import { NAME_PATTERN, ORGANIZATION_PATH } from '../../wire/names.ts'
+import { refuse } from '../../wire/refusal.ts'
+import type { Organization } from '../context.ts'
+import { ENFORCEMENT_POINT } from './guard.ts'
+
+const texts = z.array(z.string())
+const ENFORCED = z.union([
+  z.strictObject({
+    member: z.literal(true),
+    since: z.string(),
+    as_uri: z.string(),
+    view: z.int(),
+    charter_version: z.int(),
+    claims: texts,
+    grants: texts,
+    delegation: z.enum(DELEGATIONS),
+    max_expires_in: z.int(),
+    allowed_scopes: texts.nullable(),
+    always_ask: texts,
+    break_glass: z.strictObject({ enabled: z.boolean(), resources: texts, max_expires_in: z.int() }),
+  }),
+  z.strictObject({ member: z.literal(false), claims: texts }),
+]) satisfies z.ZodType<EnforcedMembership>
+
+const UNKNOWN = 'No resource of this owner is yours to ask about.'
+
+export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
+  endpoint({
+    method: 'get',
+    path: `${ORGANIZATION_PATH.membership}/{owner}`,
+    rows: ['org-membership'],
+    summary: 'What is governed of an owner here, what is shared with her, and the ceiling',
+    credential: ENFORCEMENT_POINT,
+    parameters: {
+      schema: z.strictObject({ owner: z.string().regex(NAME_PATTERN).transform(asOwner) }),
+      unknown: UNKNOWN,
+    },
+    answers: {
+      200: {
+        says: 'As it is now; of who is no member, only what of hers is claimed.',
+        schema: ENFORCED,
+        headers: { 'cache-control': 'no-store' },
+      },
+    },
+    handle: async ({ database: { db } }: Organization, { caller, parameters: { owner }, answer }) => {
+      if (![...caller.resources.values()].includes(owner)) refuse('not_found', UNKNOWN)
+      const member = await readMember(db, owner)
+      if (member !== undefined) return answer(200, await enforcedOf(db, member))
+      const claims = patternsOf((await readCharter(db))?.charter.claims ?? [], owner)
+      // To whom nothing of hers matters it is not told whether she is known.
+      if (claims.length === 0) refuse('not_found', UNKNOWN)
+      return answer(200, { member: false as const, claims })
+    },
+  }),
+]
+
+/** Her ceiling as it is now, over what she agreed to have governed. */
+async function enforcedOf(db: Db, member: MemberRow): Promise<EnforcedMembership> {
+  const { owner, role, joined_at, as_uri, view, view_version, agreed_version } = member
+  const [inForce, agreed] = await Promise.all(
+    [view_version, agreed_version].map(version => readCharterVersion(db, version)),
+  )
+  const { charter } = inForce!
+  const { claims, break_glass } = agreedCharter(charter, agreed!.charter)
+  const { envelope } = charter
+  const shared = sharedWith(charter, role)
+  return {
+    member: true,
+    since: joined_at,
+    as_uri,
+    view,
+    charter_version: view_version,
+    claims: patternsOf(claims, owner),
+    grants: patternsOf(shared.grants, owner),
+    delegation: shared.delegation,
+    max_expires_in: envelope.max_expires_in,
+    allowed_scopes: envelope.allowed_scopes,
+    always_ask: patternsOf(envelope.always_ask, owner),
+    break_glass: {
+      enabled: break_glass.enabled,
+      resources: patternsOf(break_glass.resources, owner),
+      max_expires_in: break_glass.max_expires_in,
+    },
+  }
+}

@@ -1,0 +1,70 @@
+/** How far a later charter reaches a member: contract, "What the service does" (nothing above the owner can widen), "Versioning". */
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { agreedCharter, patternsOf, type Bound } from '../../src/rules/agreed-charter.ts'
+import { patternMatches } from '../../src/rules/charter-patterns.ts'
+
+const segment = fc.stringMatching(/^[ab*]{1,3}$/)
+const pattern = fc.tuple(fc.constantFrom('amy', 'ben'), segment).map(parts => parts.join('/'))
+const patterns = fc.uniqueArray(pattern, { maxLength: 4 })
+const bound: fc.Arbitrary<Bound> = fc.record({
+  claims: patterns,
+  break_glass: fc.record({
+    enabled: fc.boolean(),
+    resources: patterns,
+    max_expires_in: fc.integer({ min: 1, max: 3600 }),
+    require_reason: fc.boolean(),
+    invokers: fc.uniqueArray(fc.constantFrom('https://a.example', 'https://b.example')),
+  }),
+})
+const id = fc
+  .tuple(fc.constantFrom('amy', 'ben'), fc.stringMatching(/^[abc]{1,4}$/))
+  .map(parts => parts.join('/'))
+const names = (list: readonly string[], one: string) => list.some(each => patternMatches(each, one))
+
+describe('A later charter reaches a member', () => {
+  it('never beyond what she agreed to, and never beyond what is in force', () => {
+    fc.assert(
+      fc.property(bound, bound, id, (inForce, agreed, one) => {
+        const both = agreedCharter(inForce, agreed)
+        if (names(both.claims, one))
+          expect([names(inForce.claims, one), names(agreed.claims, one)]).toEqual([true, true])
+        const [now, then, clause] = [inForce.break_glass, agreed.break_glass, both.break_glass]
+        if (names(clause.resources, one))
+          expect([names(now.resources, one), names(then.resources, one)]).toEqual([true, true])
+        expect(clause.enabled).toBe(now.enabled && then.enabled)
+        expect(clause.max_expires_in).toBe(Math.min(now.max_expires_in, then.max_expires_in))
+        expect(clause.require_reason).toBe(now.require_reason || then.require_reason)
+        for (const invoker of clause.invokers)
+          expect([now.invokers.includes(invoker), then.invokers.includes(invoker)]).toEqual([true, true])
+      }),
+    )
+  })
+
+  it('wholly, where she agreed to the same', () => {
+    fc.assert(
+      fc.property(bound, same => {
+        expect(agreedCharter(same, same)).toEqual(same)
+      }),
+    )
+  })
+
+  it('also by what one of the two says more narrowly', () => {
+    const of = (...claims: string[]): Bound => ({
+      claims,
+      break_glass: { enabled: false, resources: [], max_expires_in: 1, require_reason: true, invokers: [] },
+    })
+    expect(agreedCharter(of('amy/*'), of('amy/work-*', 'ben/x')).claims).toEqual(['amy/work-*'])
+    expect(agreedCharter(of('amy/work-*', 'amy/home-*'), of('amy/*-*')).claims).toEqual([
+      'amy/work-*',
+      'amy/home-*',
+    ])
+  })
+
+  it('as far as it names resources of hers', () => {
+    expect(patternsOf(['amy/work-*', 'amyx/work', 'ben/amy/x', 'amy/*/*'], 'amy')).toEqual([
+      'amy/work-*',
+      'amy/*/*',
+    ])
+  })
+})
