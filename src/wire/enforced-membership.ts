@@ -41,7 +41,7 @@ export type EnforcedBreakGlass = { enabled: boolean; resources: string[]; max_ex
 export function parseEnforcedMembership(value: unknown): EnforcedMembership {
   const answer = asObject(value, 'a membership')
   const claims = textsMember(answer, 'claims')
-  if (flag(member(answer, 'member'), 'member') === false) return { member: false, claims }
+  if (!flag(member(answer, 'member'), 'member')) return { member: false, claims }
   const since = textMember(answer, 'since')
   if (Number.isNaN(Date.parse(since))) refuse('invalid_request', 'Give since as a time.')
   const clause = objectMember(answer, 'break_glass')
