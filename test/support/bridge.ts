@@ -10,6 +10,7 @@ import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelco
 import type { Stack } from '../../src/dev/stack.ts'
 import { createOwnerClient, type OwnerClient, type PendingItem } from '../../src/owner/index.ts'
 import { python } from './python.ts'
+import { withTasks } from './bridge-tasks.ts'
 import { startPythonClient, type PythonClient } from './python-client.ts'
 import { ROOT } from './repository.ts'
 
@@ -61,6 +62,8 @@ export interface BridgedClient {
   elicited: Elicited[]
   /** How often the bridge said that its list of tools changed. */
   changes: () => number
+  /** How many calls became tasks; their answers were fetched. */
+  tasks: () => number
   /** What the bridge wrote to standard error. */
   said: () => string
   call: (name: string, args?: object, options?: CallOptions) => Promise<ToolAnswer>
@@ -105,7 +108,8 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
   if (kind.startsWith('Python')) {
     const asks = 'elicitation' in capabilities
     const answer = async (asked: Elicited): Promise<string> => (await answerTo(asked)).action
-    return underPython({ kind, name, server, answer: asks ? answer : undefined, elicited })
+    const tasks = 'extensions' in capabilities
+    return underPython({ kind, name, server, answer: asks ? answer : undefined, tasks, elicited })
   }
   const transport = kind.startsWith('1') ? new Stdio1(server) : new Stdio2(server)
   let said = ''
@@ -113,18 +117,20 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
   let changes = 0
   const onChanged = (): void => void changes++
   const client = await connect(kind, { name, capabilities, transport, answerTo, onChanged })
+  const tasks = client instanceof Client2 ? withTasks(client) : undefined
   return {
     client,
     pid: transport.pid!,
     elicited,
     changes: () => changes,
+    tasks: () => tasks?.made() ?? 0,
     said: () => said,
     call: async (tool, given = {}, { signal, onprogress } = {}) => {
       const sending = { timeout: 60_000, ...(signal && { signal }), ...(onprogress && { onprogress }) }
       const request = { name: tool, arguments: given as Record<string, unknown> }
       const result =
         client instanceof Client2
-          ? await client.callTool(request, sending)
+          ? await tasks!.finished(client.callTool(request, sending))
           : await client.callTool(request, undefined, sending)
       return answerIn(result)
     },
@@ -149,18 +155,20 @@ async function underPython(options: {
   name: string
   server: { command: string; args: string[]; env: Record<string, string> }
   answer: ((asked: Elicited) => Promise<string>) | undefined
+  tasks: boolean
   elicited: Elicited[]
 }): Promise<BridgedClient> {
   if (!('found' in pythonWithMcp)) throw new Error(pythonWithMcp.missing)
-  const { kind, name, server, answer, elicited } = options
+  const { kind, name, server, answer, tasks, elicited } = options
   const mode = kind.endsWith('2026-07-28') ? '2026-07-28' : 'legacy'
   const { program } = pythonWithMcp.found
-  const client: PythonClient = await startPythonClient({ program, server, name, mode, answer })
+  const client: PythonClient = await startPythonClient({ program, server, name, mode, answer, tasks })
   return {
     client: undefined,
     pid: client.pid,
     elicited,
     changes: client.changes,
+    tasks: client.tasks,
     said: client.said,
     call: async (tool, given = {}, on = {}) => answerIn(await client.call(tool, given, on)),
     tools: () => client.tools(),

@@ -41,6 +41,8 @@ async function start(tools: OldTools, port: number, protect: Protect): Promise<T
     parsed?: unknown,
   ): Promise<void> => {
     const body = parsed ?? JSON.parse(await text(request))
+    const { method: verb = '', url = '', headers } = request
+    record.arrivals.push({ method: verb, path: url, headers, body: JSON.stringify(body) })
     const { method, params } = body as {
       method: string
       params?: { name?: string; arguments?: { symbol?: string } }

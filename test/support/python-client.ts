@@ -12,6 +12,8 @@ export interface PythonClientOptions {
   mode: 'legacy' | '2026-07-28'
   /** The word to each question; left out, the client declares that it cannot be asked. */
   answer?: ((asked: { mode: string; message: string; url?: string }) => Promise<string>) | undefined
+  /** It declares that a call may become a task. */
+  tasks: boolean
 }
 
 export interface PythonClient {
@@ -20,6 +22,8 @@ export interface PythonClient {
   said: () => string
   /** How often the server said that its list of tools changed. */
   changes: () => number
+  /** How many calls became tasks. */
+  tasks: () => number
   call(
     tool: string,
     args: object,
@@ -35,11 +39,12 @@ const SCRIPT = join(import.meta.dirname, 'python', 'bridge_client.py')
 
 /** Starts it, and resolves once it is connected. */
 export async function startPythonClient(options: PythonClientOptions): Promise<PythonClient> {
-  const { program, server, name, mode, answer } = options
+  const { program, server, name, mode, answer, tasks } = options
   const child = spawn(program, [SCRIPT], { stdio: 'pipe' })
   const tell = (message: object): void => void child.stdin.write(`${JSON.stringify(message)}\n`)
   let said = ''
   let changes = 0
+  let made = 0
   child.stderr.on('data', chunk => (said += String(chunk)))
   const waiting = new Map<number, (heard: Heard) => void>()
   const progressing = new Map<number, (progress: { progress: number; message?: string }) => void>()
@@ -53,6 +58,7 @@ export async function startPythonClient(options: PythonClientOptions): Promise<P
       const heard = JSON.parse(line) as Heard
       if (heard['ready'] === true) resolve()
       else if (heard['changed'] === true) changes++
+      else if (heard['task'] !== undefined) made++
       else if (heard['asks'] !== undefined)
         void answer?.(heard['asks'] as { mode: string; message: string }).then(word =>
           tell({ id: heard.id, word }),
@@ -63,7 +69,7 @@ export async function startPythonClient(options: PythonClientOptions): Promise<P
     })
   })
   child.stdin.on('error', () => undefined)
-  tell({ ...server, name, mode, elicits: answer !== undefined })
+  tell({ ...server, name, mode, elicits: answer !== undefined, tasks })
   await ready
   let count = 0
   const ask = async (
@@ -84,6 +90,7 @@ export async function startPythonClient(options: PythonClientOptions): Promise<P
     pid: child.pid!,
     said: () => said,
     changes: () => changes,
+    tasks: () => made,
     call: (tool, args, on) => ask({ call: [tool, args], progress: on?.onprogress !== undefined }, on),
     tools: async () => (await ask({ tools: true }))['tools'] as Record<string, unknown>[],
     close: async () => {

@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { pendingOf, type BridgeOptions } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { TASKS, withTasks } from '../../support/bridge-tasks.ts'
 
 const stand = useBridges()
 const { bridge, executions, unique, waiting } = stand
@@ -86,32 +87,27 @@ describe("The owner's console, where the agent's user is the owner", () => {
 })
 
 describe('A client with the tasks extension', () => {
-  /** The SDK knows no such result, so the messages are looked at as they are. */
   async function raw(name: string) {
     const client = new Client(
       { name, version: '1' },
       {
-        capabilities: { elicitation: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+        capabilities: { elicitation: {}, ...TASKS },
         versionNegotiation: { mode: { pin: '2026-07-28' } },
         inputRequired: { autoFulfill: true },
       },
     )
     client.setRequestHandler('elicitation/create', async () => ({ action: 'accept' as const, content: {} }))
     const started = await startedTransport(name)
-    const seen: Record<string, unknown>[] = []
     await client.connect(started)
-    const deliver = started.onmessage!
-    started.onmessage = message => {
-      if ('result' in message) seen.push(message.result)
-      deliver(message)
-    }
     stand.ending(client)
-    const ask = (taskId: string, method = 'tasks/get') =>
-      client.request({ method, params: { taskId } }, PASS) as Promise<Record<string, unknown>>
-    return { client, seen, ask, pid: started.pid! }
-  }
-  const PASS = {
-    '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value }) },
+    const { ask, latest } = withTasks(client)
+    /** Calls, and answers the task that is made of it. */
+    const toTask = async (given: object): Promise<string> => {
+      client.callTool({ name: 'place_trade', arguments: { ...given } }).catch(() => undefined)
+      await expect.poll(latest, { timeout: 30_000 }).toBeDefined()
+      return latest()!
+    }
+    return { ask, toTask, pid: started.pid! }
   }
 
   async function startedTransport(name: string): Promise<StdioClientTransport> {
@@ -130,9 +126,7 @@ describe('A client with the tasks extension', () => {
     const first = await raw(name)
     const before = executions('place_trade')
     const trade = { symbol: 'VTI', qty: unique() }
-    first.client.callTool({ name: 'place_trade', arguments: trade }).catch(() => undefined)
-    await expect.poll(() => first.seen.some(one => one['resultType'] === 'task')).toBe(true)
-    const { taskId } = first.seen.find(one => one['resultType'] === 'task') as { taskId: string }
+    const taskId = await first.toTask(trade)
     expect(await first.ask(taskId)).toMatchObject({ taskId, status: 'working' })
     process.kill(first.pid, 'SIGKILL')
     const second = await raw(name)

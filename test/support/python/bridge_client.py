@@ -1,16 +1,18 @@
 """An MCP client on the official SDK of Python, led by lines of JSON: it starts a server over standard input and output and calls its tools.
 
-In: first {"command", "args", "env", "name", "mode", "elicits"}; then {"id", "call": [tool, arguments], "progress": bool}, {"id", "tools": true},
+In: first {"command", "args", "env", "name", "mode", "elicits", "tasks"}; then {"id", "call": [tool, arguments], "progress": bool}, {"id", "tools": true},
 {"cancel": id}, {"id", "word": "accept" | "decline" | "cancel"}. Out: {"ready": true}, {"id", "result"} or {"id", "error"}, {"id", "progress"},
-{"id", "asks": {...}}, {"changed": true}.
+{"id", "asks": {...}}, {"changed": true}, {"task": its id}.
 """
 
 import json
 import sys
+from typing import Any, Literal
 
 import anyio
 from mcp import Client, StdioServerParameters
-from mcp_types import ElicitResult, Implementation
+from mcp.client.extension import ClientExtension, ResultClaim
+from mcp_types import CallToolResult, ElicitResult, Implementation, Request, Result
 
 
 def say(**message):
@@ -21,6 +23,35 @@ def say(**message):
 async def lines():
     while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
         yield json.loads(line)
+
+
+class TaskResult(Result):
+    result_type: Literal["task"]
+    task_id: str
+
+
+class TaskState(Result):
+    result_type: Any = None
+    status: str
+    result: CallToolResult | None = None
+
+
+class Tasks(ClientExtension):
+    """The tasks of MCP 2026-07-28, which the SDK itself does not have: an answer that is a task is fetched until it is complete."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def claims(self):
+        return [ResultClaim(result_type="task", model=TaskResult, resolve=self.fetch)]
+
+    async def fetch(self, task, context):
+        say(task=task.task_id)
+        ask = Request[dict[str, Any], str](method="tasks/get", params={"taskId": task.task_id})
+        while True:
+            state = await context.session.send_request(ask, TaskState)
+            if state.status == "completed":
+                return state.result
+            await anyio.sleep(0.2)
 
 
 class Led:
@@ -79,6 +110,7 @@ async def main():
         client_info=Implementation(name=start["name"], version="1"),
         elicitation_callback=led.elicit if start["elicits"] else None,
         message_handler=on_message,
+        extensions=[Tasks()] if start["tasks"] else None,
     )
     async with client, anyio.create_task_group() as group:
         if start["mode"] != "legacy":
