@@ -7,7 +7,7 @@ INSTALLED := node_modules/.package-lock.json
 
 .PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix cluster-test gateway-test release clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
-CHECKS := check-lint chart check-types check-format check-tidy check-imports
+CHECKS := check-lint chart check-types check-format check-tidy check-imports check-exports
 .PHONY: $(CHECKS)
 
 help: ## Show this help
@@ -39,7 +39,7 @@ release: $(INSTALLED) ## Package, image and chart with checksums, SBOM and prove
 faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its test red (ARGS=--help; FAULT=name runs one)
 	@node test/faults/run.ts $(ARGS) $(FAULT)
 
-check: $(INSTALLED) ## The quick checks, two at a time: format, lint, types, import rules, tidiness, chart (under a minute)
+check: $(INSTALLED) ## The quick checks, two at a time: format, lint, types, import rules, exports, tidiness, chart (under a minute)
 	@mkdir -p .cache
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
 
@@ -62,7 +62,8 @@ check-imports:
 	@depcruise --config .dependency-cruiser.cjs --output-type err src
 
 check-exports:
-	@knip --production --include files,dependencies,unlisted,exports,duplicates --no-progress
+	@knip --production --include files,dependencies,unlisted,exports,duplicates --no-progress || { \
+	  echo 'Call it, delete it, or mark it @internal with the reason (docs/architecture.md, "What a machine checks").'; exit 1; }
 
 check-tidy:
 	@vitest run --project pure --reporter=agent test/tidy.test.ts test/import-rules.test.ts

@@ -283,6 +283,13 @@ describe('the repository', () => {
     expect(linesWith(files, control)).toEqual([])
   })
 
+  it('runs each of its quick checks in `make check`', () => {
+    const defined = said(textOf('Makefile'), /^(check-[a-z]+):/gm)
+    const run = said(textOf('Makefile'), /^CHECKS := (.*)$/gm)[0]!.split(' ')
+    expect(defined.filter(check => !run.includes(check))).toEqual([])
+    expect(defined).toContain('check-exports')
+  })
+
   it('runs everywhere on the Node of package.json', () => {
     const manifest = JSON.parse(textOf('package.json')) as { devDependencies: Record<string, string> }
     const images = said(textOf('Dockerfile'), /^ARG BASE=node:([\d.]+)-slim$/gm)

@@ -14,7 +14,7 @@ export function issueSentence(issue: z.core.$ZodIssue): string {
 }
 
 /** The place of a member in a file: `owners[0].name`. */
-export function memberPath(path: readonly PropertyKey[]): string {
+function memberPath(path: readonly PropertyKey[]): string {
   return path
     .map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i === 0 ? '' : '.'}${String(step)}`))
     .join('')

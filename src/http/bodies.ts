@@ -19,7 +19,7 @@ export function readFormBody(raw: Uint8Array): Record<string, string> {
 }
 
 /** The parameters of an `application/x-www-form-urlencoded` text, without those that are empty (RFC 6749 §3.2). */
-export function readForm(text: string): Record<string, string> {
+function readForm(text: string): Record<string, string> {
   const seen = new Map<string, string>()
   for (const pair of text.split('&')) {
     if (pair === '') continue

@@ -66,7 +66,7 @@ export interface Permission {
 }
 
 /** Whether `now` (seconds) is inside the permission's own window: nbf included, exp excluded (RFC 7519 4.1.4). */
-export function permissionIsOpen(permission: Permission, now: number): boolean {
+function permissionIsOpen(permission: Permission, now: number): boolean {
   return now < permission.exp && (permission.nbf === undefined || now >= permission.nbf)
 }
 

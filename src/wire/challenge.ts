@@ -149,7 +149,7 @@ export function parseChallengeData(data: unknown, options: ChallengeOptions = {}
  * `authorization_details` as RFC 9396 §5 wants it read: an array of objects of our type, every member there and of its type,
  * none beside them. Refuses with `invalid_request`.
  */
-export function parseAuthorizationDetails(
+function parseAuthorizationDetails(
   json: Json | undefined,
   options: ChallengeOptions = {},
 ): AuthorizationDetail[] {

@@ -103,7 +103,7 @@ export function parseRole(value: unknown, at: string): CharterRole {
 }
 
 /** Facts by name with the values that are accepted, or attested; refuses like `parseCharter`. */
-export function parseValuesByName(value: unknown, at: string): Record<string, string[]> {
+function parseValuesByName(value: unknown, at: string): Record<string, string[]> {
   return record(value, at, texts)
 }
 

@@ -34,6 +34,7 @@ export function signClearance(claims: ClearanceClaims, key: PrivateKey): string 
  * Verifies an attestation by `issuer`, to the authorization server `audience`, of `owner`, at `now` (seconds): `typ`, signature by one of the keys, `iss`,
  * `aud`, `sub`, `iat`, an `exp` at most 300 s after it, and that each fact is text. Refuses with `invalid_request`. Says nothing of whether the
  * facts meet what is required.
+ * @internal until the authority of a member reads it.
  */
 export function verifyClearance(
   jwt: string,

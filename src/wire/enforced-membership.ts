@@ -37,7 +37,10 @@ export type EnforcedMembership =
 
 export type EnforcedBreakGlass = { enabled: boolean; resources: string[]; max_expires_in: number }
 
-/** Reads an answer; refuses (`invalid_request`) every other form. */
+/**
+ * Reads an answer; refuses (`invalid_request`) every other form.
+ * @internal until the enforcement point reads it.
+ */
 export function parseEnforcedMembership(value: unknown): EnforcedMembership {
   const answer = asObject(value, 'a membership')
   const claims = textsMember(answer, 'claims')

@@ -54,12 +54,18 @@ export interface ReceivedNotice {
   readonly notice: Notice | undefined
 }
 
-/** The compact notice. */
+/**
+ * The compact notice.
+ * @internal until the organization sends it.
+ */
 export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey): string {
   return signJws({ typ: TYP.notice, payload: { ...claims, ...notice } }, key)
 }
 
-/** Who a notice says it is of, unverified: to find its keys by. Refuses (`invalid_request`) what is no notice by form, `typ` and `iss`. */
+/**
+ * Who a notice says it is of, unverified: to find its keys by. Refuses (`invalid_request`) what is no notice by form, `typ` and `iss`.
+ * @internal until the authority of a member reads it.
+ */
 export function noticeIssuer(jwt: string): string {
   const { header, payload } = parseJws(jwt)
   if (!isExpectedTyp(header['typ'], { typ: TYP.notice })) refuse('invalid_request', 'Send a signed notice.')
@@ -69,6 +75,7 @@ export function noticeIssuer(jwt: string): string {
 /**
  * Verifies a notice of `issuer` to `audience` at `now` (seconds): `typ`, signature by one of the keys, `iss`, `aud`, `iat`, an `exp` at most 300 s after
  * it, and the members of its kind. Refuses with `invalid_request`. Says nothing of the owner, of the membership, or of whether it was received before.
+ * @internal until the authority of a member reads it.
  */
 export function verifyNotice(
   jwt: string,

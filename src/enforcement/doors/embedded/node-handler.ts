@@ -88,7 +88,7 @@ function answerDenied(
 }
 
 /** Writes a denial. What of the request was not read is not waited for: the connection ends with the answer. */
-export function writeDenial(denied: Denied, request: IncomingMessage, response: ServerResponse): void {
+function writeDenial(denied: Denied, request: IncomingMessage, response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return void response.destroy()
   const { status, headers, body } = denialMessage(denied)
   response.statusCode = status
