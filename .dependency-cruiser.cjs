@@ -15,7 +15,7 @@ const may = (name, from, { ours, npm = [] }, comment) => ({
 })
 
 /** Each has rows, addresses or a command of its own. `tally` is not built yet: it is held from its first file on. */
-const party = '(authority|organization|tally|enforcement|agent|owner)'
+const party = '(authority|organization|tally|enforcement|agent|owner|admin)'
 /** Those of them that keep rows. */
 const keeper = '(authority|organization|tally)'
 
@@ -161,9 +161,9 @@ module.exports = {
     ),
     may(
       'agent-is-light',
-      '^src/(agent/(?!bridge/)|owner/)',
+      '^src/(agent/(?!bridge/)|owner/|admin/)',
       {
-        ours: ['^src/(limits|wire|rules|agent|owner)/', '^src/config', '^src/terminal/'],
+        ours: ['^src/(limits|wire|rules|client|agent|owner|admin)/', '^src/config', '^src/terminal/'],
         npm: ['commander'],
       },
       'what agents and owners install must stay small: wire, rules and fetch.',
@@ -173,6 +173,12 @@ module.exports = {
       '^src/terminal/',
       { ours: ['^src/(files|wire|terminal)/'], npm: ['commander'] },
       'terminal prints and ends for every command: what one party says is for its own folder.',
+    ),
+    may(
+      'client-is-below-parties',
+      '^src/client/',
+      { ours: ['^src/(wire|terminal|client)/'], npm: ['commander'] },
+      "what the owner's and the administrator's commands have alike: whose API is asked is handed in.",
     ),
     may(
       'config-is-below-parties',
@@ -233,7 +239,7 @@ module.exports = {
         'a resource that embeds enforcement gets no gRPC, no database, no other party and no server of ours.',
       from: { path: '^src/enforcement/doors/embedded/index[.]ts$' },
       to: {
-        path: '^src/(storage|surface|credentials|authority|organization|tally|agent|owner|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
+        path: '^src/(storage|surface|credentials|authority|organization|tally|agent|owner|admin|client|dev|terminal)/|^src/http/(server|methods)[.]ts$|node_modules/(pg|kysely|@grpc|protobufjs|commander)/',
         reachable: true,
       },
     },

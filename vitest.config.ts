@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 const POSTGRES = [
   'test/storage/**/*.test.ts',
   'test/authority/**/*.test.ts',
+  'test/admin/**/*.test.ts',
   'test/organization/**/*.test.ts',
   'test/contract/**/*.test.ts',
   'test/strangers/**/*.test.ts',

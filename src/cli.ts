@@ -76,6 +76,11 @@ passOn(
   'decide as the owner: pending, approve, deny, connections, revoke, ledger, watch, …',
   async args => (await import('./owner/main.ts')).runOwner(args),
 )
+passOn(
+  'admin',
+  'administer an organization: charter, groups, members, invite, clearance, activity',
+  async args => (await import('./admin/main.ts')).runAdmin(args),
+)
 passOn('dev', 'walk the whole story on this machine, with everything it needs', async args =>
   (await import('./dev/main.ts').catch(sayWhereDemoIs)).runDev(args),
 )

@@ -113,7 +113,7 @@ export function readEmbeddedConfig(
 /** The settings of the command-line clients. */
 export type ClientConfig = Values<typeof CLIENT_SETTINGS.settings>
 
-/** The settings of `usher agent` and `usher owner`; their options win over these. Throws `ConfigFault`. */
+/** The settings of `usher agent`, `usher owner` and `usher admin`; their options win over these. Throws `ConfigFault`. */
 export function readClientConfig(environment: Environment = process.env): ClientConfig {
   return readSettings(CLIENT_SETTINGS, environment, KNOWN)
 }

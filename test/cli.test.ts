@@ -18,7 +18,7 @@ describe('usher', () => {
   it('names a subcommand for every party', async () => {
     const { code, out } = await usher('--help')
     expect(code).toBe(0)
-    for (const name of ['authority', 'sidecar', 'migrate', 'agent', 'owner', 'dev', 'print-docs'])
+    for (const name of ['authority', 'sidecar', 'migrate', 'agent', 'owner', 'admin', 'dev', 'print-docs'])
       expect(out).toContain(`\n  ${name} `)
   })
 
@@ -41,6 +41,7 @@ describe('usher', () => {
   it.each([
     [['frobnicate'], "unknown command 'frobnicate'"],
     [['owner', 'pending'], 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER.'],
+    [['admin', 'members'], 'Name the organization: --issuer <url> or UMA_ADMIN_ISSUER.'],
     [['authority'], 'Set UMA_AS_ISSUER'],
     [['sidecar', '--config', '/nonexistent/sidecar.yaml'], '/nonexistent/sidecar.yaml'],
   ])('%j ends with 2 and a sentence, not a stack', async (args, sentence) => {

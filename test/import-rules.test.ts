@@ -28,9 +28,9 @@ const plant = (rule: string, file: string, imported: string, reached: string): P
   reached,
 })
 
-const PARTIES = ['authority', 'organization', 'tally', 'enforcement', 'agent', 'owner']
+const PARTIES = ['authority', 'organization', 'tally', 'enforcement', 'agent', 'owner', 'admin']
 const KEEPERS = ['authority', 'organization', 'tally']
-const SERVED_BY_CLI = ['authority', 'organization', 'enforcement', 'agent', 'owner', 'dev']
+const SERVED_BY_CLI = ['authority', 'organization', 'enforcement', 'agent', 'owner', 'admin', 'dev']
 
 /** Every file that is planted is called so, where the rule itself names none. */
 const PLANTS: Plant[] = [
@@ -85,13 +85,15 @@ const PLANTS: Plant[] = [
   ),
   plant('enforcement-has-no-database', 'enforcement/request/planted.ts', 'undici', 'undici'),
   plant('enforcement-has-no-database', 'enforcement/planted.ts', '../surface/issuer.ts', 'src/surface/'),
-  ...['agent', 'owner'].flatMap(party => [
+  ...['agent', 'owner', 'admin'].flatMap(party => [
     plant('agent-is-light', `${party}/planted.ts`, '../http/log.ts', 'src/http/'),
     plant('agent-is-light', `${party}/planted.ts`, 'zod', 'zod'),
   ]),
   plant('bridge-speaks-mcp', 'agent/bridge/planted.ts', '../../http/log.ts', 'src/http/'),
   plant('bridge-speaks-mcp', 'agent/bridge/planted.ts', 'zod', 'zod'),
   plant('terminal-is-below-parties', 'terminal/planted.ts', '../owner/index.ts', 'src/owner/'),
+  plant('client-is-below-parties', 'client/planted.ts', '../owner/index.ts', 'src/owner/'),
+  plant('client-is-below-parties', 'client/planted.ts', '../http/log.ts', 'src/http/'),
   plant('config-is-below-parties', 'config/planted.ts', '../storage/authority/sweep.ts', 'src/storage/'),
   plant('config-is-below-parties', 'config.ts', './enforcement/call.ts', 'src/enforcement/'),
   plant('dev-goes-by-public-doors', 'dev/planted.ts', '../storage/authority/sweep.ts', 'src/storage/'),
@@ -105,6 +107,7 @@ const PLANTS: Plant[] = [
     'surface',
     'credentials',
     'terminal',
+    'client',
     'config',
     ...PARTIES,
   ].map(folder =>

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/client.ts'
-import { signedFetch, type OwnerRequest } from '../../src/owner/signed-fetch.ts'
+import { signedFetch, type ApiRequest } from '../../src/client/signed-fetch.ts'
 import { isJsonObject, type Json } from '../../src/wire/json.ts'
 import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
 import { BUSY, crowd, FIRST_SEQ } from '../../test/support/crowded-owner.ts'
@@ -46,7 +46,7 @@ export interface OwnerLists {
 /** One call; `items` reads from the answer how many things it holds, and `least` of them there must be. */
 interface Timed {
   name: string
-  request: OwnerRequest
+  request: ApiRequest
   least: number
 }
 

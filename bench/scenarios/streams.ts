@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createOwnerClient } from '../../src/owner/client.ts'
-import { signedFetch, type OwnerAccess } from '../../src/owner/signed-fetch.ts'
+import { signedFetch, type ApiAccess } from '../../src/client/signed-fetch.ts'
 import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
@@ -30,7 +30,7 @@ const ANSWER_MS_MAX = 30_000
 
 interface Household {
   owner: Owner
-  access: OwnerAccess
+  access: ApiAccess
 }
 
 /** Streams of one owner, which count the events that they were sent. */

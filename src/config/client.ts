@@ -1,12 +1,12 @@
 /**
- * Owns the settings of the command-line clients, `usher agent` and `usher owner`. contract, "Authentication": each holds one
+ * Owns the settings of the command-line clients: `usher agent`, `usher owner` and `usher admin`. contract, "Authentication": each holds one
  * key. An option on the command line wins over its variable.
  */
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { defaulted, defineSettings, filePath, optional, text, toggle, url } from './settings.ts'
 
 export const CLIENT_SETTINGS = defineSettings({
-  title: 'usher agent, usher owner',
+  title: 'usher agent, usher owner, usher admin',
   settings: {
     ownerApi: optional('UMA_OWNER_API', url, {
       description: 'Where the owner API is reached (`--api`); the issuer itself when left out.',
@@ -21,6 +21,21 @@ export const CLIENT_SETTINGS = defineSettings({
     ownerToken: optional('UMA_OWNER_TOKEN', text, {
       description:
         'An access token of her realm (`--token`), used instead of a device key unless `--key` is given.',
+    }),
+    adminApi: optional('UMA_ADMIN_API', url, {
+      description:
+        'Where the administration of the organization is reached (`--api`); its issuer when left out.',
+    }),
+    adminIssuer: optional('UMA_ADMIN_ISSUER', url, {
+      description:
+        "The organization's issuer (`--issuer`): every request of an administrator is signed over its scheme and authority.",
+    }),
+    adminKey: defaulted('UMA_ADMIN_KEY', filePath, '~/.usher/admin-key.json', {
+      description: "The administrator's device key (`--key`), a private JWK; `usher admin key` makes it.",
+    }),
+    adminToken: optional('UMA_ADMIN_TOKEN', text, {
+      description:
+        "An access token of the organization's realm (`--token`), used instead of a device key unless `--key` is given.",
     }),
     agentKey: defaulted('UMA_AGENT_KEY', filePath, '~/.usher/agent-key.json', {
       description: "The agent's key (`--key`), a private JWK; `usher agent keygen` makes it.",

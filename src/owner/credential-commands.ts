@@ -6,22 +6,12 @@ import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
-import { printable, printableJson, printableTime, table } from '../terminal/printable.ts'
+import { printable, printableTime, table } from '../terminal/printable.ts'
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { readAll, type OwnerClient } from './client.ts'
+import { readAll } from '../client/exchange.ts'
+import { tell, type Action } from './session.ts'
 import type { DeviceKey, Login } from '../wire/owner-api.ts'
-
-/** What a subcommand of this file works with. */
-export interface CommandSession {
-  client: OwnerClient
-  terminal: { out(text: string): void }
-  json: boolean
-}
-
-type Action = <A extends unknown[]>(
-  run: (session: CommandSession, ...args: A) => Promise<void>,
-) => (...args: A) => Promise<void>
 
 const NAME = ['--name <name>', 'what you call it'] as const
 
@@ -30,7 +20,7 @@ export function addCredentialCommands(program: Command, action: Action): void {
   program
     .command('keys')
     .description('your device keys')
-    .action(action(async session => show(session, await readAll(session.client.deviceKeys()), keyTable)))
+    .action(action(async session => tell(session, await readAll(session.client.deviceKeys()), keyTable)))
   program
     .command('add-key')
     .argument('<file>', 'its public JWK, as `usher owner key` prints it there; - reads it from the input')
@@ -39,7 +29,7 @@ export function addCredentialCommands(program: Command, action: Action): void {
     .action(
       action(async (session, file: string, { name }: { name: string }) => {
         const added = await session.client.addDeviceKey({ name, jwk: readJwk(await readText(file)) })
-        show(session, added, one => `${printable(one.name)} may decide for you now: ${printable(one.kid)}.\n`)
+        tell(session, added, one => `${printable(one.name)} may decide for you now: ${printable(one.kid)}.\n`)
       }),
     )
   program
@@ -47,12 +37,12 @@ export function addCredentialCommands(program: Command, action: Action): void {
     .argument('<kid>', 'the key, as `keys` names it, or what you called it')
     .description('revoke a device key, at once and for ever')
     .action(
-      action(async (session, kid: string) => show(session, await session.client.removeDeviceKey(kid), gone)),
+      action(async (session, kid: string) => tell(session, await session.client.removeDeviceKey(kid), gone)),
     )
   program
     .command('logins')
     .description('your logins')
-    .action(action(async session => show(session, await readAll(session.client.logins()), loginTable)))
+    .action(action(async session => tell(session, await readAll(session.client.logins()), loginTable)))
   program
     .command('add-login')
     .argument('<file>', 'an access token that this login got from your realm; - reads it from the input')
@@ -62,21 +52,17 @@ export function addCredentialCommands(program: Command, action: Action): void {
       action(async (session, file: string, { name }: { name: string }) => {
         const access_token = (await readText(file)).trim()
         const added = await session.client.addLogin({ name, access_token })
-        show(session, added, one => `${printable(one.name)} may decide for you now: ${printable(one.id)}.\n`)
+        tell(session, added, one => `${printable(one.name)} may decide for you now: ${printable(one.id)}.\n`)
       }),
     )
   program
     .command('remove-login')
     .argument('<id>', 'the login, as `logins` names it')
     .description('unbind a login, at once')
-    .action(action(async (session, id: string) => show(session, await session.client.removeLogin(id), gone)))
+    .action(action(async (session, id: string) => tell(session, await session.client.removeLogin(id), gone)))
 }
 
-function show<T>(session: CommandSession, answer: T, asText: (answer: T) => string): void {
-  session.terminal.out(session.json ? `${printableJson(answer)}\n` : asText(answer))
-}
-
-function keyTable(keys: DeviceKey[]): string {
+function keyTable(keys: DeviceKey[], columns?: number): string {
   if (keys.length === 0) return 'No device key of yours is enrolled.\n'
   const rows = keys.map(key => [
     key.kid,
@@ -84,13 +70,13 @@ function keyTable(keys: DeviceKey[]): string {
     printableTime(key.enrolled_at),
     key.revoked_at ? `revoked ${printableTime(key.revoked_at)}` : 'in force',
   ])
-  return table(['kid', 'name', 'enrolled', 'status'], rows)
+  return table(['kid', 'name', 'enrolled', 'status'], rows, columns)
 }
 
-function loginTable(logins: Login[]): string {
+function loginTable(logins: Login[], columns?: number): string {
   if (logins.length === 0) return 'No login is bound to you.\n'
   const rows = logins.map(one => [one.id, one.name, one.subject, one.issuer, printableTime(one.bound_at)])
-  return table(['id', 'name', 'subject', 'realm', 'bound'], rows)
+  return table(['id', 'name', 'subject', 'realm', 'bound'], rows, columns)
 }
 
 function gone({ deleted }: { deleted: string }): string {

@@ -5,9 +5,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { EventStreamReader, type ServerSentEvent } from '../wire/event-stream.ts'
 import type { Json } from '../wire/json.ts'
-import { readJson, refusalOf } from './client.ts'
-import { OwnerError } from './owner-error.ts'
-import { requestUrl, signedFetch, unreachable, type OwnerAccess } from './signed-fetch.ts'
+import { readJson, refusalOf } from '../client/exchange.ts'
+import { ApiError } from '../client/api-error.ts'
+import { requestUrl, signedFetch, unreachable, type ApiAccess } from '../client/signed-fetch.ts'
 
 /** One event. After `reset` the events between are gone: read the lists afresh. */
 export interface OwnerEvent {
@@ -33,10 +33,10 @@ const DELAY_MILLISECONDS_MAX = 30_000
 
 /**
  * The events of the owner, from now or from after `lastEventId`, until `signal` or a 204 ends it. Opens the stream again
- * when it breaks, is silent, or the service is out of order; fails with `OwnerError` when it is refused.
+ * when it breaks, is silent, or the service is out of order; fails with `ApiError` when it is refused.
  */
 export async function* watchEvents(
-  access: OwnerAccess,
+  access: ApiAccess,
   options: WatchOptions = {},
 ): AsyncGenerator<OwnerEvent> {
   const { signal } = options
@@ -53,7 +53,7 @@ export async function* watchEvents(
       yield* readStream(response, reader, requestUrl(access, EVENTS), signal)
     } catch (error) {
       if (signal?.aborted) return
-      if (!(error instanceof OwnerError) || !error.temporary) throw error
+      if (!(error instanceof ApiError) || !error.temporary) throw error
       because = error.detail
     }
     const lived =
@@ -69,7 +69,7 @@ const EVENTS = { path: '/owner/events' }
 
 /** The open stream, or undefined where the service says (204) that there is nothing more to come. */
 async function openStream(
-  access: OwnerAccess,
+  access: ApiAccess,
   lastEventId: string,
   signal: AbortSignal | undefined,
 ): Promise<Response | undefined> {
@@ -85,7 +85,7 @@ async function openStream(
   const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type === 'text/event-stream') return response
   await response.body?.cancel().catch(() => undefined)
-  throw new OwnerError('answer_malformed', 'The owner API answered with something that is no event stream.', {
+  throw new ApiError('answer_malformed', 'The owner API answered with something that is no event stream.', {
     status: response.status,
   })
 }
@@ -118,7 +118,7 @@ function readChunk(parser: EventStreamReader, chunk: Uint8Array): ServerSentEven
   try {
     return parser.read(chunk)
   } catch (cause) {
-    throw new OwnerError('answer_too_large', 'The owner API sent an event too large to read.', { cause })
+    throw new ApiError('answer_too_large', 'The owner API sent an event too large to read.', { cause })
   }
 }
 
@@ -130,7 +130,7 @@ async function readBeforeSilence(
   const heard = new AbortController()
   const silence = delay(SILENCE_SECONDS_MAX * 1000, undefined, { signal: heard.signal, ref: false }).then(
     () => {
-      throw new OwnerError('unreachable', 'The stream fell silent.')
+      throw new ApiError('unreachable', 'The stream fell silent.')
     },
   )
   try {

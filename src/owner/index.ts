@@ -1,7 +1,8 @@
 /**
  * The owner's client: what a portal, a phone or a script of hers needs to speak the owner API. contract, "Owner API".
  */
-export { createOwnerClient, readAll, type LedgerQuery, type OwnerClient } from './client.ts'
+export { readAll } from '../client/exchange.ts'
+export { createOwnerClient, type LedgerQuery, type OwnerClient } from './client.ts'
 export { watchEvents, type OwnerEvent, type WatchOptions } from './events.ts'
 export type {
   Connection,
@@ -14,4 +15,4 @@ export type {
   Revoked,
   Tier,
 } from '../wire/owner-api.ts'
-export type { OwnerAccess, OwnerRequest } from './signed-fetch.ts'
+export type { ApiAccess as OwnerAccess, ApiRequest as OwnerRequest } from '../client/signed-fetch.ts'

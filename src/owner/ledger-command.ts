@@ -5,9 +5,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableLine } from '../terminal/printable.ts'
-import { readAll, type LedgerQuery } from './client.ts'
-import { nameOf } from './names.ts'
-import { OwnerError } from './owner-error.ts'
+import { readAll } from '../client/exchange.ts'
+import { type LedgerQuery } from './client.ts'
+import { nameOf } from '../client/names.ts'
+import { ApiError } from '../client/api-error.ts'
 import { untilInterrupted } from './interrupt.ts'
 import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
@@ -96,7 +97,7 @@ async function followOn(session: Session, from: LedgerQuery & { after: number })
         }
         wait = FOLLOW_MS
       } catch (error) {
-        if (!(error instanceof OwnerError) || !error.temporary) throw error
+        if (!(error instanceof ApiError) || !error.temporary) throw error
         if (wait === FOLLOW_MS) session.terminal.err(`${printable(error.detail)} Trying again.\n`)
         wait = Math.min(wait * 2, FOLLOW_MS_MAX)
       }

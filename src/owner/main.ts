@@ -2,26 +2,18 @@
  * Owns `usher owner`: the owner API from a command line. contract, "Owner API". Tables for people, `--json` for scripts; what
  * strangers wrote is escaped before it reaches the terminal.
  */
-import { homedir, hostname } from 'node:os'
-import { resolve } from 'node:path'
-import { Command } from 'commander'
-import { ConfigFault, readClientConfig } from '../config.ts'
-import {
-  EXIT,
-  processTerminal,
-  runCommand,
-  UsageError,
-  type Ending,
-  type Terminal,
-} from '../terminal/command.ts'
-import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
-import { printable, printableJson } from '../terminal/printable.ts'
-import { publicJwk, type PrivateKey } from '../wire/keys.ts'
-import { createOwnerClient, readAll } from './client.ts'
+import { hostname } from 'node:os'
+import type { Command } from 'commander'
+import { ApiError } from '../client/api-error.ts'
+import { readAll } from '../client/exchange.ts'
+import { named, nameOf } from '../client/names.ts'
+import { apiEnding, createProgram, wholeNumber, type ClientSettings } from '../client/program.ts'
+import { readClientConfig } from '../config.ts'
+import { processTerminal, runCommand, type Terminal } from '../terminal/command.ts'
+import { printable } from '../terminal/printable.ts'
+import { createOwnerClient } from './client.ts'
 import { addCredentialCommands } from './credential-commands.ts'
 import { addLedger } from './ledger-command.ts'
-import { named, nameOf } from './names.ts'
-import { OwnerError } from './owner-error.ts'
 import { addPolicyCommands } from './policy-commands.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
@@ -29,42 +21,34 @@ import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
 
-/** Options that every subcommand takes, after the configuration has filled the gaps. */
-interface OwnerOptions {
-  api?: string
-  issuer?: string
-  key?: string
-  token?: string
-  json?: boolean
-  wide?: boolean
-}
-
 /** Runs `usher owner` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
 export function runOwner(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
   const program = ownerCommand(terminal)
   return runCommand(program, args, terminal, error =>
-    endingOf(error, { asJson: program.opts<OwnerOptions>().json === true }),
+    apiEnding(error, { asJson: program.opts<{ json?: boolean }>().json === true }),
   )
 }
 
 function ownerCommand(terminal: Terminal): Command {
-  const program = new Command('usher owner')
-    .description(
-      'Decide for yourself: what waits, who may, what they did. With your device key, or a token of your realm.',
-    )
-    .option('--api <url>', 'where the owner API is reached (UMA_OWNER_API; default: the issuer)')
-    .option('--issuer <url>', "the authority's issuer (UMA_OWNER_ISSUER)")
-    .option('--key <file>', 'your device key (UMA_OWNER_KEY)')
-    .option('--token <token>', 'an access token of your realm, instead of a device key (UMA_OWNER_TOKEN)')
-    .option('--json', 'JSON for scripts instead of tables')
-    .option('--wide', 'tables as wide as they are, nothing shortened to fit the terminal')
-  const action: Action =
-    run =>
-    async (...args) =>
-      run(await session(program.opts<OwnerOptions>(), terminal), ...args)
-
-  addKey(program, terminal)
-  addEnrol(program, terminal)
+  const {
+    command: program,
+    action,
+    actionWithNewKey,
+  } = createProgram(
+    {
+      name: 'usher owner',
+      description:
+        'Decide for yourself: what waits, who may, what they did. With your device key, or a token of your realm.',
+      called: 'the owner API',
+      party: 'the authority',
+      prefix: 'UMA_OWNER',
+      power: 'decides as you',
+      settings,
+      connect: createOwnerClient,
+    },
+    terminal,
+  )
+  addEnrol(program, actionWithNewKey)
   addCredentialCommands(program, action)
   program
     .command('pending')
@@ -107,30 +91,12 @@ function ownerCommand(terminal: Terminal): Command {
   return program
 }
 
-function addKey(program: Command, terminal: Terminal): void {
-  program
-    .command('key')
-    .description('show the public half of your device key, to be enrolled; makes the key where there is none')
-    .action(async () => {
-      const key = await ownKey(program.opts<OwnerOptions>(), terminal)
-      terminal.out(`${printableJson(publicJwk(key, key.thumbprint))}\n`)
-    })
+function settings(): ClientSettings {
+  const { ownerIssuer: issuer, ownerApi: api, ownerToken: token, ownerKey: key } = readClientConfig()
+  return { issuer, api, token, key }
 }
 
-/** The device key of this machine; made where there is none. */
-async function ownKey(options: OwnerOptions, terminal: Terminal): Promise<PrivateKey> {
-  const path = keyPath(options)
-  const existing = await readKeyFile(path, 'usher owner key').catch(async (error: unknown) => {
-    if (error instanceof UsageError && isMissing(error.cause)) return undefined
-    throw error
-  })
-  if (existing) return existing
-  const key = await writeNewKey(path)
-  terminal.err(`Made a device key in ${printable(path)}. Whoever holds that file decides as you.\n`)
-  return key
-}
-
-function addEnrol(program: Command, terminal: Terminal): void {
+function addEnrol(program: Command, action: Action): void {
   program
     .command('enrol')
     .requiredOption('--code <code>', 'the one-time code that the operator of the authority gave you')
@@ -138,12 +104,16 @@ function addEnrol(program: Command, terminal: Terminal): void {
     .description(
       'enrol your first credential: the key of this machine, made where there is none, or the token',
     )
-    .action(async (enrolment: { code: string; name: string }) => {
-      const options = program.opts<OwnerOptions>()
-      const opened = await session(options, terminal, () => ownKey(options, terminal))
-      const enrolled = await opened.client.enrol(enrolment)
-      tell(opened, enrolled, ({ name, owner }) => `${printable(name)} decides for ${printable(owner)} now.\n`)
-    })
+    .action(
+      action(async (session, enrolment: { code: string; name: string }) => {
+        const enrolled = await session.client.enrol(enrolment)
+        tell(
+          session,
+          enrolled,
+          ({ name, owner }) => `${printable(name)} decides for ${printable(owner)} now.\n`,
+        )
+      }),
+    )
 }
 
 async function pending(session: Session, given?: string): Promise<void> {
@@ -155,7 +125,7 @@ async function pending(session: Session, given?: string): Promise<void> {
   )
   const wanted = items.find(item => item.family === family)
   if (wanted === undefined)
-    throw new OwnerError('not_found', `Nothing of the name ${given} waits for you.`, { status: 404 })
+    throw new ApiError('not_found', `Nothing of the name ${given} waits for you.`, { status: 404 })
   tell(session, wanted, show.pendingDetails)
 }
 
@@ -191,48 +161,4 @@ async function policies(session: Session): Promise<void> {
 
 async function resources(session: Session): Promise<void> {
   tell(session, await readAll(session.client.resources()), show.resourceTable)
-}
-
-async function session(
-  options: OwnerOptions,
-  terminal: Terminal,
-  readKey: () => Promise<PrivateKey> = () => readKeyFile(keyPath(options), 'usher owner key'),
-): Promise<Session> {
-  const config = readClientConfig()
-  const issuer = options.issuer ?? config.ownerIssuer
-  if (issuer === undefined) throw new UsageError('Name the authority: --issuer <url> or UMA_OWNER_ISSUER.')
-  const api = options.api ?? config.ownerApi ?? issuer
-  // A key that is named wins over a token that merely stands in the environment.
-  const token = options.token ?? (options.key === undefined ? config.ownerToken : undefined)
-  if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
-    throw new UsageError('Give the access token alone, as your realm issued it.')
-  const access = token === undefined ? { api, issuer, key: await readKey() } : { api, issuer, token }
-  const columns = options.wide === true ? undefined : terminal.columns
-  return { client: createOwnerClient(access), terminal, json: options.json === true, columns }
-}
-
-function keyPath(options: OwnerOptions): string {
-  return resolve((options.key ?? readClientConfig().ownerKey).replace(/^~(?=\/)/, homedir()))
-}
-
-function wholeNumber(value: string): number {
-  if (!/^\d{1,15}$/.test(value)) throw new UsageError(`Give a whole number, not ${value}.`)
-  return Number(value)
-}
-
-function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ENOENT'
-}
-
-/** A script that asked for JSON is told in JSON, too, and need not take a sentence apart. */
-function endingOf(error: unknown, { asJson }: { asJson: boolean }): Ending | undefined {
-  if (error instanceof ConfigFault) return { code: EXIT.usage, message: error.message.split('\n') }
-  if (!(error instanceof OwnerError)) return undefined
-  const { code, detail } = error
-  const message = asJson
-    ? printableJson({ error: code, error_description: detail }).split('\n')
-    : `${code}: ${detail}`
-  if (error.code === 'address_refused') return { code: EXIT.usage, message }
-  if (error.code === 'aborted') return { code: EXIT.interrupted, message: '' }
-  return { code: error.temporary ? EXIT.unavailable : EXIT.refused, message }
 }

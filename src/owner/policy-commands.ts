@@ -2,26 +2,15 @@
  * Owns the subcommands of `usher owner` that change policy and deal with operators. contract, "Owner API"
  * (`/owner/policies*`, `/owner/policy-vocabulary`, `/owner/operators*`).
  */
-import { readFile } from 'node:fs/promises'
-import { text as readAllOf } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
-import { printable, printableJson, table } from '../terminal/printable.ts'
-import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
-import { readAll, type OwnerClient } from './client.ts'
-import type { TierPreview, TriedRequest, VocabularyWord } from '../wire/owner-api.ts'
-import type { OwnerRequest } from './signed-fetch.ts'
-
-/** What a subcommand of this file works with. */
-export interface CommandSession {
-  client: Pick<OwnerClient, 'ask' | 'operators'>
-  terminal: { out(text: string): void }
-  json: boolean
-}
-
-type Action = <A extends unknown[]>(
-  run: (session: CommandSession, ...args: A) => Promise<void>,
-) => (...args: A) => Promise<void>
+import { printable, table } from '../terminal/printable.ts'
+import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { readAll } from '../client/exchange.ts'
+import { readJsonObject } from '../client/json-file.ts'
+import { tell, type Action, type Session } from './session.ts'
+import type { Operator, TierPreview, TriedRequest, VocabularyWord } from '../wire/owner-api.ts'
+import type { ApiRequest } from '../client/signed-fetch.ts'
 
 const FILE = 'a tier as JSON, as `policies --json` shows one; `-` reads standard input'
 
@@ -78,26 +67,26 @@ interface Match {
   ifMatch?: string
 }
 
-async function addTier(session: CommandSession, file: string): Promise<void> {
+async function addTier(session: Session, file: string): Promise<void> {
   const saved = await ask(session, { method: 'POST', path: '/owner/policies', body: await readTier(file) })
   told(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function editTier(session: CommandSession, id: string, given: Match & { file: string }): Promise<void> {
+async function editTier(session: Session, id: string, given: Match & { file: string }): Promise<void> {
   const path = `/owner/policies/${encodeURIComponent(id)}`
   const body = await readTier(given.file)
   const saved = await ask(session, { method: 'PUT', path, body, ...matching(given) })
   told(session, saved, `Edited: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function removeTier(session: CommandSession, id: string, match: Match): Promise<void> {
+async function removeTier(session: Session, id: string, match: Match): Promise<void> {
   const path = `/owner/policies/${encodeURIComponent(id)}`
   const gone = await ask(session, { method: 'DELETE', path, ...matching(match) })
   const ungoverned = (gone['ungoverned'] as string[]).map(printable).join(', ')
   told(session, gone, `Removed. Denied from now on: ${ungoverned === '' ? 'nothing' : ungoverned}.\n`)
 }
 
-async function preview(session: CommandSession, file: string): Promise<void> {
+async function preview(session: Session, file: string): Promise<void> {
   const tier = await readTier(file)
   const requests: TriedRequest[] = []
   let [after, warnings]: [number | null, string[]] = [0, []]
@@ -112,7 +101,13 @@ async function preview(session: CommandSession, file: string): Promise<void> {
     ;({ warnings, next: after } = page)
   }
   const changed = requests.filter(one => one.was !== one.would).length
-  if (session.json) return printJson(session, { requests, changed, warnings })
+  tell(session, { requests, changed, warnings }, previewText)
+}
+
+function previewText(
+  { requests, changed, warnings }: Pick<TierPreview, 'requests' | 'warnings'> & { changed: number },
+  columns?: number,
+): string {
   const rows = requests.map(one => [
     one.seq,
     one.resource_id,
@@ -121,32 +116,36 @@ async function preview(session: CommandSession, file: string): Promise<void> {
     one.was === one.would ? 'the same' : one.would,
     one.because,
   ])
-  session.terminal.out(
-    (rows.length === 0 ? '' : table(['seq', 'resource', 'agent', 'was', 'would be', 'because'], rows)) +
-      `${changed} of ${requests.length} requests in your ledger would have been answered otherwise.\n` +
-      warningLines(warnings),
+  const head = ['seq', 'resource', 'agent', 'was', 'would be', 'because']
+  return (
+    (rows.length === 0 ? '' : table(head, rows, columns)) +
+    `${changed} of ${requests.length} requests in your ledger would have been answered otherwise.\n` +
+    warningLines(warnings)
   )
 }
 
-async function vocabulary(session: CommandSession): Promise<void> {
+async function vocabulary(session: Session): Promise<void> {
   const words = (await session.client.ask({
     method: 'GET',
     path: '/owner/policy-vocabulary',
   })) as unknown as VocabularyWord[]
-  if (session.json) return printJson(session, words)
-  const rows = words.map(word => [
-    word.condition,
-    word.takes ?? '-',
-    word.may_relax ? 'yes' : 'no',
-    word.label,
-  ])
-  session.terminal.out(table(['condition', 'takes', 'may relax', 'holds where'], rows))
+  tell(session, words, (found, columns) => {
+    const rows = found.map(word => [
+      word.condition,
+      word.takes ?? '-',
+      word.may_relax ? 'yes' : 'no',
+      word.label,
+    ])
+    return table(['condition', 'takes', 'may relax', 'holds where'], rows, columns)
+  })
 }
 
-async function operators(session: CommandSession): Promise<void> {
-  const list = await readAll(session.client.operators())
-  if (session.json) return printJson(session, list)
-  if (list.length === 0) return session.terminal.out('No agent you know names an operator.\n')
+async function operators(session: Session): Promise<void> {
+  tell(session, await readAll(session.client.operators()), operatorTable)
+}
+
+function operatorTable(list: Operator[], columns?: number): string {
+  if (list.length === 0) return 'No agent you know names an operator.\n'
   const rows = list.map(one => [
     one.origin,
     one.name,
@@ -155,30 +154,24 @@ async function operators(session: CommandSession): Promise<void> {
     one.blocked ? 'blocked' : '-',
     one.mine ? 'yours' : '-',
   ])
-  session.terminal.out(table(['operator', 'calls itself', 'agents', 'active', 'blocked', 'yours'], rows))
+  return table(['operator', 'calls itself', 'agents', 'active', 'blocked', 'yours'], rows, columns)
 }
 
-async function actOn(session: CommandSession, verb: string, origin: string): Promise<void> {
+async function actOn(session: Session, verb: string, origin: string): Promise<void> {
   const done = await ask(session, { method: 'POST', path: `/owner/operators/${verb}`, body: { origin } })
   const ended = done['connections_revoked'] as number | undefined
   const sentence = ended === undefined || ended === 0 ? '' : ` Connections ended: ${ended}.`
   told(session, done, `${verb} ${printable(origin)}: done.${sentence}\n`)
 }
 
-async function ask(session: CommandSession, request: OwnerRequest): Promise<JsonObject> {
+async function ask(session: Session, request: ApiRequest): Promise<JsonObject> {
   const answer: Json | undefined = await session.client.ask(request)
   if (answer !== undefined && isJsonObject(answer)) return answer
   throw new UsageError('The authority answered with something else than a record: is this its owner API?')
 }
 
 async function readTier(file: string): Promise<JsonObject> {
-  let tier: Json
-  try {
-    tier = parseJson(file === '-' ? await readAllOf(process.stdin) : await readFile(file))
-  } catch (error) {
-    throw new UsageError(`Give a tier as JSON: ${file} cannot be read (${(error as Error).message}).`)
-  }
-  if (!isJsonObject(tier)) throw new UsageError(`Give a tier as a JSON object: ${file} holds something else.`)
+  const tier = await readJsonObject(file, 'a tier')
   // What `policies --json` shows can be given back: the version is the authority's to count.
   const { terms } = tier
   if (terms === undefined || !isJsonObject(terms)) return tier
@@ -194,15 +187,10 @@ function templateOf(saved: JsonObject): string {
   return (saved['terms'] as { template_id: string }).template_id
 }
 
-function told(session: CommandSession, answer: JsonObject, sentence: string): void {
-  if (session.json) return printJson(session, answer)
-  session.terminal.out(sentence + warningLines((answer['warnings'] as string[] | undefined) ?? []))
+function told(session: Session, answer: JsonObject, sentence: string): void {
+  tell(session, answer, ({ warnings }) => sentence + warningLines((warnings as string[] | undefined) ?? []))
 }
 
 function warningLines(warnings: readonly string[]): string {
   return warnings.map(warning => `Note: ${printable(warning)}\n`).join('')
-}
-
-function printJson(session: CommandSession, value: unknown): void {
-  session.terminal.out(`${printableJson(value)}\n`)
 }

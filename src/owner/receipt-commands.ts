@@ -6,8 +6,8 @@ import type { Command } from 'commander'
 import type { PublishedKey } from '../wire/keys.ts'
 import { verifyReceipt } from '../wire/receipt.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { readAll } from './client.ts'
-import { OwnerError } from './owner-error.ts'
+import { readAll } from '../client/exchange.ts'
+import { ApiError } from '../client/api-error.ts'
 import type { ReceiptRecord } from '../wire/owner-api.ts'
 import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
@@ -54,7 +54,7 @@ async function receipts(session: Session, options: ReceiptsOptions): Promise<voi
   )
   const bad = verdicts.filter(({ fault }) => fault !== undefined).length
   if (bad > 0)
-    throw new OwnerError(
+    throw new ApiError(
       'receipt_unverified',
       `Of ${records.length} receipts ${bad} do not hold: keep what was printed, and ask the authority.`,
     )

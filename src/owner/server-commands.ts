@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander'
 import { printable } from '../terminal/printable.ts'
-import { readAll } from './client.ts'
+import { readAll } from '../client/exchange.ts'
 import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
 

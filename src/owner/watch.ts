@@ -2,10 +2,10 @@
  * Owns `usher owner watch`. contract, "Events": the owner's notifications, for as long as she looks.
  */
 import { printable, printableLine } from '../terminal/printable.ts'
-import { readAll } from './client.ts'
+import { readAll } from '../client/exchange.ts'
 import { watchEvents } from './events.ts'
 import { untilInterrupted } from './interrupt.ts'
-import { OwnerError } from './owner-error.ts'
+import { ApiError } from '../client/api-error.ts'
 import type { Session } from './session.ts'
 import { eventLine, pendingTable } from './show.ts'
 
@@ -42,7 +42,7 @@ async function showWaiting({ client, terminal, columns }: Session): Promise<void
     const items = await readAll(client.pending())
     if (items.length > 0) terminal.out(pendingTable(items, columns))
   } catch (error) {
-    if (!(error instanceof OwnerError)) throw error
+    if (!(error instanceof ApiError)) throw error
     terminal.err(`What waits already could not be read: ${printable(error.detail)}\n`)
   }
 }

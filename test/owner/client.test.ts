@@ -1,7 +1,7 @@
 /** contract, "Owner API" and "Authentication" (owner at the owner API), seen from the owner's client. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createOwnerClient, readAll, type OwnerClient } from '../../src/owner/index.ts'
-import { OwnerError } from '../../src/owner/owner-error.ts'
+import { ApiError } from '../../src/client/api-error.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'
 import { startScriptedOwnerApi, type ScriptedOwnerApi } from '../support/scripted-owner-api.ts'
 import { newKey } from '../support/wire-samples.ts'
@@ -126,7 +126,7 @@ describe('a refusal', () => {
   ])('%i keeps its own words', async (status, body, expected) => {
     answer('/owner/pending/f/decision', { status, body })
     const refusal: unknown = await client.decide('f', 'denied').catch((error: unknown) => error)
-    expect(refusal).toBeInstanceOf(OwnerError)
+    expect(refusal).toBeInstanceOf(ApiError)
     expect(refusal).toMatchObject({ ...expected, status })
   })
 

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { afterAll, describe, expect, it } from 'vitest'
-import { addPolicyCommands, type CommandSession } from '../../src/owner/policy-commands.ts'
-import type { OwnerRequest } from '../../src/owner/signed-fetch.ts'
+import { addPolicyCommands } from '../../src/owner/policy-commands.ts'
+import type { ApiRequest } from '../../src/client/signed-fetch.ts'
+import type { OwnerClient } from '../../src/owner/client.ts'
+import type { Session } from '../../src/owner/session.ts'
 import { runCommand } from '../../src/terminal/command.ts'
 import type { Json } from '../../src/wire/json.ts'
 import type { Operator } from '../../src/wire/owner-api.ts'
@@ -20,17 +22,17 @@ const file = (content: unknown) => {
 
 /** Runs one command against scripted answers; what it asked and what it printed. */
 async function run(args: string[], answers: Json[], json = false) {
-  const asked: OwnerRequest[] = []
+  const asked: ApiRequest[] = []
   let printed = ''
   let complained = ''
-  const session: CommandSession = {
+  const session: Session = {
     client: {
       ask: async request => (asked.push(request), answers.shift()),
       operators: async function* () {
         yield* answers.shift() as unknown as Operator[]
       },
-    },
-    terminal: { out: text => void (printed += text) },
+    } satisfies Pick<OwnerClient, 'ask' | 'operators'> as OwnerClient,
+    terminal: { out: text => void (printed += text), err: text => void (complained += text) },
     json,
   }
   const program = new Command('usher owner')

@@ -3,7 +3,7 @@
  * contract, "Owner API": a handle or a family is named whole on the wire.
  */
 import { UsageError } from '../terminal/command.ts'
-import { OwnerError } from './owner-error.ts'
+import { ApiError } from './api-error.ts'
 
 /** Fewer characters name whatever happens to be there today: a handle begins with `jkt:`, a family with `fam_`. */
 const PREFIX_MIN = 8
@@ -24,7 +24,7 @@ export function nameOf(given: string, names: readonly string[]): string | undefi
 }
 
 /**
- * Does `act` with the name as it was given, and where the authority knows none of that name, with the one of `list` that begins
+ * Does `act` with the name as it was given, and where the server knows none of that name, with the one of `list` that begins
  * so. The whole name thus costs one request, and is never taken for the beginning of another.
  */
 export async function named<T>(
@@ -35,7 +35,7 @@ export async function named<T>(
   try {
     return await act(given)
   } catch (error) {
-    if (!(error instanceof OwnerError) || error.status !== 404) throw error
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
     const name = nameOf(given, await list())
     if (name === undefined || name === given) throw error
     return act(name)

@@ -1,13 +1,13 @@
 /**
- * Owns how the owner's client says no. contract, "Errors": the owner API answers `{error, error_description}`.
+ * Owns how a person's client says no. contract, "Errors": the owner API answers `{error, error_description}`.
  */
 
 /**
- * A refusal of the owner API, or an API that could not be asked. `code` is its `error`, or one of `unreachable`,
+ * A refusal of the API, or an API that could not be asked. `code` is its `error`, or one of `unreachable`,
  * `answer_malformed`, `answer_too_large`, `address_refused`, `redirect_refused`, `aborted`. `status` is undefined where nothing was answered.
  */
-export class OwnerError extends Error {
-  override readonly name = 'OwnerError'
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
   readonly code: string
   readonly status: number | undefined
   readonly detail: string

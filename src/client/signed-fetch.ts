@@ -1,29 +1,29 @@
 /**
- * Owns one request to the owner API with its credential. contract, "Authentication": an RFC 9421 signature by a device key the owner
+ * Owns one request to an API with a person's credential. contract, "Authentication": an RFC 9421 signature by a device key that she
  * enrolled, with a required body digest on any request with a body, or an access token of her realm.
  */
 import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
-import { OwnerError } from './owner-error.ts'
+import { ApiError } from './api-error.ts'
 
 /**
- * Where the owner API is, and who asks. `issuer` is the authority's identifier: every signature is made over its scheme and
+ * Where the API is, and who asks. `issuer` is the identifier of whoever serves it: every signature is made over its scheme and
  * authority, at whatever address (`api`) the listener is reached. `now` answers seconds since the epoch.
  */
-interface OwnerAddress {
+interface ApiAddress {
   api: string
   issuer: string
   now?: () => number
 }
 
 /** Where, and by which credential: a device key that signs, or an access token sent as Bearer. */
-export type OwnerAccess = OwnerAddress &
+export type ApiAccess = ApiAddress &
   ({ key: PrivateKey; token?: undefined } | { token: string; key?: undefined })
 
 /** A request below the API's base; `body` is sent as JSON. */
-export interface OwnerRequest {
+export interface ApiRequest {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   path: string
   query?: Record<string, string | undefined>
@@ -41,16 +41,13 @@ export function apiBase(api: string): URL {
   const plain = url?.protocol === 'http:' && isLoopbackHost(url.hostname)
   const bare = url?.search === '' && url.hash === '' && url.username === '' && url.password === ''
   if (!url || !bare || (url.protocol !== 'https:' && !plain)) {
-    throw new OwnerError(
-      'address_refused',
-      `The owner API must be an https URL, or http on a loopback host: ${api}`,
-    )
+    throw new ApiError('address_refused', `The API must be an https URL, or http on a loopback host: ${api}`)
   }
   return url
 }
 
 /** Sends the request, signed now or with the token; no redirect is followed. Fails with `unreachable`, `redirect_refused` or `aborted`. */
-export async function signedFetch(access: OwnerAccess, request: OwnerRequest): Promise<Response> {
+export async function signedFetch(access: ApiAccess, request: ApiRequest): Promise<Response> {
   const url = requestUrl(access, request)
   const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body))
   const headers: Record<string, string> = { accept: 'application/json', ...request.headers }
@@ -76,27 +73,23 @@ export async function signedFetch(access: OwnerAccess, request: OwnerRequest): P
   }
   if (response.status >= 300 && response.status < 400) {
     await response.body?.cancel().catch(() => undefined)
-    throw new OwnerError(
-      'redirect_refused',
-      `${url.origin} answered with a redirect, which is not followed.`,
-      {
-        status: response.status,
-      },
-    )
+    throw new ApiError('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`, {
+      status: response.status,
+    })
   }
   return response
 }
 
 /** What a failed network step is called: the caller's own doing, or the API's silence. */
-export function unreachable(url: URL, signal: AbortSignal | undefined, cause: unknown): OwnerError {
-  if (cause instanceof OwnerError) return cause
+export function unreachable(url: URL, signal: AbortSignal | undefined, cause: unknown): ApiError {
+  if (cause instanceof ApiError) return cause
   const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
-  if (signal?.aborted && !timedOut) return new OwnerError('aborted', 'Given up by the caller.', { cause })
-  return new OwnerError('unreachable', `The owner API at ${url.origin} cannot be reached.`, { cause })
+  if (signal?.aborted && !timedOut) return new ApiError('aborted', 'Given up by the caller.', { cause })
+  return new ApiError('unreachable', `The API at ${url.origin} cannot be reached.`, { cause })
 }
 
 /** The URL a request goes to: the API's base, the path below it, and the query parameters that have a value. */
-export function requestUrl(access: OwnerAccess, request: Pick<OwnerRequest, 'path' | 'query'>): URL {
+export function requestUrl(access: ApiAccess, request: Pick<ApiRequest, 'path' | 'query'>): URL {
   const url = apiBase(access.api)
   // A URL of http has at least `/` as its path, so the base's slash is taken off here, not before.
   url.pathname = url.pathname.replace(/\/+$/, '') + request.path
@@ -107,7 +100,7 @@ export function requestUrl(access: OwnerAccess, request: Pick<OwnerRequest, 'pat
 }
 
 function signatureOf(
-  access: OwnerAddress,
+  access: ApiAddress,
   key: PrivateKey,
   sent: { method: string; url: URL; headers: Record<string, string>; body: Uint8Array | undefined },
 ): Record<string, string> {

@@ -1,0 +1,92 @@
+/**
+ * Owns the administrator's side of an organization's `/admin`: one signed request per operation. Contract, "The organization's authority".
+ */
+import { exchange, expectObject, list, readNumbered, type NumberedQuery } from '../client/exchange.ts'
+import { apiBase, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
+import type { JsonObject } from '../wire/json.ts'
+
+/** A version of the charter, as it is listed: without its text. */
+export interface CharterVersion {
+  version: number
+  s256: string
+  published_at: string
+  /** The administrator, or `provisioning`. */
+  by: string
+}
+
+/** A version of the charter, with its text. */
+export interface PublishedCharter extends CharterVersion {
+  charter: JsonObject
+}
+
+export interface Group {
+  name: string
+  grants: string[]
+  delegation: string
+}
+
+export interface Groups {
+  version: number
+  roles: Record<string, Group>
+  default_role: string | null
+  /** The owners in each. */
+  members: Record<string, string[]>
+}
+
+export interface Member {
+  owner: string
+  as_uri: string
+  role: string | null
+  joined: string
+  agreed_version: number
+  clearance: Record<string, string>
+  /** As her authority reported last; null: it has not yet. */
+  compliance: JsonObject | null
+}
+
+export interface Invitation {
+  code_id: string
+  owner: string
+  as_uri: string
+  note: string | null
+  invited_at: string
+  expires_at: string
+}
+
+export interface Activity {
+  seq: number
+  ts: string
+  kind: string
+  admin?: string
+  owner?: string
+  data: JsonObject
+}
+
+/** `/admin` as one administrator sees it. Every method fails with `ApiError`; every list comes in the server's order. */
+export interface AdminClient {
+  charter(version?: number): Promise<PublishedCharter>
+  charterVersions(): AsyncGenerator<CharterVersion>
+  groups(): Promise<Groups>
+  members(): AsyncGenerator<Member>
+  invitations(): AsyncGenerator<Invitation>
+  activity(query: NumberedQuery): AsyncGenerator<Activity>
+  /** Any other operation, which answers an object. */
+  ask(request: ApiRequest): Promise<JsonObject>
+}
+
+/** A client of the administration at `access.api`. Fails with `address_refused` at once where that is no address to sign for. */
+export function createAdminClient(access: ApiAccess): AdminClient {
+  apiBase(access.api)
+  const ask = async (request: ApiRequest): Promise<JsonObject> =>
+    expectObject((await exchange(access, request)).json, request.path)
+  const get = async <T>(path: string): Promise<T> => (await ask({ method: 'GET', path })) as T
+  return {
+    charter: version => get(version === undefined ? '/admin/charter' : `/admin/charter/versions/${version}`),
+    charterVersions: () => readNumbered(access, '/admin/charter/versions', 'versions', {}),
+    groups: () => get('/admin/roles'),
+    members: () => list(access, '/admin/members'),
+    invitations: () => list(access, '/admin/invites'),
+    activity: query => readNumbered(access, '/admin/activity', 'entries', query),
+    ask,
+  }
+}

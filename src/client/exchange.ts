@@ -1,0 +1,179 @@
+/**
+ * Owns one exchange with an API that a person signs for, and lists read to their end. contract, "Owner API"; `/admin` of an organization is
+ * asked alike.
+ */
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { ApiError } from './api-error.ts'
+import { requestUrl, signedFetch, unreachable, type ApiAccess, type ApiRequest } from './signed-fetch.ts'
+
+const ANSWER_BYTES_MAX = 4 * 1024 * 1024
+export const ANSWER_SECONDS_MAX = 30
+/** A list that never ends is a fault of the server's, not a reason to ask for ever. */
+const PAGES_MAX = 10_000
+const PAGE_MAX = 1000
+
+/** What part of a numbered list is wanted, in which order; `after` is a `seq`, `limit` bounds the items in all, the rest is a filter. */
+export interface NumberedQuery {
+  after?: number | undefined
+  limit?: number | undefined
+  /** `oldest` when left out. */
+  first?: 'oldest' | 'newest' | undefined
+  [filter: string]: string | number | undefined
+}
+
+/** A page of something, and how to ask for the next one (undefined: this was the last). */
+interface Page<T> {
+  items: T[]
+  next: Record<string, string> | undefined
+}
+
+/** A list, read to its end. */
+export async function readAll<T>(list: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = []
+  for await (const item of list) items.push(item)
+  return items
+}
+
+/** A list that is an array, or one that is the named member of an object. */
+export function list<T>(access: ApiAccess, path: string, member?: string): AsyncGenerator<T> {
+  return pages(async query => {
+    const { json, response } = await exchange(access, { method: 'GET', path, query })
+    const found = member === undefined ? json : expectObject(json, path)[member]
+    return { items: expectArray(found, path) as T[], next: nextQuery(response, requestUrl(access, { path })) }
+  })
+}
+
+/** A list within an object, whose items are numbered; `limit` bounds them in all, the rest of the query is a filter. */
+export async function* readNumbered<T>(
+  access: ApiAccess,
+  path: string,
+  member: string,
+  { after, limit, first, ...filter }: NumberedQuery,
+): AsyncGenerator<T> {
+  const size = limit === undefined ? undefined : String(Math.min(Math.max(limit, 1), PAGE_MAX))
+  const following = first === 'newest' ? 'before' : 'after'
+  const items = pages<T>(async page => {
+    const { json } = await exchange(access, {
+      method: 'GET',
+      path,
+      query: {
+        ...filter,
+        first,
+        after: after === undefined ? undefined : String(after),
+        limit: size,
+        ...page,
+      },
+    })
+    const { [member]: found, next } = expectObject(json, path)
+    const more = typeof next === 'number' || (typeof next === 'string' && next !== '')
+    return {
+      items: expectArray(found, path) as unknown as T[],
+      next: more ? { [following]: String(next) } : undefined,
+    }
+  })
+  let left = limit ?? Number.POSITIVE_INFINITY
+  if (left <= 0) return
+  for await (const item of items) {
+    yield item
+    // Not at the next item: that might be on a page that nobody asked for.
+    if (--left <= 0) return
+  }
+}
+
+async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<Page<T>>): AsyncGenerator<T> {
+  let query: Record<string, string> = {}
+  for (let page = 0; page < PAGES_MAX; page++) {
+    const { items, next } = await fetchPage(query)
+    yield* items
+    if (!next || items.length === 0) return
+    query = next
+  }
+}
+
+/**
+ * The query of the `Link: <…>; rel="next"` (RFC 8288). Only the query is taken: the link may name the issuer's address, and
+ * the request goes where this client was told the API is.
+ */
+function nextQuery(response: Response, url: URL): Record<string, string> | undefined {
+  for (const [, target = '', parameters = ''] of (response.headers.get('link') ?? '').matchAll(
+    /<([^>]*)>([^,]*)/g,
+  )) {
+    if (!/;\s*rel\s*=\s*(?:"(?:[^"]*\s)?next(?:\s[^"]*)?"|next(?=\s*(?:;|$)))/i.test(parameters)) continue
+    const next = URL.parse(target, url.href)
+    return next ? Object.fromEntries(next.searchParams) : undefined
+  }
+  return undefined
+}
+
+/** Sends a request and reads its answer; anything but a 2xx becomes an `ApiError` with the answer's own words. */
+export async function exchange(
+  access: ApiAccess,
+  request: ApiRequest,
+): Promise<{ response: Response; json: Json | undefined }> {
+  const timeout = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1000)
+  const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout
+  const response = await signedFetch(access, { ...request, signal })
+  const json = await readJson(response, requestUrl(access, request), request.signal)
+  if (!response.ok) throw refusalOf(response, json)
+  return { response, json }
+}
+
+/** The error of an answer that is not a 2xx, in its own words where it has any. */
+export function refusalOf(response: Response, json: Json | undefined): ApiError {
+  const { error, error_description } = isJsonObject(json) ? json : ({} as JsonObject)
+  const code = typeof error === 'string' ? error : `http_${response.status}`
+  const detail =
+    typeof error_description === 'string'
+      ? error_description
+      : `The API answered with status ${response.status}.`
+  return new ApiError(code, detail, { status: response.status })
+}
+
+/** The JSON of an answer, undefined where it has no body; an answer that is no JSON counts only where it is a 2xx. */
+export async function readJson(
+  response: Response,
+  url: URL,
+  signal?: AbortSignal,
+): Promise<Json | undefined> {
+  const bytes = await readBytes(response, url, signal)
+  if (bytes.length === 0) return undefined
+  try {
+    return parseJson(bytes)
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause
+    if (!response.ok) return undefined
+    throw new ApiError('answer_malformed', `${url.origin} answered with no usable JSON.`, {
+      status: response.status,
+      cause,
+    })
+  }
+}
+
+async function readBytes(response: Response, url: URL, signal: AbortSignal | undefined): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of response.body ?? []) {
+      bytes += chunk.byteLength
+      if (bytes > ANSWER_BYTES_MAX) {
+        throw new ApiError('answer_too_large', `${url.origin} sent more than ${ANSWER_BYTES_MAX} bytes.`)
+      }
+      chunks.push(chunk)
+    }
+  } catch (cause) {
+    throw unreachable(url, signal, cause)
+  }
+  return Buffer.concat(chunks)
+}
+
+function expectArray(json: Json | undefined, path: string): Json[] {
+  if (!Array.isArray(json)) throw new ApiError('answer_malformed', `The answer of ${path} holds no list.`)
+  return json
+}
+
+/** The answer as an object; `answer_malformed` where it is something else. */
+export function expectObject(json: Json | undefined, path: string): JsonObject {
+  if (!isJsonObject(json)) throw new ApiError('answer_malformed', `The answer of ${path} is no JSON object.`)
+  return json
+}

@@ -1,0 +1,156 @@
+/**
+ * Owns the frame of `usher owner` and `usher admin`: whom they ask, with which credential, and how they end. contract, "Authentication": a
+ * device key, or an access token of the person's realm.
+ */
+import { homedir } from 'node:os'
+import { resolve } from 'node:path'
+import { Command } from 'commander'
+import { EXIT, UsageError, type Ending, type Terminal } from '../terminal/command.ts'
+import { readKeyFile, writeNewKey } from '../terminal/key-file.ts'
+import { printable, printableJson } from '../terminal/printable.ts'
+import { publicJwk, type PrivateKey } from '../wire/keys.ts'
+import { ApiError } from './api-error.ts'
+import type { ClientAction, ClientSession } from './session.ts'
+import type { ApiAccess } from './signed-fetch.ts'
+
+/** What the configuration says where the command line does not. */
+export interface ClientSettings {
+  issuer: string | undefined
+  api: string | undefined
+  token: string | undefined
+  /** The path of the device key. */
+  key: string
+}
+
+export interface ProgramOptions<Client> {
+  /** As it is run, such as `usher owner`. */
+  name: string
+  description: string
+  /** What is asked, in a sentence: `the owner API`. */
+  called: string
+  /** Whose issuer it is: `the authority`. */
+  party: string
+  /** Of the variables that fill gaps: `UMA_OWNER`. */
+  prefix: string
+  /** What whoever holds the key does: `decides as you`. */
+  power: string
+  settings: () => ClientSettings
+  connect: (access: ApiAccess) => Client
+}
+
+/** Options that every subcommand takes. */
+interface Given {
+  api?: string
+  issuer?: string
+  key?: string
+  token?: string
+  json?: boolean
+  wide?: boolean
+}
+
+export interface ClientProgram<Client> {
+  /** Has `key` and the options of all; further subcommands are added to it. */
+  command: Command
+  action: ClientAction<Client>
+  /** As `action`, for the first use of a device key: it is made if there is none. */
+  actionWithNewKey: ClientAction<Client>
+}
+
+/** The program, without the subcommands that are the party's own. */
+export function createProgram<Client>(
+  options: ProgramOptions<Client>,
+  terminal: Terminal,
+): ClientProgram<Client> {
+  const { name, description, called, party, prefix } = options
+  const command = new Command(name)
+    .description(description)
+    .option('--api <url>', `where ${called} is reached (${prefix}_API; default: the issuer)`)
+    .option('--issuer <url>', `the issuer of ${party} (${prefix}_ISSUER)`)
+    .option('--key <file>', `your device key (${prefix}_KEY)`)
+    .option('--token <token>', `an access token of your realm, instead of a device key (${prefix}_TOKEN)`)
+    .option('--json', 'JSON for scripts instead of tables')
+    .option('--wide', 'tables as wide as they are, nothing shortened to fit the terminal')
+  const path = (): string => {
+    const given = command.opts<Given>().key ?? options.settings().key
+    return resolve(given.replace(/^~(?=\/)/, homedir()))
+  }
+  const ownKey = (): Promise<PrivateKey> => keyMadeAt(path(), options, terminal)
+  const actionOf =
+    (readKey: () => Promise<PrivateKey>): ClientAction<Client> =>
+    run =>
+    async (...args) => {
+      const given = command.opts<Given>()
+      await run(await openSession(options, given, { terminal, readKey }), ...args)
+    }
+  command
+    .command('key')
+    .description('show the public half of your device key, to be enrolled; makes the key if there is none')
+    .action(async () => {
+      const key = await ownKey()
+      terminal.out(`${printableJson(publicJwk(key, key.thumbprint))}\n`)
+    })
+  return {
+    command,
+    action: actionOf(() => readKeyFile(path(), `${name} key`)),
+    actionWithNewKey: actionOf(ownKey),
+  }
+}
+
+/** The device key at `path`; made if there is none. */
+async function keyMadeAt(
+  path: string,
+  { name, power }: { name: string; power: string },
+  terminal: Terminal,
+): Promise<PrivateKey> {
+  const existing = await readKeyFile(path, `${name} key`).catch(async (error: unknown) => {
+    if (error instanceof UsageError && isMissing(error.cause)) return undefined
+    throw error
+  })
+  if (existing) return existing
+  const key = await writeNewKey(path)
+  terminal.err(`Made a device key in ${printable(path)}. Whoever holds that file ${power}.\n`)
+  return key
+}
+
+async function openSession<Client>(
+  { party, prefix, settings, connect }: ProgramOptions<Client>,
+  given: Given,
+  { terminal, readKey }: { terminal: Terminal; readKey: () => Promise<PrivateKey> },
+): Promise<ClientSession<Client>> {
+  const configured = settings()
+  const issuer = given.issuer ?? configured.issuer
+  if (issuer === undefined) throw new UsageError(`Name ${party}: --issuer <url> or ${prefix}_ISSUER.`)
+  const api = given.api ?? configured.api ?? issuer
+  // A key that is named wins over a token that merely stands in the environment.
+  const token = given.token ?? (given.key === undefined ? configured.token : undefined)
+  if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
+    throw new UsageError('Give the access token alone, as your realm issued it.')
+  const access = token === undefined ? { api, issuer, key: await readKey() } : { api, issuer, token }
+  const columns = given.wide === true ? undefined : terminal.columns
+  return { client: connect(access), terminal, json: given.json === true, columns }
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ENOENT'
+}
+
+/** How an error of an API ends the command: a script that asked for JSON is told in JSON, too, and need not take a sentence apart. */
+export function apiEnding(error: unknown, { asJson }: { asJson: boolean }): Ending | undefined {
+  // A fault of the configuration, which is no module of this layer's to know.
+  if (error instanceof Error && error.name === 'ConfigFault')
+    return { code: EXIT.usage, message: error.message.split('\n') }
+  if (!(error instanceof ApiError)) return undefined
+  const { code, detail } = error
+  const message = asJson
+    ? printableJson({ error: code, error_description: detail }).split('\n')
+    : `${code}: ${detail}`
+  if (error.code === 'address_refused') return { code: EXIT.usage, message }
+  if (error.code === 'aborted') return { code: EXIT.interrupted, message: '' }
+  return { code: error.temporary ? EXIT.unavailable : EXIT.refused, message }
+}
+
+/** An option that is a whole number. */
+export function wholeNumber(value: string): number {
+  if (!/^\d{1,15}$/.test(value)) throw new UsageError(`Give a whole number, not ${value}.`)
+  return Number(value)
+}
