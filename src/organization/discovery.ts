@@ -22,6 +22,7 @@ const METADATA = z.strictObject({
   leave_endpoint: z.string(),
   clearance_endpoint: z.string(),
   membership_endpoint: z.string(),
+  decision_endpoint: z.string(),
   charter_version: z.int(),
   break_glass: z.boolean(),
   claims: z.array(z.string()),
@@ -48,6 +49,7 @@ export const DISCOVERY: readonly Endpoint<Organization>[] = [
         leave_endpoint: issuer + ORGANIZATION_PATH.leave,
         clearance_endpoint: issuer + ORGANIZATION_PATH.clearance,
         membership_endpoint: issuer + ORGANIZATION_PATH.membership,
+        decision_endpoint: issuer + ORGANIZATION_PATH.decision,
         charter_version: row?.version ?? 0,
         // Windows cannot be opened here yet, whatever the charter allows.
         break_glass: false,

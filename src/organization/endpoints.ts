@@ -10,6 +10,7 @@ import { MEMBERS } from './admin/members.ts'
 import { ROLES } from './admin/roles.ts'
 import type { Administration, Organization } from './context.ts'
 import { DISCOVERY } from './discovery.ts'
+import { DECISIONS } from './decision.ts'
 import { CLEARANCE } from './member/clearance.ts'
 import { ENVELOPE } from './member/envelope.ts'
 import { MEMBERSHIP } from './member/membership.ts'
@@ -23,6 +24,7 @@ export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
   ...ENVELOPE,
   ...CLEARANCE,
   ...ENFORCED_MEMBERSHIP,
+  ...DECISIONS,
 ]
 
 /** The administration. */

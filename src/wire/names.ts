@@ -114,6 +114,7 @@ export const ORGANIZATION_PATH = {
   leave: '/member/leave',
   clearance: '/member/clearance',
   membership: '/membership',
+  decision: '/decision',
 } as const
 
 /** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */

@@ -38,7 +38,7 @@ export const CLEARANCE: readonly Endpoint<Organization>[] = [
 ]
 
 /** A fresh attestation of a member; undefined where nothing is attested of her. Refuses 503 while the clock is off. */
-function clearanceOf(
+export function clearanceOf(
   organization: Organization,
   { owner, as_uri, clearance }: MemberRow,
 ): string | undefined {

@@ -1,0 +1,64 @@
+/**
+ * What the organization answers for one request of an agent. Contract: "The organization's authority" (`/decision`: allow, ask or refuse;
+ * never widens).
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../http/endpoint.ts'
+import { plainText } from '../http/pages.ts'
+import { decideUnderCharter } from '../rules/charter-decision.ts'
+import { readCharterVersion } from '../storage/organization/charters.ts'
+import { ORGANIZATION_PATH } from '../wire/names.ts'
+import type { Organization } from './context.ts'
+import { clearanceOf } from './member/clearance.ts'
+import { MEMBER } from './member/credential.ts'
+
+const level = z.int().min(0).max(9)
+
+const ASKED = z.strictObject({
+  resource_id: plainText(2_048),
+  scopes: z.array(plainText(200)).max(256),
+  expires_in: z.int().min(1),
+  reason_absent: z.boolean(),
+  mission_absent: z.boolean(),
+  operation: z.strictObject({ tool: plainText(500), params_s256: plainText(100) }).optional(),
+  assurance: z.strictObject({ binding: level, provenance: level, accountability: level }),
+  standing: z.strictObject({ connected: z.boolean(), first_party: z.boolean(), introduced: z.boolean() }),
+  // What she calls her tiers, and what they are for, is no business of an organization: told, they are refused and not read.
+  tier: z.null().optional(),
+  purpose: z.null().optional(),
+})
+
+const DECISION = z.strictObject({
+  effect: z.enum(['allow', 'ask', 'refuse']),
+  because: z.array(z.string()),
+  governed: z.boolean(),
+  charter_version: z.int(),
+  /** As `/member/clearance` attests it, so that no presentation asks twice; null: nothing is attested, or nothing is governed. */
+  clearance: z.string().nullable(),
+})
+
+export const DECISIONS: readonly Endpoint<Organization>[] = [
+  endpoint({
+    method: 'post',
+    path: ORGANIZATION_PATH.decision,
+    rows: ['org-decision'],
+    summary: 'Allow, ask or refuse, for one request over a resource of a member; changes nothing',
+    credential: MEMBER,
+    body: { schema: ASKED },
+    answers: {
+      200: {
+        says: 'The strictest of all that the charter says about it.',
+        schema: DECISION,
+        headers: { 'cache-control': 'no-store' },
+      },
+    },
+    handle: async (organization: Organization, { caller, body, answer }) => {
+      // The version that she is told: text and groups move for all members at once.
+      const { version, charter } = (await readCharterVersion(organization.database.db, caller.view_version))!
+      const { role, clearance } = caller
+      const decided = decideUnderCharter({ charter, role, clearance }, body)
+      const attested = decided.governed ? clearanceOf(organization, caller) : undefined
+      return answer(200, { ...decided, charter_version: version, clearance: attested ?? null })
+    },
+  }),
+]
