@@ -9,6 +9,7 @@ import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Owner } from '../wire/identifiers.ts'
+import type { NoticeSender } from './notices/sender.ts'
 import type { PrivateKey, PublicKey } from '../wire/keys.ts'
 
 /** Somebody who may use the administration: as the provisioning file says now. */
@@ -49,6 +50,8 @@ export interface Organization {
   readonly enforcementPoints: readonly EnforcementPoint[]
   /** What those publish that prove themselves by keys. */
   readonly enforcementKeys: JwksCache
+  /** Tells those what happened to a member. */
+  readonly notices: NoticeSender
   /** Of codes that were not good. */
   readonly attempts: AttemptLimit
 }

@@ -10,7 +10,7 @@ import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
-import { createOutbound } from '../http/outbound.ts'
+import { createOutbound, type Outbound } from '../http/outbound.ts'
 import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
 import { createServerMetrics } from '../http/server-metrics.ts'
 import { createHttpServer, type HttpServer } from '../http/server.ts'
@@ -30,6 +30,8 @@ import { runMigrationCommand } from '../terminal/migration.ts'
 import { charterDigest, type Charter } from '../wire/charter.ts'
 import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
+import { startOutbox } from './notices/outbox.ts'
+import { createNoticeSender } from './notices/sender.ts'
 
 const SWEPT_ROWS = 500
 const WRONG_CODES_PER_MINUTE = 10
@@ -70,6 +72,7 @@ export async function startOrganization(
     const metrics = createServerMetrics('organization', { pools: { all: pool }, clock }, said)
     const around = await openSurroundings(config, { said, metrics, closers })
     closers.push(startSweeper(organization, config.sweepSeconds))
+    closers.push(startOutbox(organization))
     const metricsAddress = await open(metrics.createServer(), config.metricsListen)
     const adminApp = createHttpServer(around)
     adminRoutes(adminApp, organization, config, closers)
@@ -133,6 +136,9 @@ async function openOrganization(
   closers.push(() => listener.close())
   const [first, ...others] = config.keys
   if (first === undefined) throw new Error('the configuration holds no signing key')
+  const { authorities = [] } = config
+  const now = (): number => Math.floor(clock.now() / 1_000)
+  const outbound = openOutbound(config, closers)
   return {
     issuer,
     id,
@@ -141,10 +147,11 @@ async function openOrganization(
     database,
     log,
     clock,
-    now: () => Math.floor(clock.now() / 1_000),
+    now,
     base: signatureBase(issuer),
     invitationSeconds,
-    authorities: config.authorities ?? [],
+    authorities,
+    notices: createNoticeSender({ issuer, key: first, authorities, outbound, now }),
     authorityKeys: openPublishedKeys(config, closers),
     enforcementPoints: config.provisioned.enforcementPoints,
     enforcementKeys: openPublishedKeys(config, closers),
@@ -153,10 +160,14 @@ async function openOrganization(
 }
 
 /** Authorities and enforcement points are the operator's own choice, and may stand in a private network. */
-function openPublishedKeys({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
+function openOutbound({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): Outbound {
   const outbound = createOutbound({ devLoopback })
   closers.push(() => outbound.close())
-  return createJwksCache({ outbound, clock: Date.now })
+  return outbound
+}
+
+function openPublishedKeys(config: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
+  return createJwksCache({ outbound: openOutbound(config, closers), clock: Date.now })
 }
 
 /** Publishes the file's charter where none was ever; of replicas that start together one does. */

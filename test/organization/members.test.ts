@@ -72,6 +72,7 @@ describe('Members', () => {
       clearance: {},
       compliance: null,
       notices_waiting: 0,
+      notices_stopped: [],
     })
     const first = await admin({ target: '/admin/members?limit=1' })
     expect(first.body).toHaveLength(1)
@@ -144,22 +145,5 @@ describe('Members', () => {
       expect([status, role]).toEqual(moves[0]!.status === 200 ? [409, 'guests'] : [200, null])
       expect(new Set(moves.map(one => one.status)).size).toBe(1)
     }
-  })
-})
-
-describe('What the authority of a member is to be told', () => {
-  const waiting = async () => ((await listed()) as { notices_waiting?: number } | undefined)?.notices_waiting
-
-  it('waits where her group, what is attested of her or the charter changed, and not where another moved', async () => {
-    expect(await waiting()).toBe(0)
-    const other = `x-${owner}`
-    await stand.joined(other)
-    await move('guests', other)
-    await move('staff')
-    expect(await waiting()).toBe(0)
-    await move('guests')
-    await attest({ screening: 'full' })
-    await stand.publish({ name: `Moved for ${owner}` })
-    expect(await waiting()).toBe(3)
   })
 })

@@ -2,7 +2,7 @@
  * Owns an organization with two authorization servers whose owners may join it, for tests. Of those servers nothing is needed but their
  * keys; everything goes through real sockets.
  */
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { exchange, prepare, type OwnerCall, type Reply } from './authority.ts'
@@ -12,6 +12,12 @@ export interface MemberAuthority {
   uri: string
   key: PrivateKey
   server: Server
+  /** The notices that it was told, as their bodies had them, those that it did not take among them. */
+  notices: string[]
+  /** How it answers a notice: 200 where nothing else is said. */
+  answers: { status: number; body?: object }
+  /** What its metadata names beside the issuer. */
+  metadata: Record<string, unknown>
 }
 
 export interface MemberStand {
@@ -41,12 +47,30 @@ export interface MemberStand {
 
 async function startMemberAuthority(): Promise<MemberAuthority> {
   const key = importPrivateJwk(generatePrivateJwk())
-  const server = createServer((_request, response) => {
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify({ keys: [publicJwk(key)] }))
+  const server = createServer((request, response) => {
+    void bodyOf(request).then(body => {
+      const { status, json } = answerOf(request.url!, body)
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json))
+    })
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  return { uri: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key, server }
+  const uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const metadata = { org_notice_endpoint: `${uri}/org/notice` }
+  const authority: MemberAuthority = { uri, key, server, notices: [], answers: { status: 200 }, metadata }
+  const answerOf = (path: string, body: string): { status: number; json: object } => {
+    if (path === '/.well-known/agents-configuration')
+      return { status: 200, json: { issuer: uri, ...authority.metadata } }
+    if (path === '/jwks') return { status: 200, json: { keys: [publicJwk(key)] } }
+    authority.notices.push((JSON.parse(body) as { notice: string }).notice)
+    return { status: authority.answers.status, json: authority.answers.body ?? {} }
+  }
+  return authority
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request) text += String(chunk)
+  return text
 }
 
 /** Starts all three; `file` are members of the provisioning file beside the usual ones. */

@@ -15,7 +15,7 @@ import {
   readMember,
   type MemberRow,
 } from '../../storage/organization/members.ts'
-import { insertNotice, waitingNotices } from '../../storage/organization/notices.ts'
+import { insertNotice, noticeStates, type NoticeState } from '../../storage/organization/notices.ts'
 import { parseTextByName, type Charter } from '../../wire/charter.ts'
 import { canonicalize } from '../../wire/json.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
@@ -49,6 +49,8 @@ const MEMBER = z.strictObject({
   compliance: z.looseObject({ reported_at: z.string() }).nullable(),
   /** What her authority is still to be told. */
   notices_waiting: z.int(),
+  /** What it was not told in the end, the newest first. */
+  notices_stopped: z.strictObject({ kind: z.string(), status: z.int().nullable(), at: z.string() }).array(),
 })
 
 export const MEMBERS: readonly Endpoint<Administration>[] = [
@@ -62,11 +64,11 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
     answers: { 200: { says: 'By owner.', schema: MEMBER.array() } },
     handle: async ({ database }: Administration, { query: { after, limit }, answer }) => {
       const { items, last } = pageOf(await listMembers(database.db, { after, limit: limit + 1 }), limit)
-      const waiting = await waitingNotices(
+      const states = await noticeStates(
         database.db,
         items.map(({ owner }) => owner),
       )
-      const members = items.map(member => shown(member, waiting.get(member.owner) ?? 0))
+      const members = items.map(member => shown(member, states.get(member.owner)))
       return answer(200, members, nextLink('/admin/members', last && { after: last.owner, limit }))
     },
   }),
@@ -163,11 +165,12 @@ function changeMember(
   })
 }
 
-function shown(member: MemberRow, notices_waiting: number): z.output<typeof MEMBER> {
+function shown(member: MemberRow, notices: NoticeState | undefined): z.output<typeof MEMBER> {
   const { owner, as_uri, role, joined_at: joined, agreed_version, clearance, compliance } = member
   const reported =
     compliance === null || member.compliance_at === null
       ? null
       : { ...compliance, reported_at: member.compliance_at }
-  return { owner, as_uri, role, joined, agreed_version, clearance, compliance: reported, notices_waiting }
+  const told = { notices_waiting: notices?.waiting ?? 0, notices_stopped: notices?.stopped ?? [] }
+  return { owner, as_uri, role, joined, agreed_version, clearance, compliance: reported, ...told }
 }

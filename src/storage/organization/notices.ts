@@ -5,23 +5,35 @@
 import { sql } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Notice } from '../../wire/notice.ts'
+import { inTransaction, prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import type { MemberRow } from './members.ts'
 
 /** For whom a notice is. */
 export type Addressee = Pick<MemberRow, 'owner' | 'as_uri' | 'join_id'>
 
+const STOPPED_SHOWN = 20
+const TOLD_FOR = sql`interval '7 days'`
 const NEW_JTI = sql`'ntc_' || replace(gen_random_uuid()::text, '-', '')`
 
-/** Adds a notice to the line of a membership, under the lock of the head. */
-export async function insertNotice(tx: Tx, to: Addressee, notice: Notice): Promise<void> {
+/**
+ * Adds a notice to the line of a membership, under the lock of the head. One that waits for no other has a line of its own (`alone`), and
+ * needs no lock.
+ */
+export async function insertNotice(
+  tx: Tx,
+  to: Addressee,
+  notice: Notice,
+  { alone = false } = {},
+): Promise<void> {
   const { owner, as_uri, join_id } = to
   await sql`
+    WITH added AS (SELECT ${NEW_JTI} AS jti), line AS (SELECT CASE WHEN ${alone} THEN jti ELSE '' END AS line FROM added),
+      placed AS (
+        INSERT INTO notice_lines AS l (owner, membership, line, as_uri)
+        SELECT ${owner}, ${join_id}, line, ${as_uri} FROM line ${STANDS})
     INSERT INTO notices (jti, owner, membership, line, notice)
-    VALUES (${NEW_JTI}, ${owner}, ${join_id}, '', ${JSON.stringify(notice)})`.execute(tx)
-  await sql`
-    INSERT INTO notice_lines AS l (owner, membership, line, as_uri) VALUES (${owner}, ${join_id}, '', ${as_uri})
-    ${STANDS}`.execute(tx)
+    SELECT jti, ${owner}, ${join_id}, line, ${JSON.stringify(notice)} FROM added, line`.execute(tx)
 }
 
 /** The same for every member. */
@@ -37,11 +49,141 @@ export async function insertNoticeToAll(tx: Tx, notice: Notice): Promise<void> {
 /** A line that stands is locked until the notice is in it, so that it does not end as an empty one meanwhile; when it is due stays. */
 const STANDS = sql`ON CONFLICT (owner, membership, line) DO UPDATE SET as_uri = l.as_uri`
 
-/** How many notices of each of these members' present memberships wait; left out where none does. */
-export async function waitingNotices(db: Db, owners: readonly Owner[]): Promise<Map<Owner, number>> {
-  const { rows } = await sql<{ owner: Owner; waiting: number }>`
-    SELECT n.owner, count(*)::int AS waiting
-    FROM notices n JOIN members m ON m.owner = n.owner AND m.join_id = n.membership
-    WHERE n.owner = ANY(${owners}) AND n.stopped_at IS NULL GROUP BY n.owner`.execute(db)
-  return new Map(rows.map(({ owner, waiting }) => [owner, waiting]))
+/** What is known of the notices of one membership. */
+export interface NoticeState {
+  waiting: number
+  /** Those that were given up, the newest first; `status` is null where there never was an answer. */
+  stopped: { kind: Notice['kind']; status: number | null; at: string }[]
+}
+
+/** The notices of these members' present memberships; left out where there are none. */
+export async function noticeStates(db: Db, owners: readonly Owner[]): Promise<Map<Owner, NoticeState>> {
+  const { rows } = await sql<{ owner: Owner; waiting: number | null } & NoticeState['stopped'][number]>`
+    WITH theirs AS (
+      SELECT n.* FROM notices n JOIN members m ON m.owner = n.owner AND m.join_id = n.membership
+      WHERE n.owner = ANY(${owners}))
+    SELECT owner, count(*)::int AS waiting, NULL AS kind, NULL::int AS status, NULL::timestamptz AS at
+    FROM theirs WHERE stopped_at IS NULL GROUP BY owner
+    UNION ALL
+    SELECT owner, NULL, notice->>'kind', status, stopped_at
+    FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY place DESC) AS newest
+          FROM theirs WHERE stopped_at IS NOT NULL) given_up
+    WHERE newest <= ${STOPPED_SHOWN} ORDER BY 1, 5 DESC`.execute(db)
+  const states = new Map<Owner, NoticeState>()
+  for (const { owner, waiting, kind, status, at } of rows) {
+    const state = states.get(owner) ?? { waiting: 0, stopped: [] }
+    states.set(owner, state)
+    if (waiting === null) state.stopped.push({ kind, status, at })
+    else state.waiting = waiting
+  }
+  return states
+}
+
+/** A line, and until when (as Postgres writes it) it is the taker's alone. */
+export interface TakenLine {
+  owner: Owner
+  membership: string
+  line: string
+  as_uri: string
+  attempts: number
+  until: string
+}
+
+/** Takes lines that have been due for longest: of all replicas one gets each. One that is not settled is due again after `seconds`. */
+export async function takeLines(
+  db: Db,
+  { limit, seconds }: { limit: number; seconds: number },
+): Promise<TakenLine[]> {
+  const { rows } = await TAKE(db, [limit, seconds])
+  return rows
+}
+
+const TAKE = prepared<TakenLine>(
+  'take-notice-lines',
+  `WITH next AS MATERIALIZED (
+      SELECT owner, membership, line FROM notice_lines WHERE due_at <= clock_timestamp()
+      ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+    UPDATE notice_lines l SET due_at = clock_timestamp() + $2::float8 * interval '1 second' FROM next
+    WHERE l.owner = next.owner AND l.membership = next.membership AND l.line = next.line
+    RETURNING l.owner, l.membership, l.line, l.as_uri, l.attempts, l.due_at::text AS until`,
+)
+
+/** `late`: it is as old as a notice is told at most. */
+export interface FirstNotice {
+  jti: string
+  notice: Notice
+  late: boolean
+}
+
+/** The notice of a line that is to be told next. */
+export function firstNotice(db: Db, line: TakenLine): Promise<FirstNotice | undefined> {
+  return db
+    .selectFrom('notices')
+    .select(['jti', 'notice', sql<boolean>`made_at < now() - ${TOLD_FOR}`.as('late')])
+    .where('owner', '=', line.owner)
+    .where('membership', '=', line.membership)
+    .where('line', '=', line.line)
+    .where('stopped_at', 'is', null)
+    .orderBy('place')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** It was answered for good; the next of the line is due. */
+export function endNotice(db: Db, line: TakenLine, jti: string): Promise<void> {
+  return inTransaction(db, async tx => {
+    await tx.deleteFrom('notices').where('jti', '=', jti).execute()
+    await dueAgain(tx, line, { attempts: 0, seconds: 0 })
+  })
+}
+
+/** It is told no more, and kept to be shown; the next of the line is due. */
+export function stopNotice(
+  db: Db,
+  line: TakenLine,
+  { jti, status = null }: { jti: string; status: number | null | undefined },
+): Promise<void> {
+  return inTransaction(db, async tx => {
+    const stopped = { status, stopped_at: sql<string>`now()` }
+    await tx.updateTable('notices').set(stopped).where('jti', '=', jti).execute()
+    await dueAgain(tx, line, { attempts: 0, seconds: 0 })
+  })
+}
+
+/** It was told in vain: the line is due again after `seconds`. */
+export function tellNoticeAgain(
+  db: Db,
+  line: TakenLine,
+  { jti, status, seconds }: { jti: string; status: number | undefined; seconds: number },
+): Promise<void> {
+  return inTransaction(db, async tx => {
+    if (status !== undefined) await tx.updateTable('notices').set({ status }).where('jti', '=', jti).execute()
+    await dueAgain(tx, line, { attempts: line.attempts + 1, seconds })
+  })
+}
+
+/** Removes a line in which nothing waits: locked first and looked at then, so that no notice is added to it meanwhile. */
+export function closeEmptyLine(db: Db, line: TakenLine): Promise<void> {
+  return inTransaction(db, async tx => {
+    const mine = tx.selectFrom('notice_lines').select('owner').where(isTaken(line)).forUpdate()
+    if ((await mine.executeTakeFirst()) === undefined) return
+    if ((await firstNotice(tx, line)) === undefined)
+      await tx.deleteFrom('notice_lines').where(isTaken(line)).execute()
+    else await dueAgain(tx, line, { attempts: 0, seconds: 0 })
+  })
+}
+
+/** When a line is due again, unless another has taken it since. */
+async function dueAgain(
+  tx: Tx,
+  line: TakenLine,
+  { attempts, seconds }: { attempts: number; seconds: number },
+): Promise<void> {
+  const due_at = sql<string>`clock_timestamp() + ${seconds} * interval '1 second'`
+  await tx.updateTable('notice_lines').set({ attempts, due_at }).where(isTaken(line)).execute()
+}
+
+function isTaken({ owner, membership, line, until }: TakenLine) {
+  return sql<boolean>`
+    owner = ${owner} AND membership = ${membership} AND line = ${line} AND due_at = ${until}::timestamptz`
 }

@@ -13,6 +13,8 @@ export async function sweepOrganization(db: Db, limit: number): Promise<number> 
       SELECT code_id FROM invitations WHERE expires_at < now() - interval '7 days' LIMIT ${limit})`,
     sql`DELETE FROM wrong_codes WHERE (name, hour) IN (
       SELECT name, hour FROM wrong_codes WHERE hour < now() - interval '1 hour' LIMIT ${limit})`,
+    sql`DELETE FROM notices WHERE jti IN (
+      SELECT jti FROM notices WHERE stopped_at < now() - interval '30 days' LIMIT ${limit})`,
   ]
   let gone = 0
   for (const batch of batches) gone += Number((await batch.execute(db)).numAffectedRows ?? 0n)

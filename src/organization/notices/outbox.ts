@@ -1,0 +1,79 @@
+/**
+ * Tells members' authorization servers what waits for them: at least once, in order for each membership, by whichever replica is first.
+ * Contract: "Events" (organization notice).
+ */
+import { OutboundFault, plainWords } from '../../http/outbound.ts'
+import { startRepeating } from '../../limits/repetition.ts'
+import { noticeOutcome, noticePause } from '../../rules/notice.ts'
+import { isOutage } from '../../storage/core/database.ts'
+import {
+  closeEmptyLine,
+  endNotice,
+  firstNotice,
+  stopNotice,
+  takeLines,
+  tellNoticeAgain,
+  type FirstNotice,
+  type TakenLine,
+} from '../../storage/organization/notices.ts'
+import type { Organization } from '../context.ts'
+
+const LINES_AT_ONCE = 20
+/** Longer than a delivery takes: a line is taken again where its replica has ended meanwhile. */
+const LEASE_SECONDS = 30
+const PAUSE_SECONDS = 1
+
+/** Looks for what is due each second, until it is stopped. @returns what stops it, and waits for what is under way. */
+export function startOutbox(organization: Organization): () => Promise<void> {
+  const { log, clock } = organization
+  const work = async (stopped: () => boolean): Promise<void> => {
+    while (!stopped() && clock.fault() === undefined) {
+      const bounds = { limit: LINES_AT_ONCE, seconds: LEASE_SECONDS }
+      const lines = await takeLines(organization.database.db, bounds)
+      if (lines.length === 0) return
+      const told = await Promise.allSettled(lines.map(line => tellFirst(organization, line)))
+      const failed = told.find(one => one.status === 'rejected')
+      if (failed !== undefined) throw failed.reason
+    }
+  }
+  const onError = (error: unknown): void =>
+    log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'telling notices was broken off')
+  const repetition = startRepeating(work, { pauseSeconds: PAUSE_SECONDS, onError })
+  return () => repetition.stop()
+}
+
+/** Tells the first notice of a line, and says when the line is due again. */
+async function tellFirst(organization: Organization, line: TakenLine): Promise<void> {
+  const { db } = organization.database
+  const first = await firstNotice(db, line)
+  if (first === undefined) return closeEmptyLine(db, line)
+  const status = await tell(organization, line, first)
+  const outcome = noticeOutcome(status)
+  if (outcome === 'ended') return endNotice(db, line, first.jti)
+  if (outcome === 'again' && !first.late) {
+    const seconds = noticePause(line.attempts, Math.random())
+    return tellNoticeAgain(db, line, { jti: first.jti, status, seconds })
+  }
+  const { as_uri } = line
+  const { jti, notice } = first
+  organization.log.error({ as_uri, jti, kind: notice.kind, status }, 'a notice was given up: nobody took it')
+  return stopNotice(db, line, { jti, status })
+}
+
+/** @returns the status of the answer; undefined where there was none. */
+async function tell(
+  { notices, log }: Organization,
+  { owner, membership, as_uri }: TakenLine,
+  { jti, notice }: FirstNotice,
+): Promise<number | undefined> {
+  const { kind } = notice
+  try {
+    const { status } = await notices.send({ sub: owner, membership, jti, as_uri, notice })
+    log.debug({ as_uri, jti, kind, status }, 'a notice was told')
+    return status
+  } catch (error) {
+    if (!(error instanceof OutboundFault)) throw error
+    log.debug({ err: error, as_uri, jti, kind }, `a notice could not be told: ${plainWords(error)}`)
+    return undefined
+  }
+}
