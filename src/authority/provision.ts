@@ -10,6 +10,7 @@ import { insertLogin, loginId, ownerOfLogin } from '../storage/authority/logins.
 import {
   claimProvisioned,
   insertDeviceKey,
+  insertNamespace,
   insertOwner,
   listUnprovisioned,
   lockQueue,
@@ -24,7 +25,7 @@ import { asClientId, asOwner, type Owner } from '../wire/identifiers.ts'
 /** What an item of the file came to, for the log: `skipped` items are never tried again. */
 export interface Provisioning {
   owner: Owner
-  kind: 'owner' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
+  kind: 'owner' | 'namespace' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
   item: string
   outcome: 'made' | 'skipped'
   /** Why it was skipped. */
@@ -43,7 +44,7 @@ const OWNERS_AT_ONCE = 8
  * Applies what is new in the file; safe when many replicas start at once. Owners whose entries were applied before, as they stand, are found together
  * and left alone, so that a start costs what is new in the file and not its length. @returns what was made or skipped now, without what was applied
  * before.
- * @throws Error where a device key or a login is another owner's already: each names one owner.
+ * @throws Error where a namespace, a device key or a login is another owner's already: each names one owner.
  */
 export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Promise<Provisioning[]> {
   const done: Provisioning[][] = []
@@ -72,7 +73,9 @@ export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Pr
 
 /** An owner's entry as it stands, all of which was applied where this is marked. No secret can be told by it: of those it holds hashes. */
 function markOf(given: ProvisionedOwner): { owner: Owner; kind: string; item: string } {
-  const text = JSON.stringify(given, (_name, value: unknown) =>
+  // One without namespaces is marked as it was before there were any.
+  const { namespaces, ...entry } = given
+  const text = JSON.stringify(namespaces.length > 0 ? given : entry, (_name, value: unknown) =>
     value !== null && typeof value === 'object' && 'thumbprint' in value ? value.thumbprint : value,
   )
   return { owner: asOwner(given.owner), kind: 'entry', item: s256(text) }
@@ -100,6 +103,7 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
       ...(because === undefined ? { outcome: 'made' } : { outcome: 'skipped', because }),
     })
   }
+  for (const name of given.namespaces) await once('namespace', name, () => giveNamespace(tx, owner, name))
   for (const enrolled of given.device_keys)
     await once('device_key', enrolled.key.thumbprint, () => enrolKey(tx, owner, enrolled))
   for (const login of given.logins) await once('login', loginId(login), () => bindLogin(tx, owner, login))
@@ -123,6 +127,13 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
   const { kind, item } = markOf(given)
   await claimProvisioned(tx, owner, kind, item)
   return done
+}
+
+async function giveNamespace(tx: Tx, owner: Owner, namespace: string): Promise<undefined> {
+  const holder = await insertNamespace(tx, owner, namespace)
+  if (holder === owner) return
+  const whose = holder === asOwner(namespace) ? 'the name of an owner' : `a namespace of ${holder}`
+  throw new Error(`The namespace ${namespace} of ${owner} is ${whose} already: list another for her.`)
 }
 
 async function enrolKey(

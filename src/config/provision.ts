@@ -8,13 +8,16 @@ import { TERMS_SECONDS_MAX, tierFault } from '../rules/tier.ts'
 import { sha256 } from '../wire/encoding.ts'
 import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
+import { isBelow } from '../wire/owner-resources.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readSecretFile, readYamlFile } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
+import { namespaceFaults } from './namespaces.ts'
 import { isRealmIssuer } from './oidc.ts'
 import { ConfigFault, insecureUrlFault, isPlainUrl } from './settings.ts'
 
 const SECRET_LENGTH_MIN = 16
+const NAMESPACES_MAX = 100
 
 const label = (max: number) =>
   z
@@ -77,7 +80,9 @@ const resourceServer = z.strictObject({
 })
 
 const resource = z.strictObject({
-  id: visible(256).describe('Its id, `<owner>/…`, as the resource server names it.'),
+  id: visible(256).describe(
+    'Its id, `<owner>/…` or below one of `namespaces`, as the resource server names it.',
+  ),
   client_id: visible(255).describe('The resource server of hers that publishes it.'),
   name: label(200).describe('What the owner is shown.'),
   type: visible(400).optional().describe('What kind of thing it is.'),
@@ -118,6 +123,13 @@ const tier = z.strictObject({
 
 const owner = z.strictObject({
   owner: ownerName.describe('Her name: part of every resource id, template id and path of hers.'),
+  namespaces: z
+    .array(ownerName)
+    .max(NAMESPACES_MAX)
+    .default([])
+    .describe(
+      'Further names that her resource ids may begin with; each is one owner’s, for ever, and no owner’s name.',
+    ),
   device_keys: z.array(deviceKey).default([]).describe('Keys that may sign requests to the owner API.'),
   logins: z
     .array(login)
@@ -144,6 +156,7 @@ export type ProvisionedTier = GivenOwner['tiers'][number] & { terms: { per_opera
 /** One owner to provision, judged as a whole; secrets are already hashed (SHA-256). */
 export interface ProvisionedOwner {
   owner: string
+  namespaces: string[]
   device_keys: { name: string; key: PublicKey }[]
   logins: GivenOwner['logins']
   resource_servers: {
@@ -174,6 +187,7 @@ export function loadProvisionFile(
   const owners = given.map((entry, i) => readOwner(entry, `owners[${i}]`, reading))
   faults.push(
     ...duplicates(given.map(({ owner }) => owner)).map(name => `owners: ${name} stands twice.`),
+    ...namespaceFaults(given),
     // One key names one owner: whom a signature speaks for must never depend on what it asks for.
     ...duplicates(owners.flatMap(({ device_keys }) => device_keys.map(({ key }) => key.thumbprint))).map(
       kid => `device_keys: the key ${kid} stands twice; a device key belongs to one owner.`,
@@ -200,6 +214,7 @@ function readOwner(given: GivenOwner, at: string, reading: Reading): Provisioned
   reading.faults.push(...listFaults(given, at), ...loginFaults(given, at, reading.realmIssuer))
   return {
     owner: given.owner,
+    namespaces: given.namespaces,
     device_keys: given.device_keys.flatMap((entry, i) =>
       readDeviceKey(entry, `${at}.device_keys[${i}]`, reading),
     ),
@@ -239,9 +254,11 @@ function listFaults(given: GivenOwner, at: string): string[] {
       given.tiers.map(({ id }) => id),
     ),
     ...given.resources.flatMap(({ id, client_id }, i) => [
-      ...(id.startsWith(`${given.owner}/`) && id.length > given.owner.length + 1
+      ...(isBelow(id, [given.owner, ...given.namespaces])
         ? []
-        : [`${at}.resources[${i}].id: it must start with ${given.owner}/ and go on.`]),
+        : [
+            `${at}.resources[${i}].id: it must start with ${given.owner}/ or one of her namespaces, and go on.`,
+          ]),
       ...(servers.has(client_id)
         ? []
         : [`${at}.resources[${i}].client_id: no resource server ${client_id} is listed for ${given.owner}.`]),

@@ -37,7 +37,11 @@ const tool = z.strictObject({
     .string()
     .regex(/^[\x21-\x7e]{1,128}$/, 'give 1 to 128 visible ASCII characters')
     .describe('Name of the tool, as `tools/call` names it.'),
-  resource_id: z.string().min(1).max(256).describe('The registered resource it touches, `<owner>/…`.'),
+  resource_id: z
+    .string()
+    .min(1)
+    .max(256)
+    .describe('The registered resource it touches, `<owner>/…` or below one of `namespaces`.'),
   scopes: z
     .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/))
     .min(1)
@@ -59,6 +63,13 @@ const operation = z.strictObject({
 
 const owner = z.strictObject({
   owner: name.describe('Name of the owner, as her authority knows her.'),
+  namespaces: z
+    .array(name)
+    .max(100)
+    .default([])
+    .describe(
+      'Further names that her resource ids may begin with, as her authority lists them for her; each is one owner’s, and no owner’s name.',
+    ),
   path: path
     .optional()
     .describe(

@@ -9,6 +9,7 @@ import type { TraceExport } from '../http/otlp.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { templateShape } from '../wire/http-operation.ts'
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
+import { isBelow } from '../wire/owner-resources.ts'
 import {
   checkDirectory,
   collectFaults,
@@ -19,6 +20,7 @@ import {
   type NamedCertificates,
 } from './files.ts'
 import { duplicates, issueSentence } from './issues.ts'
+import { namespaceFaults } from './namespaces.ts'
 import {
   choice,
   ConfigFault,
@@ -243,6 +245,7 @@ function pathOf({ owner, path, api }: SidecarFile['owners'][number]): string {
 function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
   return [
     ...duplicates(given.owners.map(({ owner }) => owner)).map(owner => `owners: ${owner} stands twice.`),
+    ...namespaceFaults(given.owners),
     ...duplicates(given.owners.map(pathOf)).map(path => `owners: two of them have the path ${path}.`),
     ...addressFaults(given),
     ...(given.deadline_ms > given.deadline_margin_ms
@@ -321,8 +324,10 @@ function ownerFaults(given: SidecarFile['owners'][number], publicUrl: string): s
   if (given.register && given.client_id !== undefined && given.client_id !== resource)
     faults.push(`owner ${given.owner}: with register: true the client_id is ${resource}; leave it out.`)
   for (const { tool, resource_id } of given.tools) {
-    if (!resource_id.startsWith(`${given.owner}/`)) {
-      faults.push(`tools of ${given.owner}: the resource_id of ${tool} must start with ${given.owner}/.`)
+    if (!isBelow(resource_id, [given.owner, ...given.namespaces])) {
+      faults.push(
+        `tools of ${given.owner}: the resource_id of ${tool} must start with ${given.owner}/ or one of her namespaces, and go on.`,
+      )
     }
   }
   return [...faults, ...tableFaults(given)]

@@ -11,7 +11,7 @@ import { asOwner, type Owner } from './identifiers.ts'
 export type ResourceTool = { tool: string; consequence?: string }
 
 /**
- * One resource of hers. `_id` is `<owner>/…`; `consequence` is the gravest class declared of what touches it, and stands for each tool
+ * One resource of hers. `_id` is `<owner>/…`, or stands below a namespace of hers; `consequence` is the gravest class declared of what touches it, and stands for each tool
  * where the listing does not tell the tools apart.
  */
 export type OwnerResource = {
@@ -43,24 +43,33 @@ const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/
 
 /**
  * A received listing, each member of its type; unknown members are dropped, `owner` is not judged. Refuses
- * (`invalid_request`) as a whole one with an id that stands twice or is not below its own owner's name.
+ * (`invalid_request`) as a whole one with an id that stands twice or is below neither its own owner's name nor one of
+ * `namespaces`, those of the owner who was asked about.
  */
-export function parseOwnerListing(json: unknown): OwnerListing {
+export function parseOwnerListing(json: unknown, namespaces: readonly string[] = []): OwnerListing {
   const object = asObject(json, 'the listing')
   const owner = asOwner(textMember(object, 'owner'))
   const resources = member(object, 'resources')
   if (!Array.isArray(resources) || resources.length > RESOURCES_MAX)
     refuse('invalid_request', `Give resources as a list of at most ${RESOURCES_MAX} objects.`)
-  const read = resources.map(one => readResource(asObject(one, 'each of resources'), owner))
+  const read = resources.map(one => readResource(asObject(one, 'each of resources'), [owner, ...namespaces]))
   if (new Set(read.map(({ _id }) => _id)).size < read.length)
     refuse('invalid_request', 'List each resource once.')
   return { owner, resources: read }
 }
 
-function readResource(object: JsonObject, owner: Owner): OwnerResource {
+/** Whether a resource id goes on below one of these names: her own, and the namespaces listed for her. */
+export function isBelow(resource_id: string, names: readonly string[]): boolean {
+  return names.some(name => resource_id.startsWith(`${name}/`) && resource_id.length > name.length + 1)
+}
+
+function readResource(object: JsonObject, names: readonly string[]): OwnerResource {
   const _id = textMember(object, '_id')
-  if (!ID.test(_id) || !_id.startsWith(`${owner}/`) || _id.length === owner.length + 1)
-    refuse('invalid_request', 'Give each _id as `<owner>/…`, in at most 400 visible ASCII characters.')
+  if (!ID.test(_id) || !isBelow(_id, names))
+    refuse(
+      'invalid_request',
+      'Give each _id as `<owner>/…`, or below a namespace listed for her, in at most 400 visible ASCII characters.',
+    )
   const type = optionalText(object, 'type')
   const consequence = optionalText(object, 'consequence')
   return {

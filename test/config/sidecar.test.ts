@@ -129,6 +129,12 @@ describe('The file of the sidecar', () => {
     expect(() => read({ ...good(), check_http: {} })).toThrow('give listen.check_http')
   })
 
+  test('a resource may stand below a namespace listed for its owner', () => {
+    const tools = [{ ...tool, resource_id: 'treasury/payments' }]
+    const { owners } = read({ ...good(), owners: [{ ...alice, namespaces: ['treasury'], tools }] })
+    expect(owners[0]!.tools[0]!.resource_id).toBe('treasury/payments')
+  })
+
   test('a secret may stand in a file of its own', () => {
     const client_secret_file = join(folder, 'secret')
     writeFileSync(client_secret_file, 'from the file\n', { mode: 0o600 })
@@ -242,6 +248,27 @@ describe('The file of the sidecar', () => {
       "another owner's resource",
       given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, resource_id: 'bea/portfolio' }] }] }),
       'must start with alice/',
+    ],
+    [
+      'a resource below a namespace that is not hers',
+      given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, resource_id: 'treasury/a' }] }] }),
+      'must start with alice/ or one of her namespaces',
+    ],
+    [
+      'a namespace of two owners',
+      given => ({
+        ...given,
+        owners: [
+          { ...alice, namespaces: ['treasury'] },
+          { ...alice, owner: 'bea', namespaces: ['treasury'], tools: [{ ...tool, resource_id: 'bea/x' }] },
+        ],
+      }),
+      'treasury is listed for alice and for bea',
+    ],
+    [
+      'a namespace that is an owner’s name',
+      given => ({ ...given, owners: [{ ...alice, namespaces: ['alice'] }] }),
+      'namespaces of alice: alice is the name of an owner',
     ],
     [
       'an unknown consequence',

@@ -101,6 +101,7 @@ describe('With twenty thousand owners', () => {
 
   it('a start whose file says nothing new looks its entries up, a thousand at a time', async () => {
     const entry: Omit<ProvisionedOwner, 'owner'> = {
+      namespaces: [],
       device_keys: [],
       logins: [],
       resource_servers: [],

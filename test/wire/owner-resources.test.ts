@@ -20,6 +20,14 @@ describe('a listing', () => {
     expect(parseOwnerListing(listing())).toEqual(listing())
   })
 
+  it('may name ids below the namespaces that are listed for her, and below no other', () => {
+    const read = (_id: string) => parseOwnerListing(listing({ ...notes, _id }), ['treasury', 'vault'])
+    for (const id of ['alice/notes', 'treasury/notes', 'vault/notes'])
+      expect(read(id).resources[0]!._id).toBe(id)
+    for (const id of ['treasury', 'treasury/', 'treasury2/notes', 'bea/notes', 'x/treasury/notes'])
+      expect(refusalOf(() => read(id)).code).toBe('invalid_request')
+  })
+
   it('names each scope once', () => {
     const { resources } = parseOwnerListing(listing({ ...notes, resource_scopes: ['read', 'write', 'read'] }))
     expect(resources[0]!.resource_scopes).toEqual(['read', 'write'])

@@ -36,10 +36,10 @@ const NONCE_BYTES = 12
  */
 export async function fetchListing(
   tools: PullTools,
-  source: { owner: Owner; resource_uri: string },
+  source: { owner: Owner; resource_uri: string; namespaces: readonly string[] },
   patience: Patience,
 ): Promise<ListedResource[]> {
-  const { owner, resource_uri } = source
+  const { owner, resource_uri, namespaces } = source
   const document = await tools.published.document(resource_uri, patience)
   const { owner_resources_endpoint: endpoint } = await tools.published.signedClaims(document, patience)
   if (endpoint === undefined)
@@ -49,7 +49,7 @@ export async function fetchListing(
       'endpoint_elsewhere',
       'The `owner_resources_endpoint` is at another origin than the resource; serve the listing at its own.',
     )
-  const listing = readListing(await queryListing(tools, endpoint, patience))
+  const listing = readListing(await queryListing(tools, endpoint, patience), namespaces)
   if (listing.owner !== owner)
     throw new PublicationFault('listing_other_owner', 'The listing names another owner than was asked about.')
   return listing.resources.map(registered)
@@ -104,9 +104,9 @@ async function queryListing(tools: PullTools, endpoint: string, patience: Patien
   return answer.body
 }
 
-function readListing(body: Buffer) {
+function readListing(body: Buffer, namespaces: readonly string[]) {
   try {
-    return parseOwnerListing(parseJson(body))
+    return parseOwnerListing(parseJson(body), namespaces)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     throw new PublicationFault('listing_malformed', error.detail ?? error.message, { cause: error })

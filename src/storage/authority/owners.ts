@@ -13,7 +13,10 @@ export type OwnerRow = Pick<Selectable<OwnersTable>, 'owner' | 'tag'>
 
 export type DeviceKeyRow = Selectable<DeviceKeysTable>
 
-/** Makes an owner with her routing tag; does nothing where she exists. @returns whether she was made. */
+/**
+ * Makes an owner with her routing tag; does nothing where she exists. @returns whether she was made.
+ * @throws Error where her name is a namespace of another owner: resource ids below it are that owner's.
+ */
 export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
   const made = await tx
     .insertInto('owners')
@@ -21,10 +24,37 @@ export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
     .onConflict(conflict => conflict.column('owner').doNothing())
     .executeTakeFirst()
   if (made.numInsertedOrUpdatedRows === 0n) return false
+  const holder = await holdName(tx, row.owner, row.owner)
+  if (holder !== row.owner)
+    throw new Error(`The owner ${row.owner} cannot be made: her name is a namespace of ${holder}.`)
   await tx.insertInto('queues').values({ owner: row.owner }).execute()
   await tx.insertInto('directory').values({ kind: 'tag', key: row.tag, owner: row.owner }).execute()
   await tx.insertInto('due').values({ owner: row.owner, kind: 'sweep' }).execute()
   return true
+}
+
+/** Whose a name in resource ids is: of the first owner who asked for it, for ever. */
+async function holdName(tx: Tx, owner: Owner, name: string): Promise<Owner> {
+  const { rows } = await sql<{ owner: Owner }>`
+    INSERT INTO directory (kind, key, owner) VALUES ('name', ${name}, ${owner})
+    -- Changes nothing, and so answers whose it is where somebody else was first.
+    ON CONFLICT (kind, key) DO UPDATE SET owner = directory.owner RETURNING owner`.execute(tx)
+  return rows[0]!.owner
+}
+
+/**
+ * Gives the owner a namespace: resource ids of hers may stand below it, as below her name. It is never taken back.
+ * @returns whose it is: another owner's where it is her name, or a namespace of hers.
+ */
+export async function insertNamespace(tx: Tx, owner: Owner, namespace: string): Promise<Owner> {
+  const holder = await holdName(tx, owner, namespace)
+  if (holder === owner)
+    await tx
+      .insertInto('namespaces')
+      .values({ owner, namespace })
+      .onConflict(conflict => conflict.doNothing())
+      .execute()
+  return holder
 }
 
 /** The owner's row, or undefined where this authority does not serve her. */

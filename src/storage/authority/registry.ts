@@ -21,6 +21,8 @@ export interface Source {
 /** The right to pull from a source once; an earlier attempt can bring nothing any more. */
 export interface Attempt extends Source {
   resource_uri: string
+  /** Below which, beside her name, her resource ids may stand. */
+  namespaces: string[]
   attempt: number
 }
 
@@ -34,7 +36,7 @@ export type Claim = { claimed: Attempt } | { claimed?: undefined; because: 'runn
 export async function claimPull(db: Db, source: Source, pauseSeconds: number): Promise<Claim> {
   const { owner, client_id } = source
   const pause = sql`${pauseSeconds} * interval '1 second'`
-  const { rows } = await sql<{ attempt: number; resource_uri: string }>`
+  const { rows } = await sql<Pick<Attempt, 'attempt' | 'resource_uri' | 'namespaces'>>`
     WITH server AS (
       SELECT owner, client_id, resource_uri FROM resource_servers
       WHERE owner = ${owner} AND client_id = ${client_id} AND status = 'active' AND publishes
@@ -47,7 +49,9 @@ export async function claimPull(db: Db, source: Source, pauseSeconds: number): P
       ON CONFLICT (owner, client_id) DO UPDATE SET attempt = p.attempt + 1, tried_at = clock_timestamp()
       WHERE p.tried_at <= clock_timestamp() - ${pause}
       RETURNING attempt)
-    SELECT claimed.attempt, server.resource_uri FROM claimed, server`.execute(db)
+    SELECT claimed.attempt, server.resource_uri,
+      ARRAY(SELECT namespace FROM namespaces WHERE owner = server.owner ORDER BY namespace) AS namespaces
+    FROM claimed, server`.execute(db)
   const row = rows[0]
   if (row !== undefined) return { claimed: { owner, client_id, ...row } }
   return { because: (await isPulling(db, source, pauseSeconds)) ? 'running' : 'recent' }

@@ -16,7 +16,7 @@ type NullableTimestamp = ColumnType<string | null, string | null | undefined, st
 type Json<T> = ColumnType<T, string, string>
 
 export interface DirectoryTable {
-  kind: 'tag' | 'device_key' | 'login'
+  kind: 'tag' | 'device_key' | 'login' | 'name'
   key: string
   owner: Owner
 }
@@ -25,6 +25,11 @@ export interface OwnersTable {
   owner: Owner
   tag: string
   created_at: Timestamp
+}
+
+export interface NamespacesTable {
+  owner: Owner
+  namespace: string
 }
 
 export interface QueuesTable {
@@ -324,6 +329,7 @@ export interface DueTable {
 
 export interface Tables {
   directory: DirectoryTable
+  namespaces: NamespacesTable
   owners: OwnersTable
   queues: QueuesTable
   device_keys: DeviceKeysTable
