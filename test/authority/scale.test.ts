@@ -96,9 +96,10 @@ function read(node: PlanNode): Cost {
  */
 const BESIDE = /pg_notify|new_entries AS MATERIALIZED/
 const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
-/** Tables of a few rows, of which the planner rightly reads all; and queues, with one row an owner. */
+/** Tables of a few rows, of which the planner rightly reads all; and queues, with a row or two an owner. */
 const SMALL = new Set([
   'directory',
+  'due',
   'owners',
   'queues',
   'heads',
