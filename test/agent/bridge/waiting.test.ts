@@ -3,11 +3,8 @@
  * that nobody waits for.
  */
 import { describe, expect, it } from 'vitest'
-import { Client } from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { pendingOf, type BridgeOptions } from '../../support/bridge.ts'
+import { CLIENTS, pendingOf, type BridgeOptions } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
-import { TASKS, withTasks } from '../../support/bridge-tasks.ts'
 
 const stand = useBridges()
 const { bridge, executions, unique, waiting } = stand
@@ -86,56 +83,30 @@ describe("The owner's console, where the agent's user is the owner", () => {
   )
 })
 
-describe('A client with the tasks extension', () => {
-  async function raw(name: string) {
-    const client = new Client(
-      { name, version: '1' },
-      {
-        capabilities: { elicitation: {}, ...TASKS },
-        versionNegotiation: { mode: { pin: '2026-07-28' } },
-        inputRequired: { autoFulfill: true },
-      },
-    )
-    client.setRequestHandler('elicitation/create', async () => ({ action: 'accept' as const, content: {} }))
-    const started = await startedTransport(name)
-    await client.connect(started)
-    stand.ending(client)
-    const { ask, latest } = withTasks(client)
-    /** Calls, and answers the task that is made of it. */
-    const toTask = async (given: object): Promise<string> => {
-      client.callTool({ name: 'place_trade', arguments: { ...given } }).catch(() => undefined)
-      await expect.poll(latest, { timeout: 30_000 }).toBeDefined()
-      return latest()!
-    }
-    return { ask, toTask, pid: started.pid! }
-  }
-
-  async function startedTransport(name: string): Promise<StdioClientTransport> {
-    const args = ['src/cli.ts', 'agent', 'bridge', stand.stack.resource, '--client-name', name]
-    const env = {
-      PATH: process.env['PATH']!,
-      HOME: stand.folder,
-      UMA_DEV_LOOPBACK: 'true',
-      UMA_BRIDGE_STATE: stand.folder,
-    }
-    return new StdioClientTransport({ command: process.execPath, args, env, stderr: 'ignore' })
-  }
-
-  it('has a task while the owner thinks, and fetches the one answer, also from another process', async () => {
-    const name = `tasks ${unique()}`
-    const first = await raw(name)
-    const before = executions('place_trade')
+describe.each(CLIENTS)('The SDK client %s that cancels its call', kind => {
+  it('waits no more; the repeat joins what the owner was asked, and what nobody repeats is declined after --linger', async () => {
+    const { call } = await bridge({
+      kind,
+      capabilities: { elicitation: { form: {} } },
+      args: ['--hold', '60', '--linger', '3'],
+    })
     const trade = { symbol: 'VTI', qty: unique() }
-    const taskId = await first.toTask(trade)
-    expect(await first.ask(taskId)).toMatchObject({ taskId, status: 'working' })
-    process.kill(first.pid, 'SIGKILL')
-    const second = await raw(name)
-    expect(await second.ask(taskId)).toMatchObject({ status: 'working' })
-    await stand.owner.decide((await waiting()).family, 'approved')
-    await expect.poll(async () => (await second.ask(taskId))['status'], { timeout: 60_000 }).toBe('completed')
-    const { result } = (await second.ask(taskId)) as { result: { content: { text: string }[] } }
-    expect(result.content[0]!.text).toBe(`Bought ${trade.qty} VTI`)
-    expect(executions('place_trade')).toBe(before + 1)
-    await expect(second.ask('nobody knows')).rejects.toThrow('no such task')
+    const cancelled = async (): Promise<string> => {
+      const cancelling = new AbortController()
+      const left = call('place_trade', trade, { signal: cancelling.signal })
+      left.catch(() => undefined)
+      const { family } = await waiting()
+      cancelling.abort()
+      await expect(left).rejects.toThrow()
+      return family
+    }
+    const family = await cancelled()
+    expect(await cancelled()).toBe(family)
+    await expect.poll(() => pendingOf(stand.owner), { timeout: 30_000 }).toEqual([])
+    const withdrawn = []
+    for await (const entry of stand.owner.ledger())
+      if (entry.kind === 'withdrawn' && entry['family'] === family) withdrawn.push(entry)
+    expect(withdrawn).toHaveLength(1)
+    expect(executions('place_trade', trade)).toBe(0)
   })
 })
