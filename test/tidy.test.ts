@@ -283,6 +283,11 @@ describe('the repository', () => {
     expect(linesWith(files, control)).toEqual([])
   })
 
+  it('waits for others at most so long by src/limits/patience.ts, and by no race of its own', () => {
+    const product = sources.filter(({ path }) => !path.startsWith('src/dev/'))
+    expect(linesWith(product, /\bPromise\.race\(/)).toEqual([])
+  })
+
   it('runs each of its quick checks in `make check`', () => {
     const defined = said(textOf('Makefile'), /^(check-[a-z]+):/gm)
     const run = said(textOf('Makefile'), /^CHECKS := (.*)$/gm)[0]!.split(' ')

@@ -3,6 +3,7 @@
  * contract, "Events"; WHATWG HTML §9.2.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { LATE, waitAtMost } from '../limits/patience.ts'
 import { EventStreamReader, type ServerSentEvent } from '../wire/event-stream.ts'
 import type { Json } from '../wire/json.ts'
 import { readJson, refusalOf } from '../client/exchange.ts'
@@ -127,19 +128,12 @@ async function readBeforeSilence(
   url: URL,
   signal: AbortSignal | undefined,
 ): Promise<{ done: false; value: Uint8Array } | { done: true; value?: unknown }> {
-  const heard = new AbortController()
-  const silence = delay(SILENCE_SECONDS_MAX * 1000, undefined, { signal: heard.signal, ref: false }).then(
-    () => {
-      throw new ApiError('unreachable', 'The stream fell silent.')
-    },
-  )
   try {
-    return await Promise.race([body.read(), silence])
+    const heard = await waitAtMost(SILENCE_SECONDS_MAX * 1_000, body.read())
+    if (heard === LATE) throw new ApiError('unreachable', 'The stream fell silent.')
+    return heard
   } catch (cause) {
     throw unreachable(url, signal, cause)
-  } finally {
-    silence.catch(() => undefined)
-    heard.abort()
   }
 }
 

@@ -3,6 +3,7 @@
  * with it. contract, "What the service does".
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
+import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { AgentError } from '../agent-error.ts'
 import { checkAddress } from '../transport.ts'
 import { listedTools, prefixes, type ListedTool } from './tools.ts'
@@ -128,16 +129,9 @@ function listingOf(all: Kept[]): Listing {
 
 /** The answer, or a failure where it takes long; it is taken later nevertheless. */
 async function soon<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    const error = new AgentError('unreachable', { detail: 'It is slow.', local: true, terminal: false })
-    timer = setTimeout(() => reject(error), SLOW_MILLISECONDS)
-  })
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    clearTimeout(timer)
-  }
+  const answered = await waitAtMost(SLOW_MILLISECONDS, answer)
+  if (answered !== LATE) return answered
+  throw new AgentError('unreachable', { detail: 'It is slow.', local: true, terminal: false })
 }
 
 /** The resources that did not answer: tried again until they do, and then the client is told. */
