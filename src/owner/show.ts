@@ -2,6 +2,7 @@
  * Owns how the owner's records read on a terminal. contract, "Owner API": what an agent says of itself (reason, mission,
  * names) is shown as its claim, escaped.
  */
+import { enforcedText, keptText } from './enforced.ts'
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
 import type {
   Connection,
@@ -44,8 +45,8 @@ export function pendingDetails(item: PendingItem): string {
       operation: item.operation ? operationText(item.operation) : undefined,
       'says why': item.reason,
       mission: item.mission,
-      prohibited: item.prohibited,
-      enforced: item.enforced,
+      prohibited: item.prohibited.map(prohibition => keptText(prohibition, item.enforced)),
+      enforced: enforcedText(item.enforced),
       lasts: `${item.expires_in} s`,
       because: item.because?.length ? item.because : undefined,
       since: printableTime(item.requested_at),

@@ -27,7 +27,7 @@ export interface PendingItem {
   reason: string | null
   mission: { approver: string; s256: string } | null
   prohibited: string[]
-  /** What a grant would be held to. */
+  /** What a grant would be held to, and as `prohibited` what keeps each prohibition (wire/terms.ts, `EnforcedProhibition`). */
   enforced: Record<string, unknown>
   /** Seconds that a grant would live. */
   expires_in: number

@@ -46,6 +46,12 @@ export interface TermsVersion {
   readonly published_at: string
 }
 
+/**
+ * What keeps a prohibition: `scope`, the enforcement point lets no call pass that needs a scope of this name; `operation`, the grant is for one other
+ * call; `promise`, nothing but the agent's signed word, kept with the receipt.
+ */
+export type EnforcedProhibition = { prohibition: string; by: 'scope' | 'operation' | 'promise' }
+
 /** The Content-Security-Policy of the HTML representation: it loads, runs and submits nothing. */
 export const TERMS_HTML_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -207,9 +213,19 @@ function profferedTerms(
   }
 }
 
-/** What of the terms is enforced at every use, in the words of a pending item; the rest the agent promises. */
-function enforcedTerms({ scope, expires_in, per_operation }: TermsVersion): JsonObject {
-  return { scope: [...scope], expires_in, single_use: per_operation, operation_bound: per_operation }
+/**
+ * What of the terms is enforced at every use, in the words of a pending item; the rest the agent promises. The document is of no resource in
+ * particular, so it claims no check for a prohibition: what one resource's scopes and tools keep is told where somebody asks for it.
+ */
+function enforcedTerms({ scope, expires_in, per_operation, prohibited }: TermsVersion): JsonObject {
+  const promised = prohibited.map((prohibition): EnforcedProhibition => ({ prohibition, by: 'promise' }))
+  return {
+    scope: [...scope],
+    expires_in,
+    single_use: per_operation,
+    operation_bound: per_operation,
+    prohibited: promised,
+  }
 }
 
 /** Absent and false mean the same, so that the template has one spelling. */

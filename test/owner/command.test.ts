@@ -61,6 +61,34 @@ describe('pending', () => {
     expect(printed).not.toMatch(/[\u001b\u0007\u202e]/)
   })
 
+  it('says in plain words what is enforced, and which prohibitions are only promised', async () => {
+    const prohibited = ['leverage\u001b', 'withdraw', 'cancel_trade', 'newer']
+    const enforced = {
+      scope: ['trade'],
+      expires_in: 300,
+      single_use: true,
+      operation_bound: true,
+      prohibited: [
+        { prohibition: 'leverage\u001b', by: 'promise' },
+        { prohibition: 'withdraw', by: 'scope' },
+        { prohibition: 'cancel_trade', by: 'operation' },
+        { prohibition: 'newer', by: 'magic' },
+      ],
+    }
+    answers['/owner/pending'] = { body: [{ ...trade, prohibited, enforced }] }
+    const { printed } = await owner('pending', 'fam_7')
+    expect(printed).toContain(
+      'prohibited    leverage\\u{1b} (only promised), withdraw (enforced: no grant under these terms has that scope), ' +
+        'cancel_trade (enforced: this grant is for one other call), newer\n' +
+        'enforced      scope trade; at most 300 s; once; exactly this operation\n',
+    )
+    // From an authority that says less, or more than is known here.
+    answers['/owner/pending'] = { body: [trade] }
+    expect((await owner('pending', 'fam_7')).printed).toContain(
+      'prohibited    leverage\nenforced      {"scope":true}\n',
+    )
+  })
+
   it('fits the terminal, says that it was shortened, and is whole with --wide', async () => {
     answers['/owner/pending'] = { body: [trade] }
     const narrow = await ownerAt(80, 'pending')

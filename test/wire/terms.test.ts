@@ -121,7 +121,16 @@ describe('the terms document', () => {
       name: 'Reading',
       tier: 'reading',
       published_at: '2026-11-21T09:00:00.000Z',
-      enforced: { scope: ['read'], expires_in: 3600, single_use: false, operation_bound: false },
+      enforced: {
+        scope: ['read'],
+        expires_in: 3600,
+        single_use: false,
+        operation_bound: false,
+        prohibited: [
+          { prohibition: 'training', by: 'promise' },
+          { prohibition: 'resale', by: 'promise' },
+        ],
+      },
     })
     expect(termsDocument(asked, ISSUER)).toMatchObject({
       per_operation: true,

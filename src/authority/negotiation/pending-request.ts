@@ -5,6 +5,7 @@
  */
 import { reasonOf } from '../../rules/agreement.ts'
 import { queueAnswer } from '../../rules/pending.ts'
+import { enforcedProhibitions } from '../../rules/prohibition.ts'
 import { readConnection } from '../../storage/authority/connections.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
@@ -207,7 +208,17 @@ function itemOf(weighed: Weighed): ShownItem {
     reason: reasonOf(agreement.claims) ?? null,
     mission: shownMission(agreement),
     prohibited: tier.terms.prohibited,
-    enforced: { scope: scopes, expires_in: expiresIn, single_use, operation_bound: single_use },
+    enforced: {
+      scope: scopes,
+      expires_in: expiresIn,
+      single_use,
+      operation_bound: single_use,
+      prohibited: enforcedProhibitions({
+        terms: tier.terms,
+        resource: governed.resource,
+        boundTo: single_use ? operation?.tool : undefined,
+      }),
+    },
     expires_in: expiresIn,
     identity: {
       kind: agent.identity,

@@ -1,0 +1,35 @@
+/**
+ * Owns how an owner is told what of her terms is enforced, and what the agent merely promises. contract, "Owner API"; the members are settled in
+ * docs/choices.md. An authority of another version may send others: what is not known here is shown as it came.
+ */
+type Enforced = Readonly<Record<string, unknown>>
+
+const KEPT_BY: ReadonlyMap<unknown, string> = new Map([
+  ['scope', 'enforced: no grant under these terms has that scope'],
+  ['operation', 'enforced: this grant is for one other call'],
+  ['promise', 'only promised'],
+])
+
+/** One prohibition, and in plain words what keeps it where that is known: `leverage (only promised)`. */
+export function keptText(prohibition: string, enforced: Enforced): string {
+  const list = Array.isArray(enforced['prohibited']) ? (enforced['prohibited'] as unknown[]) : []
+  const found = list.find(
+    (one): one is Enforced =>
+      typeof one === 'object' && one !== null && (one as Enforced)['prohibition'] === prohibition,
+  )
+  const words = KEPT_BY.get(found?.['by'])
+  return words === undefined ? prohibition : `${prohibition} (${words})`
+}
+
+/** What a grant would be held to, in one sentence: `scope read; at most 300 s; once; exactly this operation`. */
+export function enforcedText(enforced: Enforced): unknown {
+  const { scope, expires_in, single_use, operation_bound, prohibited: _told, ...others } = enforced
+  const known = Array.isArray(scope) && typeof expires_in === 'number' && typeof single_use === 'boolean'
+  if (!known || Object.keys(others).length > 0) return enforced
+  return [
+    `scope ${scope.map(String).join(' ')}`,
+    `at most ${expires_in} s`,
+    ...(single_use ? ['once'] : []),
+    ...(operation_bound === true ? ['exactly this operation'] : []),
+  ].join('; ')
+}
