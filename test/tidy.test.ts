@@ -200,6 +200,13 @@ describe('the documents', () => {
     expect(faults(pages, ({ text }) => said(text, name).filter(path => !exists(path)))).toEqual([])
   })
 
+  it('lead from each heading of the contract to the code', () => {
+    const begin = textOf('docs/architecture.md')
+    const leaves = said(contract, /^#{2,4} (.*)\n+(?![#\n])/gm)
+    expect(leaves.length).toBeGreaterThan(30)
+    expect(leaves.filter(heading => !begin.includes(`| ${heading} `))).toEqual([])
+  })
+
   it('name commands that exist', () => {
     const makeTargets = said(textOf('Makefile'), /^([a-z-]+):/gm)
     const scripts = Object.keys((JSON.parse(textOf('package.json')) as { scripts: object }).scripts)
