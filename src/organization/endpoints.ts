@@ -12,7 +12,9 @@ import type { Administration, Organization } from './context.ts'
 import { DISCOVERY } from './discovery.ts'
 import { DECISIONS } from './decision.ts'
 import { CLEARANCE } from './member/clearance.ts'
+import { COMPLIANCE } from './member/compliance.ts'
 import { ENVELOPE } from './member/envelope.ts'
+import { INVITATION } from './member/invitation.ts'
 import { MEMBERSHIP } from './member/membership.ts'
 import { ENFORCED_MEMBERSHIP } from './points/membership.ts'
 
@@ -22,7 +24,9 @@ export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
   ...DISCOVERY,
   ...MEMBERSHIP,
   ...ENVELOPE,
+  ...INVITATION,
   ...CLEARANCE,
+  ...COMPLIANCE,
   ...ENFORCED_MEMBERSHIP,
   ...DECISIONS,
 ]

@@ -112,7 +112,10 @@ export const ORGANIZATION_PATH = {
   join: '/member/join',
   envelope: '/member/envelope',
   leave: '/member/leave',
+  decline: '/member/decline',
+  invitation: '/member/invitation',
   clearance: '/member/clearance',
+  compliance: '/member/compliance',
   membership: '/membership',
   decision: '/decision',
 } as const

@@ -3,16 +3,25 @@
  * Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys, never a shared secret).
  */
 import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { OutboundFault } from '../../http/outbound.ts'
+import { plainText } from '../../http/pages.ts'
 import { verifyByPublishedKeys } from '../../http/published-keys.ts'
 import { signedMessage } from '../../http/signed-request.ts'
 import { spendSignature } from '../../storage/organization/activity.ts'
 import type { Tx } from '../../storage/organization/database.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { SIGNATURE_WINDOW_SECONDS, type VerifiedSignature } from '../../wire/http-signature.ts'
-import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { asOwner } from '../../wire/identifiers.ts'
+import { AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
+
+/** Of whom a request speaks: of an owner, and of the authorization server that she is served by and that must have signed it. */
+export const PERSON = {
+  owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
+  as_uri: plainText(2_048),
+}
 
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 

@@ -6,9 +6,11 @@ import type { FastifyRequest } from 'fastify'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'
 import {
   countWrongCode,
+  readInvitation,
   readInvitationByCode,
   readJoinCode,
   wrongCodes,
+  type InvitationRow,
   type Person,
 } from '../../storage/organization/invitations.ts'
 import type { Db } from '../../storage/organization/database.ts'
@@ -29,22 +31,39 @@ export interface GoodCode {
  * Refuses 403 for a code that is unknown, used, withdrawn, expired or somebody else's, alike; 429 for a source or a code that was tried
  * too often in vain.
  */
-export async function goodCode(
-  { database, attempts }: Organization,
-  { ip }: Pick<FastifyRequest, 'ip'>,
+export function goodCode(
+  organization: Organization,
+  request: Pick<FastifyRequest, 'ip'>,
   { code, ...person }: Person & { code: string },
 ): Promise<GoodCode> {
+  return withoutGuessing(organization, request, { code, find: db => codeOf(db, code, person) })
+}
+
+/** The same for the code of an invitation of hers, also of one that has been answered. @returns its id. */
+export function goodInvitation(
+  organization: Organization,
+  request: Pick<FastifyRequest, 'ip'>,
+  { code, ...person }: Person & { code: string },
+): Promise<string> {
+  return withoutGuessing(organization, request, { code, find: db => invitationOf(db, code, person) })
+}
+
+async function withoutGuessing<T>(
+  { database: { db }, attempts }: Organization,
+  { ip }: Pick<FastifyRequest, 'ip'>,
+  { code, find }: { code: string; find: (db: Db) => Promise<T | undefined> },
+): Promise<T> {
   refuseGuessing(attempts, ip)
   const name = codeIdOf(code) ?? SHARED
-  if ((await wrongCodes(database.db, name)) >= WRONG_PER_HOUR_MAX)
+  if ((await wrongCodes(db, name)) >= WRONG_PER_HOUR_MAX)
     throw new Refusal('temporarily_unavailable', 'Wait before you try this code again.', {
       status: 429,
       headers: { 'retry-after': '3600' },
     })
-  const good = await codeOf(database.db, code, person)
+  const good = await find(db)
   if (good !== undefined) return good
   attempts.failed(ip)
-  await countWrongCode(database.db, name)
+  await countWrongCode(db, name)
   throw invalidCode()
 }
 
@@ -56,8 +75,17 @@ export async function codeOf(db: Db, code: string, person: Person): Promise<Good
     return hash !== undefined && isCode(code, hash) ? { code_id } : undefined
   }
   const row = await readInvitationByCode(db, code_id)
-  const isHers = row !== undefined && row.owner === person.owner && row.as_uri === person.as_uri
-  return isHers && isCode(code, row.code_sha256) ? { code_id } : undefined
+  return isHers(row, code, person) ? { code_id } : undefined
+}
+
+async function invitationOf(db: Db, code: string, person: Person): Promise<string | undefined> {
+  const code_id = codeIdOf(code)
+  const row = code_id === undefined ? undefined : await readInvitation(db, code_id)
+  return isHers(row, code, person) ? code_id : undefined
+}
+
+function isHers(row: InvitationRow | undefined, code: string, { owner, as_uri }: Person): boolean {
+  return row !== undefined && row.owner === owner && row.as_uri === as_uri && isCode(code, row.code_sha256)
 }
 
 /** 403 for a code that is not good. */

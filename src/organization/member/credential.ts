@@ -5,12 +5,18 @@
 import type { Credential } from '../../http/endpoint.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
 import { verifyMembership } from '../../wire/membership.ts'
+import type { VerifiedSignature } from '../../wire/http-signature.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 import { provenAuthority } from './authority.ts'
 
+/** A member, and the signature that was made for her: what changes something marks it as presented. */
+export interface ProvenMember extends MemberRow {
+  readonly signature: VerifiedSignature
+}
+
 /** The membership token as Bearer, and a signature of her authority that covers it: a copied token alone is nothing. */
-export const MEMBER: Credential<Organization, MemberRow> = {
+export const MEMBER: Credential<Organization, ProvenMember> = {
   names: ['membership', 'signature'],
   async admit(organization, request, run) {
     const token = /^bearer +([A-Za-z0-9._-]+)$/i.exec(request.headers.authorization ?? '')?.[1]
@@ -19,11 +25,12 @@ export const MEMBER: Credential<Organization, MemberRow> = {
     const claims = refusingAs('invalid_token', () =>
       verifyMembership(token, keys, { issuer, now: organization.now() }),
     )
-    const { covered } = await provenAuthority(organization, request, claims.as_uri)
-    if (!covered.includes('authorization')) refuse('invalid_token', 'Cover "authorization" in the signature.')
+    const signature = await provenAuthority(organization, request, claims.as_uri)
+    if (!signature.covered.includes('authorization'))
+      refuse('invalid_token', 'Cover "authorization" in the signature.')
     const member = await readMember(organization.database.db, claims.sub)
     if (member === undefined || member.join_id !== claims.jti || member.as_uri !== claims.as_uri)
       refuse('invalid_token', 'This membership has ended.')
-    return run(member)
+    return run({ ...member, signature })
   },
 }

@@ -16,20 +16,15 @@ import {
 import type { Tx } from '../../storage/organization/database.ts'
 import { answerInvitation, type Person } from '../../storage/organization/invitations.ts'
 import { deleteMember, insertMember, readMember, type MemberRow } from '../../storage/organization/members.ts'
-import { asOwner } from '../../wire/identifiers.ts'
 import { signMembership } from '../../wire/membership.ts'
-import { NAME_PATTERN, ORGANIZATION_PATH } from '../../wire/names.ts'
+import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
 import type { Organization } from '../context.ts'
-import { provenAuthority, spendOnce } from './authority.ts'
+import { PERSON, provenAuthority, spendOnce } from './authority.ts'
 import { codeOf, goodCode, invalidCode } from './codes.ts'
 import { VIEW, viewOfJoiner, viewUnder } from './view.ts'
 
-const PERSON = {
-  owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
-  as_uri: plainText(2_048),
-}
 const JOIN_ID = z.string().regex(/^[\x21-\x7e]{16,128}$/, 'give 16 to 128 visible ASCII characters')
 const JOIN = z.strictObject({
   ...PERSON,

@@ -24,6 +24,7 @@ export interface NewActivity {
     | 'joined'
     | 'left'
     | 'declined'
+    | 'agreed'
   /** Which administrator did it; left out where a member did. */
   admin?: string
   owner?: Owner

@@ -56,6 +56,42 @@ export function readInvitationByCode(db: Db, code_id: string): Promise<Invitatio
     .executeTakeFirst()
 }
 
+/** An invitation under a code's id, whether or not it waits. */
+export function readInvitation(db: Db, code_id: string): Promise<InvitationRow | undefined> {
+  return db.selectFrom('invitations').selectAll().where('code_id', '=', code_id).executeTakeFirst()
+}
+
+/** The newest invitation that waits for a person; undefined where none does. */
+export function readInvitationOf(db: Db, { owner, as_uri }: Person): Promise<InvitationRow | undefined> {
+  return db
+    .selectFrom('invitations')
+    .selectAll()
+    .where('owner', '=', owner)
+    .where('as_uri', '=', as_uri)
+    .where(WAITS)
+    .orderBy('invited_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** Declines what waits for a person, or the one named by its id, under the lock of the head. @returns the ids of those that did wait. */
+export async function declineInvitations(
+  tx: Tx,
+  { owner, as_uri }: Person,
+  code_id: string | undefined,
+): Promise<string[]> {
+  const declined = await tx
+    .updateTable('invitations')
+    .set({ answer: 'declined' })
+    .where('owner', '=', owner)
+    .where('as_uri', '=', as_uri)
+    .where(WAITS)
+    .$if(code_id !== undefined, query => query.where('code_id', '=', code_id!))
+    .returning('code_id')
+    .execute()
+  return declined.map(row => row.code_id)
+}
+
 /** Answers an invitation that waits: its code is dead. @returns whether one did. */
 export async function answerInvitation(
   tx: Tx,

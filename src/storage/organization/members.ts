@@ -79,3 +79,21 @@ export async function attestClearance(
     .where('owner', '=', owner)
     .execute()
 }
+
+/** Keeps what a member's authorization server reports, in the place of what it reported before. */
+export async function reportCompliance(tx: Tx, owner: Owner, report: object): Promise<void> {
+  await tx
+    .updateTable('members')
+    .set({ compliance: JSON.stringify(report), compliance_at: sql<string>`now()` })
+    .where('owner', '=', owner)
+    .execute()
+}
+
+/** She has agreed to a later version, under the lock of the head: what it newly claims is governed, so her view moves. */
+export async function agreeAgain(tx: Tx, owner: Owner, agreed_version: number): Promise<void> {
+  await tx
+    .updateTable('members')
+    .set({ agreed_version, view: sql<number>`view + 1` })
+    .where('owner', '=', owner)
+    .execute()
+}
