@@ -104,6 +104,26 @@ describe('A registration', () => {
     expect(retries.map(line => (line as unknown as { retry_ms: number }).retry_ms > 0)).toEqual([true, true])
   })
 
+  test.each([
+    ['3', 3_000, 3_600],
+    // A day, after a withdrawal: an owner may let it in sooner in some other way, so it is not slept through.
+    ['86400', 3_600_000, 3_601_000],
+    ['soon', 0, 600],
+  ])(
+    'that is told to wait for %s seconds waits so long, and an hour at most',
+    async (header, least, most) => {
+      const headers = { 'retry-after': header }
+      authority.script('/rs/register', { status: 429, headers, body: { error: 'request_denied' } })
+      start()
+      await until(() => lines.some(({ msg }) => msg === 'not registered yet'))
+      const { retry_ms } = lines.find(({ msg }) => msg === 'not registered yet') as unknown as {
+        retry_ms: number
+      }
+      expect(retry_ms).toBeGreaterThanOrEqual(least)
+      expect(retry_ms).toBeLessThanOrEqual(most)
+    },
+  )
+
   test('that is stopped asks no more', async () => {
     authority.script('/rs/register', { status: 500, body: {} })
     start()

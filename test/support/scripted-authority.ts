@@ -23,7 +23,8 @@ export interface Received {
 }
 
 /** A status and a body (text as it is, anything else as JSON); or no answer: `hang`, or the connection `cut`. */
-export type Script = { status: number; body: unknown; delayMs?: number } | 'hang' | 'cut'
+export type Script =
+  { status: number; body: unknown; headers?: Record<string, string>; delayMs?: number } | 'hang' | 'cut'
 export type Scripted = Script | ((received: Received, nth: number) => Script)
 
 export interface ScriptedAuthority {
@@ -84,7 +85,7 @@ export async function startScriptedAuthority(): Promise<ScriptedAuthority> {
     if (script === 'cut') return void request.socket.destroy()
     if (script.delayMs !== undefined) await new Promise(resolve => setTimeout(resolve, script.delayMs))
     const body = typeof script.body === 'string' ? script.body : JSON.stringify(script.body)
-    response.writeHead(script.status, { 'content-type': 'application/json' }).end(body)
+    response.writeHead(script.status, { 'content-type': 'application/json', ...script.headers }).end(body)
   }
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -32,6 +32,8 @@ export interface Registration {
 }
 
 const WAIT_MS = { first: 500, most: 60_000 }
+/** As long as an authority may have us wait: it may have changed its mind by then, and so may its owner. */
+const TOLD_WAIT_MS_MAX = 3_600_000
 
 const answerSchema = z.object({
   status: z.enum(['pending', 'active']).optional(),
@@ -51,7 +53,7 @@ export function startRegistration(options: RegistrationOptions): Registration {
   let failures = 0
 
   const ask = async (): Promise<void> => {
-    const { settled, said } = await register(options)
+    const { settled, said, toldWaitMs } = await register(options)
     if (stopped) return
     if (settled) {
       logger.info({ ...about, status: said }, 'registered with the authority of an owner')
@@ -59,7 +61,7 @@ export function startRegistration(options: RegistrationOptions): Registration {
     }
     const most = Math.min(WAIT_MS.most, WAIT_MS.first * 2 ** Math.min(failures++, 16))
     // Replicas that start together do not ask together for ever.
-    const waitMs = most / 2 + (Math.random() * most) / 2
+    const waitMs = Math.min(toldWaitMs, TOLD_WAIT_MS_MAX) + most / 2 + (Math.random() * most) / 2
     logger.warn({ ...about, why: said, retry_ms: Math.round(waitMs) }, 'not registered yet')
     timer = setTimeout(() => void ask(), waitMs)
     timer.unref()
@@ -73,7 +75,14 @@ export function startRegistration(options: RegistrationOptions): Registration {
   }
 }
 
-async function register(options: RegistrationOptions): Promise<{ settled: boolean; said: string }> {
+/** How asking once ended; `toldWaitMs` is what the authority says that asking again sooner would be in vain for, 0 where it says nothing. */
+interface Asked {
+  settled: boolean
+  said: string
+  toldWaitMs: number
+}
+
+async function register(options: RegistrationOptions): Promise<Asked> {
   const { authority, owner, resource, name, key, outbound, clock } = options
   const body = JSON.stringify({ owner, resource_uri: resource, ...(name === undefined ? {} : { name }) })
   const url = authority + AUTHORITY_PATH.register
@@ -83,11 +92,17 @@ async function register(options: RegistrationOptions): Promise<{ settled: boolea
     )
     const { status, error, error_description } = readAnswer(answer.body)
     if ((answer.status === 202 || answer.status === 200) && status !== undefined)
-      return { settled: true, said: status }
-    return { settled: false, said: [answer.status, error, error_description].filter(Boolean).join(' ') }
+      return { settled: true, said: status, toldWaitMs: 0 }
+    return {
+      settled: false,
+      said: [answer.status, error, error_description].filter(Boolean).join(' '),
+      toldWaitMs: /^\d{1,9}$/.test(String(answer.headers['retry-after']))
+        ? Number(answer.headers['retry-after']) * 1_000
+        : 0,
+    }
   } catch (error) {
     // Whatever it was, serving goes on, and it is asked again.
-    return { settled: false, said: error instanceof Error ? error.message : String(error) }
+    return { settled: false, said: error instanceof Error ? error.message : String(error), toldWaitMs: 0 }
   }
 }
 
