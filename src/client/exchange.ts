@@ -167,7 +167,7 @@ async function readBytes(response: Response, url: URL, signal: AbortSignal | und
   return Buffer.concat(chunks)
 }
 
-function expectArray(json: Json | undefined, path: string): Json[] {
+export function expectArray(json: Json | undefined, path: string): Json[] {
   if (!Array.isArray(json)) throw new ApiError('answer_malformed', `The answer of ${path} holds no list.`)
   return json
 }

@@ -7,6 +7,7 @@ import { ApiError } from '../client/api-error.ts'
 import {
   ANSWER_SECONDS_MAX,
   exchange,
+  expectArray,
   expectObject,
   list,
   readAll,
@@ -15,6 +16,8 @@ import {
   refusalOf,
 } from '../client/exchange.ts'
 import type {
+  Banned,
+  BannedOrigin,
   Connection,
   Decided,
   DeviceKey,
@@ -59,6 +62,11 @@ export interface OwnerClient {
   resources(): AsyncGenerator<Resource>
   resourceServers(): AsyncGenerator<ResourceServer>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
+  /** Several of one origin: all of them or none. */
+  decideServers(clientIds: readonly string[], decision: 'approved' | 'revoked'): Promise<ResourceServer[]>
+  bannedOrigins(): AsyncGenerator<BannedOrigin>
+  banOrigin(origin: string): Promise<Banned>
+  unbanOrigin(origin: string): Promise<{ origin: string; banned: false }>
   ledger(query?: LedgerQuery): AsyncGenerator<LedgerEntry>
   receipts(query?: ReceiptsQuery): AsyncGenerator<ReceiptRecord>
   /** The keys that the authority publishes at its issuer, by which its receipts are verified. */
@@ -97,6 +105,14 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     resources: () => list<Resource>(access, '/owner/resources'),
     resourceServers: () => list<ResourceServer>(access, '/owner/resource-servers'),
     decideServer: (client_id, decision) => post('/owner/resource-servers/decision', { client_id, decision }),
+    decideServers: async (client_ids, decision) => {
+      const path = '/owner/resource-servers/decision'
+      const body = { client_ids, decision }
+      return expectArray((await exchange(access, { method: 'POST', path, body })).json, path) as never
+    },
+    bannedOrigins: () => list<BannedOrigin>(access, '/owner/resource-servers/banned'),
+    banOrigin: origin => post('/owner/resource-servers/ban', { origin }),
+    unbanOrigin: origin => post('/owner/resource-servers/unban', { origin }),
     ledger: (query = {}) => readNumbered(access, '/owner/ledger', 'entries', query),
     receipts: (query = {}) => readNumbered(access, '/owner/receipts', 'receipts', query),
     publishedKeys: () => publishedKeys(access),

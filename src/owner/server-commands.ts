@@ -1,14 +1,15 @@
 /**
  * Owns the subcommands of `usher owner` about resource servers. contract, "Owner API" (`/owner/resource-servers*`): who may ask
- * about her grants is hers to approve and to withdraw.
+ * about her grants is hers to approve and to withdraw, and from where nobody may even ask.
  */
 import type { Command } from 'commander'
 import { printable } from '../terminal/printable.ts'
+import type { ResourceServer } from '../wire/owner-api.ts'
 import { readAll } from '../client/exchange.ts'
 import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
 
-/** Adds `servers`, `approve-server` and `revoke-server`. */
+/** Adds `servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin` and `banned-origins`. */
 export function addServerCommands(program: Command, action: Action): void {
   program
     .command('servers')
@@ -24,20 +25,70 @@ export function addServerCommands(program: Command, action: Action): void {
   ] as const) {
     program
       .command(name)
-      .argument('<client_id>', 'the resource server, as `servers` names it')
+      .argument('<client_id...>', 'the resource server, as `servers` names it, or several of one origin')
       .description(says)
-      .action(action((session, clientId: string) => decide(session, clientId, decision)))
+      .action(action((session, clientIds: string[]) => decide(session, clientIds, decision)))
   }
+  addBans(program, action)
+}
+
+function addBans(program: Command, action: Action): void {
+  const named = ['<origin>', 'such as https://tools.example'] as const
+  program
+    .command('ban-origin')
+    .argument(...named)
+    .description(
+      'no resource server of an origin may register with you any more; those that wait are withdrawn',
+    )
+    .action(action(ban))
+  program
+    .command('unban-origin')
+    .argument(...named)
+    .description('let the resource servers of an origin register again')
+    .action(action(unban))
+  program
+    .command('banned-origins')
+    .description('the origins that you have banned')
+    .action(action(bannedOrigins))
 }
 
 async function servers(session: Session): Promise<void> {
   tell(session, await readAll(session.client.resourceServers()), show.resourceServerTable)
 }
 
-async function decide(session: Session, clientId: string, decision: 'approved' | 'revoked'): Promise<void> {
+async function decide(
+  session: Session,
+  clientIds: string[],
+  decision: 'approved' | 'revoked',
+): Promise<void> {
+  const { client } = session
+  const [clientId, ...others] = clientIds
+  if (others.length > 0)
+    return tell(session, await client.decideServers(clientIds, decision), all =>
+      all.map(stateSentence).join(''),
+    )
+  tell(session, await client.decideServer(clientId!, decision), stateSentence)
+}
+
+function stateSentence({ client_id, status }: ResourceServer): string {
+  return `${printable(client_id)} is ${printable(status)}.\n`
+}
+
+async function ban(session: Session, origin: string): Promise<void> {
+  tell(session, await session.client.banOrigin(origin), banned => {
+    const withdrawn = banned.withdrawn.map(client_id => `${printable(client_id)} is revoked.\n`)
+    return `${printable(banned.origin)} is banned.\n${withdrawn.join('')}`
+  })
+}
+
+async function unban(session: Session, origin: string): Promise<void> {
   tell(
     session,
-    await session.client.decideServer(clientId, decision),
-    one => `${printable(one.client_id)} is ${printable(one.status)}.\n`,
+    await session.client.unbanOrigin(origin),
+    unbanned => `${printable(unbanned.origin)} may register again.\n`,
   )
+}
+
+async function bannedOrigins(session: Session): Promise<void> {
+  tell(session, await readAll(session.client.bannedOrigins()), show.bannedOriginTable)
 }

@@ -5,6 +5,7 @@
 import { enforcedText, keptText } from './enforced.ts'
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
 import type {
+  BannedOrigin,
   Connection,
   LedgerEntry,
   PendingItem,
@@ -165,6 +166,13 @@ export function resourceServerTable(servers: ResourceServer[], columns?: number)
   )
 }
 
+/** The banned origins, one line each. */
+export function bannedOriginTable(banned: BannedOrigin[], columns?: number): string {
+  if (banned.length === 0) return 'You have banned no origin.\n'
+  const rows = banned.map(({ origin, banned_at }) => [origin, printableTime(banned_at)])
+  return table(['origin', 'banned'], rows, columns)
+}
+
 function registryText({ status, registry }: ResourceServer): string {
   if (registry === null || registry === undefined) return 'declared here'
   if (status !== 'active') return '-'
@@ -232,7 +240,7 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
     case 'resource_server_pending':
       return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
     case 'resource_server_decided':
-      return `server   ${printableValue(data['client_id'])} is ${printableValue(data['status'])}\n`
+      return `server   ${printableValue(data['client_id'])} is ${printableValue(data['status'])}${data['by'] === 'expiry' ? ': it waited for a week' : ''}\n`
     case 'credential_added':
     case 'credential_removed': {
       const happened = event.event === 'credential_added' ? 'may decide for you' : 'decides for you no more'

@@ -170,6 +170,19 @@ export interface ResourceServer {
   } | null
 }
 
+/** An origin whose resource servers may not register with her. */
+export interface BannedOrigin {
+  origin: string
+  banned_at: string
+}
+
+/** What a ban did: `withdrawn` are the client_ids of those that waited there. */
+export interface Banned {
+  origin: string
+  banned: true
+  withdrawn: ClientId[]
+}
+
 /** A device key of hers, as it is enrolled. */
 export interface EnrolledKey {
   kid: string

@@ -1,4 +1,4 @@
-/** `usher owner servers`, `approve-server`, `revoke-server`: contract, "Owner API" (`/owner/resource-servers`). */
+/** `usher owner servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin`, `banned-origins`: contract, "Owner API" (`/owner/resource-servers`). */
 import { describe, expect, it } from 'vitest'
 import { eventLine } from '../../src/owner/show.ts'
 import { ownerCommand } from '../support/owner-command.ts'
@@ -69,6 +69,18 @@ describe.each([
     expect(JSON.parse((await owner('--json', command, broker.client_id)).printed)).toMatchObject({ status })
   })
 
+  it('takes several of one origin, in one call', async () => {
+    const others = { ...broker, client_id: 'https://broker.example/mcp/other\u001b' }
+    answers['/owner/resource-servers/decision'] = { body: [broker, others].map(one => ({ ...one, status })) }
+    expect((await owner(command, broker.client_id, others.client_id)).printed).toBe(
+      `${broker.client_id} is ${status}.\nhttps://broker.example/mcp/other\\u{1b} is ${status}.\n`,
+    )
+    expect(JSON.parse(api.received.at(-1)!.body.toString())).toEqual({
+      client_ids: [broker.client_id, others.client_id],
+      decision,
+    })
+  })
+
   it('ends with 1 and the reason where it is refused, with 2 without a name', async () => {
     answers['/owner/resource-servers/decision'] = {
       status: 409,
@@ -79,6 +91,57 @@ describe.each([
       said: 'conflict: It has to register again.\n',
     })
     expect(await owner(command)).toMatchObject({ code: 2 })
+  })
+})
+
+describe('ban-origin, unban-origin and banned-origins', () => {
+  const origin = 'https://broker.example'
+  const sent = () => {
+    const { path, body } = api.received.at(-1)!
+    return [path, JSON.parse(body.toString())] as const
+  }
+
+  it('bans an origin, and says what was withdrawn with it', async () => {
+    answers['/owner/resource-servers/ban'] = {
+      body: { origin, banned: true, withdrawn: [broker.client_id] },
+    }
+    expect(await owner('ban-origin', origin)).toEqual({
+      code: 0,
+      printed: `${origin} is banned.\n${broker.client_id} is revoked.\n`,
+      said: '',
+    })
+    expect(sent()).toEqual(['/owner/resource-servers/ban', { origin }])
+  })
+
+  it('lifts the ban', async () => {
+    answers['/owner/resource-servers/unban'] = { body: { origin, banned: false } }
+    expect((await owner('unban-origin', origin)).printed).toBe(`${origin} may register again.\n`)
+    expect(sent()).toEqual(['/owner/resource-servers/unban', { origin }])
+  })
+
+  it('lists what is banned', async () => {
+    answers['/owner/resource-servers/banned'] = {
+      body: [{ origin: `${origin}\u001b`, banned_at: '2026-11-21T09:00:00.000Z' }],
+    }
+    const { printed } = await owner('banned-origins')
+    expect(printed).toContain('https://broker.example\\u{1b}')
+    expect(printed).toContain('2026-11-21 09:00:00Z')
+    answers['/owner/resource-servers/banned'] = { body: [] }
+    expect((await owner('banned-origins')).printed).toBe('You have banned no origin.\n')
+  })
+
+  it('ends with 1 and the reason where an origin is not taken, with 2 without one', async () => {
+    const error_description = 'Correct the member "origin": give a bare https origin.'
+    answers['/owner/resource-servers/ban'] = {
+      status: 400,
+      body: { error: 'invalid_request', error_description },
+    }
+    expect(await owner('ban-origin', 'https://Broker.example')).toMatchObject({
+      code: 1,
+      said: `invalid_request: ${error_description}\n`,
+    })
+    for (const command of ['ban-origin', 'unban-origin'])
+      expect(await owner(command)).toMatchObject({ code: 2 })
   })
 })
 
@@ -94,6 +157,13 @@ describe('watch', () => {
     [
       { event: 'resource_server_decided', data: { client_id: 'demo-tools', status: 'revoked' } },
       'server   demo-tools is revoked\n',
+    ],
+    [
+      {
+        event: 'resource_server_decided',
+        data: { client_id: 'demo-tools', status: 'revoked', by: 'expiry' },
+      },
+      'server   demo-tools is revoked: it waited for a week\n',
     ],
   ])('tells it: %j', (event, line) => {
     expect(eventLine({ id: '1', ...event })).toBe(line)
