@@ -7,6 +7,7 @@ import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
 import { SURFACE } from '../surface/surface.ts'
 import { ACTIVITY } from './owner/activity.ts'
 import type { OwnerApi } from './owner/api.ts'
+import { BANNED_ORIGINS } from './owner/banned-origins.ts'
 import { CONNECTIONS, OPERATORS } from './owner/connections.ts'
 import { CREDENTIALS } from './owner/credentials.ts'
 import { ENROLMENT } from './owner/enrolment.ts'
@@ -30,6 +31,7 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
   ...CONNECTIONS,
   ...OPERATORS,
   ...RESOURCE_SERVERS,
+  ...BANNED_ORIGINS,
   ENROLMENT,
   ...CREDENTIALS,
 ]

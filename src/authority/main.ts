@@ -261,8 +261,9 @@ function ownerRoutes(
   authority: Authority,
   { config, accepted }: { config: AuthorityConfig; accepted: AcceptedCredentials },
 ): void {
-  const { heartbeatSeconds, streamsPerOwner: perOwner, streamsMax: inAll } = config
-  const api = createOwnerApi(authority, { accepted, heartbeatSeconds, streams: { perOwner, inAll } })
+  const { heartbeatSeconds, devLoopback, streamsPerOwner: perOwner, streamsMax: inAll } = config
+  const streams = { perOwner, inAll }
+  const api = createOwnerApi(authority, { accepted, heartbeatSeconds, devLoopback, streams })
   app.addHook('preClose', async () => api.feeds.end())
   serveEndpoints(app, api, OWNER_ENDPOINTS)
   serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [

@@ -11,6 +11,7 @@ import { sweepAgain, sweepOwner } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
+import { sweepLapsed } from './registry/lapsed-registrations.ts'
 
 /** Owners that are taken at once, and for how long: whoever is not done with them by then shares them with another replica. */
 const OWNERS_PER_TURN = 10
@@ -88,6 +89,7 @@ async function sweepOne(
   // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
   await attempt('entries wait for their positions', () => number(db, owner))
   await attempt('what expired was not told', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
+  await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))
   for (let batch = 0; more && batch < BATCHES_PER_TURN && !stopped(); batch++) {
     const swept = await sweepOwner(db, owner, ROWS_PER_BATCH)
     for (const { table, error } of swept.faults)

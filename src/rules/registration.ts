@@ -1,5 +1,6 @@
 /**
- * Owns the states of a resource server's registration, what each state allows, and what its document must say.
+ * Owns the states of a resource server's registration, how many may wait and for how long, what each state allows, and what its
+ * document must say.
  * Contract: "Resource server registration", "Resource server establishment: POST `/rs/register`".
  */
 
@@ -8,8 +9,13 @@ export type RegistrationState = (typeof REGISTRATION_STATES)[number]
 export const REGISTRATION_TRIGGERS = ['registered', 'owner_approves', 'owner_withdraws'] as const
 export type RegistrationTrigger = (typeof REGISTRATION_TRIGGERS)[number]
 
-/** Resource servers that may wait for one owner at once. */
+/** Resource servers that may wait for one owner at once; and of them, those of one origin of which she has approved nothing. */
 export const PENDING_SERVERS_MAX = 20
+export const PENDING_OF_STRANGE_ORIGIN_MAX = 2
+/** How long one waits: what she has not approved by then has lapsed, and is as if it had not asked. */
+export const PENDING_SECONDS = 7 * 86_400
+/** How long one that was withdrawn waits before it may ask her again. */
+export const WITHDRAWN_PAUSE_SECONDS = 86_400
 
 const MOVES: Record<'none' | RegistrationState, Partial<Record<RegistrationTrigger, RegistrationState>>> = {
   none: { registered: 'pending' },
@@ -27,6 +33,50 @@ export function nextRegistrationState(
   trigger: RegistrationTrigger,
 ): RegistrationState | undefined {
   return MOVES[from][trigger]
+}
+
+/** What is known when a resource server registers, read under the lock of the owner's queue; what has lapsed counts nowhere. */
+export interface RegistrationFacts {
+  /** Its record, if there is one. */
+  readonly known:
+    | {
+        readonly status: RegistrationState
+        readonly auth: 'secret' | 'signature'
+        /** Since it was decided; it is read where the record is withdrawn. */
+        readonly decidedSecondsAgo: number
+      }
+    | undefined
+  /** Those that wait for this owner. */
+  readonly pending: number
+  readonly origin: {
+    readonly banned: boolean
+    /** Some resource server at the origin is active. */
+    readonly approved: boolean
+    /** Those that wait at the origin. */
+    readonly pending: number
+  }
+}
+
+/**
+ * What a registration comes to: `registered` waits for the owner from now on, `waiting` did already, `active` she has approved;
+ * `provisioned` is one with a secret, which no registration touches. She has banned the origin (`banned`), or withdrew this one a
+ * short time ago (`paused`); as many as may wait do, of the origin (`origin_full`) or in all (`full`).
+ */
+export type RegistrationAnswer =
+  | { outcome: 'registered' | 'waiting' | 'active' | 'provisioned' | 'banned' | 'origin_full' | 'full' }
+  | { outcome: 'paused'; secondsLeft: number }
+
+/** Judges a registration whose origin is proven. What stands already is answered first: asking again takes no place. */
+export function registrationAnswer({ known, pending, origin }: RegistrationFacts): RegistrationAnswer {
+  if (known?.auth === 'secret') return { outcome: 'provisioned' }
+  if (known?.status === 'active') return { outcome: 'active' }
+  if (origin.banned) return { outcome: 'banned' }
+  if (known?.status === 'pending') return { outcome: 'waiting' }
+  const secondsLeft = known === undefined ? 0 : Math.ceil(WITHDRAWN_PAUSE_SECONDS - known.decidedSecondsAgo)
+  if (secondsLeft > 0) return { outcome: 'paused', secondsLeft }
+  if (!origin.approved && origin.pending >= PENDING_OF_STRANGE_ORIGIN_MAX) return { outcome: 'origin_full' }
+  if (pending >= PENDING_SERVERS_MAX) return { outcome: 'full' }
+  return { outcome: 'registered' }
 }
 
 /**

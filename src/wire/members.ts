@@ -109,6 +109,16 @@ export function isWebUrl(text: string): boolean {
   return url.protocol === 'https:' || isLoopbackHost(url.hostname)
 }
 
+/** Whether a URL names its host without the dot of the root, with which it would be the same host of another origin. */
+export function isHostSpelledPlainly(url: string): boolean {
+  return URL.parse(url)?.hostname.endsWith('.') === false
+}
+
+/** Whether the text is an origin of such a URL, in its one spelling: lower case, no default port, names of other scripts in their ASCII form. */
+export function isBareOrigin(text: string): boolean {
+  return isWebUrl(text) && new URL(text).origin === text && isHostSpelledPlainly(text)
+}
+
 function isText(value: Json): value is string {
   return typeof value === 'string' && value !== '' && value.length <= TEXT_LENGTH_MAX
 }

@@ -5,7 +5,7 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import { recordGrant } from '../../src/storage/authority/grants.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { CLIENT_ID, ISSUER, startTestAuthority } from '../support/authority.ts'
-import { decideServer, startResourceServer } from '../support/resource-server.ts'
+import { ageDecision, decideServer, startResourceServer } from '../support/resource-server.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
@@ -20,6 +20,11 @@ const registered = async (): Promise<string> => {
   const name = `server-${count++}`
   await tools.register(authority, name)
   return name
+}
+/** Once it may again. */
+const registeredAgain = async (name: string): Promise<void> => {
+  await ageDecision(authority, tools.resource(name))
+  await tools.register(authority, name)
 }
 const approved = async (): Promise<string> => {
   const name = await registered()
@@ -124,7 +129,7 @@ describe('POST /owner/resource-servers/decision', () => {
     await decide(tools.resource(name), 'revoked')
     const reply = await decide(tools.resource(name), 'approved')
     expect([reply.status, reply.body.error]).toEqual([409, 'conflict'])
-    await tools.register(authority, name)
+    await registeredAgain(name)
     expect((await decide(tools.resource(name), 'approved')).status).toBe(200)
   })
 
@@ -169,7 +174,7 @@ describe('POST /owner/resource-servers/decision', () => {
     })
     expect((await authority.send(prepared)).status).toBe(200)
     await decide(tools.resource(name), 'revoked')
-    await tools.register(authority, name)
+    await registeredAgain(name)
     expect((await authority.send(prepared)).status).toBe(401)
     expect(await status(tools.resource(name))).toBe('pending')
   })
@@ -251,7 +256,7 @@ describe('rs-withdrawn: issuance and verification stop at once', () => {
     const name = await approved()
     const pat = await tools.pat(authority, name)
     await decide(tools.resource(name), 'revoked')
-    await tools.register(authority, name)
+    await registeredAgain(name)
     await decide(tools.resource(name), 'approved')
     expect((await protect(pat, path, body)).status).toBe(401)
     expect((await protect(await tools.pat(authority, name), path, body)).status).not.toBe(401)
@@ -311,7 +316,7 @@ describe('A withdrawal that races', () => {
   it('approved again, a PAT of before spends nothing, though the grant is live', async () => {
     const { name, token, pat } = await spendable()
     await decideServer(authority, tools.resource(name), 'revoked')
-    await tools.register(authority, name)
+    await registeredAgain(name)
     await decideServer(authority, tools.resource(name), 'approved')
     expect((await protect(pat, '/consume', { token })).status).toBe(401)
     expect(await consumed(token)).toBe(false)

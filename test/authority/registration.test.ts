@@ -1,8 +1,14 @@
 /** Contract, "Resource server establishment: POST `/rs/register`" and "Resource server registration". */
-import { describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { ISSUER, startTestAuthority } from '../support/authority.ts'
-import { startResourceServer, type TestResourceServer, type Twists } from '../support/resource-server.ts'
+import {
+  ageDecision,
+  decideServer,
+  startResourceServer,
+  type TestResourceServer,
+  type Twists,
+} from '../support/resource-server.ts'
 import { authorityStand } from '../support/stands.ts'
 import { startedOnce } from '../support/started.ts'
 
@@ -20,12 +26,22 @@ const server = async (name: string, owner = authority.alice) => {
   const { body } = await authority.call(owner, { target: '/owner/resource-servers?limit=1000' })
   return (body as { client_id: string }[]).find(one => one.client_id === tools.resource(name))
 }
+const BEA = { claim: { owner: 'bea' } }
 const decide = (name: string, decision: 'approved' | 'revoked') =>
   authority.call(authority.alice, {
     method: 'POST',
     target: '/owner/resource-servers/decision',
     json: { client_id: tools.resource(name), decision },
   })
+
+// Both have approved something of this origin, so that more than two of it may wait.
+beforeAll(async () => {
+  for (const owner of [authority.alice, authority.owners['bea']!]) {
+    const name = fresh()
+    await tools.register(authority, name, { claim: { owner: owner.owner } })
+    await decideServer(authority, tools.resource(name), 'approved', owner)
+  }
+})
 
 describe('A resource server that proves its origin', () => {
   it('register-pending: 202 {client_id, status: pending}; client_id is the resource_uri', async () => {
@@ -78,10 +94,11 @@ describe('A resource server that proves its origin', () => {
     expect(await server(name)).toMatchObject({ status: 'active', name: tools.resource(name) })
   })
 
-  it('one that was revoked is pending again, and only the owner lets it back in', async () => {
+  it('one that was revoked is pending again, a day later, and only the owner lets it back in', async () => {
     const name = fresh()
     await tools.register(authority, name)
     await decide(name, 'revoked')
+    await ageDecision(authority, tools.resource(name))
     expect((await tools.register(authority, name)).status).toBe(202)
     expect(await server(name)).toMatchObject({ status: 'pending', decided_at: null })
   })
@@ -110,11 +127,13 @@ describe('A resource server that proves its origin', () => {
 
   it('at most 20 wait for one owner: 429 request_denied; those that wait may still ask again', async () => {
     const names = Array.from({ length: 21 }, () => fresh())
-    const register = (name: string) => tools.register(authority, name, { claim: { owner: 'bea' } })
+    const register = (name: string) => tools.register(authority, name, BEA)
     const replies = []
     for (const name of names) replies.push(await register(name))
     expect(replies.slice(0, 20).map(({ status }) => status)).toEqual(Array(20).fill(202))
-    expect([replies[20]!.status, replies[20]!.body.error]).toEqual([429, 'request_denied'])
+    const late = replies[20]!
+    expect([late.status, late.body.error, late.body.reason]).toEqual([429, 'request_denied', 'too_many_wait'])
+    expect(late.headers.get('retry-after')).toBe('60')
     expect((await register(names[0]!)).status).toBe(202)
     expect(await server(names[20]!, authority.owners['bea'])).toBeUndefined()
   })
@@ -148,6 +167,11 @@ describe('The order of refusals', () => {
     'https://user@tools.example.com/mcp/alice',
     'https://TOOLS.example.com/mcp/alice',
     'https://tools.example.com:443/mcp/alice',
+    'https://tools.example.com./mcp/alice',
+    'https://bücher.example/mcp/alice',
+    'https://tools.example.com%2e/mcp/alice',
+    'https://[FD00::1]/mcp/alice',
+    'https://0x8.8.8.8/mcp/alice',
     'https://tools.example.com/mcp/../alice',
     'https://tools.example.com/mcp/$(reboot)',
     "https://tools.example.com/mcp/';x",

@@ -5,7 +5,7 @@ import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { TYP } from '../../src/wire/names.ts'
 import { ISSUER } from '../support/authority.ts'
 import { listed, pulled, registryOf, sourcesOf } from '../support/registry.ts'
-import { decideServer, startResourceServer, type Twists } from '../support/resource-server.ts'
+import { ageDecision, decideServer, startResourceServer, type Twists } from '../support/resource-server.ts'
 import type { Reply } from '../support/scripted-http.ts'
 import { authorityStand } from '../support/stands.ts'
 import { startedOnce } from '../support/started.ts'
@@ -156,6 +156,7 @@ describe('Nothing lands of', () => {
     await decideServer(authority, tools.resource(name), 'approved')
     await asked.promise
     await decideServer(authority, tools.resource(name), 'revoked')
+    await ageDecision(authority, tools.resource(name))
     await tools.register(authority, name)
     await decideServer(authority, tools.resource(name), 'approved')
     answer.resolve()

@@ -9,7 +9,7 @@ import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { denialIn } from '../support/check-client.ts'
 import { ownSidecar, type OwnSidecar } from '../support/own-sidecar.ts'
 import { agePulls, registryOf } from '../support/registry.ts'
-import { decideServer } from '../support/resource-server.ts'
+import { ageDecision, decideServer } from '../support/resource-server.ts'
 import { decide, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
@@ -160,7 +160,8 @@ describe('A sidecar that registers itself, step by step', () => {
     expect(await denial()).toMatchObject({ status: 503 })
   })
 
-  test('at its next start it asks anew, and what was granted works again only when she lets it back in', async () => {
+  test('at its next start, a day later, it asks anew, and what was granted works again only when she lets it back in', async () => {
+    await ageDecision(authority, resource())
     await broker.start([PORTFOLIO, JOURNAL])
     await until(async () => (await record())?.status === 'pending')
     expect(await denial({ token, signer: agent.key })).toMatchObject({ status: 503 })

@@ -2,11 +2,15 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   nextRegistrationState,
+  PENDING_OF_STRANGE_ORIGIN_MAX,
+  PENDING_SERVERS_MAX,
   protectionRefusal,
   REGISTRATION_STATES,
   REGISTRATION_TRIGGERS,
+  registrationAnswer,
   registrationFault,
   sameOrigin,
+  type RegistrationFacts,
   type RegistrationState,
   type RegistrationTrigger,
 } from '../../src/rules/registration.ts'
@@ -56,6 +60,85 @@ describe('resource server registration', () => {
     ['active', undefined],
   ] as const)('client_credentials while %s: %s', (state, code) => {
     expect(protectionRefusal(state)).toBe(code)
+  })
+})
+
+describe('what a registration comes to', () => {
+  const known = { status: 'revoked', auth: 'signature', decidedSecondsAgo: 86_400 } as const
+  const plain: RegistrationFacts = {
+    known: undefined,
+    pending: 0,
+    origin: { banned: false, approved: false, pending: 0 },
+  }
+  const strange = (pending: number) => ({ banned: false, approved: false, pending })
+
+  it.each<[string, Partial<RegistrationFacts>, string]>([
+    ['one of which nothing is known waits', {}, 'registered'],
+    ['the second of a strange origin waits', { pending: 1, origin: strange(1) }, 'registered'],
+    ['the third does not', { pending: 2, origin: strange(2) }, 'origin_full'],
+    [
+      'it does where she has approved something of the origin',
+      { pending: 19, origin: { banned: false, approved: true, pending: 19 } },
+      'registered',
+    ],
+    [
+      'but no more than 20 do in all',
+      { pending: 20, origin: { banned: false, approved: true, pending: 20 } },
+      'full',
+    ],
+    ['nor of an origin that nobody knows', { pending: 20 }, 'full'],
+    ['none of a banned origin does', { origin: { ...plain.origin, banned: true } }, 'banned'],
+    [
+      'not even one of which she approved a neighbour',
+      { origin: { banned: true, approved: true, pending: 0 } },
+      'banned',
+    ],
+    [
+      'what waits already waits, whoever waits beside it',
+      { known: { ...known, status: 'pending' }, pending: 20, origin: strange(2) },
+      'waiting',
+    ],
+    [
+      'what she approved stays so, though she banned its origin since',
+      { known: { ...known, status: 'active' }, origin: { banned: true, approved: true, pending: 0 } },
+      'active',
+    ],
+    ['one with a secret is none', { known: { ...known, auth: 'secret' } }, 'provisioned'],
+    ['one that was withdrawn a day ago waits again', { known }, 'registered'],
+    [
+      'one that was withdrawn and is banned is told of the ban',
+      { known: { ...known, decidedSecondsAgo: 0 }, origin: { ...plain.origin, banned: true } },
+      'banned',
+    ],
+  ])('%s', (_what, facts, outcome) => {
+    expect(registrationAnswer({ ...plain, ...facts })).toEqual({ outcome })
+  })
+
+  it.each([
+    [0, 86_400],
+    [86_399.5, 1],
+    [-1, 86_401],
+  ])('one that was withdrawn %d s ago is told that %d s are left', (decidedSecondsAgo, secondsLeft) => {
+    expect(registrationAnswer({ ...plain, known: { ...known, decidedSecondsAgo } })).toEqual({
+      outcome: 'paused',
+      secondsLeft,
+    })
+  })
+
+  it('origins that she has approved nothing of never hold more than their places, whatever they ask in whatever order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 15 }), { maxLength: 80 }), asking => {
+        const waiting = new Map<number, number>()
+        const inAll = () => [...waiting.values()].reduce((sum, n) => sum + n, 0)
+        for (const origin of asking) {
+          const here = waiting.get(origin) ?? 0
+          const { outcome } = registrationAnswer({ ...plain, pending: inAll(), origin: strange(here) })
+          if (outcome === 'registered') waiting.set(origin, here + 1)
+        }
+        expect(inAll()).toBeLessThanOrEqual(PENDING_SERVERS_MAX)
+        expect(Math.max(0, ...waiting.values())).toBeLessThanOrEqual(PENDING_OF_STRANGE_ORIGIN_MAX)
+      }),
+    )
   })
 })
 

@@ -12,6 +12,7 @@ import {
 } from '../../src/storage/authority/registry.ts'
 import { dueNow, takeDue, type Taken } from '../../src/storage/authority/due.ts'
 import { decideResourceServer, registerResourceServer } from '../../src/storage/authority/registrations.ts'
+import { ageDecision } from '../support/resource-server.ts'
 import * as seed from '../support/seed.ts'
 import { asClientId, type ClientId, type Owner } from '../../src/wire/identifiers.ts'
 import { coreStand } from '../support/stands.ts'
@@ -29,9 +30,7 @@ const notes: ListedResource = {
   tools: null,
 }
 const register = (owner: Owner) =>
-  inTransaction(database.db, tx =>
-    registerResourceServer(tx, { owner, resource_uri: client_id, name: 'X' }, 20),
-  )
+  inTransaction(database.db, tx => registerResourceServer(tx, { owner, resource_uri: client_id, name: 'X' }))
 const decide = (owner: Owner, status: 'active' | 'revoked') =>
   inTransaction(database.db, tx => decideResourceServer(tx, owner, client_id, status))
 async function source(): Promise<{ owner: Owner; client_id: ClientId }> {
@@ -213,29 +212,10 @@ describe('what is due', () => {
     const taken = await take(owner)
     await claimed({ owner, client_id })
     await decide(owner, 'revoked')
+    await ageDecision({ database }, client_id)
     await register(owner)
     await decide(owner, 'active')
     await pullAgain(database.db, taken, pauses)
     expect(await dueIn(owner)).toBeLessThanOrEqual(0)
-  })
-})
-
-describe('registrations', () => {
-  it('of many at once for one resource make one record, and one of them is the first', async () => {
-    const owner = await seed.seedOwner(database.db)
-    const outcomes = await seed.callers(12, () => register(owner))
-    expect(outcomes.toSorted()).toEqual(['registered', ...Array<string>(11).fill('waiting')])
-  })
-
-  it('of many resources at once never exceed what may wait', async () => {
-    const owner = await seed.seedOwner(database.db)
-    let n = 0
-    const outcomes = await seed.callers(12, () =>
-      inTransaction(database.db, tx =>
-        registerResourceServer(tx, { owner, resource_uri: `${client_id}${n++}`, name: 'X' }, 5),
-      ),
-    )
-    expect(outcomes.filter(outcome => outcome === 'registered')).toHaveLength(5)
-    expect(outcomes.filter(outcome => outcome === 'full')).toHaveLength(7)
   })
 })

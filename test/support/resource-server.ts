@@ -196,6 +196,30 @@ function documentOf({ twists, key, issuer, origin }: State, name: string): Membe
   return { ...members, signed_metadata: signed === undefined ? compact : signed(compact) }
 }
 
+/** As if every decision about this resource server had been made so much earlier: by default long enough ago for it to register again. */
+export async function ageDecision(
+  { database }: Pick<TestAuthority, 'database'>,
+  client_id: string,
+  age = '24 hours',
+): Promise<void> {
+  await database.pool.query(
+    'UPDATE resource_servers SET decided_at = decided_at - $2::interval WHERE client_id = $1',
+    [client_id, age],
+  )
+}
+
+/** As if it had registered so much earlier: by default long enough ago for that to have lapsed. */
+export async function ageRegistration(
+  { database }: Pick<TestAuthority, 'database'>,
+  client_id: string,
+  age = '7 days',
+): Promise<void> {
+  await database.pool.query(
+    'UPDATE resource_servers SET registered_at = registered_at - $2::interval WHERE client_id = $1',
+    [client_id, age],
+  )
+}
+
 /** The owner approves or withdraws a resource server. */
 export async function decideServer(
   authority: TestAuthority,

@@ -17,6 +17,8 @@ export interface OwnerApi extends Pick<Authority, Needed> {
   /** Of codes that were not good. */
   readonly attempts: AttemptLimit
   readonly heartbeatSeconds: number
+  /** Development only: http to literal loopback hosts is admitted. */
+  readonly devLoopback: boolean
   /** Event streams that are open, and what is sent to them. */
   readonly feeds: EventFeeds
 }
@@ -28,8 +30,9 @@ export function createOwnerApi(
   {
     accepted,
     heartbeatSeconds,
+    devLoopback,
     streams,
-  }: Pick<OwnerApi, 'accepted' | 'heartbeatSeconds'> & { streams: StreamCaps },
+  }: Pick<OwnerApi, 'accepted' | 'heartbeatSeconds' | 'devLoopback'> & { streams: StreamCaps },
 ): OwnerApi {
   return {
     ...authority,
@@ -37,6 +40,7 @@ export function createOwnerApi(
     base: signatureBase(authority.issuer),
     attempts: createAttemptLimit({ failuresPerMinute: FAILURES_PER_MINUTE, clock: () => Date.now() }),
     heartbeatSeconds,
+    devLoopback,
     feeds: createEventFeeds({ ...authority, heartbeatSeconds, caps: streams }),
   }
 }

@@ -16,7 +16,7 @@ import {
   type ListedResourceServer,
 } from '../../storage/authority/registrations.ts'
 import { readResourceServer, type ResourceServerRow } from '../../storage/authority/resources.ts'
-import type { Actor } from '../../wire/actor.ts'
+import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { ResourceServer } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
@@ -26,7 +26,11 @@ import { CLIENT_ID } from './name-schemas.ts'
 
 type Decision = 'approved' | 'revoked'
 
-const NO_SUCH_SERVER = 'You have no resource server with this client_id.'
+const NO_SUCH_SERVER =
+  'You have no resource server with this client_id. One that waited for a week has to register again.'
+
+/** That one call decides about. */
+const DECIDED_AT_ONCE_MAX = 100
 
 const text = z.string()
 const maybe = text.nullable()
@@ -45,6 +49,19 @@ const RESOURCE_SERVER: z.ZodType<ResourceServer> = z.object({
 })
 const DECIDED = { 200: { says: 'The record as it is now.', schema: RESOURCE_SERVER } }
 
+const decision = z.enum(['approved', 'revoked'])
+/** A client_id may be a URL, so it is named in the body. */
+const NAMED_SERVER = plainText(2_048).transform(asClientId)
+const ONE_DECISION = z.strictObject({ client_id: NAMED_SERVER, decision })
+const SEVERAL_DECISIONS = z.strictObject({
+  client_ids: z
+    .array(NAMED_SERVER)
+    .min(1, 'name at least one')
+    .max(DECIDED_AT_ONCE_MAX, `name at most ${DECIDED_AT_ONCE_MAX}`)
+    .refine(ids => new Set(ids).size === ids.length, 'name each once'),
+  decision,
+})
+
 /** The resource servers, her decision, and the withdrawal by path. */
 export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
   ownerList({
@@ -61,17 +78,22 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
     method: 'post',
     path: '/owner/resource-servers/decision',
     rows: ['owner-resource-servers-decision'],
-    summary: 'Approves or withdraws one',
+    summary: 'Approves or withdraws one, or several of one origin: all of them or none',
     credential: OWNER,
-    body: {
-      // A client_id may be a URL, so it is named in the body.
-      schema: z.strictObject({
-        client_id: plainText(2_048).transform(asClientId),
-        decision: z.enum(['approved', 'revoked']),
-      }),
+    body: { schema: z.union([ONE_DECISION, SEVERAL_DECISIONS]) },
+    answers: {
+      200: {
+        says: 'The record as it is now; of several, the records in the order in which they were named.',
+        schema: z.union([RESOURCE_SERVER, RESOURCE_SERVER.array()]),
+      },
     },
-    answers: DECIDED,
-    handle: async (api: OwnerApi, { caller, body, answer }) => answer(200, await decide(api, caller, body)),
+    handle: async (api: OwnerApi, { caller, body, answer }) =>
+      answer(
+        200,
+        'client_id' in body
+          ? await decideOne(api, caller, body)
+          : await decide(api, caller, body.client_ids, body.decision),
+      ),
   }),
   endpoint({
     method: 'post',
@@ -90,7 +112,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
     },
     answers: DECIDED,
     handle: async (api: OwnerApi, { caller, parameters, answer }) =>
-      answer(200, await decide(api, caller, { client_id: parameters.id, decision: 'revoked' })),
+      answer(200, await decideOne(api, caller, { client_id: parameters.id, decision: 'revoked' })),
   }),
 ]
 
@@ -111,45 +133,81 @@ function serverAnswer(row: ListedResourceServer): ResourceServer {
   }
 }
 
+async function decideOne(
+  api: OwnerApi,
+  credential: OwnerCredential,
+  { client_id, decision: decided }: { client_id: ClientId; decision: Decision },
+): Promise<ResourceServer> {
+  const [record] = await decide(api, credential, [client_id], decided)
+  return record!
+}
+
 /**
- * Approves or withdraws, and answers the record as it then is. What is decided so already stays as it is, and is no
- * error; 404 for an unknown client_id, 409 where nothing leads from its state to the one decided.
+ * Approves or withdraws, and answers the records as they then are. What is decided so already stays as it is, and is no
+ * error; 404 for an unknown client_id, 409 where nothing leads from its state to the one decided, 400 where they are of several
+ * origins: then nothing is decided.
  */
 async function decide(
   api: OwnerApi,
   credential: OwnerCredential,
-  wanted: { client_id: ClientId; decision: Decision },
-): Promise<ResourceServer> {
-  const { owner, actor } = credential
-  const { client_id, decision } = wanted
-  const to = decision === 'approved' ? 'active' : 'revoked'
-  const { changed, record } = await changeAs(api, credential, async tx => {
-    const before = (await readResourceServer(tx, owner, client_id)) ?? unknown()
-    const changes = before.status !== to
-    if (changes) await change(tx, before, decision, actor)
-    const [after] = await listResourceServers(tx, owner, { client_id })
-    return { changed: changes, record: after! }
+  clientIds: readonly ClientId[],
+  decided: Decision,
+): Promise<ResourceServer[]> {
+  const { owner } = credential
+  const to = decided === 'approved' ? 'active' : 'revoked'
+  const { changed, records } = await changeAs(api, credential, async tx => {
+    await withdrawLapsed(tx, owner)
+    const before: ResourceServerRow[] = []
+    for (const client_id of clientIds)
+      before.push((await readResourceServer(tx, owner, client_id)) ?? unknown())
+    if (new Set(before.map(originOf)).size > 1)
+      refuse(
+        'invalid_request',
+        'Name resource servers of one origin, and decide about those of others by another call.',
+      )
+    const changing = before.filter(({ status }) => status !== to)
+    for (const server of changing) await change(tx, server, decided, credential)
+    const records = []
+    for (const client_id of clientIds) records.push(...(await listResourceServers(tx, owner, { client_id })))
+    return { changed: changing, records }
   })
-  if (changed && to === 'active') api.registry.pullSoon({ owner, client_id })
-  return serverAnswer(record)
+  if (to === 'active') for (const { client_id } of changed) api.registry.pullSoon({ owner, client_id })
+  return records.map(serverAnswer)
 }
 
-async function change(tx: Tx, before: ResourceServerRow, decision: Decision, actor: Actor): Promise<void> {
-  const { owner, client_id } = before
-  const to = stateAfter(before, decision)
+function originOf({ resource_uri }: ResourceServerRow): string {
+  return URL.parse(resource_uri)?.origin ?? resource_uri
+}
+
+async function change(
+  tx: Tx,
+  before: ResourceServerRow,
+  decided: Decision,
+  credential: OwnerCredential,
+): Promise<void> {
+  const to = stateAfter(before, decided)
   if (to === undefined)
     refuse('conflict', 'It was withdrawn: it has to register again before it can be approved.')
+  await writeDecision(tx, credential, { client_id: before.client_id, to })
+}
+
+/** Writes what she decided about one, and tells it; `origin` where she decided about the whole of it. */
+export async function writeDecision(
+  tx: Tx,
+  { owner, actor }: OwnerCredential,
+  { client_id, to, origin }: { client_id: ClientId; to: 'active' | 'revoked'; origin?: string },
+): Promise<void> {
   await decideResourceServer(tx, owner, client_id, to)
-  const kind = decision === 'approved' ? 'server_approved' : 'server_withdrawn'
-  await appendLedger(tx, owner, { kind, data: { client_id, by: 'owner', actor } })
+  const kind = to === 'active' ? 'server_approved' : 'server_withdrawn'
+  await appendLedger(tx, owner, { kind, data: { client_id, origin, by: 'owner', actor } })
   await appendEvent(tx, owner, 'resource_server_decided', { client_id, status: to, actor })
 }
 
 /** One with a secret cannot register again by itself, so the owner alone lets it back in. */
-function stateAfter(before: ResourceServerRow, decision: Decision): 'active' | 'revoked' | undefined {
-  const readmits = before.auth === 'secret' && before.status === 'revoked' && decision === 'approved'
+function stateAfter(before: ResourceServerRow, decided: Decision): 'active' | 'revoked' | undefined {
+  const readmits = before.auth === 'secret' && before.status === 'revoked' && decided === 'approved'
   if (readmits) return 'active'
-  const trigger = decision === 'approved' ? 'owner_approves' : 'owner_withdraws'
+  const trigger = decided === 'approved' ? 'owner_approves' : 'owner_withdraws'
   const next = nextRegistrationState(before.status, trigger)
   return next === 'pending' ? undefined : next
 }

@@ -9,16 +9,17 @@ import { endpoint, type Credential, type Endpoint } from '../../http/endpoint.ts
 import { plainText } from '../../http/pages.ts'
 import { verifyByPublishedKeys } from '../../http/published-keys.ts'
 import { signedMessage, type SignatureBase } from '../../http/signed-request.ts'
-import { PENDING_SERVERS_MAX } from '../../rules/registration.ts'
+import type { RegistrationAnswer } from '../../rules/registration.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
-import { readOwner } from '../../storage/authority/owners.ts'
-import { registerResourceServer, type Registered } from '../../storage/authority/registrations.ts'
-import { isWebUrl } from '../../wire/members.ts'
+import { lockQueue, readOwner } from '../../storage/authority/owners.ts'
+import { registerResourceServer } from '../../storage/authority/registrations.ts'
+import { isHostSpelledPlainly, isWebUrl } from '../../wire/members.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { asOwner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
+import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
 import { PublicationFault } from '../registry/published-resources.ts'
 
 /**
@@ -127,17 +128,20 @@ function unestablished(fault: PublicationFault): Refusal {
 
 async function record({ database: { db } }: Registering, claim: Registration): Promise<'active' | 'pending'> {
   const { owner, resource_uri, name = resource_uri } = claim
-  const outcome = await inTransaction(db, async tx => {
-    const registered = await registerResourceServer(tx, { owner, resource_uri, name }, PENDING_SERVERS_MAX)
-    if (registered === 'registered')
+  const answer = await inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    await withdrawLapsed(tx, owner)
+    const registered = await registerResourceServer(tx, { owner, resource_uri, name })
+    if (registered.outcome === 'registered')
       await appendEvent(tx, owner, 'resource_server_pending', { client_id: resource_uri, status: 'pending' })
     return registered
   })
-  return statusAfter(outcome)
+  return statusAfter(answer)
 }
 
-function statusAfter(outcome: Registered): 'active' | 'pending' {
-  switch (outcome) {
+/** `reason` is one word for dashboards. Who is told that his origin is banned has proven that it is his. */
+function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
+  switch (answer.outcome) {
     case 'active':
       return 'active'
     case 'registered':
@@ -145,17 +149,41 @@ function statusAfter(outcome: Registered): 'active' | 'pending' {
       return 'pending'
     case 'provisioned':
       return refuse('conflict', 'Use the secret that this resource server was provisioned with.')
+    case 'banned':
+      return refuse(
+        'access_denied',
+        'The owner has banned the origin of this resource: it may register when she has lifted that.',
+        { extra: { reason: 'origin_banned' } },
+      )
+    case 'paused':
+      throw tooSoon('The owner has withdrawn this resource server: it may register again 24 hours later.', {
+        reason: 'withdrawn_lately',
+        seconds: answer.secondsLeft,
+      })
+    case 'origin_full':
+      throw tooSoon(
+        'Two resource servers of this origin, unknown to the owner, wait for her: ask again when she has decided.',
+        { reason: 'origin_waits', seconds: FULL_SECONDS },
+      )
     case 'full':
-      throw new Refusal('request_denied', 'Too many resource servers wait for this owner: ask again later.', {
-        status: 429,
-        headers: { 'retry-after': '60' },
+      throw tooSoon('Too many resource servers wait for this owner: ask again later.', {
+        reason: 'too_many_wait',
+        seconds: FULL_SECONDS,
       })
   }
 }
 
+/** After how long a server may see whether there is room for it. */
+const FULL_SECONDS = 60
+
+function tooSoon(detail: string, { reason, seconds }: { reason: string; seconds: number }): Refusal {
+  const headers = { 'retry-after': String(seconds) }
+  return new Refusal('request_denied', detail, { status: 429, headers, extra: { reason } })
+}
+
 /** Nothing in it means anything to a shell or a page: owners copy it from one into the other. */
 function isPlain(text: string): boolean {
-  if (!isWebUrl(text)) return false
+  if (!isWebUrl(text) || !isHostSpelledPlainly(text)) return false
   const { origin, pathname } = new URL(text)
   const isCanonical = text === (pathname === '/' ? origin : origin + pathname)
   return isCanonical && /^https?:\/\/[\w.:[\]-]+(?:\/(?:[\w.~-]|%[\dA-F]{2})+)*$/.test(text)

@@ -28,6 +28,8 @@ export const LEDGER_KINDS = [
   'unblocked',
   'server_approved',
   'server_withdrawn',
+  'origin_banned',
+  'origin_unbanned',
   'withdrawn',
   'reports_missing',
   'reports_unknown',

@@ -8,7 +8,7 @@ import type { Db, Tx } from './database.ts'
 import { dueAgain, dueNoMore, type Taken } from './due.ts'
 import { EVENTS_CHANNEL } from './events.ts'
 import { lockQueue } from './owners.ts'
-import type { ResourceRow } from './resources.ts'
+import { LAPSED, type ResourceRow } from './resources.ts'
 import { takeOut } from './tiers.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
@@ -130,7 +130,8 @@ async function takenByOthers(
   ids: string[],
 ): Promise<Map<string, 'conflict' | 'withdrawn'>> {
   const { rows } = await sql<{ resource_id: string; how: 'conflict' | 'withdrawn' }>`
-    SELECT r.resource_id, CASE WHEN rs.status IN ('active', 'pending') THEN 'conflict' ELSE 'withdrawn' END AS how
+    SELECT r.resource_id, CASE WHEN rs.status IN ('active', 'pending') AND NOT ${LAPSED} THEN 'conflict'
+        ELSE 'withdrawn' END AS how
     FROM resources r
     LEFT JOIN resource_servers rs ON rs.owner = r.owner AND rs.client_id = r.client_id
     WHERE r.owner = ${owner} AND r.client_id <> ${client_id} AND r.resource_id = ANY(${ids}::text[])

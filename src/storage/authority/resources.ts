@@ -2,7 +2,8 @@
  * Resource servers and the resources they published.
  * Contract: "Resource server registration", "Registry materialization".
  */
-import { sql, type Insertable, type Selectable } from 'kysely'
+import { sql, type Insertable, type RawBuilder, type Selectable } from 'kysely'
+import { PENDING_SECONDS } from '../../rules/registration.ts'
 import type { Db, Tx } from './database.ts'
 import { dueNow } from './due.ts'
 import type { ResourceServersTable, ResourcesTable, TiersTable } from './tables.ts'
@@ -17,6 +18,28 @@ type NewResourceServer = Pick<
   'owner' | 'client_id' | 'name' | 'resource_uri' | 'status' | 'auth' | 'secret_sha256'
 > & { publishes?: boolean }
 
+/** When a registration lapses that nobody decides. */
+export const LAPSES_AT = sql<string>`registered_at + ${PENDING_SECONDS} * interval '1 second'`
+
+/** Waited as long as it may. By the clock, and whether or not it was swept: it is neither listed nor counted, and nothing is decided about it. */
+export const LAPSED = sql<boolean>`(status = 'pending' AND ${LAPSES_AT} <= clock_timestamp())`
+
+/** She withdrew it once. When it has lapsed it is withdrawn again; one that was never more than a registration is gone. */
+export const WITHDRAWN_BEFORE = sql<boolean>`generation > 1`
+
+/** There is such a record: all but those that never were more than a registration, and lapsed. */
+export const ON_RECORD = sql<boolean>`(NOT ${LAPSED} OR ${WITHDRAWN_BEFORE})`
+
+/** The columns of a record of `resource_servers rs`, with the state that it has now. */
+export const RECORD = sql`rs.owner, rs.client_id, name, resource_uri, auth, secret_sha256, registered_at, last_pat_issued, generation,
+  publishes, CASE WHEN ${LAPSED} THEN 'revoked' ELSE status END AS status,
+  CASE WHEN ${LAPSED} THEN ${LAPSES_AT} ELSE decided_at END AS decided_at`
+
+/** Its resource stands at the origin. */
+export function standsAt(origin: string): RawBuilder<boolean> {
+  return sql<boolean>`(resource_uri = ${origin} OR starts_with(resource_uri, ${`${origin}/`}))`
+}
+
 /** Adds a resource server; does nothing where its client_id is known to this owner. @returns whether added. */
 export async function insertResourceServer(tx: Tx, row: NewResourceServer): Promise<boolean> {
   const made = await tx
@@ -29,18 +52,16 @@ export async function insertResourceServer(tx: Tx, row: NewResourceServer): Prom
   return true
 }
 
-/** The owner's record of one resource server, or undefined. */
-export function readResourceServer(
+/** The owner's record of one resource server, or undefined; a registration that lapsed is none. */
+export async function readResourceServer(
   db: Db,
   owner: Owner,
   clientId: ClientId,
 ): Promise<ResourceServerRow | undefined> {
-  return db
-    .selectFrom('resource_servers')
-    .selectAll()
-    .where('owner', '=', owner)
-    .where('client_id', '=', clientId)
-    .executeTakeFirst()
+  const { rows } = await sql<ResourceServerRow>`
+    SELECT ${RECORD} FROM resource_servers rs
+    WHERE owner = ${owner} AND client_id = ${clientId} AND ${ON_RECORD}`.execute(db)
+  return rows[0]
 }
 
 /** Two at most of the owner's resource servers that registered themselves at an origin and are not withdrawn. */
@@ -55,7 +76,8 @@ export function readResourceServersAt(
     .where('owner', '=', owner)
     .where('auth', '=', 'signature')
     .where('status', '<>', 'revoked')
-    .where(sql<boolean>`(resource_uri = ${origin} OR starts_with(resource_uri, ${`${origin}/`}))`)
+    .where(sql<boolean>`NOT ${LAPSED}`)
+    .where(standsAt(origin))
     .orderBy('client_id')
     .limit(2)
     .execute()

@@ -6,6 +6,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Db } from './database.ts'
 import { dueAgain, type Taken } from './due.ts'
 import { SILENT_SECONDS } from './report-instances.ts'
+import { LAPSES_AT } from './resources.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /** Kept after the end, so that the owner and the agent still get a telling answer (409, `expired`). */
@@ -111,6 +112,7 @@ export async function sweepAgain(
   const at = sql`greatest(clock_timestamp() + ${seconds(pauseSeconds)},
     least(clock_timestamp() + ${seconds(idleSeconds)}, ${sql.join(nexts)},
       (SELECT min(minute) + interval '1 minute' FROM refusal_counts WHERE owner = ${owner}),
+      (SELECT min(${LAPSES_AT}) FROM resource_servers WHERE owner = ${owner} AND status = 'pending'),
       (SELECT min(ticket_expires_at) FROM families
         WHERE owner = ${owner} AND state = 'awaiting_owner' AND decision IS NULL)))`
   await dueAgain(db, taken, more ? sql`clock_timestamp()` : at)

@@ -93,6 +93,13 @@ export interface ResourceServersTable {
   publishes: Generated<boolean>
 }
 
+/** Origins whose resource servers may not register with this owner. */
+export interface BannedOriginsTable {
+  owner: Owner
+  origin: string
+  banned_at: Timestamp
+}
+
 export interface RegistryPullsTable {
   owner: Owner
   client_id: ClientId
@@ -338,6 +345,7 @@ export interface Tables {
   spent_signatures: SpentSignaturesTable
   provisioned: ProvisionedTable
   resource_servers: ResourceServersTable
+  banned_origins: BannedOriginsTable
   resources: ResourcesTable
   registry_pulls: RegistryPullsTable
   tiers: TiersTable
