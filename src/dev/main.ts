@@ -16,7 +16,7 @@ import { EnvoyAbsent, findEnvoy, type Envoy } from './envoy-binary.ts'
 import { openScene, type Scene } from './scene.ts'
 import { startStack, type Stack } from './stack.ts'
 import { STORY, type Step } from './story.ts'
-import { writeTryFile, tryByHand } from './try-by-hand.ts'
+import { afterTheStory, tryByHand, writeTryFile } from './try-by-hand.ts'
 
 interface DevOptions {
   once?: boolean
@@ -98,7 +98,8 @@ async function show(run: Run, envoy: Envoy, once: boolean): Promise<void> {
     const scene = await openScene(stack)
     run.undo.push(() => scene.close())
     await walk(run, scene)
-    if (!once) await stayUp(run, stack)
+    if (once) terminal.out(afterTheStory(stack))
+    else await stayUp(run, stack)
     logsWanted = false
   } catch (error) {
     if (error instanceof Interrupted) {

@@ -26,6 +26,11 @@ export async function writeTryFile({ directory, household, issuer, ownerApi }: S
   return path
 }
 
+/** The line that adds the tools to an MCP client. */
+export function clientLine(resource: string): string {
+  return `usher agent bridge config --client claude-code ${resource} --write`
+}
+
 /** What to type. */
 export function tryByHand({ resource, toolServer }: Stack, tryFile: string): string {
   return `
@@ -41,9 +46,18 @@ It all stays up until you press Ctrl-C. In another terminal:
   usher owner revoke <handle>                                            # the next call is refused
   usher owner ledger
 
-  usher agent bridge config --client claude-code ${resource} --write     # adds the tools to an MCP client (also: cursor, vscode, …)
+  ${clientLine(resource)}     # adds the tools to an MCP client (also: cursor, vscode, …)
 
   curl -s http://127.0.0.1:${toolServer.port}/record                     # what reached the MCP server
+`
+}
+
+/** What is left to say where the demo ends after its story. */
+export function afterTheStory({ resource }: Pick<Stack, 'resource'>): string {
+  return `
+With everything up (make demo), one line adds these tools to an MCP client (also: cursor, vscode, …):
+
+  ${clientLine(resource)}
 `
 }
 

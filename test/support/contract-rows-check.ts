@@ -1,11 +1,12 @@
 /**
  * Run after a whole test run: fails on a due row of the contract that no executed test names, and, where the contract's
  * own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that test/contract-rows.yaml lacks; and on a
- * fault whose test is gone (test/faults/faults.yaml).
+ * fault whose test is gone (test/faults/faults.yaml), and a rule of the bridge whose test is (test/bridge-rows.yaml).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { missingTests, readFaults } from '../faults/faults.ts'
+import { readBridgeRows, unshownBridgeRows } from './bridge-rows.ts'
 import { readContractRows, unlistedRows, unshownRows, type ExecutedTest } from './contract-rows.ts'
 import { EXECUTED_TESTS_FILE } from './executed-tests-reporter.ts'
 import { ROOT } from './repository.ts'
@@ -20,4 +21,6 @@ const faults = [
 const gone = missingTests(readFaults(), executed)
 for (const fault of faults) process.stderr.write(`contract rows: ${fault}\n`)
 for (const fault of gone) process.stderr.write(`test/faults/faults.yaml: ${fault}\n`)
-if (faults.length + gone.length > 0) process.exitCode = 1
+const bridge = unshownBridgeRows(readBridgeRows(), executed)
+for (const fault of bridge) process.stderr.write(`test/bridge-rows.yaml: ${fault}\n`)
+if (faults.length + gone.length + bridge.length > 0) process.exitCode = 1

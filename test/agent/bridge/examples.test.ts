@@ -1,8 +1,10 @@
 /** contract, "What the service does", beats 1 to 4, by the programs of docs/examples, which are written from the contract: as they stand there, at a real authority. */
 import { execFile } from 'node:child_process'
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { python } from '../../support/python.ts'
 import { ROOT } from '../../support/repository.ts'
@@ -45,5 +47,37 @@ describeWith(python('mcp'), 'The agent in Python, with httpx and the official MC
     asked.catch(() => undefined)
     await stand.owner.decide((await stand.waiting()).family, 'denied')
     await expect(asked).rejects.toMatchObject({ stderr: expect.stringContaining('request_denied') })
+  })
+})
+
+describe('The client of the official SDK of TypeScript, over the agent library', () => {
+  const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
+  /** As somebody has it who installed both packages; `usher/agent` is the sources of this tree. */
+  let project: string
+  beforeAll(async () => {
+    project = await mkdtemp(join(tmpdir(), 'usher-example-'))
+    await cp(join(ROOT, 'docs', 'examples', 'sdk-client.ts'), join(project, 'sdk-client.ts'))
+    await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }))
+    const library = join(project, 'usher')
+    await mkdir(library)
+    await mkdir(join(project, 'node_modules'))
+    const manifest = { name: 'usher', type: 'module', exports: { './agent': './agent.ts' } }
+    await writeFile(join(library, 'package.json'), JSON.stringify(manifest))
+    const source = JSON.stringify(join(ROOT, 'src', 'agent', 'index.ts'))
+    await writeFile(join(library, 'agent.ts'), `export * from ${source}\n`)
+    await symlink(library, join(project, 'node_modules', 'usher'))
+    const sdk = join('node_modules', '@modelcontextprotocol')
+    await symlink(join(ROOT, sdk), join(project, sdk))
+  })
+  afterAll(() => rm(project, { recursive: true, force: true }))
+
+  it('negotiates and has the answer, by the official client of TypeScript', async () => {
+    const args = ['sdk-client.ts', stand.stack.resource, 'portfolio_read', '--loopback']
+    const asked = run(process.execPath, args, { cwd: project, env: { PATH: process.env['PATH'] } })
+    asked.catch(() => undefined)
+    await stand.owner.decide((await stand.waiting()).family, 'approved')
+    const { stdout, stderr } = await asked
+    expect(JSON.parse(stdout)).toMatchObject([{ text: '12 VTI, 40 BND' }])
+    expect(stderr).toContain('Know what the account holds')
   })
 })

@@ -71,6 +71,29 @@ describe('A list of tools', () => {
     expect(shown({ description: 'x'.repeat(1_000_000) }).length).toBeLessThan(6_000)
   })
 
+  it('shows schema and hints as they are, and gains one line that says what calling takes', () => {
+    const given = tool({
+      annotations: { readOnlyHint: true, idempotentHint: false },
+      inputSchema: { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'] },
+      outputSchema: { type: 'object', properties: { b: { type: 'number' } } },
+    })
+    const [one] = listedTools(RESOURCE, '', [given])
+    const known = { resource: RESOURCE, tool: 'read' }
+    for (const [access, held, line, mark] of [
+      ['terms', false, "Needs the owner's terms to be accepted.", 'asks'],
+      ['terms', true, "The owner's terms are accepted.", 'free'],
+      ['asks', false, 'The owner is asked each time.', 'asks'],
+      ['closed', false, 'The owner does not allow this.', 'closed'],
+    ] as const)
+      expect(describeTool(one!, { ...known, access }, held)).toMatchObject({
+        name: 'read',
+        description: `Reads.\n${line}`,
+        inputSchema: given.inputSchema,
+        outputSchema: given.outputSchema,
+        annotations: { ...given.annotations, 'usher/access': mark },
+      })
+  })
+
   it('names a tool by its owner where there are several resources', () => {
     const resources = [RESOURCE, 'https://other.example/mcp/bob', 'https://third.example/mcp/alice']
     expect([...prefixes(resources).values()]).toEqual(['alice_', 'bob_', 'alice-2_'])

@@ -2,10 +2,13 @@
  * contract, "What the service does", "Single-use grant" and "Grant (RPT) liveness", for a resource of MCP 2025-11-25 and clients of either revision: what the
  * resource does between calls and in the middle of one never reaches the client as something else than it is.
  */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { CLIENTS, filesIn, pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { CUT, oldTools } from '../../support/old-tools.ts'
+import { readSent, sendingInto } from '../../support/sent-requests.ts'
 
 const tools = oldTools()
 const stand = useBridges({
@@ -115,6 +118,31 @@ describe('A grant', () => {
     expect(await pendingOf(stand.owner)).toEqual([])
     await stand.changeTerms('reading', { expires_in: 3600 })
   }, 60_000)
+})
+
+describe('A grant that the resource challenges', () => {
+  it('is dropped when it is challenged: it is sent once more to nobody, and the call begins anew', async () => {
+    const name = `challenged-${unique()}`
+    const first = await bridge({ name, capabilities: FORM })
+    await approved(first.call('portfolio_read'))
+    await first.close()
+    const [file] = await grantsOf(name)
+    const token = /[\w-]{20,}\.[\w-]{20,}\.[\w-]{20,}/.exec(await readFile(file!, 'utf8'))![0]
+    // The signature is another: nobody knows this one.
+    const spoilt = `${token.slice(0, token.lastIndexOf('.'))}.${'A'.repeat(86)}`
+    await writeFile(file!, (await readFile(file!, 'utf8')).replaceAll(token, spoilt))
+    const sent = join(stand.folder, `${name}.sent`)
+    const count = executions('portfolio_read')
+    const { call, elicited } = await bridge({ name, capabilities: FORM, environment: sendingInto(sent) })
+    for (let calls = 0; calls < 2; calls++) expect((await call('portfolio_read')).isError).toBe(false)
+    expect(executions('portfolio_read')).toBe(count + 2)
+    expect(elicited).toEqual([])
+    expect(
+      (await readSent(sent)).filter(({ headers }) => JSON.stringify(headers).includes(spoilt)),
+    ).toHaveLength(1)
+    const kept = (await filesIn(stand.folder)).filter(({ path }) => path !== sent)
+    expect(kept.filter(({ text }) => text.includes(spoilt))).toEqual([])
+  })
 })
 
 describe('Two bridges on one folder of state', () => {

@@ -81,6 +81,12 @@ describe("The owner's console, where the agent's user is the owner", () => {
       expect(elicited[1]!.url).toMatch(/^https:\/\/console\.example\/#\/waiting\/fam_/)
     },
   )
+
+  it('is not shown where nobody says that the person is the owner', async () => {
+    const { call, elicited } = await bridge({ capabilities, args: ['--hold', '1'] })
+    expect((await call('place_trade', { symbol: 'VTI', qty: unique() })).reason).toBe('waiting')
+    expect(elicited.map(({ mode }) => mode)).toEqual(['form'])
+  })
 })
 
 describe.each(CLIENTS)('The SDK client %s that cancels its call', kind => {
