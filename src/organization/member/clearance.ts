@@ -39,7 +39,7 @@ export const CLEARANCE: readonly Endpoint<Organization>[] = [
 
 /** A fresh attestation of a member; undefined where nothing is attested of her. Refuses 503 while the clock is off. */
 export function clearanceOf(
-  organization: Organization,
+  organization: Pick<Organization, 'issuer' | 'id' | 'keys' | 'clock' | 'now'>,
   { owner, as_uri, clearance }: MemberRow,
 ): string | undefined {
   if (Object.keys(clearance).length === 0) return undefined

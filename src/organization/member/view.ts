@@ -43,14 +43,17 @@ export const VIEW = z.strictObject({
   binds_s256: z.string(),
 }) satisfies z.ZodType<MemberView>
 
+/** Who tells a member what she is told. */
+type Named = Pick<Organization, 'issuer' | 'id' | 'name'>
+
 /** What an owner would be told who joins now. */
-export function viewOfJoiner(organization: Organization, row: CharterRow, owner: Owner): MemberView {
+export function viewOfJoiner(organization: Named, row: CharterRow, owner: Owner): MemberView {
   return viewUnder(organization, row, { owner, role: row.charter.default_role, view: 1 })
 }
 
 /** What a member is told under the version that changed her view last. */
 export function viewUnder(
-  { issuer, id, name }: Organization,
+  { issuer, id, name }: Named,
   { charter, version, published_at }: CharterRow,
   { owner, role, view }: Pick<MemberRow, 'owner' | 'role' | 'view'>,
 ): MemberView {

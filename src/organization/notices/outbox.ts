@@ -23,8 +23,10 @@ const LINES_AT_ONCE = 20
 const LEASE_SECONDS = 30
 const PAUSE_SECONDS = 1
 
+type Teller = Pick<Organization, 'database' | 'notices' | 'log' | 'clock'>
+
 /** Looks for what is due each second, until it is stopped. @returns what stops it, and waits for what is under way. */
-export function startOutbox(organization: Organization): () => Promise<void> {
+export function startOutbox(organization: Teller): () => Promise<void> {
   const { log, clock } = organization
   const work = async (stopped: () => boolean): Promise<void> => {
     while (!stopped() && clock.fault() === undefined) {
@@ -43,7 +45,7 @@ export function startOutbox(organization: Organization): () => Promise<void> {
 }
 
 /** Tells the first notice of a line, and says when the line is due again. */
-async function tellFirst(organization: Organization, line: TakenLine): Promise<void> {
+async function tellFirst(organization: Teller, line: TakenLine): Promise<void> {
   const { db } = organization.database
   const first = await firstNotice(db, line)
   if (first === undefined) return closeEmptyLine(db, line)
@@ -62,7 +64,7 @@ async function tellFirst(organization: Organization, line: TakenLine): Promise<v
 
 /** @returns the status of the answer; undefined where there was none. */
 async function tell(
-  { notices, log }: Organization,
+  { notices, log }: Pick<Teller, 'notices' | 'log'>,
   { owner, membership, as_uri }: TakenLine,
   { jti, notice }: FirstNotice,
 ): Promise<number | undefined> {

@@ -41,7 +41,10 @@ function byCredential({ enforcementPoints }: Organization, credential: string): 
 }
 
 /** A key that two of them publish stands for the resources of both: neither can take the other's place by publishing it. */
-async function bySignature(organization: Organization, request: FastifyRequest): Promise<Enforcing> {
+async function bySignature(
+  organization: Pick<Organization, 'base' | 'now' | 'enforcementKeys' | 'enforcementPoints'>,
+  request: FastifyRequest,
+): Promise<Enforcing> {
   const message = signedMessage(request, organization.base)
   const now = organization.now()
   const { enforcementKeys: keys } = organization
