@@ -76,7 +76,7 @@ const POINT_FAULTS: [object, string][] = [
 
 describe('The provisioning file of an organization', () => {
   test('names enforcement points, whose resources each may ask about, and how it proves itself', () => {
-    writeFileSync(join(folder, 'credential'), `${SECRET}\n`)
+    writeFileSync(join(folder, 'credential'), `${SECRET}\n`, { mode: 0o600 })
     const told = {
       id: 'told',
       resources: [{ resource: 'https://tools.example/x', owner: 'ben' }],
