@@ -39,6 +39,7 @@ export type { AuthorityConfig } from './config/authority.ts'
 export type { OrganizationConfig } from './config/organization.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
+export type { SidecarOrganization } from './config/sidecar-organization.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(

@@ -61,6 +61,30 @@ const operation = z.strictObject({
   tool: z.string().describe('The tool that a call of it is; one of `tools`.'),
 })
 
+const organization = z.strictObject({
+  issuer: origin.describe('Its issuer.'),
+  credential: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'What it provisioned for this enforcement point, sent as Bearer; exactly one of this and the next two.',
+    ),
+  credential_file: file.optional().describe('File that holds the credential as its only line.'),
+  signature: z
+    .literal(true)
+    .optional()
+    .describe(
+      'Sign by RFC 9421 with the first key of `keys_file`, which it finds at the `jwks_uri` of its own provisioning.',
+    ),
+  resources: z
+    .array(z.string())
+    .min(1)
+    .describe(
+      'Patterns of the resource ids that it may be asked about, such as `alice/work-*`, whatever its charter claims; `*` is any text within one segment.',
+    ),
+})
+
 const owner = z.strictObject({
   owner: name.describe('Name of the owner, as her authority knows her.'),
   namespaces: z
@@ -106,6 +130,11 @@ const owner = z.strictObject({
     .max(200)
     .optional()
     .describe('What she is shown when it registers; the resource when left out.'),
+  organization: organization
+    .optional()
+    .describe(
+      'The organization above her, whose ceiling is held at each call of its resources; left out, none is asked.',
+    ),
   tools: z.array(tool).min(1).describe('Her tools; any other is refused `unknown_tool`.'),
   api: z
     .array(operation)

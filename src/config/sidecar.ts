@@ -35,6 +35,7 @@ import {
   url,
   type Values,
 } from './settings.ts'
+import { loadOrganization, organizationFaults, type SidecarOrganization } from './sidecar-organization.ts'
 import { SIDECAR_FILE, type SidecarFile, type SidecarOperation, type SidecarTool } from './sidecar-file.ts'
 
 export const SIDECAR_SETTINGS = defineSettings({
@@ -85,6 +86,8 @@ export interface SidecarOwner {
   credential: PatCredential
   /** Whether to register with her authority at the start, and under which name. */
   register: { name: string | undefined } | undefined
+  /** The organization above her; undefined where there is none. */
+  organization: SidecarOrganization | undefined
   tools: SidecarTool[]
   /** The table of a plain API; undefined for MCP. */
   api: SidecarOperation[] | undefined
@@ -235,6 +238,7 @@ function loadOwner(given: SidecarFile['owners'][number], publicUrl: string): Sid
     client_id: asClientId(given.client_id ?? publicUrl + path),
     credential,
     register: register ? { name } : undefined,
+    organization: loadOrganization(given),
   }
 }
 
@@ -253,7 +257,10 @@ function sidecarFaults(given: SidecarFile, devLoopback: boolean): string[] {
       : ['deadline_ms: give more than deadline_margin_ms, else no check is ever in time.']),
     ...[
       given.public_url,
-      ...given.owners.map(({ authority }) => authority),
+      ...given.owners.flatMap(({ authority, organization }) => [
+        authority,
+        ...(organization ? [organization.issuer] : []),
+      ]),
       ...given.authorities.flatMap(({ addresses }) => addresses),
     ]
       .filter(text => !isSecure(text, devLoopback))
@@ -330,7 +337,7 @@ function ownerFaults(given: SidecarFile['owners'][number], publicUrl: string): s
       )
     }
   }
-  return [...faults, ...tableFaults(given)]
+  return [...faults, ...organizationFaults(given), ...tableFaults(given)]
 }
 
 function tableFaults({ owner, api = [], tools }: SidecarFile['owners'][number]): string[] {

@@ -2,12 +2,15 @@
  * Owns the joining of a configuration to the one core, the same behind every door and in both modes. contract, "What the service
  * does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server enforcement point". Opens no door itself.
  */
-import type { SidecarConfig, SidecarOwner } from '../config.ts'
+import type { SidecarConfig, SidecarOrganization, SidecarOwner } from '../config.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import type { Logger } from '../http/log.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import type { Tracing } from '../http/tracing.ts'
 import { signatureBase } from '../http/signed-request.ts'
+import { isNamed } from '../rules/ceiling.ts'
+import type { EnforcedMembership } from '../wire/enforced-membership.ts'
+import type { Owner } from '../wire/identifiers.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { createAccessReports, type AccessReports } from './authorities/access-reports.ts'
 import { apiReader } from './request/api.ts'
@@ -20,6 +23,10 @@ import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'
 import { createHealth, type Health } from './telemetry/health.ts'
+import type { Deadline } from './deadline.ts'
+import type { RouteOrganization } from './organization/ceiling.ts'
+import { createMembershipView } from './organization/membership-view.ts'
+import { createOrganizationClient } from './organization/organization-client.ts'
 import { readMcp } from './request/mcp.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
@@ -103,6 +110,7 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
     },
     close: async () => {
       for (const registration of registrations) registration.stop()
+      for (const { organization } of routes.routes) organization?.view.stop()
       await reports.close(REPORTS_CLOSE_MS)
       await pools.close()
     },
@@ -141,7 +149,7 @@ function openPools(
 }
 
 function routeOf(
-  { owner, path, authority, client_id, credential, tools, api }: SidecarOwner,
+  { owner, path, authority, client_id, credential, organization, tools, api }: SidecarOwner,
   config: CoreConfig,
   {
     pools,
@@ -171,10 +179,33 @@ function routeOf(
       clock,
       onPat: outcome => metrics.patRenewed(outcome),
     }),
+    organization: organization && openOrganization(organization, owner, { config, pools, jwks, clock }),
     tools: new Map(tools.map(tool => [tool.tool, tool])),
     readRequest: readerOf({ path, api }, config),
     api,
     signatureBase: signatureBase(config.public_url),
+  }
+}
+
+/** Asks nobody until a call needs it. */
+function openOrganization(
+  { issuer, resources, credential }: SidecarOrganization,
+  owner: Owner,
+  around: { config: CoreConfig; pools: AuthorityPools; jwks: JwksCache; clock: () => number },
+): RouteOrganization {
+  const { config, pools, jwks, clock } = around
+  const proof =
+    credential.kind === 'secret'
+      ? credential
+      : { kind: 'signature' as const, key: signingKeys(config.keys)[0] }
+  const client = createOrganizationClient({ issuer, owner, proof, outbound: pools.grants, clock })
+  const read = (deadline: Deadline): Promise<EnforcedMembership> => client.membership(deadline)
+  return {
+    issuer,
+    client,
+    keys: jwks,
+    view: createMembershipView({ read, clock: () => performance.now() }),
+    asksAbout: resource_id => isNamed(resources, resource_id),
   }
 }
 

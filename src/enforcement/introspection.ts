@@ -45,6 +45,7 @@ const optionalSchema = z.object({
   consequence: z.string().nullish(),
   consequences: z.record(z.string(), z.string()).nullish(),
   jti: z.string().nullish(),
+  iat: z.unknown(),
 })
 
 const inactiveSchema = z.object({
@@ -63,6 +64,10 @@ export interface LiveGrant extends z.output<typeof sharedSchema> {
   consequences?: Readonly<Record<string, string>> | undefined
   jti?: string | undefined
   key: PublicKey
+  /** Seconds since the epoch; left out where neither the answer nor the RPT says. */
+  issuedAt?: number | undefined
+  /** It was made by an organization for an emergency, and accepted by the owner's authority. */
+  breakGlass?: true
   /** What a signature may name that key by: its thumbprint, or the kid under which the grant gives it. */
   keyNames: string[]
 }
@@ -149,7 +154,10 @@ const limitsSchema = z.object({
 function narrowed(
   said: Said,
   claims: JsonObject,
-): Pick<LiveGrant, 'permissions' | 'single_use' | 'operation' | 'consequence' | 'consequences' | 'jti'> {
+): Pick<
+  LiveGrant,
+  'permissions' | 'single_use' | 'operation' | 'consequence' | 'consequences' | 'jti' | 'issuedAt'
+> {
   const rpt = parsed(limitsSchema, claims)
   const single_use = said.single_use === true || rpt.single_use === true
   const operation = said.operation ?? rpt.operation
@@ -166,7 +174,14 @@ function narrowed(
     consequence: said.consequence ?? undefined,
     consequences: said.consequences ?? undefined,
     jti: said.jti ?? undefined,
+    issuedAt: earliest(said.iat, claims['iat']),
   }
+}
+
+/** Of times that may be anything: only a ceiling asks for them, and one that cannot be read leaves all else as it is. */
+function earliest(one: unknown, other: unknown): number | undefined {
+  if (typeof one !== 'number') return typeof other === 'number' ? other : undefined
+  return typeof other === 'number' ? Math.min(one, other) : one
 }
 
 function sameOperation(one: RptOperation, other: RptOperation): boolean {

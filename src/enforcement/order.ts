@@ -3,7 +3,7 @@
  * at any step before 5 leaves the grant unspent. What stands around the order (deadline, log, report) is `check.ts`.
  */
 import { consumeReaction, reactTo } from '../rules/liveness.ts'
-import { matchPermission, worseConsequence } from '../rules/permission.ts'
+import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
 import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
@@ -13,6 +13,8 @@ import { challengeFor, tooManyCalls, type ChallengeOptions } from './challenges.
 import { outage, type Deadline } from './deadline.ts'
 import type { Introspection, LiveGrant } from './introspection.ts'
 import { checkOperation } from './operation.ts'
+import { introspectBreakGlass, isOfOrganization } from './organization/break-glass.ts'
+import { checkCeiling } from './organization/ceiling.ts'
 import type { ToolCall } from './request/call-request.ts'
 import type { Route, Tool } from './request/routes.ts'
 import { enterStep, type Trace } from './telemetry/decision-log.ts'
@@ -67,8 +69,10 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
   trace.handle = grant.sub
 
   enterStep(trace, 'permission') // 2. The tool's resource and scopes, inside the permission's own window.
-  if (tool !== undefined && matchPermission(grant.permissions, tool, secondsOf(options)) === undefined) {
-    return challenge(judged, tool, { hasToken: true }, options)
+  if (tool !== undefined) {
+    const permission = matchPermission(grant.permissions, tool, secondsOf(options))
+    if (permission === undefined) return challenge(judged, tool, { hasToken: true }, options)
+    if (route.organization !== undefined) await underCeiling(judged, grant, permission)
   }
 
   enterStep(trace, 'signature') // 3. The request is signed by the key the grant is bound to; nothing was re-declared worse.
@@ -80,8 +84,9 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
     )
   }
 
-  // A call that her ledger could not tell of is not let through, and costs no grant.
-  if (request.kind === 'tool') options.reports.ready(route.client)
+  // A call that her ledger could not tell of is not let through, and costs no grant. In an emergency the organization tells her, by the consume.
+  const isReported = request.kind === 'tool' && grant.breakGlass !== true
+  if (isReported) options.reports.ready(route.client)
 
   if (grant.single_use) {
     enterStep(trace, 'operation') // 4. A single-use grant is for one operation with exactly these parameters.
@@ -93,7 +98,7 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
     })
 
     enterStep(trace, 'consume') // 5. Spent only now; the one line that changes anything.
-    await spend(judged, token)
+    await spend(judged, token, grant)
   }
 
   enterStep(trace, 'allow')
@@ -102,8 +107,13 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
     ...(tool === undefined ? {} : { tool: tool.tool }),
     keepCredentials: options.keepCredentials,
   })
-  if (request.kind !== 'tool') return { outcome }
-  return { outcome, use: { token, grant, request } }
+  return isReported ? { outcome, use: { token, grant, request } } : { outcome }
+}
+
+/** The organization's ceiling is a part of the second step. */
+function underCeiling({ route, deadline }: Judged, grant: LiveGrant, permission: Permission): Promise<void> {
+  const { organization, authority } = route
+  return checkCeiling(organization!, { grant, permission, authority, deadline })
 }
 
 /** The class that a grant was given for: of this very tool where the authority tells them apart, else of the resource. */
@@ -122,11 +132,16 @@ function findTool(route: Route, request: ToolCall, trace: Trace): Tool {
 async function introspect(
   { call, route, deadline }: Judged,
   token: string,
-  { limit, trustedHops }: OrderOptions,
+  options: OrderOptions,
 ): Promise<Introspection> {
+  const { limit, trustedHops } = options
   const taken = limit.takeFor({ token, resource: route.resource }, sourceOf(call, trustedHops))
   if (taken.waitSeconds > 0) throw tooManyCalls(taken.waitSeconds)
-  const answer = await route.client.introspect(token, deadline)
+  const { organization } = route
+  const answer =
+    organization !== undefined && isOfOrganization(organization, token)
+      ? await introspectBreakGlass(organization, { token, route, deadline, now: secondsOf(options) })
+      : await route.client.introspect(token, deadline)
   taken.told(answer.active)
   return answer
 }
@@ -188,10 +203,15 @@ function checkSignature(
 }
 
 /** Consumes, if there is time for the answer to arrive and somebody to take it. */
-async function spend({ call, route, deadline, trace }: Judged, token: string): Promise<void> {
+async function spend(
+  { call, route, deadline, trace }: Judged,
+  token: string,
+  grant: LiveGrant,
+): Promise<void> {
   if (deadline.remainingMs() <= 0) throw outage('There was no time left to use the grant: it is unspent.')
   if (call.isCancelled()) throw outage('The caller has gone away: the grant is unspent.')
-  const consumption = await route.client.consume(token, deadline)
+  const issuer = grant.breakGlass === true ? route.organization!.client : route.client
+  const consumption = await issuer.consume(token, deadline)
   if (consumption.consumed) return
   const code = consumeReaction(consumption.error)
   trace.reason = code

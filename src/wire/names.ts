@@ -64,6 +64,7 @@ export const TYP = {
   signedMetadata: 'oauth-protected-resource+jwt',
   membership: 'ext-membership+jwt',
   notice: 'ext-org-notice+jwt',
+  breakGlassAccepted: 'ext-break-glass-accepted+jwt',
   clearance: 'ext-clearance+jwt',
 } as const
 

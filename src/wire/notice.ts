@@ -122,7 +122,7 @@ function readNotice(kind: string, payload: JsonObject): Notice | undefined {
     case 'break_glass':
       return {
         kind: 'break_glass',
-        grant: readGrant(objectMember(payload, 'grant')),
+        grant: readBreakGlassGrant(objectMember(payload, 'grant')),
         reason: textOrNull(payload, 'reason'),
         authorised_by: textMember(payload, 'authorised_by'),
       }
@@ -135,7 +135,8 @@ function readNotice(kind: string, payload: JsonObject): Notice | undefined {
   return undefined
 }
 
-function readGrant(grant: JsonObject): BreakGlassGrant {
+/** The grant that a notice or an acceptance tells of; refuses (`invalid_request`) every other form. */
+export function readBreakGlassGrant(grant: JsonObject): BreakGlassGrant {
   const operation = objectMember(grant, 'operation')
   return {
     jti: textMember(grant, 'jti'),

@@ -68,6 +68,39 @@ describe('The file of the sidecar', () => {
     ])
   })
 
+  const acme = { issuer: 'https://org.example', credential: 'c'.repeat(32), resources: ['alice/work-*'] }
+  const under = (organization: unknown, more = {}) =>
+    read({ ...good(), owners: [{ ...alice, organization }], ...more })
+
+  test('the organization above an owner is asked about the named resources, with the credential that it provisioned', () => {
+    expect(read(good()).owners[0]!.organization).toBeUndefined()
+    expect(under(acme).owners[0]!.organization).toEqual({
+      issuer: 'https://org.example',
+      resources: ['alice/work-*'],
+      credential: { kind: 'secret', secret: 'c'.repeat(32) },
+    })
+    const { credential: _told, ...bare } = acme
+    expect(under({ ...bare, signature: true }).owners[0]!.organization).toMatchObject({
+      credential: { kind: 'signature' },
+    })
+  })
+
+  test.each<[string, object, string]>([
+    ['no proof', { credential: undefined }, 'exactly one of credential, credential_file and signature: true'],
+    ['two proofs', { signature: true }, 'exactly one of credential, credential_file and signature: true'],
+    ['a credential that no header carries', { credential: 'a b' }, 'characters A-Z'],
+    ['an unreadable file', { credential: undefined, credential_file: '/nowhere' }, 'credential_file'],
+    ['another owner’s resources', { resources: ['bob/x'] }, 'must start with alice/'],
+    ['resources of everybody', { resources: ['*/x'] }, 'must start with alice/'],
+    ['no pattern', { resources: ['alice//x'] }, 'without empty segments'],
+    ['no resources', { resources: [] }, 'resources'],
+    ['an issuer that is not https', { issuer: 'http://org.example' }, 'is not https'],
+    ['her authority as its issuer', { issuer: alice.authority }, 'cannot be the authority'],
+    ['an unknown member', { issuers: [] }, 'unknown member'],
+  ])('refuses an organization with %s', (_what, changes, fault) => {
+    expect(() => under({ ...acme, ...changes })).toThrow(fault)
+  })
+
   test.each<[string, { method?: string; path?: string; tool?: string }[], string]>([
     [
       'a tool that is not listed',

@@ -16,8 +16,15 @@ import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
 import { readMcp } from '../../src/enforcement/request/mcp.ts'
 import { routeTable, type Route, type Tool } from '../../src/enforcement/request/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
-import { createJwksCache } from '../../src/http/jwks-cache.ts'
-import { createOutbound } from '../../src/http/outbound.ts'
+import type { RouteOrganization } from '../../src/enforcement/organization/ceiling.ts'
+import { createMembershipView } from '../../src/enforcement/organization/membership-view.ts'
+import {
+  createOrganizationClient,
+  type OrganizationProof,
+} from '../../src/enforcement/organization/organization-client.ts'
+import { createJwksCache, type JwksCache } from '../../src/http/jwks-cache.ts'
+import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
+import { isNamed } from '../../src/rules/ceiling.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
@@ -144,6 +151,8 @@ export type CoreOverrides = Partial<CheckOptions> & {
   state?: AccessReportsOptions['state']
   /** In place of the one that asks `authority` over the network. */
   client?: AuthorityClient
+  /** The organization above alice: its issuer, and the resources that it is asked about. */
+  organization?: { issuer: string; resources?: string[]; proof?: OrganizationProof; clock?: () => number }
 }
 
 /** A core for the owner alice whose authority is at `authority`. */
@@ -161,6 +170,9 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
   const allowedOrigins = new Set([PUBLIC_URL])
   const mcp = { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins }
   const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
+  const keys = createJwksCache({ outbound: pools.challenges, clock })
+  const organization =
+    overrides.organization && organizationOf(overrides.organization, { outbound: pools.grants, keys })
   const route: Route = {
     owner: asOwner('alice'),
     path,
@@ -175,9 +187,10 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
         client_id: asClientId('demo-tools'),
         credential,
         pools,
-        keys: createJwksCache({ outbound: pools.challenges, clock }),
+        keys,
         clock,
       }),
+    organization,
     tools: new Map(TOOLS.map(tool => [tool.tool, tool])),
     readRequest:
       api === undefined
@@ -215,10 +228,36 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     ...overrides,
   })
   const close = async () => {
+    organization?.view.stop()
     await reports.close(1_000)
     await Promise.all([pools.challenges.close(), pools.grants.close()])
   }
   return { decide, route, reports, lines, dropped, close }
+}
+
+function organizationOf(
+  {
+    issuer,
+    resources = ['alice/*'],
+    proof,
+    clock = () => performance.now(),
+  }: NonNullable<CoreOverrides['organization']>,
+  { outbound, keys }: { outbound: Outbound; keys: JwksCache },
+): RouteOrganization {
+  const client = createOrganizationClient({
+    issuer,
+    owner: asOwner('alice'),
+    proof: proof ?? { kind: 'secret', secret: 'credential-of-this-point' },
+    outbound,
+    clock: Date.now,
+  })
+  return {
+    issuer,
+    client,
+    keys,
+    view: createMembershipView({ read: deadline => client.membership(deadline), clock }),
+    asksAbout: resource_id => isNamed(resources, resource_id),
+  }
 }
 
 /** `[status, code]` of a denial, or `allow`. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { verifyAgentToken } from '../../src/wire/agent-identity.ts'
 import { verifyAgreement } from '../../src/wire/agreement.ts'
+import { verifyBreakGlassAcceptance } from '../../src/wire/break-glass.ts'
 import { verifyClearance } from '../../src/wire/clearance.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { verifyNotice } from '../../src/wire/notice.ts'
@@ -49,6 +50,17 @@ const CLAIMS: Record<Kind, object> = {
   rpt: rptClaims(key),
   pat: patClaims(),
   signedMetadata: { iss: ISSUER, resource: ISSUER },
+  breakGlassAccepted: {
+    iss: ISSUER,
+    aud: 'https://org.example',
+    owner: 'bea',
+    jti: 'rpt_1',
+    resource_id: 'bea/vault',
+    scopes: ['read'],
+    cnf_jkt: key.thumbprint,
+    operation: { tool: 'open', params_s256: s256('{}') },
+    exp: NOW + 9,
+  },
   membership: { iss: ISSUER, aud: ISSUER, sub: 'bea', as_uri: ISSUER, org: 'acme', jti: 'join_1', iat: NOW },
   notice: {
     iss: ISSUER,
@@ -81,6 +93,12 @@ const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
   rpt: jws => verifyRpt(jws, [key], { issuer: ISSUER, now: NOW }),
   pat: jws => verifyPat(jws, [key], { issuer: ISSUER, now: NOW }),
   signedMetadata: jws => verifySignedMetadata(jws, [key], ISSUER),
+  breakGlassAccepted: jws =>
+    verifyBreakGlassAcceptance(jws, [key], {
+      authority: ISSUER,
+      organization: 'https://org.example',
+      now: NOW,
+    }),
   membership: jws => verifyMembership(jws, [key], { issuer: ISSUER, now: NOW }),
   notice: jws => verifyNotice(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
   clearance: jws =>

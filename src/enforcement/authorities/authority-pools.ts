@@ -16,6 +16,7 @@ import {
   type ReplicaObserver,
 } from '../../http/replicas.ts'
 import { traceOutbound, type Tracing } from '../../http/tracing.ts'
+import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import type { AuthorityCall } from '../telemetry/metrics.ts'
 
 export interface AuthorityPools {
@@ -107,7 +108,7 @@ function measure(outbound: Outbound, onCall: (call: AuthorityCall) => void): Out
 
 function nameOf(url: string): AuthorityCall['call'] {
   for (const [path, name] of CALLS) if (url.endsWith(path)) return name
-  return 'other'
+  return url.includes(`${ORGANIZATION_PATH.membership}/`) ? 'membership' : 'other'
 }
 
 function outcomeOf({ status }: OutboundAnswer): AuthorityCall['outcome'] {

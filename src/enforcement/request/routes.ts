@@ -8,6 +8,7 @@ import { refuse } from '../../wire/refusal.ts'
 import type { ApiOperation } from './api-table.ts'
 import type { AuthorityClient } from '../authorities/authority-client.ts'
 import type { Call } from '../call.ts'
+import type { RouteOrganization } from '../organization/ceiling.ts'
 import type { RequestReader } from './call-request.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
@@ -29,6 +30,8 @@ export interface Route {
   /** Issuer of the owner's authorization server. */
   readonly authority: string
   readonly client: AuthorityClient
+  /** The organization above her; left out where none is configured, and then none is asked. */
+  readonly organization?: RouteOrganization | undefined
   readonly tools: ReadonlyMap<string, Tool>
   /** Reads a call as the resource would: as MCP, or by the table of its API. */
   readonly readRequest: RequestReader

@@ -12,7 +12,7 @@ import { REFUSALS } from '../../wire/refusal.ts'
 
 /** One request to an authority, however many of its addresses were tried. */
 export interface AuthorityCall {
-  call: 'introspect' | 'consume' | 'perm' | 'token' | 'report' | 'register' | 'jwks' | 'other'
+  call: 'introspect' | 'consume' | 'perm' | 'token' | 'report' | 'register' | 'jwks' | 'membership' | 'other'
   /** A status below 300, below 500, any other; or why there was none. */
   outcome: 'answered' | 'refused' | 'failed' | OutboundReason
   seconds: number

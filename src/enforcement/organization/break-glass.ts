@@ -1,0 +1,86 @@
+/**
+ * Owns what an organization's answer about a grant of its own must be before anything follows from it. contract, "The organization's authority"
+ * (`/break-glass`, `/introspect`) and "What the service does": it can give one call, once, that the owner's own authority accepted.
+ */
+import { acceptsGrant } from '../../rules/break-glass.ts'
+import { verifyBreakGlassAcceptance, type BreakGlassAcceptance } from '../../wire/break-glass.ts'
+import { isJsonObject, type JsonObject } from '../../wire/json.ts'
+import { parseJws } from '../../wire/jws.ts'
+import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { presentedRpt } from '../authorities/presented-rpt.ts'
+import { outage, within, type Deadline } from '../deadline.ts'
+import {
+  readIntrospection,
+  type ExpectedGrant,
+  type Introspection,
+  type LiveGrant,
+} from '../introspection.ts'
+import { exceeded, type RouteOrganization } from './ceiling.ts'
+
+/** A token at a route with an organization. `now` is in seconds since the epoch. */
+export interface AskedToken {
+  token: string
+  /** What the route expects of grants of the owner's own authority. */
+  route: ExpectedGrant
+  deadline: Deadline
+  now: number
+}
+
+/**
+ * Whether the organization made the token, by its own words, which nobody vouches for yet: it chooses between two configured issuers, each of
+ * which knows its own alone.
+ */
+export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, token: string): boolean {
+  try {
+    return parseJws(token).payload['iss'] === issuer
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Asks the organization, and nobody else. Refuses 403 `organization_envelope_exceeded` what is more than one call that the owner's authority
+ * accepted; throws `temporarily_unavailable` where the answer or the keys of that authority cannot be had or read.
+ */
+export async function introspectBreakGlass(
+  organization: RouteOrganization,
+  { token, route, deadline, now }: AskedToken,
+): Promise<Introspection> {
+  const { issuer, keys } = organization
+  const answer = await organization.client.introspect(token, deadline)
+  const said: JsonObject = isJsonObject(answer) ? answer : {}
+  if (said['active'] === true && typeof said['iss'] === 'string' && said['iss'] !== issuer)
+    throw exceeded('no_break_glass')
+  const expected = { ...route, authority: issuer }
+  const read = await readIntrospection(answer, expected, presentedRpt(token, { ...expected, keys }, deadline))
+  if (!read.active) return read
+  const accepted = await acceptance(organization, said, { route, deadline, now })
+  const { owner, jti, permissions, operation, single_use, key } = read.grant
+  const presented = { owner, jti, permissions, operation, single_use, cnf_jkt: key.thumbprint }
+  if (!acceptsGrant(accepted, presented)) throw exceeded('no_break_glass')
+  const grant: LiveGrant = { ...read.grant, breakGlass: true }
+  return { active: true, grant }
+}
+
+async function acceptance(
+  { issuer, keys }: RouteOrganization,
+  said: JsonObject,
+  { route: { authority }, deadline, now }: Omit<AskedToken, 'token'>,
+): Promise<BreakGlassAcceptance> {
+  const { break_glass } = said
+  const compact = isJsonObject(break_glass) ? break_glass['accepted'] : undefined
+  if (typeof compact !== 'string') throw exceeded('no_break_glass')
+  const url = authority + AUTHORITY_PATH.jwks
+  const verify = async (): Promise<BreakGlassAcceptance> => {
+    const { kid } = parseJws(compact).header
+    const named = typeof kid === 'string' ? await keys.find(url, kid) : undefined
+    const published = named === undefined ? await keys.keys(url) : [named]
+    return verifyBreakGlassAcceptance(compact, published, { authority, organization: issuer, now })
+  }
+  return within(deadline, 'the keys of the authority', verify()).catch((cause: unknown) => {
+    if (cause instanceof Refusal)
+      throw cause.code === 'invalid_request' ? exceeded('no_break_glass', cause) : cause
+    throw outage("The keys of the owner's authority could not be had.", cause)
+  })
+}

@@ -1,0 +1,73 @@
+/**
+ * Owns holding a grant to the ceiling of the organization above its owner. contract, "Authorized call", order 2
+ * (`organization_envelope_exceeded`). The rule itself is `src/rules/ceiling.ts`.
+ */
+import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/ceiling.ts'
+import type { Permission } from '../../rules/permission.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { AuthorityKeys } from '../authorities/presented-rpt.ts'
+import { outage, type Deadline } from '../deadline.ts'
+import type { LiveGrant } from '../introspection.ts'
+import type { MembershipView } from './membership-view.ts'
+import type { OrganizationClient } from './organization-client.ts'
+
+/** The organization above the owner of a route. */
+export interface RouteOrganization {
+  readonly issuer: string
+  readonly client: OrganizationClient
+  readonly view: MembershipView
+  /** What the organization and the owner's authority publish. */
+  readonly keys: AuthorityKeys
+  /** Whether it is asked about a resource at all, as this enforcement point is configured, whatever a charter claims. */
+  asksAbout(resource_id: string): boolean
+}
+
+/** A grant, the permission that covers the call, and by when the call must be judged. */
+export interface Held {
+  grant: LiveGrant
+  permission: Permission
+  /** Issuer of the owner's authorization server. */
+  authority: string
+  deadline: Deadline
+}
+
+const SENTENCES: Record<CeilingFault, string> = {
+  not_a_member:
+    'Do not call again with this grant: an organization governs this resource, and its owner is no member of it.',
+  not_shared:
+    'Do not call again with this grant: the organization does not share this resource with its owner.',
+  not_delegated: 'Do not call again with this grant: the organization lets no agent act for the owner here.',
+  scope: 'Negotiate again for fewer scopes: the organization does not allow all that this grant gives.',
+  lifetime: 'Negotiate again: the organization allows shorter grants than this one.',
+  operation: 'Negotiate again for this one operation: the organization allows no standing grant here.',
+  no_break_glass:
+    "Negotiate at the owner's authorization server: the organization's emergency clause does not reach this call.",
+}
+
+/** 403 `organization_envelope_exceeded`, saying what is exceeded. */
+export function exceeded(fault: CeilingFault, cause?: unknown): Refusal {
+  return new Refusal('organization_envelope_exceeded', SENTENCES[fault], { cause })
+}
+
+/** Refuses 403 `organization_envelope_exceeded` where the grant exceeds the ceiling; 503 where that cannot be known. */
+export async function checkCeiling(organization: RouteOrganization, held: Held): Promise<void> {
+  const { grant, permission, authority, deadline } = held
+  const { resource_id } = permission
+  const isAsked = organization.asksAbout(resource_id)
+  if (grant.breakGlass === true && !isAsked) throw exceeded('no_break_glass')
+  if (!isAsked) return
+  const membership = await organization.view.current(deadline)
+  if (membership.member && membership.as_uri !== authority)
+    throw outage('The organization knows this owner at another authorization server.')
+  if (grant.issuedAt === undefined) throw outage('The authority does not say when a grant was issued.')
+  const onResource = grant.permissions.filter(one => one.resource_id === resource_id)
+  const heldGrant = {
+    resource_id,
+    scopes: onResource.flatMap(({ resource_scopes }) => resource_scopes),
+    lifetimeSeconds: permission.exp - grant.issuedAt,
+    single_use: grant.single_use,
+  }
+  const judge = grant.breakGlass === true ? breakGlassCeilingFault : ceilingFault
+  const fault = judge(membership, heldGrant)
+  if (fault !== undefined) throw exceeded(fault)
+}
