@@ -3,6 +3,7 @@
  * "Authentication" (the credential that the organization provisioned): configured, never taken from a request.
  */
 import { patternFault } from '../rules/charter-patterns.ts'
+import { isBelow } from '../wire/owner-resources.ts'
 import { readSecretFile } from './files.ts'
 import { ConfigFault } from './settings.ts'
 import type { SidecarFile } from './sidecar-file.ts'
@@ -17,7 +18,7 @@ export interface SidecarOrganization {
 }
 
 /** Every fault of it, in sentences. */
-export function organizationFaults({ owner, authority, organization }: Given): string[] {
+export function organizationFaults({ owner, namespaces, authority, organization }: Given): string[] {
   if (organization === undefined) return []
   const at = `organization of ${owner}`
   const { issuer, resources, credential, credential_file, signature } = organization
@@ -31,7 +32,9 @@ export function organizationFaults({ owner, authority, organization }: Given): s
     ...resources.flatMap((pattern, i) => {
       const fault = patternFault(pattern)
       if (fault !== undefined) return [`${at}.resources[${i}]: ${fault}.`]
-      return pattern.startsWith(`${owner}/`) ? [] : [`${at}.resources[${i}]: it must start with ${owner}/.`]
+      return isBelow(pattern, [owner, ...namespaces])
+        ? []
+        : [`${at}.resources[${i}]: it must start with ${owner}/ or one of her namespaces, and go on.`]
     }),
   ]
 }

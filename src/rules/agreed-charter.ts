@@ -33,8 +33,3 @@ function within(some: readonly string[], others: readonly string[]): string[] {
     ]),
   ]
 }
-
-/** The patterns that can name a resource of an owner: ids begin with her name. */
-export function patternsOf(patterns: readonly string[], owner: string): string[] {
-  return patterns.filter(pattern => pattern.startsWith(`${owner}/`))
-}

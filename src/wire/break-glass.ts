@@ -14,7 +14,10 @@ import type { VerificationKeys } from './tokens.ts'
 /** What was accepted: `iss` is her authorization server, `aud` the organization, the rest is of the one grant as the notice told it. */
 export type BreakGlassAcceptance = { iss: string; aud: string; owner: Owner } & BreakGlassGrant
 
-/** The compact acceptance: `accepted` in the answer to the notice, and in the grant. */
+/**
+ * The compact acceptance: `accepted` in the answer to the notice, and in the grant.
+ * @internal a member's authority signs with it; nothing of ours did when the enforcement point learned to read it.
+ */
 export function signBreakGlassAcceptance(claims: BreakGlassAcceptance, key: PrivateKey): string {
   return signJws({ typ: TYP.breakGlassAccepted, payload: claims }, key)
 }

@@ -3,15 +3,8 @@
  * here, what is shared, the ceiling): never her group, and no sentence.
  */
 import { DELEGATIONS, type Delegation } from './charter.ts'
-import {
-  asObject,
-  integerMember,
-  member,
-  objectMember,
-  textMember,
-  textsMember,
-  wordMember,
-} from './members.ts'
+import { asObject, integerMember, member, objectMember, textMember, wordMember } from './members.ts'
+import type { JsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 
 /**
@@ -43,7 +36,7 @@ export type EnforcedBreakGlass = { enabled: boolean; resources: string[]; max_ex
  */
 export function parseEnforcedMembership(value: unknown): EnforcedMembership {
   const answer = asObject(value, 'a membership')
-  const claims = textsMember(answer, 'claims')
+  const claims = patternsMember(answer, 'claims')
   if (!flag(member(answer, 'member'), 'member')) return { member: false, claims }
   const since = textMember(answer, 'since')
   if (Number.isNaN(Date.parse(since))) refuse('invalid_request', 'Give since as a time.')
@@ -55,17 +48,29 @@ export function parseEnforcedMembership(value: unknown): EnforcedMembership {
     view: integerMember(answer, 'view'),
     charter_version: integerMember(answer, 'charter_version'),
     claims,
-    grants: textsMember(answer, 'grants'),
+    grants: patternsMember(answer, 'grants'),
     delegation: wordMember(answer, 'delegation', DELEGATIONS),
     max_expires_in: integerMember(answer, 'max_expires_in'),
-    allowed_scopes: member(answer, 'allowed_scopes') === null ? null : textsMember(answer, 'allowed_scopes'),
-    always_ask: textsMember(answer, 'always_ask'),
+    allowed_scopes:
+      member(answer, 'allowed_scopes') === null ? null : patternsMember(answer, 'allowed_scopes'),
+    always_ask: patternsMember(answer, 'always_ask'),
     break_glass: {
       enabled: flag(member(clause, 'enabled'), 'enabled'),
-      resources: textsMember(clause, 'resources'),
+      resources: patternsMember(clause, 'resources'),
       max_expires_in: integerMember(clause, 'max_expires_in'),
     },
   }
+}
+
+/** What two charters have in common may be told by as many patterns as both have. */
+const PATTERNS_MAX = 1_000
+
+function patternsMember(object: JsonObject, name: string): string[] {
+  const value = member(object, name)
+  const isList = Array.isArray(value) && value.length <= PATTERNS_MAX
+  if (!isList || !value.every(one => typeof one === 'string' && one !== ''))
+    refuse('invalid_request', `Give ${name} as a list of at most ${PATTERNS_MAX} non-empty texts.`)
+  return value as string[]
 }
 
 function flag(value: unknown, name: string): boolean {

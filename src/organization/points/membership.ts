@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
-import { agreedCharter, patternsOf } from '../../rules/agreed-charter.ts'
+import { agreedCharter } from '../../rules/agreed-charter.ts'
 import { sharedWith } from '../../rules/member-view.ts'
 import { readCharter, readCharterVersion } from '../../storage/organization/charters.ts'
 import type { Db } from '../../storage/organization/database.ts'
@@ -51,7 +51,7 @@ export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
     },
     answers: {
       200: {
-        says: 'As it is now; of who is no member, only what of hers is claimed.',
+        says: 'As it is now; of who is no member, only what is claimed.',
         schema: ENFORCED,
         headers: { 'cache-control': 'no-store' },
       },
@@ -60,9 +60,7 @@ export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
       if (![...caller.resources.values()].includes(owner)) refuse('not_found', UNKNOWN)
       const member = await readMember(db, owner)
       if (member !== undefined) return answer(200, await enforcedOf(db, member))
-      const claims = patternsOf((await readCharter(db))?.charter.claims ?? [], owner)
-      // To whom nothing of hers matters it is not told whether she is known.
-      if (claims.length === 0) refuse('not_found', UNKNOWN)
+      const claims = (await readCharter(db))?.charter.claims ?? []
       return answer(200, { member: false as const, claims })
     },
   }),
@@ -70,29 +68,27 @@ export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
 
 /** Her ceiling as it is now, over what she agreed to have governed. */
 async function enforcedOf(db: Db, member: MemberRow): Promise<EnforcedMembership> {
-  const { owner, role, joined_at, as_uri, view, view_version, agreed_version } = member
+  const { role, joined_at, as_uri, view, view_version, agreed_version } = member
   const [inForce, agreed] = await Promise.all(
     [view_version, agreed_version].map(version => readCharterVersion(db, version)),
   )
   const { charter } = inForce!
   const { claims, break_glass } = agreedCharter(charter, agreed!.charter)
   const { envelope } = charter
-  const shared = sharedWith(charter, role)
   return {
     member: true,
     since: joined_at,
     as_uri,
     view,
     charter_version: view_version,
-    claims: patternsOf(claims, owner),
-    grants: patternsOf(shared.grants, owner),
-    delegation: shared.delegation,
+    claims,
+    ...sharedWith(charter, role),
     max_expires_in: envelope.max_expires_in,
     allowed_scopes: envelope.allowed_scopes,
-    always_ask: patternsOf(envelope.always_ask, owner),
+    always_ask: envelope.always_ask,
     break_glass: {
       enabled: break_glass.enabled,
-      resources: patternsOf(break_glass.resources, owner),
+      resources: break_glass.resources,
       max_expires_in: break_glass.max_expires_in,
     },
   }
