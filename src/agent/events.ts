@@ -12,6 +12,7 @@ export type AgentEvent =
   | { type: 'calling'; resource: string; call: ToolCall; grant: 'none' | 'kept' | 'fresh' }
   | { type: 'challenged'; as_uri: string; scope: string; realm: string }
   | { type: 'authority_confirmed'; as_uri: string; metadata: string }
+  | { type: 'identity_presented'; issuer: string }
   | { type: 'terms_offered'; template: TermsTemplate }
   | { type: 'terms_declined'; template: TermsTemplate }
   | { type: 'agreement_signed'; contract: string; operation: { tool: string; params: unknown } | undefined }

@@ -22,6 +22,7 @@ import { importPublicJwk, publicJwk } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { AgentError } from './agent-error.ts'
 import { addBridge } from './bridge/command.ts'
+import { assertionByCommand } from './identity-command.ts'
 import { createAgent, type Agent, type AgentOptions, type CallOptions } from './index.ts'
 import { confirmAtTerminal, resultText, teller } from './narrate.ts'
 import { fileStore } from './store.ts'
@@ -38,6 +39,8 @@ interface IdentityOptions {
   clientId?: string
   signatureAgent?: string
   agentToken?: string
+  identityIssuer?: string[]
+  identityCommand?: string
   reason?: string
   mission?: string
   introduction?: string
@@ -110,6 +113,11 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
       .option('--client-id <url>', "the operator's client identity document")
       .option('--signature-agent <url>', "the operator's key directory")
       .option('--agent-token <token>', 'an aa-agent+jwt for this key, or @file')
+      .option('--identity-issuer <url...>', 'who may vouch for this agent (UMA_AGENT_IDENTITY_ISSUERS)')
+      .option(
+        '--identity-command <command>',
+        'a program that reads what is asked for as JSON and prints an identity assertion (UMA_AGENT_IDENTITY_COMMAND)',
+      )
       .option('--reason <text>', 'why, in your own words, for the owner')
       .option('--mission <approver#s256>', 'a mission reference: the approver’s URL, #, the hash')
       .option('--introduction <jws>', 'an introduction by an agent the owner knows, or @file')
@@ -196,11 +204,14 @@ async function openAgent(
 ): Promise<Agent> {
   const config = readClientConfig()
   const sign = options.signIntroduction
+  const command = options.identityCommand ?? config.agentIdentityCommand
   const settings: AgentOptions = {
     key: await readKeyFile(keyPath(common), 'usher agent keygen'),
     client_id: options.clientId,
     signature_agent: options.signatureAgent,
     agent_token: await readMaybeFile(options.agentToken),
+    identity_issuers: options.identityIssuer ?? config.agentIdentityIssuers,
+    identityAssertion: command === undefined ? undefined : assertionByCommand(command),
     reason: options.reason,
     mission: readMission(options.mission),
     introduction: await readMaybeFile(options.introduction),

@@ -34,6 +34,8 @@ function tell(event: AgentEvent): string {
       return `← refused: a grant for "${printable(event.scope)}" is needed, from ${printable(event.as_uri)}\n`
     case 'authority_confirmed':
       return `  the resource itself names that authority (${printable(event.metadata)})\n`
+    case 'identity_presented':
+      return `→ identity asserted by ${printable(event.issuer)}\n`
     case 'terms_offered':
       return `← the owner's terms:\n${termsText(event.template)}`
     case 'terms_declined':

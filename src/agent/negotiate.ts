@@ -5,9 +5,11 @@
 import { agreementHash, openClaimToken, signAgreement } from '../wire/agreement.ts'
 import { offeredTerms, type Challenge, type NeedInfo, type RequestSubmitted } from '../wire/negotiation.ts'
 import type { JsonObject } from '../wire/json.ts'
+import { ID_JAG } from '../wire/names.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import { toolParameters } from '../wire/tool-parameters.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
+import { identityToken } from './identity.ts'
 import { toolCallParams, type ToolCall } from './mcp.ts'
 import type { Authority, Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
@@ -65,7 +67,7 @@ export async function negotiate(
   request: NegotiationRequest,
 ): Promise<Accepted> {
   const negotiation = await begin(profile, directory, request)
-  return conclude(negotiation, await present(negotiation, { ticket: request.challenge.ticket }), undefined)
+  return conclude(negotiation, await firstAnswer(negotiation, request.challenge.ticket), undefined)
 }
 
 /**
@@ -135,7 +137,7 @@ export async function declineTerms(
   request: NegotiationRequest,
 ): Promise<TermsTemplate> {
   const negotiation = await begin(profile, directory, request)
-  const answer = await present(negotiation, { ticket: request.challenge.ticket })
+  const answer = await firstAnswer(negotiation, request.challenge.ticket)
   if (answer.kind !== 'need_info') fail('answer_malformed', 'The authority offered no terms.')
   const template = readOffer(negotiation, answer.needed)
   profile.tell({ type: 'terms_offered', template })
@@ -195,6 +197,26 @@ function present(
   presentation: Parameters<typeof presentTicket>[1],
 ): Promise<TokenAnswer> {
   return presentTicket(negotiation.endpoint, presentation, negotiation.used)
+}
+
+/** The answer to the ticket alone; an identity that is asked for before any terms is presented once, and what comes then is the answer. */
+async function firstAnswer(negotiation: Negotiation, ticket: string): Promise<TokenAnswer> {
+  const { profile, authority, request } = negotiation
+  const answer = await present(negotiation, { ticket })
+  if (answer.kind !== 'need_info') return answer
+  const presented = await identityToken(profile.identity, answer.needed, {
+    authority: authority.issuer,
+    resource: request.resource,
+    tool: request.call.tool,
+    jkt: profile.key.thumbprint,
+    client_id: profile.client_id,
+    allowLoopback: profile.allowLoopback,
+    signal: request.signal,
+  })
+  if (presented === undefined) return answer
+  profile.tell({ type: 'identity_presented', issuer: presented.issuer })
+  const { claim_token } = presented
+  return present(negotiation, { ticket: answer.ticket, claim_token, claim_token_format: ID_JAG })
 }
 
 function waitingOf(

@@ -17,6 +17,7 @@ import { DEFAULT_SPEC_NS, specNames, type SpecNames } from '../wire/names.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import { fail, reading } from './agent-error.ts'
 import type { AgentEvent } from './events.ts'
+import type { IdentitySource } from './identity.ts'
 import type { McpVersion } from './mcp.ts'
 import { memoryStore, type AgentStore } from './store.ts'
 
@@ -30,6 +31,10 @@ export interface AgentOptions {
   signature_agent?: string | undefined
   /** An `aa-agent+jwt` for this key, or where to get a current one: sent in place of the bare key. */
   agent_token?: string | (() => string | Promise<string>) | undefined
+  /** Issuers that may vouch for this agent, exactly as they write themselves: no other is ever asked. */
+  identity_issuers?: readonly string[] | undefined
+  /** Fetches an identity assertion (a compact `oauth-id-jag+jwt` bound to the agent's key) by one of them, if an authority asks for it. */
+  identityAssertion?: IdentitySource['assertion'] | undefined
   /** Free text for the owner. */
   reason?: string | undefined
   mission?: { approver: string; s256: string } | undefined
@@ -60,6 +65,7 @@ export interface Profile {
   readonly key: PrivateKey
   readonly client_id: string | undefined
   readonly signature_agent: string | undefined
+  readonly identity: IdentitySource | undefined
   readonly reason: string | undefined
   readonly mission: { approver: string; s256: string } | undefined
   readonly store: AgentStore
@@ -91,6 +97,10 @@ export function readProfile(options: AgentOptions): Profile {
     key,
     client_id: options.client_id,
     signature_agent: options.signature_agent,
+    identity: options.identityAssertion && {
+      issuers: options.identity_issuers ?? [],
+      assertion: options.identityAssertion,
+    },
     reason: options.reason,
     mission: options.mission,
     store: options.store ?? memoryStore(),

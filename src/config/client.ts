@@ -3,7 +3,7 @@
  * key. An option on the command line wins over its variable.
  */
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
-import { defaulted, defineSettings, filePath, optional, text, toggle, url } from './settings.ts'
+import { defaulted, defineSettings, filePath, issuers, optional, text, toggle, url } from './settings.ts'
 
 export const CLIENT_SETTINGS = defineSettings({
   title: 'usher agent, usher owner, usher admin',
@@ -42,6 +42,14 @@ export const CLIENT_SETTINGS = defineSettings({
     }),
     agentStore: defaulted('UMA_AGENT_STORE', filePath, '~/.usher/agent', {
       description: 'Directory of receipts and standing grants (`--store`).',
+    }),
+    agentIdentityIssuers: optional('UMA_AGENT_IDENTITY_ISSUERS', issuers, {
+      description:
+        'Issuers that may vouch for the agent, separated by commas (`--identity-issuer`). An authority that asks for an assertion by another gets none.',
+    }),
+    agentIdentityCommand: optional('UMA_AGENT_IDENTITY_COMMAND', text, {
+      description:
+        'A program that fetches identity assertions (`--identity-command`): it reads `{issuer, token_endpoint, audience, resource, scope, jkt, client_id}` as JSON and prints the JWT.',
     }),
     bridgeState: optional('UMA_BRIDGE_STATE', filePath, {
       description:

@@ -72,6 +72,11 @@ export const TYP = {
 export const GRANT_TYPE_UMA_TICKET = 'urn:ietf:params:oauth:grant-type:uma-ticket'
 export const GRANT_TYPE_CLIENT_CREDENTIALS = 'client_credentials'
 
+/** The token type of an identity assertion, by which it is asked for and presented (ID-JAG). */
+export const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
+/** Its JWS `typ`. Providers sign it by algorithms of their own, so it is verified where logins are, not here. */
+export const ID_JAG_TYP = 'oauth-id-jag+jwt'
+
 /** The scope of a PAT. */
 export const PROTECTION_SCOPE = 'uma_protection'
 

@@ -33,6 +33,11 @@ export type RequiredClaim = {
   claim_type?: string
   friendly_name?: string
   terms_template?: TermsTemplate
+  /** These four ask for an identity assertion (identity-claim.ts). */
+  identity_provider?: JsonObject
+  audience?: string
+  resource?: string
+  scope?: string
 }
 
 /** 403 `need_info`: a rotated ticket and what to bring with it. */
@@ -159,6 +164,16 @@ function readRequiredClaim(object: JsonObject): RequiredClaim {
     ...(claim_type === undefined ? {} : { claim_type }),
     ...(friendly_name === undefined ? {} : { friendly_name }),
     ...(template === undefined ? {} : { terms_template: parseTermsTemplate(template) }),
+    ...readIdentity(object),
+  }
+}
+
+function readIdentity(object: JsonObject): Partial<RequiredClaim> {
+  const provider = member(object, 'identity_provider')
+  const texts = (['audience', 'resource', 'scope'] as const).map(name => [name, optionalText(object, name)])
+  return {
+    ...(provider === undefined ? {} : { identity_provider: asObject(provider, 'identity_provider') }),
+    ...(Object.fromEntries(texts.filter(([, text]) => text !== undefined)) as Partial<RequiredClaim>),
   }
 }
 

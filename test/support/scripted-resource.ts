@@ -8,7 +8,7 @@ import type { JsonObject } from '../../src/wire/json.ts'
 import { verifyAgreement, type Agreement } from '../../src/wire/agreement.ts'
 import { importPublicJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { resourceMetadataUrl } from '../../src/wire/metadata.ts'
-import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
+import { DEFAULT_SPEC_NS, ID_JAG } from '../../src/wire/names.ts'
 import { buildRemediation, encodeChallenge } from '../../src/wire/challenge.ts'
 import { grantAnswer, needInfo, requestSubmitted, type Challenge } from '../../src/wire/negotiation.ts'
 import { signReceipt, type ReceiptClaims } from '../../src/wire/receipt.ts'
@@ -210,7 +210,7 @@ function tokenAnswer(state: State, form: URLSearchParams): Reply {
   const claimToken = form.get('claim_token')
   const { ticket } = newTicket('tag')
   if (form.get('decline') === 'true') return denied('The terms were declined.')
-  if (claimToken !== null) {
+  if (claimToken !== null && form.get('claim_token_format') !== ID_JAG) {
     state.agreements.push(verifyAgreement(claimToken))
     state.polls = 0
   } else if (state.agreements.length === 0 || state.polls < 0) {
