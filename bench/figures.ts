@@ -75,6 +75,7 @@ const FIGURES = {
   bridge_start_ms: { goal: atMost(500), of: 'median', values: ({ bridge }) => bridge?.start_ms },
   bridge_added_p50_ms: { goal: atMost(5), of: 'median', values: ({ bridge }) => bridge?.added_p50_ms },
   two_workers_over_one: { goal: null, of: 'median', values: ratio('standing_two_sidecars', 'standing') },
+  kept_over_standing: { goal: null, of: 'median', values: ratio('standing_kept', 'standing') },
   ready_ms: { goal: atMost(1_000), of: 'median', values: ({ readyMs }) => readyMs },
   rss_mib_at_1000: {
     goal: atMost(160),

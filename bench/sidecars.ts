@@ -23,6 +23,8 @@ export interface SidecarPlace {
   command: string[]
   /** Where its log goes. */
   logFile: string
+  /** Where it keeps reports until they are taken; left out, in memory. */
+  stateDirectory?: string | undefined
 }
 
 const SERVING = 1
@@ -69,7 +71,7 @@ export async function timeToReady(name: string, place: SidecarPlace): Promise<nu
 
 async function launch(
   name: string,
-  { household, issuer, publicUrl, command, logFile }: SidecarPlace,
+  { household, issuer, publicUrl, command, logFile, stateDirectory }: SidecarPlace,
 ): Promise<{ child: Child; ports: { check: number; documents: number } }> {
   const [check, documents] = (await freePorts(2)) as [number, number]
   const file = await writeSidecarFile(household, {
@@ -81,6 +83,7 @@ async function launch(
     tls: undefined,
     challengesPerMinute: 600,
     drainMs: 0,
+    stateDirectory,
   })
   const environment = { UMA_DEV_LOOPBACK: 'true', NODE_OPTIONS: HEAP }
   const child = startChild({ name, command: [...command, 'sidecar', '--config', file], environment, logFile })

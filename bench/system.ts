@@ -122,6 +122,12 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
   stops.push(() => sidecar.stop())
   const otherSidecar = await startSidecar('other-sidecar', place)
   stops.push(() => otherSidecar.stop())
+  const keepingSidecar = await startSidecar('keeping-sidecar', {
+    ...place,
+    stateDirectory: join(directory, 'kept-reports'),
+  })
+  stops.push(() => keepingSidecar.stop())
+  const sidecars = [sidecar, otherSidecar, keepingSidecar]
 
   const database = openDatabase({ url: postgres.url, poolMax: 4 })
   stops.push(() => database.close())
@@ -129,7 +135,13 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     publicUrl,
     resource: publicUrl + RESOURCE_PATH,
     path: RESOURCE_PATH,
-    ports: { sidecar: sidecar.checkPort, otherSidecar: otherSidecar.checkPort, noop, verify },
+    ports: {
+      sidecar: sidecar.checkPort,
+      otherSidecar: otherSidecar.checkPort,
+      keepingSidecar: keepingSidecar.checkPort,
+      noop,
+      verify,
+    },
     issuer,
     owner: asOwner(OWNER),
     clientId: asClientId(CLIENT_ID),
@@ -149,9 +161,10 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     database,
     ownerApi: `http://127.0.0.1:${ports.authorities[0].owner}`,
     ownerKeyFile: household.ownerKeyFile,
-    pids: pidsOf({ bare, sidecar: [sidecar, otherSidecar], authority: [authority], postgres: [postgres] }),
+    pids: pidsOf({ bare, sidecar: sidecars, authority: [authority], postgres: [postgres] }),
     untilRecorded: more => untilRecorded(database, (recorded += more)),
-    droppedReports: async () => (await sidecar.droppedReports()) + (await otherSidecar.droppedReports()),
+    droppedReports: async () =>
+      (await Promise.all(sidecars.map(one => one.droppedReports()))).reduce((sum, dropped) => sum + dropped),
     ownTimes: () => sidecar.ownTimes(),
     timeToReady: () => timeToReady('sidecar-ready', place),
   }

@@ -20,7 +20,7 @@ export interface World {
   /** RFC 9728 resource value of the owner's tools, and its path. */
   resource: string
   path: string
-  ports: { sidecar: number; otherSidecar: number; noop: number; verify: number }
+  ports: { sidecar: number; otherSidecar: number; keepingSidecar: number; noop: number; verify: number }
   issuer: string
   owner: Owner
   clientId: ClientId

@@ -6,7 +6,14 @@ import { bareNegotiation } from './bare-negotiation.ts'
 import { negotiation } from './negotiation.ts'
 import { noop } from './noop.ts'
 import { singleUse } from './single-use.ts'
-import { standing, standingAt1000, standingAt500, standingAtHalf, standingTwoSidecars } from './standing.ts'
+import {
+  standing,
+  standingAt1000,
+  standingAt500,
+  standingAtHalf,
+  standingKept,
+  standingTwoSidecars,
+} from './standing.ts'
 import { verify, verifyAt500 } from './verify.ts'
 
 export const SCENARIOS: readonly Scenario[] = [
@@ -14,6 +21,7 @@ export const SCENARIOS: readonly Scenario[] = [
   verify,
   standing,
   standingTwoSidecars,
+  standingKept,
   singleUse,
   negotiation,
   bareNegotiation,

@@ -42,6 +42,14 @@ export const standingTwoSidecars: Scenario = {
     checkLoad([world.ports.sidecar, world.ports.otherSidecar], share, standingCorpus(world)),
 }
 
+export const standingKept: Scenario = {
+  ...standing,
+  name: 'standing_kept',
+  title: 'the same, each report written to a state_dir first',
+  share: 0.5,
+  open: (world, share) => checkLoad([world.ports.keepingSidecar], share, standingCorpus(world)),
+}
+
 export const standingAt500: Scenario = {
   ...standing,
   name: 'standing_at_500',

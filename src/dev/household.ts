@@ -171,6 +171,8 @@ export interface SidecarPlace extends HouseholdAddresses {
   deadlineMarginMs?: number | undefined
   /** Where the authority is reached, where that is not its issuer alone. */
   authorityAddresses?: string[] | undefined
+  /** Where reports of its calls outlive a kill; left out, they wait in memory. */
+  stateDirectory?: string | undefined
 }
 
 /** Writes the file of one sidecar and answers its path. */
@@ -194,6 +196,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
     challenges_per_minute: place.challengesPerMinute,
     drain_ms: place.drainMs,
     ...(place.deadlineMarginMs !== undefined && { deadline_margin_ms: place.deadlineMarginMs }),
+    ...(place.stateDirectory !== undefined && { reports: { state_dir: place.stateDirectory } }),
     ...(authorityAddresses.length > 0 && { authorities: [{ issuer, addresses: authorityAddresses }] }),
     owners: [
       {

@@ -66,6 +66,7 @@ const FIGURES: (keyof Report)[] = [
   'added_p50_ms_at_500',
   'p99_over_p50_at_half',
   'two_workers_over_one',
+  'kept_over_standing',
   'ready_ms',
   'introspect_10m_over_10k',
   'consume_10m_over_10k',
