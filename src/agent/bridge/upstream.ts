@@ -4,15 +4,12 @@
  * is read here, before the SDK makes an error of it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import {
+import type {
   Client,
-  ProtocolError,
+  ClientCapabilities,
+  Progress,
   StreamableHTTPClientTransport,
-  withInputRequired,
-  specTypeSchemas,
-  type ClientCapabilities,
-  type Progress,
-  type Tool,
+  Tool,
 } from '@modelcontextprotocol/client'
 import type { Json, JsonObject } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
@@ -114,6 +111,9 @@ export function openUpstream(options: UpstreamOptions): Upstream {
   }
 }
 
+/** The SDK's client is loaded when a resource is first asked: the bridge's own client has its first answer sooner. */
+const loadSdk = () => import('@modelcontextprotocol/client')
+
 type Answered = { value: CallAnswer } | { error: unknown }
 
 interface Connection {
@@ -183,7 +183,8 @@ async function connectAs(
   { options, underway }: { options: UpstreamOptions; underway: AsyncLocalStorage<Exchange> },
 ): Promise<Connection> {
   const { url, onToolsChanged } = options
-  const client = new Client(
+  const sdk = await loadSdk()
+  const client = new sdk.Client(
     { name: 'usher-bridge', version: '1.0' },
     {
       capabilities,
@@ -192,7 +193,7 @@ async function connectAs(
       listChanged: { tools: { autoRefresh: false, debounceMs: 50, onChanged: onToolsChanged } },
     },
   )
-  const transport = new StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
+  const transport = new sdk.StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
   await client.connect(transport)
   return { client, transport }
 }
@@ -208,6 +209,7 @@ async function sendCall(
   { exchange, options }: { exchange: Exchange; options: UpstreamOptions },
 ): Promise<CallAnswer> {
   const request = { method: 'tools/call' as const, params: toolCallParams(call) }
+  const { ProtocolError, specTypeSchemas, withInputRequired } = await loadSdk()
   try {
     const result = await client.request(request, withInputRequired(specTypeSchemas.CallToolResult), {
       allowInputRequired: true,

@@ -42,7 +42,9 @@ beforeEach(async () => {
       ttlMs: 0,
       cacheScope: 'private' as const,
     }))
-    server.setRequestHandler('tools/call', async ({ params }, { mcpReq }) => {
+    server.setRequestHandler('tools/call', async ({ params: given }, { mcpReq }) => {
+      const { inputResponses } = mcpReq
+      const params = { ...given, ...(inputResponses === undefined ? {} : { inputResponses }) }
       const { progressToken = 0 } = mcpReq._meta ?? {}
       const notify = (message: object): Promise<void> =>
         mcpReq.notify({
@@ -152,6 +154,32 @@ describe('A hostile resource', () => {
     ] as const)
       expect(() => withPlainQuestions(of(method, params))).toThrow('may not ask')
   })
+
+  it.each(['1.x 2025-11-25', '2.x 2025-11-25', '2.x 2026-07-28'] as const)(
+    'that asks before it answers has its question put to the person at the SDK client %s, escaped, and has her word',
+    async kind => {
+      const requestedSchema = { type: 'object', properties: {} }
+      const params = { mode: 'form', message: `Which account? ${HOSTILE}`, requestedSchema }
+      const heard: unknown[] = []
+      answer = given => {
+        const { inputResponses } = given as { inputResponses?: unknown }
+        if (inputResponses === undefined)
+          return {
+            resultType: 'input_required',
+            inputRequests: { a: { method: 'elicitation/create', params } },
+            requestState: 's',
+          }
+        heard.push(inputResponses)
+        return { content: [{ type: 'text', text: 'done' }] }
+      }
+      const { call, elicited } = await bridge({ kind, capabilities: { elicitation: { form: {} } } })
+      expect((await call('read')).text).toBe('done')
+      expect(elicited).toHaveLength(1)
+      expect(elicited[0]!.message).toContain('Which account?')
+      expect(elicited[0]!.message).not.toMatch(LIVE)
+      expect(heard).toMatchObject([{ a: { action: 'accept' } }])
+    },
+  )
 
   it('leaves its tools out that nobody could read or call, and lists the rest', async () => {
     const schema = { type: 'object', properties: {} }

@@ -108,4 +108,18 @@ describe('A resource of MCP 2025-11-25', () => {
     const told = [...tools.sessions.values()].map(({ server }) => server.server.getClientCapabilities())
     expect(told.at(-1)).toEqual({})
   })
+
+  it('has its tool that asks nevertheless end in an error that says why, which the client is shown', async () => {
+    await upstream.listTools()
+    const { server } = [...tools.sessions.values()].at(-1)!
+    const requestedSchema = { type: 'object' as const, properties: {} }
+    server.registerTool('asks', {}, async () => {
+      await server.server.elicitInput({ message: 'Which account?', requestedSchema })
+      return { content: [] }
+    })
+    expect(await upstream.send({ call: { tool: 'asks', arguments: {} } })).toMatchObject({
+      kind: 'result',
+      result: { isError: true, content: [{ text: expect.stringContaining('does not support') }] },
+    })
+  })
 })
