@@ -9,6 +9,7 @@ import type { Issuer } from '../surface/issuer.ts'
 import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
 import type { Announcements } from './owner/announcements.ts'
 import type { OperatorDocuments } from './agents/operator-documents.ts'
+import type { OrganizationClient } from './organization/client.ts'
 import type { PublishedResources } from './registry/published-resources.ts'
 import type { RefusalCounts } from './negotiation/refusal-counts.ts'
 import type { Registry } from './registry/registry.ts'
@@ -33,6 +34,8 @@ export interface Authority extends Issuer {
   readonly issuers: AgentIssuers
   /** What operators publish. */
   readonly operators: OperatorDocuments
+  /** Of which organizations owners may become members, and how they are asked. */
+  readonly organizations: OrganizationClient
   readonly refusals: RefusalCounts
   /** What resources publish about themselves. */
   readonly published: PublishedResources

@@ -12,6 +12,7 @@ import { CONNECTIONS, OPERATORS } from './owner/connections.ts'
 import { CREDENTIALS } from './owner/credentials.ts'
 import { ENROLMENT } from './owner/enrolment.ts'
 import { EVENTS } from './owner/events.ts'
+import { ORGANIZATION } from './owner/organization.ts'
 import { POLICIES } from './owner/policies.ts'
 import { POLICY_PREVIEW } from './owner/preview.ts'
 import { RESOURCE_SERVERS } from './owner/resource-servers.ts'
@@ -32,6 +33,7 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
   ...OPERATORS,
   ...RESOURCE_SERVERS,
   ...BANNED_ORIGINS,
+  ...ORGANIZATION,
   ENROLMENT,
   ...CREDENTIALS,
 ]

@@ -31,6 +31,8 @@ import type { AcceptedCredentials } from '../credentials/presentation.ts'
 import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
 import { createOwnerApi } from './owner/api.ts'
 import { provision } from './provision.ts'
+import { startCalls } from './organization/calls.ts'
+import { createOrganizationClient, type OrganizationClient } from './organization/client.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { REGISTER } from './protection/registration.ts'
@@ -77,6 +79,8 @@ export async function startAuthority(
     const around = await openSurroundings(config, { said, metrics, closers })
     const sweeper = startSweeper(authority, { pauseSeconds: config.sweepSeconds, localClock })
     closers.push(() => sweeper.stop())
+    const calls = startCalls(authority)
+    if (calls !== undefined) closers.push(() => calls.stop())
     const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
       const app = createHttpServer(around)
       routes(app)
@@ -192,6 +196,7 @@ async function openAuthority(
     database,
     announcements,
     ...openRemote(config, now, closers),
+    organizations: openOrganizations(config, core, closers),
     ...openRegistry(config, core, closers),
     refusals: createRefusalCounts(database.db),
     log,
@@ -215,6 +220,18 @@ function openRemote(
     issuers: createAgentIssuers(config.agentIssuers ?? [], published, now),
     operators: createOperatorDocuments(operated, now),
   }
+}
+
+/** How organizations are asked: connections of their own, so that none keeps an issuer or a resource server waiting. */
+function openOrganizations(
+  config: AuthorityConfig,
+  { keys, now }: Pick<Authority, 'keys' | 'now'>,
+  closers: (() => Promise<void>)[],
+): OrganizationClient {
+  const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
+  closers.push(() => outbound.close())
+  const { organizations: issuers = [], issuer: as_uri } = config
+  return createOrganizationClient({ issuers, as_uri, key: keys[0], outbound, now })
 }
 
 /** What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or after. */

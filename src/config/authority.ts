@@ -15,6 +15,7 @@ import {
   duration,
   filePath,
   insecureUrlFault,
+  issuers,
   listenAddress,
   optional,
   toggle,
@@ -85,6 +86,10 @@ export const AUTHORITY_SETTINGS = defineSettings({
       description:
         'Issuers whose agent tokens are accepted, by their exact URLs, separated by commas; nothing is fetched from any other. None when left out.',
     }),
+    organizations: optional('UMA_AS_ORGANIZATIONS', issuers, {
+      description:
+        'Issuers of organizations of which owners may become members, separated by commas; nothing is fetched from any other. None when left out.',
+    }),
     ticketSeconds: defaulted('UMA_AS_TICKET_SECONDS', wholeNumber(10, 3600), '300', {
       description: 'Life of a permission ticket.',
       unit: 'seconds',
@@ -139,6 +144,9 @@ export const AUTHORITY_SETTINGS = defineSettings({
       : insecureUrlFault('UMA_AS_OWNER_URL', values.ownerUrl, values.devLoopback)),
     ...(values.agentIssuers ?? []).flatMap(issuer =>
       insecureUrlFault('UMA_AS_AGENT_ISSUERS', issuer, values.devLoopback),
+    ),
+    ...(values.organizations ?? []).flatMap(issuer =>
+      insecureUrlFault('UMA_AS_ORGANIZATIONS', issuer, values.devLoopback),
     ),
     ...(values.ownerAuth.includes('oidc') ? oidcFaults(values, 'UMA_AS', 'UMA_AS_OWNER_AUTH') : []),
   ],

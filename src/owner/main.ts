@@ -14,6 +14,7 @@ import { printable } from '../terminal/printable.ts'
 import { createOwnerClient } from './client.ts'
 import { addCredentialCommands } from './credential-commands.ts'
 import { addLedger } from './ledger-command.ts'
+import { addOrganizationCommands } from './organization-commands.ts'
 import { addPolicyCommands } from './policy-commands.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
@@ -81,6 +82,7 @@ function ownerCommand(terminal: Terminal): Command {
     .action(action(resources))
   addPolicyCommands(program, action)
   addServerCommands(program, action)
+  addOrganizationCommands(program, action)
   addLedger(program, action, wholeNumber)
   addReceipts(program, action, wholeNumber)
   program

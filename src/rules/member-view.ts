@@ -79,7 +79,13 @@ export function memberView(viewed: Viewed): MemberView {
     role: group === undefined ? null : role,
     role_name: group?.name ?? null,
     ...shared,
-    binds_s256: bindingDigest(charter, shared),
+    binds_s256: bindingDigest({
+      claims: charter.claims,
+      break_glass: charter.break_glass,
+      identity_provider: provider,
+      ...envelope,
+      ...shared,
+    }),
   }
 }
 
@@ -102,18 +108,36 @@ function subjectOf(subjects: Readonly<Record<string, string>>, owner: string): s
   return Object.hasOwn(subjects, owner) ? subjects[owner]! : null
 }
 
-/** Whatever could bind her, and nothing that is only shown. */
-function bindingDigest(
-  { claims, break_glass, identity_provider, envelope }: Charter,
-  shared: Shared,
-): string {
+/** What of a view could bind her. */
+export type Binding = Pick<
+  MemberView,
+  | 'claims'
+  | 'break_glass'
+  | 'max_expires_in'
+  | 'allowed_scopes'
+  | 'require_prohibited'
+  | 'always_ask'
+  | 'require_clearance'
+  | 'grants'
+  | 'delegation'
+> & { identity_provider: { issuer: string } | null }
+
+/** The digest of what she agrees to: of whatever could bind her, and of nothing that is only shown. */
+export function bindingDigest(view: Binding): string {
+  const { claims, break_glass, identity_provider, max_expires_in, allowed_scopes } = view
+  const { require_prohibited, always_ask, require_clearance, grants, delegation } = view
   return s256Json({
     claims,
     break_glass,
     identity_provider: identity_provider && { issuer: identity_provider.issuer },
     administrators_may: [...ADMINISTRATOR_POWERS],
-    ...envelope,
-    ...shared,
+    max_expires_in,
+    allowed_scopes,
+    require_prohibited,
+    always_ask,
+    require_clearance,
+    grants,
+    delegation,
   })
 }
 

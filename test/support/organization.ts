@@ -78,6 +78,7 @@ export async function startTestOrganization(
     DATABASE_URL: database!.url,
     ...options.environment,
   }
+  const issuer = environment['UMA_ORG_ISSUER']!
   const running = await startOrganization(readOrganizationConfig(environment), { onUndeclared })
   const adminUrl = `http://${running.adminAddress}`
   const publicUrl = `http://${running.publicAddress}`
@@ -94,9 +95,9 @@ export async function startTestOrganization(
         headers: headers as Record<string, string>,
         body: body as string | undefined,
       }),
-    prepare: call => prepare(adminUrl, ORG_ISSUER, { key }, call),
+    prepare: call => prepare(adminUrl, issuer, { key }, call),
     send: exchange,
-    admin: call => exchange(prepare(adminUrl, ORG_ISSUER, { key }, call)),
+    admin: call => exchange(prepare(adminUrl, issuer, { key }, call)),
     close: async () => {
       await running.close()
       await database?.close()

@@ -49,7 +49,12 @@ export async function dueAgain(
       AND at = ${until}::timestamptz`.execute(db)
 }
 
-/** Nothing is to be pulled from this server now and then, unless somebody has said so meanwhile. */
+/** As `dueAgain`, in so many seconds. */
+export function dueAgainIn(db: Db, taken: Taken, seconds: number): Promise<void> {
+  return dueAgain(db, taken, sql`clock_timestamp() + ${seconds}::float8 * interval '1 second'`)
+}
+
+/** Nothing of the kind is to be done any more, unless somebody has said so meanwhile. */
 export async function dueNoMore(db: Db, { owner, kind, client_id, until }: Taken): Promise<void> {
   await sql`
     DELETE FROM due WHERE owner = ${owner} AND kind = ${kind} AND client_id = ${client_id}
@@ -60,6 +65,14 @@ export async function dueNoMore(db: Db, { owner, kind, client_id, until }: Taken
 export async function dueNow(db: Db, owner: Owner, kind: DueKind, clientId = '' as ClientId): Promise<void> {
   await sql`
     INSERT INTO due (owner, kind, client_id, at) VALUES (${owner}, ${kind}, ${clientId}, clock_timestamp())
+    ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at`.execute(db)
+}
+
+/** Makes it due in so many seconds, whenever else it was. */
+export async function dueIn(db: Db, owner: Owner, kind: DueKind, seconds: number): Promise<void> {
+  await sql`
+    INSERT INTO due (owner, kind, at)
+    VALUES (${owner}, ${kind}, clock_timestamp() + ${seconds}::float8 * interval '1 second')
     ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at`.execute(db)
 }
 

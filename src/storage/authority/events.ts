@@ -20,6 +20,7 @@ export type EventName =
   | 'resource_server_decided'
   | 'credential_added'
   | 'credential_removed'
+  | 'organization'
 
 export interface NewEvent {
   event: EventName

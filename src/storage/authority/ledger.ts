@@ -35,6 +35,11 @@ export const LEDGER_KINDS = [
   'reports_unknown',
   'credential_added',
   'credential_removed',
+  'org_joined',
+  'org_left',
+  'org_declined',
+  'org_clamped',
+  'org_role',
 ] as const
 export type LedgerKind = (typeof LEDGER_KINDS)[number]
 

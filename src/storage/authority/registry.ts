@@ -71,7 +71,7 @@ export async function isPulling(
 }
 
 /** A resource as a listing has it, judged. */
-export type ListedResource = Omit<ResourceRow, 'owner' | 'client_id' | 'source'>
+export type ListedResource = Omit<ResourceRow, 'owner' | 'client_id' | 'source' | 'org'>
 
 /** What a pull brought; `superseded`: the server was withdrawn meanwhile, or a later attempt has begun. */
 export type Landing = { landed: number; conflicts: string[] } | 'superseded'

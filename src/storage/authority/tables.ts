@@ -2,8 +2,10 @@
  * The rows, as Postgres holds them (migrations/authority makes the tables). Column names are the wire's own names.
  * Contract: "Resources and their fields", "States and transitions".
  */
-import type { ColumnType, Generated } from 'kysely'
+import type { ColumnType, Generated, RawBuilder } from 'kysely'
 import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { MemberView } from '../../rules/member-view.ts'
+import type { Reach } from '../../rules/membership.ts'
 import type { Actor } from '../../wire/actor.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
@@ -122,6 +124,7 @@ export interface ResourcesTable {
   /** The class of each tool, null where it declares none; null as a whole where the resource server does not tell them apart. */
   tools: ColumnType<Record<string, string | null> | null, string | null | undefined, string | null>
   source: 'provisioned' | 'pulled'
+  org: ColumnType<Reach | null, Reach | null | undefined, Reach | null>
 }
 
 /** A tier's rule as stored; its meaning is rules/tier.ts. */
@@ -146,6 +149,8 @@ export interface TierResourcesTable {
   owner: Owner
   resource_id: string
   tier_id: string
+  /** As of the resource. */
+  org: ColumnType<Reach | null, RawBuilder<Reach | null> | undefined, Reach | null>
 }
 
 export interface TermsVersionsTable {
@@ -213,6 +218,7 @@ export interface ConnectionsTable {
   introduced_by: Handle | null
   /** Thumbprint of the key that was last approved on it. */
   jkt: string | null
+  org_epoch: Generated<number>
 }
 
 export interface ConnectionOperatorsTable {
@@ -237,6 +243,7 @@ export interface OperatorsTable {
   name: string | null
   blocked_at: NullableTimestamp
   mine: Generated<boolean>
+  org_epoch: Generated<number>
 }
 
 export interface GrantsTable {
@@ -256,6 +263,33 @@ export interface GrantsTable {
   issued_at: Timestamp
   expires_at: Timestamp
   consumed_at: NullableTimestamp
+  org_epoch: number | null
+  org_handle_epoch: number | null
+  org_operator: string | null
+  org_operator_epoch: number | null
+}
+
+/** All but the first two are null where she is no member. */
+export interface MembershipsTable {
+  owner: Owner
+  org_epoch: Generated<number>
+  issuer: string | null
+  join_id: string | null
+  token: string | null
+  joined_at: NullableTimestamp
+  agreed: Json<MemberView | null>
+  view: Json<MemberView | null>
+  read_at: NullableTimestamp
+  administrators_may: string[] | null
+}
+
+export interface OrganizationCallsTable {
+  owner: Owner
+  id: string
+  kind: 'join' | 'leave' | 'decline'
+  issuer: string
+  since: Timestamp
+  attempts: Generated<number>
 }
 
 export interface HeadsTable {
@@ -328,7 +362,7 @@ export interface EventsTable {
 /** What is to be done for an owner, and when (due.ts). */
 export interface DueTable {
   owner: Owner
-  kind: 'sweep' | 'pull'
+  kind: 'sweep' | 'pull' | 'view' | 'tell'
   /** Of the resource server to be pulled from; empty else. */
   client_id: Generated<ClientId>
   at: Generated<string>
@@ -365,4 +399,6 @@ export interface Tables {
   report_instances: ReportInstancesTable
   events: EventsTable
   due: DueTable
+  memberships: MembershipsTable
+  organization_calls: OrganizationCallsTable
 }

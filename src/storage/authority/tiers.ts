@@ -2,7 +2,8 @@
  * Tiers, the resources each governs, and the immutable versions of their terms.
  * Contract: "Policy vocabulary and tiers", "Terms document".
  */
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
+import type { Reach } from '../../rules/membership.ts'
 import type { Db, Tx } from './database.ts'
 import { lockQueue } from './owners.ts'
 import { withdrawItemsUnder } from './pending.ts'
@@ -245,13 +246,18 @@ async function publishTerms(tx: Tx, tier: NewTier, version: number): Promise<voi
     .execute()
 }
 
+/** How the resource stands under a membership, as the resource itself says. */
+function orgOf(owner: Owner, resource_id: string): RawBuilder<Reach | null> {
+  return sql<Reach | null>`(SELECT org FROM resources WHERE owner = ${owner} AND resource_id = ${resource_id})`
+}
+
 /** @returns whether the tier governs exactly the resources it names. */
 async function governResources(tx: Tx, tier: NewTier): Promise<boolean> {
   const { owner, tier_id, resources } = tier
   if (resources.length > 0)
     await tx
       .insertInto('tier_resources')
-      .values(resources.map(resource_id => ({ owner, resource_id, tier_id })))
+      .values(resources.map(resource_id => ({ owner, resource_id, tier_id, org: orgOf(owner, resource_id) })))
       .onConflict(conflict => conflict.columns(['owner', 'resource_id']).doNothing())
       .execute()
   const { n } = await tx

@@ -1,0 +1,89 @@
+/**
+ * Tells organizations what they are to know of an owner: that she left, that she declined, that a join of which nobody knows the outcome is
+ * taken back; again and again until it is acknowledged. Contract: "Organization membership, on the member's authorization server".
+ */
+import { startRepeating, type Repetition } from '../../limits/repetition.ts'
+import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
+import {
+  countAttempt,
+  endCall,
+  listCalls,
+  takeBackJoins,
+  type OrganizationCall,
+} from '../../storage/authority/organization-calls.ts'
+import { lockQueue } from '../../storage/authority/owners.ts'
+import { inTransaction, isOutage } from '../../storage/core/database.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { Authority } from '../context.ts'
+import { OrganizationOutage, OrganizationRefusal } from './client.ts'
+
+type Calling = Pick<Authority, 'database' | 'organizations' | 'log'>
+
+const PAUSE_SECONDS = 1
+const OWNERS_PER_TURN = 8
+/** Longer than telling one owner's calls takes. */
+const TAKEN_SECONDS = 60
+/** Between two attempts: longer each time. */
+const RETRY_SECONDS = { first: 2, max: 300 }
+
+/** Starts telling, where there is an organization that may be asked. */
+export function startCalls(authority: Calling): Repetition | undefined {
+  if (authority.organizations.issuers.length === 0) return undefined
+  const onError = (error: unknown): void =>
+    authority.log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'telling organizations was broken off')
+  return startRepeating(stopped => tellDue(authority, stopped), { pauseSeconds: PAUSE_SECONDS, onError })
+}
+
+/** Until nothing is due. */
+async function tellDue(authority: Calling, stopped: () => boolean): Promise<void> {
+  while (!stopped()) {
+    const { db } = authority.database
+    const due = await takeDue(db, 'tell', { limit: OWNERS_PER_TURN, seconds: TAKEN_SECONDS })
+    if (due.length === 0) return
+    await Promise.all(due.map(taken => tellOne(authority, taken)))
+  }
+}
+
+/** What fails of one owner ends nothing: she is due again by herself. */
+async function tellOne(authority: Calling, taken: Taken): Promise<void> {
+  const { owner } = taken
+  const { db } = authority.database
+  try {
+    await inTransaction(db, async tx => {
+      await lockQueue(tx, owner)
+      await takeBackJoins(tx, owner)
+    })
+    for (const call of await listCalls(db, owner)) {
+      if (call.kind === 'join') continue
+      if (await tellCall(authority, owner, call)) await endCall(db, owner, call.id)
+      else await countAttempt(db, owner, call.id)
+    }
+    const left = await listCalls(db, owner)
+    const attempts = Math.max(0, ...left.map(one => one.attempts))
+    const pause = Math.min(RETRY_SECONDS.first * 2 ** Math.min(attempts, 20), RETRY_SECONDS.max)
+    if (left.length === 0) await dueNoMore(db, taken)
+    else await dueAgainIn(db, taken, pause)
+  } catch (error) {
+    const level = isOutage(error) ? 'warn' : 'error'
+    authority.log[level]({ err: error, owner }, 'an organization was not told')
+  }
+}
+
+/** @returns whether there is nothing more to tell: it has acknowledged, or said for certain that it will not. */
+async function tellCall(
+  { organizations, log }: Calling,
+  owner: Owner,
+  { id, kind, issuer }: OrganizationCall,
+): Promise<boolean> {
+  try {
+    if (kind === 'leave') await organizations.leave(issuer, { owner, join_id: id })
+    else await organizations.decline(issuer, { owner })
+    return true
+  } catch (error) {
+    const isRefused = error instanceof OrganizationRefusal
+    if (!isRefused && !(error instanceof OrganizationOutage)) throw error
+    log.warn({ err: error, owner, issuer, kind }, 'an organization did not take what it was told')
+    // That she declined is an answer on record here, whatever it is there; that she left must arrive.
+    return isRefused && kind === 'decline' && error.status !== 429
+  }
+}

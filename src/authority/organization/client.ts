@@ -1,0 +1,247 @@
+/**
+ * Asks an organization on behalf of an owner, signed with the authority's own key: only those that the operator of this server lists, at the
+ * addresses that they publish, at their own origin. Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys).
+ */
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
+import { createRemoteDocuments } from '../../http/remote-documents.ts'
+import type { MemberView } from '../../rules/member-view.ts'
+import { contentDigest } from '../../wire/encoding.ts'
+import { signRequest } from '../../wire/http-signature.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
+import type { PrivateKey } from '../../wire/keys.ts'
+import { WELL_KNOWN } from '../../wire/names.ts'
+import { MalformedAnswer, readDiscovery, readView, type Discovered } from './view.ts'
+
+/** An organization gave no answer that can be used: nobody knows what it did. The message is for the log. */
+export class OrganizationOutage extends Error {}
+
+/** An organization said no. `reason` is its word for it, where it is one of ours. */
+export class OrganizationRefusal extends Error {
+  readonly status: number
+  readonly reason: string | undefined
+
+  constructor(status: number, reason: string | undefined) {
+    super(`the organization answered ${status}${reason === undefined ? '' : ` (${reason})`}`)
+    this.status = status
+    this.reason = reason
+  }
+}
+
+/** What a join sends beside who joins. */
+export interface Joining {
+  code: string
+  join_id: string
+  charter_version: number
+  binds_s256: string
+}
+
+export interface Invitation {
+  code: string
+  note: string | null
+  invited_at: string
+  expires_at: string
+}
+
+/** Each rejects with `OrganizationOutage` or `OrganizationRefusal`. */
+export interface OrganizationClient {
+  /** Those of which owners may become members. */
+  readonly issuers: readonly string[]
+  preview(issuer: string, who: { owner: Owner; code: string }): Promise<MemberView>
+  /** The same `join_id` again answers the same. */
+  join(issuer: string, who: Joining & { owner: Owner }): Promise<{ view: MemberView; token: string }>
+  leave(issuer: string, who: { owner: Owner; join_id: string }): Promise<void>
+  /** @returns false where the organization takes no such answer. */
+  decline(issuer: string, who: { owner: Owner }): Promise<boolean>
+  /** Her view as it is now; undefined where it is still the one of the number `known`. */
+  envelope(issuer: string, who: { token: string; known: number }): Promise<MemberView | undefined>
+  /** Whether it has asked for her. */
+  invitation(issuer: string, who: { owner: Owner }): Promise<Invitation | null>
+}
+
+export interface OrganizationClientOptions {
+  issuers: readonly string[]
+  /** This authority's own issuer. */
+  as_uri: string
+  key: PrivateKey
+  /** For public addresses only. */
+  outbound: Outbound
+  /** Seconds since the epoch. */
+  now: () => number
+}
+
+const DISCOVERY_MS_MAX = 3_000
+const ANSWER_BYTES_MAX = 512 * 1024
+/** Of what is shown beside something else. */
+const INVITATION_MS_MAX = 2_000
+const NONCE_BYTES = 12
+/** Words of an organization that an owner is told; any other is none. */
+const REASONS = new Set(['invalid_code', 'already_member', 'charter_moved'])
+
+const TOKEN = z.object({ membership_token: z.string().regex(/^[A-Za-z0-9_.-]{1,4096}$/) })
+const INVITED = z.object({
+  invitation: z.object({
+    code: z.string().max(200),
+    note: z.string().max(2_000).nullish(),
+    invited_at: z.string().max(40),
+    expires_at: z.string().max(40),
+  }),
+})
+
+interface Sending {
+  url: string
+  body?: object
+  token?: string
+  etag?: string
+  timeoutMs?: number
+}
+
+/** A client that asks nobody until it is used. */
+export function createOrganizationClient(options: OrganizationClientOptions): OrganizationClient {
+  const { issuers, as_uri } = options
+  const documents = createRemoteDocuments({ outbound: options.outbound, clock: Date.now })
+
+  const discovered = async (issuer: string): Promise<Discovered> => {
+    if (!issuers.includes(issuer)) throw new OrganizationOutage('it is not listed any more')
+    const looking = { deadline: Date.now() + DISCOVERY_MS_MAX, favoured: true }
+    const document = await documents.read(issuer + WELL_KNOWN.organization, looking)
+    if ('missing' in document) throw new OrganizationOutage(`its discovery ${document.missing}`)
+    return readable(() => readDiscovery(document.json, issuer))
+  }
+  /** An answer of 200, as JSON; undefined for 304. */
+  const ask = async (sending: Sending): Promise<Json | undefined> => {
+    const { status, body } = await send(options, sending)
+    if (status === 304 && sending.etag !== undefined) return undefined
+    const json = jsonOf(body)
+    if (status === 200 && json !== undefined) return json
+    if (status >= 400 && status < 500 && status !== 408) throw new OrganizationRefusal(status, reasonOf(json))
+    throw new OrganizationOutage(`it answered ${status}`)
+  }
+  return {
+    issuers,
+    preview: async (issuer, who) => {
+      const { preview_endpoint: url } = await discovered(issuer)
+      const json = await ask({ url, body: { ...who, as_uri } })
+      return readable(() => readView(json!, issuer))
+    },
+    join: async (issuer, who) => {
+      const { enrolment_endpoint: url } = await discovered(issuer)
+      const json = await ask({ url, body: { ...who, as_uri } })
+      const token = TOKEN.safeParse(json)
+      if (!token.success) throw new OrganizationOutage('it answered no membership token')
+      return { view: readable(() => readView(json!, issuer)), token: token.data.membership_token }
+    },
+    leave: async (issuer, who) => {
+      const { leave_endpoint: url } = await discovered(issuer)
+      await ask({ url, body: { ...who, as_uri } })
+    },
+    decline: async (issuer, who) => {
+      const { decline_endpoint: url } = await discovered(issuer)
+      if (url === undefined) return false
+      await ask({ url, body: { ...who, as_uri } })
+      return true
+    },
+    envelope: async (issuer, { token, known }) => {
+      const { envelope_endpoint: url } = await discovered(issuer)
+      const json = await ask({ url, token, etag: `"${known}"` })
+      return json === undefined ? undefined : readable(() => readView(json, issuer))
+    },
+    invitation: async (issuer, { owner }) => {
+      const { invitation_endpoint: endpoint } = await discovered(issuer)
+      if (endpoint === undefined) return null
+      const query = new URLSearchParams({ owner, as_uri })
+      const json = await ask({ url: `${endpoint}?${query.toString()}`, timeoutMs: INVITATION_MS_MAX }).catch(
+        nobodyAsked,
+      )
+      const read = INVITED.safeParse(json)
+      if (!read.success) return null
+      return { ...read.data.invitation, note: read.data.invitation.note ?? null }
+    },
+  }
+}
+
+/** That nobody asked for her is an answer. */
+function nobodyAsked(error: unknown): Json {
+  if (error instanceof OrganizationRefusal && error.status === 404) return {}
+  throw error
+}
+
+function readable<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (cause) {
+    if (!(cause instanceof MalformedAnswer)) throw cause
+    throw new OrganizationOutage(cause.message, { cause })
+  }
+}
+
+function jsonOf(body: Buffer): Json | undefined {
+  try {
+    return parseJson(body)
+  } catch {
+    return undefined
+  }
+}
+
+function reasonOf(json: Json | undefined): string | undefined {
+  const reason = isJsonObject(json) ? json['reason'] : undefined
+  return typeof reason === 'string' && REASONS.has(reason) ? reason : undefined
+}
+
+/** Sends one request, signed anew: it covers the body, the query and the membership token, where there is one. */
+async function send(
+  { outbound, key, now }: OrganizationClientOptions,
+  { url: address, body, token, etag, timeoutMs }: Sending,
+): Promise<OutboundAnswer> {
+  const url = new URL(address)
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  const query = url.search === '' ? undefined : url.search.slice(1)
+  const headers: Record<string, string> = {
+    accept: 'application/json',
+    authorization: token === undefined ? '' : `Bearer ${token}`,
+    ...(text === undefined
+      ? {}
+      : { 'content-type': 'application/json', 'content-digest': contentDigest(text) }),
+    ...(etag === undefined ? {} : { 'if-none-match': etag }),
+  }
+  const method = text === undefined ? 'GET' : 'POST'
+  const signed = signRequest(
+    {
+      method,
+      scheme: url.protocol === 'http:' ? 'http' : 'https',
+      authority: url.host,
+      path: url.pathname,
+      query,
+      headers: new Map(Object.entries(headers).map(([name, value]) => [name, [value]])),
+      ...(text === undefined ? {} : { body: Buffer.from(text) }),
+    },
+    key,
+    {
+      components: [
+        '@method',
+        '@authority',
+        '@path',
+        ...(query === undefined ? [] : ['@query']),
+        'authorization',
+        ...(text === undefined ? [] : ['content-digest']),
+      ],
+      created: now(),
+      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+    },
+  )
+  try {
+    return await outbound.request({
+      method,
+      url: address,
+      headers: { ...headers, ...signed },
+      ...(text === undefined ? {} : { body: text }),
+      responseBytesMax: ANSWER_BYTES_MAX,
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    })
+  } catch (cause) {
+    if (!(cause instanceof OutboundFault)) throw cause
+    throw new OrganizationOutage(cause.message, { cause })
+  }
+}

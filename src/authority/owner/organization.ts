@@ -1,0 +1,288 @@
+/**
+ * Her membership of an organization: what it is, what joining would commit her to, joining, leaving and declining.
+ * Contract: "Organization membership, on the member's authorization server".
+ */
+import { z } from 'zod'
+import { refuseGuessing } from '../../credentials/attempt-limit.ts'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { plainText } from '../../http/pages.ts'
+import { reachOf } from '../../rules/membership.ts'
+import { isAlwaysAsked } from '../../rules/envelope.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership.ts'
+import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import { OrganizationOutage, OrganizationRefusal } from '../organization/client.ts'
+import {
+  agreeAgain,
+  ALL_POWERS,
+  decline,
+  join,
+  leave,
+  preview,
+  restrictAdministrators,
+  waitingFor,
+} from '../organization/membership.ts'
+import { foresee } from '../organization/settlement.ts'
+import { VIEW_MEMBERS } from '../organization/view.ts'
+import type { OwnerApi } from './api.ts'
+import { OWNER } from './guard.ts'
+
+const PATH = '/owner/organization'
+const ADDED = { addedUnder: "Organization membership, on the member's authorization server" }
+/** A view that nobody has confirmed for so long is not relied on. */
+export const STALE_SECONDS = 600
+const TIERS_MAX = 100_000
+
+const text = z.string()
+const texts = z.array(text)
+const anything = z.unknown()
+
+const CHANGE = z.object({
+  tier: text,
+  tier_name: text,
+  field: z.enum(['expires_in', 'scope', 'prohibited', 'ask_me', 'clearance']),
+  was: anything,
+  now: anything,
+  text,
+  own_resources: texts,
+})
+const PREVIEW = z.object({ ...VIEW_MEMBERS, changes: z.array(CHANGE), governed_resources: texts })
+const INVITATION = z.object({
+  issuer: text,
+  code: text,
+  note: text.nullable(),
+  invited_at: text,
+  expires_at: text,
+})
+const STANDING = z.union([
+  z.object({
+    enrolled: z.literal(false),
+    available: texts,
+    invitation: INVITATION.nullable(),
+    unreachable: texts,
+  }),
+  z.object({
+    enrolled: z.literal(true),
+    ...VIEW_MEMBERS,
+    joined: text,
+    agreed_version: z.int(),
+    waiting: z.object({ version: z.int(), changes: texts }).nullable(),
+    stale: z.boolean(),
+    last_read: text,
+    tiers: z.record(text, z.array(z.object({ field: text, yours: anything, ceiling: anything }))),
+    governed_resources: texts,
+    conflicts: texts,
+    administrators_may: texts,
+  }),
+])
+type Standing = z.output<typeof STANDING>
+
+const issuer = plainText(2_048).optional()
+const code = plainText(200)
+const powers = z.array(z.enum(ALL_POWERS as [string, ...string[]])).max(ALL_POWERS.length)
+const AGREEING = z.strictObject({
+  issuer,
+  code: code.optional(),
+  agreed: z.boolean().optional(),
+  charter_version: z.int().min(1).optional(),
+  binds_s256: plainText(100).optional(),
+  administrators_may: powers.optional(),
+})
+
+/** What she reads and does. */
+export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
+  endpoint({
+    method: 'get',
+    path: PATH,
+    rows: ['organization-get'],
+    summary: 'Whom she administers for, what is shared with her, and what the ceiling does',
+    credential: OWNER,
+    answers: { 200: { says: 'Her membership, or which there could be.', schema: STANDING } },
+    handle: async (api: OwnerApi, { caller, answer }) => answer(200, await standing(api, caller.owner)),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${PATH}/preview`,
+    rows: ['organization-preview'],
+    summary: 'What a code would commit her to and change; has no effect',
+    credential: OWNER,
+    body: { schema: z.strictObject({ issuer, code }) },
+    answers: { 200: { says: 'What it would be, and what it would cut.', schema: PREVIEW } },
+    handle: async (api: OwnerApi, { caller, body, request, answer }) => {
+      const asked = { issuer: issuerOf(api, body.issuer), code: body.code }
+      return answer(200, await notGuessing(api, request.ip, () => preview(api, caller.owner, asked)))
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: PATH,
+    rows: ['organization-join'],
+    summary:
+      'Joins, or agrees to a later version; only with agreed: true, the version and the digest of what binds her',
+    credential: OWNER,
+    body: { schema: AGREEING },
+    answers: { 200: { says: 'Her membership.', schema: STANDING } },
+    handle: async (api: OwnerApi, { caller, body, request, answer }) => {
+      const { code, charter_version, binds_s256 } = body
+      if (body.agreed !== true || charter_version === undefined || binds_s256 === undefined)
+        refuse(
+          'invalid_request',
+          'Send agreed: true, with the charter_version and the binds_s256 of the preview that you read.',
+          { extra: { reason: 'agreement_required' } },
+        )
+      const agreed = { charter_version, binds_s256 }
+      if (code === undefined) await agreeAgain(api, caller, agreed)
+      else {
+        const { administrators_may = ALL_POWERS } = body
+        const agreeing = { ...agreed, issuer: issuerOf(api, body.issuer), code, administrators_may }
+        await notGuessing(api, request.ip, () => join(api, caller, agreeing))
+      }
+      return answer(200, await standing(api, caller.owner))
+    },
+  }),
+  endpoint({
+    method: 'put',
+    path: PATH,
+    rows: ADDED,
+    summary: 'Takes powers of its administrators away; none can be added',
+    credential: OWNER,
+    body: { schema: z.strictObject({ administrators_may: powers }) },
+    answers: { 200: { says: 'Her membership.', schema: STANDING } },
+    handle: async (api: OwnerApi, { caller, body, answer }) => {
+      await restrictAdministrators(api, caller, body.administrators_may)
+      return answer(200, await standing(api, caller.owner))
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${PATH}/decline`,
+    rows: ['organization-decline'],
+    summary: 'Refuses an invitation, as an answer on record',
+    credential: OWNER,
+    body: { schema: z.strictObject({ issuer }) },
+    answers: { 200: { says: 'Declined.', schema: z.object({ declined: z.literal(true) }) } },
+    handle: async (api: OwnerApi, { caller, body, answer }) => {
+      await decline(api, caller, issuerOf(api, body.issuer))
+      return answer(200, { declined: true })
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: PATH,
+    rows: ['organization-leave'],
+    summary: 'Leaves: access goes, narrowings stay',
+    credential: OWNER,
+    answers: { 200: { says: 'She is no member.', schema: z.object({ left: z.literal(true) }) } },
+    handle: async (api: OwnerApi, { caller, answer }) => {
+      await leave(api, caller)
+      return answer(200, { left: true })
+    },
+  }),
+]
+
+/** The organization that she means: the one she names, or the only one that there is. Refuses any other. */
+function issuerOf({ organizations: { issuers } }: OwnerApi, named: string | undefined): string {
+  const only = issuers.length === 1 ? issuers[0] : undefined
+  const meant =
+    named ?? only ?? refuse('invalid_request', 'Name the issuer of the organization that you mean.')
+  if (!issuers.includes(meant))
+    refuse(
+      'request_denied',
+      'Ask the operator of your authorization server: that organization is not listed.',
+    )
+  return meant
+}
+
+/** Wrong codes are bounded by where they come from. */
+async function notGuessing<T>(api: OwnerApi, ip: string, work: () => Promise<T>): Promise<T> {
+  refuseGuessing(api.attempts, ip)
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof Refusal && error.extra?.['reason'] === 'invalid_code') api.attempts.failed(ip)
+    throw error
+  }
+}
+
+async function standing(api: OwnerApi, owner: Owner): Promise<Standing> {
+  const { db } = api.database
+  const membership = await readMembership(db, owner)
+  if (membership === undefined) return { enrolled: false, ...(await whatThereIs(api, owner)) }
+  const { view, agreed, joined_at, read_at, read_ago, administrators_may } = membership
+  const { governed_resources, conflicts } = await foresee(db, owner, membership)
+  const tiers = await listTiers(db, owner, { limit: TIERS_MAX })
+  return {
+    enrolled: true,
+    ...view,
+    joined: joined_at,
+    agreed_version: agreed.charter_version,
+    waiting: waitingFor(membership),
+    stale: read_ago > STALE_SECONDS,
+    last_read: read_at,
+    tiers: Object.fromEntries(
+      tiers.flatMap(tier => {
+        const reached = tier.resources.filter(id => reachOf(id, membership) !== null)
+        return reached.length === 0 ? [] : [[tier.tier_id, ceilingOver(tier, reached, membership)]]
+      }),
+    ),
+    governed_resources,
+    conflicts,
+    administrators_may,
+  }
+}
+
+/** What of a tier lies under a ceiling, beside it. */
+function ceilingOver(
+  { terms, ask_me, clearance }: TierRow,
+  reached: readonly string[],
+  { view }: Membership,
+): { field: string; yours: unknown; ceiling: unknown }[] {
+  const { max_expires_in, allowed_scopes, require_prohibited, require_clearance } = view
+  return [
+    { field: 'expires_in', yours: terms.expires_in, ceiling: max_expires_in },
+    ...(allowed_scopes === null ? [] : [{ field: 'scope', yours: terms.scope, ceiling: allowed_scopes }]),
+    ...(require_prohibited.length === 0
+      ? []
+      : [{ field: 'prohibited', yours: terms.prohibited, ceiling: require_prohibited }]),
+    ...(reached.some(id => isAlwaysAsked(id, view))
+      ? [{ field: 'ask_me', yours: ask_me, ceiling: true }]
+      : []),
+    ...(Object.keys(require_clearance).length === 0
+      ? []
+      : [{ field: 'clearance', yours: clearance, ceiling: require_clearance }]),
+  ]
+}
+
+const INVITATIONS_KEPT_MS = 60_000
+
+/** Which organizations there are, and whether one has asked for her; each is asked once a minute at most. */
+async function whatThereIs(
+  { organizations, invitations }: OwnerApi,
+  owner: Owner,
+): Promise<Omit<Extract<Standing, { enrolled: false }>, 'enrolled'>> {
+  const asked = await Promise.all(
+    organizations.issuers.map(async issuer => {
+      const key = JSON.stringify([issuer, owner])
+      const kept = invitations.get(key)
+      if (kept !== undefined && Date.now() < kept.until) return kept
+      const answer = await organizations.invitation(issuer, { owner }).catch(silent)
+      const known = { issuer, answer, until: Date.now() + INVITATIONS_KEPT_MS }
+      invitations.set(key, known)
+      return known
+    }),
+  )
+  const invited = asked.flatMap(({ issuer, answer }) =>
+    answer === null || answer === 'silent' ? [] : [{ issuer, ...answer }],
+  )
+  return {
+    available: [...organizations.issuers],
+    invitation: invited[0] ?? null,
+    unreachable: asked.filter(({ answer }) => answer === 'silent').map(({ issuer }) => issuer),
+  }
+}
+
+function silent(error: unknown): 'silent' {
+  if (error instanceof OrganizationOutage || error instanceof OrganizationRefusal) return 'silent'
+  throw error
+}

@@ -1,0 +1,105 @@
+/**
+ * Owns how far the ceiling of an organization cuts a tier of a member. contract, "Organization membership, on the member's authorization
+ * server" (what the ceiling does to each tier) and "What the service does" (nothing above the owner can widen). What comes out is never
+ * wider than what went in; cutting again changes nothing, and a lower ceiling never leaves more.
+ */
+import type { CharterEnvelope } from '../wire/charter.ts'
+import { patternMatches } from './charter-patterns.ts'
+
+/** The part of a member's view that cuts. */
+export type Ceiling = { readonly [M in keyof CharterEnvelope]: Readonly<CharterEnvelope[M]> }
+
+/** What of a tier can be cut. */
+export interface Clampable {
+  ask_me: boolean
+  clearance: Record<string, string[]>
+  resources: string[]
+  terms: { scope: string[]; expires_in: number; prohibited: string[]; per_operation: boolean }
+}
+
+/** A member of a tier that a ceiling cut, as it was and as it is; `text` is a sentence for the owner. */
+export interface Cut {
+  field: 'expires_in' | 'scope' | 'prohibited' | 'ask_me' | 'clearance'
+  was: unknown
+  now: unknown
+  text: string
+}
+
+/**
+ * The tier under the ceiling: lifetime lowered, scopes left out, prohibitions added, each use asked about where a resource of it always is,
+ * clearances intersected. A tier of which the organization governs one resource is cut whole, one of which it governs none stays as it is.
+ */
+export function clampTier<Tier extends Clampable>(
+  tier: Tier,
+  ceiling: Ceiling,
+  governed: (resource_id: string) => boolean,
+): Tier {
+  const reached = tier.resources.filter(governed)
+  if (reached.length === 0) return tier
+  const asks = reached.some(id => isAlwaysAsked(id, ceiling))
+  const { terms } = tier
+  const { allowed_scopes, require_prohibited } = ceiling
+  return {
+    ...tier,
+    ask_me: tier.ask_me || asks,
+    clearance: intersectClearances(tier.clearance, ceiling.require_clearance),
+    terms: {
+      ...terms,
+      scope: allowed_scopes === null ? terms.scope : terms.scope.filter(one => allowed_scopes.includes(one)),
+      expires_in: Math.min(terms.expires_in, ceiling.max_expires_in),
+      prohibited: [...terms.prohibited, ...require_prohibited.filter(one => !terms.prohibited.includes(one))],
+      per_operation: terms.per_operation || asks,
+    },
+  }
+}
+
+/** Whether every operation on the resource needs somebody's approval. */
+export function isAlwaysAsked(resource_id: string, { always_ask }: Pick<Ceiling, 'always_ask'>): boolean {
+  return always_ask.some(pattern => patternMatches(pattern, resource_id))
+}
+
+/** Both demands at once, fact by fact; a fact of which no value is accepted any more can be met by nobody. */
+export function intersectClearances(
+  one: Readonly<Record<string, readonly string[]>>,
+  other: Readonly<Record<string, readonly string[]>>,
+): Record<string, string[]> {
+  const facts = new Set([...Object.keys(one), ...Object.keys(other)])
+  return Object.fromEntries(
+    [...facts].map(fact => {
+      const values = [one, other].filter(of => Object.hasOwn(of, fact)).map(of => of[fact]!)
+      return [fact, values[0]!.filter(value => values.every(accepted => accepted.includes(value)))]
+    }),
+  )
+}
+
+/** What differs between a tier and what a ceiling left of it; empty where nothing was cut. */
+export function cutsBetween(before: Clampable, after: Clampable): Cut[] {
+  const cuts: Cut[] = []
+  const cut = (field: Cut['field'], was: unknown, now: unknown, text: string): void => {
+    if (JSON.stringify(was) !== JSON.stringify(now)) cuts.push({ field, was, now, text })
+  }
+  const [{ terms: had }, { terms: has }] = [before, after]
+  cut(
+    'expires_in',
+    had.expires_in,
+    has.expires_in,
+    `Grants last at most ${has.expires_in} seconds, not ${had.expires_in}.`,
+  )
+  const lost = had.scope.filter(one => !has.scope.includes(one))
+  cut(
+    'scope',
+    had.scope,
+    has.scope,
+    `No longer granted: ${lost.join(', ')}.${has.scope.length === 0 ? ' Nothing is left to grant.' : ''}`,
+  )
+  const more = has.prohibited.filter(one => !had.prohibited.includes(one))
+  cut('prohibited', had.prohibited, has.prohibited, `Agents must promise, too: ${more.join(', ')}.`)
+  cut('ask_me', before.ask_me, after.ask_me, 'You are asked about each operation.')
+  cut(
+    'clearance',
+    before.clearance,
+    after.clearance,
+    'An agent needs a clearance that it did not need before.',
+  )
+  return cuts
+}

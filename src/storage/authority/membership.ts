@@ -1,0 +1,116 @@
+/**
+ * The membership of an owner: what she agreed to, what the organization says now, and which of her resources that reaches. Whatever changes it
+ * holds her queue's lock and then this row's. Contract: "Organization membership, on the member's authorization server".
+ */
+import { sql, type Selectable } from 'kysely'
+import type { MemberView } from '../../rules/member-view.ts'
+import type { Reach } from '../../rules/membership.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { Db, Tx } from './database.ts'
+import type { MembershipsTable, ResourcesTable } from './tables.ts'
+
+type Row = Selectable<MembershipsTable>
+
+/** A membership that stands. */
+export type Membership = { [M in keyof Row]: NonNullable<Row[M]> } & {
+  /** Seconds since the organization last said that `view` is hers. */
+  read_ago: number
+}
+
+/** The membership that stands, or undefined. */
+export async function readMembership(db: Db, owner: Owner): Promise<Membership | undefined> {
+  const { rows } = await sql<Membership>`
+    SELECT *, extract(epoch FROM clock_timestamp() - read_at)::float8 AS read_ago
+    FROM memberships WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(db)
+  return rows[0]
+}
+
+/** What joining writes. */
+export interface NewMembership {
+  issuer: string
+  join_id: string
+  token: string
+  view: MemberView
+  administrators_may: readonly string[]
+}
+
+/** Makes her a member, of none before, at an epoch that no grant was issued under. The caller holds the queue's lock. */
+export async function insertMembership(tx: Tx, owner: Owner, given: NewMembership): Promise<void> {
+  const view = JSON.stringify(given.view)
+  await sql`
+    INSERT INTO memberships AS m (owner, org_epoch, issuer, join_id, token, joined_at, agreed, view, read_at, administrators_may)
+    VALUES (${owner}, 1, ${given.issuer}, ${given.join_id}, ${given.token}, now(), ${view}, ${view}, clock_timestamp(),
+      ${given.administrators_may}::text[])
+    ON CONFLICT (owner) DO UPDATE SET org_epoch = m.org_epoch + 1, issuer = excluded.issuer, join_id = excluded.join_id,
+      token = excluded.token, joined_at = excluded.joined_at, agreed = excluded.agreed, view = excluded.view,
+      read_at = excluded.read_at, administrators_may = excluded.administrators_may
+    WHERE m.issuer IS NULL`.execute(tx)
+}
+
+/** Ends it, and with its epoch every grant on what it governed. The caller holds the queue's lock. */
+export async function endMembership(tx: Tx, owner: Owner): Promise<void> {
+  await sql`
+    UPDATE memberships SET org_epoch = org_epoch + 1, issuer = NULL, join_id = NULL, token = NULL, joined_at = NULL,
+      agreed = NULL, view = NULL, read_at = NULL, administrators_may = NULL
+    WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
+}
+
+/** What of a standing membership changes; `loses`: no grant made before is to live on. */
+export interface MembershipChange {
+  agreed?: MemberView
+  /** Said by the organization now. */
+  view?: MemberView
+  administrators_may?: readonly string[]
+  loses?: boolean
+}
+
+/** Writes a change; the caller holds the queue's lock. */
+export async function updateMembership(tx: Tx, owner: Owner, change: MembershipChange): Promise<void> {
+  const { agreed, view, administrators_may, loses = false } = change
+  const set = [
+    sql`org_epoch = org_epoch + ${loses ? 1 : 0}`,
+    ...(agreed === undefined ? [] : [sql`agreed = ${JSON.stringify(agreed)}`]),
+    ...(view === undefined ? [] : [sql`view = ${JSON.stringify(view)}, read_at = clock_timestamp()`]),
+    ...(administrators_may === undefined ? [] : [sql`administrators_may = ${administrators_may}::text[]`]),
+  ]
+  await sql`UPDATE memberships SET ${sql.join(set)} WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
+}
+
+/** A resource of hers, and how it stands. */
+export type ReachedResource = Pick<Selectable<ResourcesTable>, 'resource_id' | 'org'> & { source: string }
+
+/** All that she has registered, by id. */
+export async function listReached(db: Db, owner: Owner): Promise<ReachedResource[]> {
+  return db
+    .selectFrom('resources')
+    .select(['resource_id', 'org', 'source'])
+    .where('owner', '=', owner)
+    .orderBy('resource_id')
+    .execute()
+}
+
+/**
+ * Writes how resources stand from now on, and with them their tiers' hold, which a consume locks: a grant that was made while one was hers alone is
+ * spent before this commits, or not at all. The caller has written the tiers already, as their rows are locked first.
+ */
+export async function writeReached(
+  tx: Tx,
+  owner: Owner,
+  changed: readonly { resource_id: string; org: Reach | null }[],
+): Promise<void> {
+  if (changed.length === 0) return
+  const named = sql`unnest(${changed.map(one => one.resource_id)}::text[], ${changed.map(one => one.org)}::text[])
+    AS n (resource_id, org)`
+  await sql`
+    UPDATE resources r SET org = n.org FROM ${named} WHERE r.owner = ${owner} AND r.resource_id = n.resource_id`.execute(
+    tx,
+  )
+  await sql`
+    WITH locked AS MATERIALIZED (
+      SELECT resource_id FROM tier_resources WHERE owner = ${owner}
+        AND resource_id = ANY(${changed.map(one => one.resource_id)}::text[]) ORDER BY resource_id FOR UPDATE)
+    UPDATE tier_resources tr SET org = n.org FROM ${named}, locked
+    WHERE tr.owner = ${owner} AND tr.resource_id = n.resource_id AND locked.resource_id = n.resource_id`.execute(
+    tx,
+  )
+}

@@ -1,0 +1,113 @@
+/**
+ * Owns an authority and an organization of which its owners may become members, for tests: each at the address that it is called by, so that
+ * they find and prove each other as they do in the world.
+ */
+import { freePorts } from '../../src/dev/ports.ts'
+import {
+  startTestAuthority,
+  type OwnerCall,
+  type Reply,
+  type TestAuthority,
+  type TestAuthorityOptions,
+  type TestOwner,
+} from './authority.ts'
+import { charterOf, startTestOrganization, type TestOrganization } from './organization.ts'
+
+/** Claims a part of alice's world: of what it claims it shares all but her trades. */
+export const CLAIMING = {
+  claims: ['alice/portfolio', 'alice/trades', 'alice/account'],
+  roles: {
+    staff: { name: 'Staff', grants: ['alice/portfolio', 'alice/account'], delegation: 'any-agent' },
+    traders: { name: 'Traders', grants: ['alice/portfolio', 'alice/trades'], delegation: 'any-agent' },
+  },
+  default_role: 'staff',
+  envelope: {
+    max_expires_in: 900,
+    allowed_scopes: ['read', 'trade'],
+    require_prohibited: ['passing it on'],
+    always_ask: [],
+  },
+}
+
+export interface MembershipStand {
+  authority: TestAuthority
+  organization: TestOrganization
+  /** The organization's issuer. */
+  issuer: string
+  alice: TestOwner
+  /** A request of alice's to `/owner/organization…`. */
+  own(method: OwnerCall['method'], below?: string, json?: object): Promise<Reply>
+  /** The code of a fresh invitation of alice. */
+  invited(): Promise<string>
+  /** What she sends to join by a code that she has previewed. */
+  agreeing(code: string): Promise<Record<string, unknown>>
+  /** Invites her, and she joins. */
+  joined(): Promise<Reply>
+  /** Publishes the charter with these changes. */
+  publish(changes: object): Promise<void>
+  close(): Promise<void>
+}
+
+/** Starts both; `charter` are changes of the first charter beside `CLAIMING`. */
+export async function startMembershipStand(
+  options: { charter?: object; authority?: TestAuthorityOptions } = {},
+): Promise<MembershipStand> {
+  const [forOrganization, forAuthority] = await freePorts(2)
+  const issuer = `http://127.0.0.1:${forOrganization}`
+  const as_uri = `http://127.0.0.1:${forAuthority}`
+  const organization = await startTestOrganization({
+    environment: {
+      UMA_DEV_LOOPBACK: 'true',
+      UMA_ORG_ISSUER: issuer,
+      UMA_ORG_LISTEN: `127.0.0.1:${forOrganization}`,
+      UMA_ORG_AUTHORITIES: as_uri,
+    },
+    file: { charter: charterOf({ ...CLAIMING, ...options.charter }) },
+  })
+  const authority = await startTestAuthority({
+    ...options.authority,
+    environment: {
+      UMA_DEV_LOOPBACK: 'true',
+      UMA_AS_ISSUER: as_uri,
+      UMA_AS_LISTEN: `127.0.0.1:${forAuthority}`,
+      UMA_AS_ORGANIZATIONS: issuer,
+      ...options.authority?.environment,
+    },
+  })
+  const { alice } = authority
+  const own: MembershipStand['own'] = (method, below = '', json) =>
+    authority.call(alice, {
+      method: method ?? 'GET',
+      target: `/owner/organization${below}`,
+      ...(json === undefined ? {} : { json }),
+    })
+  const invited: MembershipStand['invited'] = async () => {
+    const json = { owner: alice.owner, as_uri }
+    const { body } = await organization.admin({ method: 'POST', target: '/admin/invites', json })
+    return body.code as string
+  }
+  const agreeing: MembershipStand['agreeing'] = async code => {
+    const { body } = await own('POST', '/preview', { code })
+    return { code, agreed: true, charter_version: body.charter_version, binds_s256: body.binds_s256 }
+  }
+  return {
+    authority,
+    organization,
+    issuer,
+    alice,
+    own,
+    invited,
+    agreeing,
+    joined: async () => own('POST', '', await agreeing(await invited())),
+    publish: async changes => {
+      const { body } = await organization.admin({ target: '/admin/charter' })
+      const json = { charter: charterOf({ ...CLAIMING, ...changes }), base_version: body.version }
+      const { status, text } = await organization.admin({ method: 'PUT', target: '/admin/charter', json })
+      if (status !== 200) throw new Error(text)
+    },
+    close: async () => {
+      await authority.close()
+      await organization.close()
+    },
+  }
+}
