@@ -47,8 +47,9 @@ export function createRealm(policy: RealmPolicy, keys: RealmKeys, now: () => num
   }
 }
 
+/** Whether the realm signed a token that was read. Throws `temporarily_unavailable` where its keys cannot be had. */
 // oxlint-disable-next-line eslint/max-params -- the keys, and the token in its two forms
-async function isSigned(
+export async function isSigned(
   keys: RealmKeys,
   token: string,
   { header }: ReadToken,
@@ -69,7 +70,8 @@ async function isSigned(
   }
 }
 
-function readToken(token: string): ReadToken {
+/** A token as it is written; nothing of it is proved. Throws `invalid_token` for what is no JWT. */
+export function readToken(token: string): ReadToken {
   const [header, payload, signature, ...more] = token.split('.')
   const isJws = header !== undefined && payload !== undefined && signature !== undefined && more.length === 0
   if (!isJws || token.length > TOKEN_BYTES_MAX)

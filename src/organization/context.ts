@@ -4,6 +4,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttemptLimit } from '../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../credentials/presentation.ts'
+import type { RealmKeys } from '../credentials/realm-keys.ts'
 import type { JwksCache } from '../http/jwks-cache.ts'
 import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
@@ -50,6 +51,8 @@ export interface Organization {
   readonly enforcementPoints: readonly EnforcementPoint[]
   /** What those publish that prove themselves by keys. */
   readonly enforcementKeys: JwksCache
+  /** What an identity provider publishes, by its issuer: fetched from public addresses alone. */
+  readonly identityKeys: (issuer: string) => RealmKeys
   /** Tells those what happened to a member. */
   readonly notices: NoticeSender
   /** Of codes that were not good. */

@@ -6,6 +6,7 @@ import type { OrganizationConfig } from '../config.ts'
 import { readOrganizationConfig, readOrganizationMigrationConfig } from '../config.ts'
 import { openAccepted } from '../credentials/acceptance.ts'
 import { createAttemptLimit } from '../credentials/attempt-limit.ts'
+import { createRealmKeys, type RealmKeys } from '../credentials/realm-keys.ts'
 import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import { createLogger, type Logger } from '../http/log.ts'
@@ -16,6 +17,7 @@ import { createServerMetrics } from '../http/server-metrics.ts'
 import { createHttpServer, type HttpServer } from '../http/server.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
+import { BoundedMap } from '../limits/bounded-map.ts'
 import { startRepeating } from '../limits/repetition.ts'
 import { inTransaction, isOutage } from '../storage/core/database.ts'
 import { listen as listenToDatabase } from '../storage/core/listen.ts'
@@ -36,6 +38,8 @@ import { createNoticeSender } from './notices/sender.ts'
 const SWEPT_ROWS = 500
 const WRONG_CODES_PER_MINUTE = 10
 const SWEEPS_MAX = 20
+/** Of one charter after another. */
+const IDENTITY_PROVIDERS_KEPT = 8
 /** Nothing is announced there: the connection is kept for the database's clock. */
 const CLOCK_CHANNEL = 'usher_clock'
 /** Whose doing the charter of the provisioning file is. */
@@ -151,6 +155,7 @@ async function openOrganization(
     base: signatureBase(issuer),
     invitationSeconds,
     authorities,
+    identityKeys: openIdentityKeys(config, closers),
     notices: createNoticeSender({ issuer, key: first, authorities, outbound, now }),
     authorityKeys: openPublishedKeys(config, closers),
     enforcementPoints: config.provisioned.enforcementPoints,
@@ -168,6 +173,21 @@ function openOutbound({ devLoopback }: OrganizationConfig, closers: (() => Promi
 
 function openPublishedKeys(config: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
   return createJwksCache({ outbound: openOutbound(config, closers), clock: Date.now })
+}
+
+/** The provider is named by a charter, so by whoever may publish one: nothing is asked of a private network for it. */
+function openIdentityKeys(
+  { devLoopback }: OrganizationConfig,
+  closers: (() => Promise<void>)[],
+): Organization['identityKeys'] {
+  const outbound = createOutbound({ devLoopback, publicOnly: true })
+  closers.push(() => outbound.close())
+  const known = new BoundedMap<string, RealmKeys>(IDENTITY_PROVIDERS_KEPT)
+  return issuer => {
+    const keys = known.get(issuer) ?? createRealmKeys({ issuer, outbound, clock: Date.now })
+    if (!known.has(issuer)) known.set(issuer, keys)
+    return keys
+  }
 }
 
 /** Publishes the file's charter where none was ever; of replicas that start together one does. */

@@ -3,6 +3,7 @@
  * the charter) and "What the service does" (the organization may only narrow).
  */
 import type { Charter, CharterBreakGlass, CharterRole, CharterRule } from '../wire/charter.ts'
+import { isWebUrl } from '../wire/members.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { claimFault, covers, patternFault } from './charter-patterns.ts'
 import { parseCondition } from './conditions.ts'
@@ -104,7 +105,7 @@ function breakGlassFault(
 }
 
 function identityProviderFault({ identity_provider }: Charter, at: string): string | undefined {
-  if (identity_provider === null || /^https:\/\/[^\s?#@]+$/.test(identity_provider.issuer)) return undefined
+  if (identity_provider === null || isProviderIssuer(identity_provider.issuer)) return undefined
   return `${at}.identity_provider.issuer: give the issuer as it writes itself, an https URL`
 }
 
@@ -117,6 +118,11 @@ function withinFault(patterns: readonly string[], claims: readonly string[], at:
       ? undefined
       : `${at}[${i}]: name only what one of the claims covers`
   })
+}
+
+/** http only towards this machine, which is asked in development alone. */
+function isProviderIssuer(text: string): boolean {
+  return /^https?:\/\/[^\s?#@]+$/.test(text) && isWebUrl(text)
 }
 
 function isBareOrigin(text: string): boolean {

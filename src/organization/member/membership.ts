@@ -14,25 +14,26 @@ import {
   type CharterRow,
 } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
-import { answerInvitation, type Person } from '../../storage/organization/invitations.ts'
+import type { Person } from '../../storage/organization/invitations.ts'
 import { deleteMember, insertMember, readMember, type MemberRow } from '../../storage/organization/members.ts'
 import { signMembership } from '../../wire/membership.ts'
 import { ORGANIZATION_PATH } from '../../wire/names.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { refuseWhileOff } from '../../surface/clock.ts'
 import type { Organization } from '../context.ts'
+import { admissionOf, ENTRY, isOneEntry, ONE_ENTRY, type Admission } from './admission.ts'
 import { PERSON, provenAuthority, spendOnce } from './authority.ts'
-import { codeOf, goodCode, invalidCode } from './codes.ts'
 import { VIEW, viewOfJoiner, viewUnder } from './view.ts'
 
 const JOIN_ID = z.string().regex(/^[\x21-\x7e]{16,128}$/, 'give 16 to 128 visible ASCII characters')
 const JOIN = z.strictObject({
   ...PERSON,
-  code: plainText(200),
+  ...ENTRY,
   join_id: JOIN_ID,
   charter_version: z.int().min(1),
   binds_s256: plainText(100),
 })
+const PREVIEW = z.strictObject({ ...PERSON, ...ENTRY })
 const JOINED = VIEW.extend({ membership_token: z.string() })
 
 export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
@@ -41,11 +42,11 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     path: ORGANIZATION_PATH.preview,
     rows: ['org-member-preview'],
     summary: 'What an owner would commit herself to; has no effect',
-    body: { schema: z.strictObject({ ...PERSON, code: plainText(200) }) },
+    body: { schema: PREVIEW.refine(isOneEntry, ONE_ENTRY) },
     answers: { 200: { says: 'The view that she would have.', schema: VIEW } },
     handle: async (organization: Organization, { body, request, answer }) => {
       await provenAuthority(organization, request, body.as_uri)
-      await goodCode(organization, request, body)
+      await admissionOf(organization, request, body)
       const row = await readCharter(organization.database.db)
       return answer(200, viewOfJoiner(organization, row ?? noCharter(), body.owner))
     },
@@ -56,19 +57,19 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     rows: ['org-member-join'],
     summary:
       'Makes an owner a member under the version that she agreed to; the same join_id again answers the same',
-    body: { schema: JOIN },
+    body: { schema: JOIN.refine(isOneEntry, ONE_ENTRY) },
     answers: { 200: { says: 'Her view and her membership token.', schema: JOINED } },
     handle: async (organization: Organization, { body, request, answer }) => {
       const signature = await provenAuthority(organization, request, body.as_uri)
       refuseWhileOff(organization.clock)
       const { db } = organization.database
       const before = await readMember(db, body.owner)
-      // A join whose answer was lost has spent its code.
-      if (!isSame(before, body)) await goodCode(organization, request, body)
+      // A join whose answer was lost has spent what let her in.
+      const admission = isSame(before, body) ? undefined : await admissionOf(organization, request, body)
       const [member, row] = await inTransaction(db, async tx => {
         await lockHead(tx)
         await spendOnce(tx, signature)
-        return join(organization, tx, body)
+        return join(organization, tx, { ...body, admission })
       })
       const view = viewUnder(organization, row, member)
       return answer(200, { ...view, membership_token: tokenOf(organization, member) })
@@ -98,7 +99,10 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
   }),
 ]
 
-type Join = z.output<typeof JOIN>
+interface Join extends z.output<typeof JOIN> {
+  /** Undefined where she was a member by this join when it was looked for. */
+  admission: Admission | undefined
+}
 
 function isSame(member: MemberRow | undefined, { as_uri, join_id }: Person & { join_id: string }): boolean {
   return member !== undefined && member.as_uri === as_uri && member.join_id === join_id
@@ -114,23 +118,23 @@ async function join(organization: Organization, tx: Tx, asked: Join): Promise<[M
     })
   if (present !== undefined && isSame(present, asked))
     return [present, (await readCharterVersion(tx, present.view_version))!]
-  const good = await codeOf(tx, asked.code, asked)
-  if (good === undefined) throw invalidCode()
+  if (asked.admission === undefined)
+    refuse('conflict', 'Repeat the join: the membership has ended meanwhile.')
   const row = (await readCharter(tx)) ?? noCharter()
+  const by = await asked.admission(tx, row.charter)
   const agreed = await readCharterVersion(tx, charter_version)
   const { binds_s256 } = viewOfJoiner(organization, row, owner)
   if (agreed?.s256 !== row.s256 || binds_s256 !== asked.binds_s256)
     refuse('conflict', 'Preview again: the charter has moved since.', {
       extra: { reason: 'charter_moved', charter_version: row.version },
     })
-  if (good.code_id !== undefined && !(await answerInvitation(tx, good.code_id, 'joined'))) throw invalidCode()
   // Her authority says by its signature that the membership before is no more.
   if (present !== undefined) await deleteMember(tx, owner)
   const { version } = row
   const role = row.charter.default_role
   const member = { owner, as_uri, join_id, role, agreed_version: version, view_version: version }
   const joined = await insertMember(tx, member)
-  await appendActivity(tx, { kind: 'joined', owner, data: { as_uri, join_id, charter_version: version } })
+  await appendActivity(tx, { kind: 'joined', owner, data: { as_uri, join_id, charter_version: version, by } })
   return [joined, row]
 }
 

@@ -1,0 +1,99 @@
+/**
+ * What lets a person in: a code, or the word of the charter's identity provider. Contract: "The organization's authority" (join by
+ * invitation, by identity-provider vouching or by shared code).
+ */
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { refuseGuessing } from '../../credentials/attempt-limit.ts'
+import { proveAssertion } from '../../credentials/identity-assertion.ts'
+import { plainText } from '../../http/pages.ts'
+import { spendSignature } from '../../storage/organization/activity.ts'
+import { readCharter } from '../../storage/organization/charters.ts'
+import type { Tx } from '../../storage/organization/database.ts'
+import { answerInvitation, type Person } from '../../storage/organization/invitations.ts'
+import type { Charter } from '../../wire/charter.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { Organization } from '../context.ts'
+import { codeOf, goodCode, invalidCode } from './codes.ts'
+
+/** Either of the two, as it is sent. */
+export const ENTRY = {
+  code: plainText(200).optional(),
+  assertion: plainText(16_384).optional(),
+}
+export type Entry = z.output<z.ZodObject<typeof ENTRY>>
+
+/** Says that a body holds one of the two, and not both. */
+export const isOneEntry = ({ code, assertion }: Entry): boolean =>
+  (code === undefined) !== (assertion === undefined)
+export const ONE_ENTRY = 'give a code or an assertion, and not both'
+
+/** Proves again, under the lock of the head and the charter in force, what let her in, and spends it. @returns by what she came in. */
+export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'shared_code' | 'assertion'>
+
+/** Refuses 403 for what does not let this person in; 429 for a source or a code that was tried too often in vain; 503 where it cannot be told. */
+export async function admissionOf(
+  organization: Organization,
+  request: Pick<FastifyRequest, 'ip'>,
+  { code, assertion, ...person }: Person & Entry,
+): Promise<Admission> {
+  if (assertion !== undefined) return byAssertion(organization, request, { assertion, ...person })
+  await goodCode(organization, request, { code: code!, ...person })
+  return async tx => {
+    const good = await codeOf(tx, code!, person)
+    if (good === undefined) throw invalidCode()
+    if (good.code_id === undefined) return 'shared_code'
+    if (!(await answerInvitation(tx, good.code_id, 'joined'))) throw invalidCode()
+    return 'invitation'
+  }
+}
+
+async function byAssertion(
+  organization: Organization,
+  { ip }: Pick<FastifyRequest, 'ip'>,
+  { assertion, owner }: Person & { assertion: string },
+): Promise<Admission> {
+  const { attempts, issuer: audience, identityKeys, database } = organization
+  refuseGuessing(attempts, ip)
+  const vouching = vouchingFor(owner, (await readCharter(database.db))?.charter)
+  try {
+    if (vouching === undefined) throw notVouchedFor()
+    const expected = { ...vouching, audience, now: organization.now() }
+    const { digest, expiresAt } = await proveAssertion(assertion, identityKeys(vouching.issuer), expected)
+    return async (tx, charter) => {
+      const now = vouchingFor(owner, charter)
+      if (now?.issuer !== vouching.issuer || now.subject !== vouching.subject) throw notVouchedFor()
+      // Past its end no longer, but for clocks that differ.
+      if (!(await spendSignature(tx, digest, expiresAt - organization.now() + CLOCKS_SECONDS)))
+        throw refusedAssertion('Get a fresh assertion: this one was presented before.')
+      return 'assertion'
+    }
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.status === 503) throw error
+    attempts.failed(ip)
+    throw error.code === 'invalid_token' ? refusedAssertion(error.detail, error) : error
+  }
+}
+
+const CLOCKS_SECONDS = 60
+
+/** Who vouches for an owner, and as whom it knows her. */
+function vouchingFor(
+  owner: string,
+  charter: Charter | undefined,
+): { issuer: string; subject: string } | undefined {
+  const provider = charter?.identity_provider
+  if (provider === undefined || provider === null || !Object.hasOwn(provider.subjects, owner))
+    return undefined
+  return { issuer: provider.issuer, subject: provider.subjects[owner]! }
+}
+
+function notVouchedFor(): Refusal {
+  return refusedAssertion(
+    'Ask the organization for a code: its identity provider does not vouch for this owner.',
+  )
+}
+
+function refusedAssertion(detail: string | undefined, cause?: unknown): Refusal {
+  return new Refusal('request_denied', detail, { extra: { reason: 'invalid_assertion' }, cause })
+}
