@@ -19,6 +19,7 @@ interface Names {
   family: Family
   handle: Handle
   operator: string
+  banned: string
   tier: string
   /** A second tier: alice makes one of this id herself. */
   tierToo: string
@@ -64,6 +65,7 @@ async function furnish(owner: Owner): Promise<Named> {
     tierToo: `${owner}-${seed.name('tier')}`,
     template: `${owner}/${tier}/v1`,
     resource: `${owner}/account`,
+    banned: `https://${owner}-${seed.name('ban')}.example`,
     server: `https://${owner}-${seed.name('rs')}.example`,
     plainServer: `${owner}-${seed.name('rs')}`,
     kid: key.thumbprint,
@@ -82,6 +84,11 @@ async function furnish(owner: Owner): Promise<Named> {
     }
   })
   await call(owner, { method: 'POST', target: '/owner/operators/block', json: { origin: names.operator } })
+  await call(owner, {
+    method: 'POST',
+    target: '/owner/resource-servers/ban',
+    json: { origin: names.banned },
+  })
   for (const id of [names.tier, names.tierToo]) {
     const json = tierBody(id, [])
     expect((await call(owner, { method: 'POST', target: '/owner/policies', json })).status).toBe(201)
@@ -174,6 +181,14 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
   'POST /owner/resource-servers/decision': (['approved', 'revoked'] as const).map(decision =>
     post('/owner/resource-servers/decision', ({ server }) => ({ client_id: server, decision })),
   ),
+  'GET /owner/resource-servers/banned': [list('/owner/resource-servers/banned', ({ banned }) => banned)],
+  // Before ban: alice herself has banned it from then on.
+  'POST /owner/resource-servers/unban': [
+    post('/owner/resource-servers/unban', ({ banned }) => ({ origin: banned })),
+  ],
+  'POST /owner/resource-servers/ban': [
+    post('/owner/resource-servers/ban', ({ banned }) => ({ origin: banned })),
+  ],
   'POST /owner/resource-servers/{}/revoke': [
     ({ plainServer }) => ({ method: 'POST', target: `/owner/resource-servers/${plainServer}/revoke` }),
     ({ server }) => ({
@@ -274,7 +289,12 @@ describe('What is another owner’s is to alice what nobody’s is, byte for byt
     const { alice } = both.authority
     const shown = JSON.stringify(await everythingOf(asOwner('alice')))
     for (const owner of FOREIGN) {
-      const { operator: _blockedByAliceToo, tierToo: _madeByAliceToo, ...names } = named[owner].hers
+      const {
+        operator: _blockedByAliceToo,
+        banned: _bannedByAliceToo,
+        tierToo: _madeByAliceToo,
+        ...names
+      } = named[owner].hers
       for (const name of Object.values(names).filter(name => typeof name === 'string'))
         expect(shown).not.toContain(name)
     }
