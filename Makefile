@@ -66,7 +66,7 @@ check-exports:
 	  echo 'Call it, delete it, or mark it @internal with the reason (docs/architecture.md, "What a machine checks").'; exit 1; }
 
 check-tidy:
-	@vitest run --project pure --reporter=agent test/tidy.test.ts test/import-rules.test.ts
+	@vitest run --project pure --reporter=agent test/tidy.test.ts test/import-rules.test.ts test/faults.test.ts
 
 format: $(INSTALLED) ## Format everything
 	@prettier --write --log-level warn .
