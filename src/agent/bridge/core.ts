@@ -48,6 +48,7 @@ export function openBridge(
   const changed = (): void => {
     for (const listener of listeners) listener()
   }
+  let secret: Promise<Buffer> | undefined
   const common = { client_id: clientId, allowLoopback, specNs }
   const catalogue = openCatalogue(options, { capabilities, now, changed })
   const calls = createCalls({
@@ -72,7 +73,11 @@ export function openBridge(
     )
   return {
     calls,
-    secret: () => state.secret(),
+    secret: () => {
+      secret ??= state.secret()
+      secret.catch(() => (secret = undefined))
+      return secret
+    },
     tools: async () => {
       const { tools, ttlMs } = await catalogue.all()
       return { tools: await Promise.all(tools.map(described)), ttlMs }

@@ -3,6 +3,7 @@
  * the requests under way. contract, "Connection" (a pseudonymous handle is a key, so one owner sees one agent and two owners cannot link
  * it) and "Permission ticket" (the family outlives a process).
  */
+import { readFileSync } from 'node:fs'
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -148,7 +149,7 @@ async function linked(file: string, name: string): Promise<void> {
 async function readRecord<T>(path: string): Promise<T | undefined> {
   let text: string
   try {
-    text = await readFile(path, 'utf8')
+    text = readFileSync(path, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw unusable(error)

@@ -2,6 +2,7 @@
  * contract, "What the service does", "Single-use grant" and "Grant (RPT) liveness", for a resource of MCP 2025-11-25 and clients of either revision: what the
  * resource does between calls and in the middle of one never reaches the client as something else than it is.
  */
+import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -120,6 +121,23 @@ describe('A grant', () => {
   }, 60_000)
 })
 
+describe('Whatever is sent under a grant', () => {
+  it('has the digest of its body covered by the signature', async () => {
+    const name = `digest-${unique()}`
+    const sent = join(stand.folder, `${name}.sent`)
+    const { call } = await bridge({ name, capabilities: FORM, environment: sendingInto(sent) })
+    await approved(call('portfolio_read'))
+    await approved(call('place_trade', { symbol: 'VTI', qty: unique() }))
+    const signed = (await readSent(sent)).filter(({ headers }) => headers['signature'] !== undefined)
+    expect(signed.length).toBeGreaterThanOrEqual(2)
+    for (const { headers, body } of signed) {
+      expect(headers['signature-input']).toContain('"content-digest"')
+      const digest = createHash('sha256').update(body).digest('base64')
+      expect(headers['content-digest']).toBe(`sha-256=:${digest}:`)
+    }
+  })
+})
+
 describe('A grant that the resource challenges', () => {
   it('is dropped when it is challenged: it is sent once more to nobody, and the call begins anew', async () => {
     const name = `challenged-${unique()}`
@@ -134,7 +152,8 @@ describe('A grant that the resource challenges', () => {
     const sent = join(stand.folder, `${name}.sent`)
     const count = executions('portfolio_read')
     const { call, elicited } = await bridge({ name, capabilities: FORM, environment: sendingInto(sent) })
-    for (let calls = 0; calls < 2; calls++) expect((await call('portfolio_read')).isError).toBe(false)
+    for (let calls = 0; calls < 2; calls++)
+      expect(await call('portfolio_read')).toMatchObject({ isError: false, reason: undefined })
     expect(executions('portfolio_read')).toBe(count + 2)
     expect(elicited).toEqual([])
     expect(
