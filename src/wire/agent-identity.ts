@@ -7,7 +7,7 @@ import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, timeClaim, verifyJws, type Verified } from './jws.ts'
 import { importPublicJwk, thumbprintHandle, type PublicKey, type PublishedKey } from './keys.ts'
 import { isLoopbackHost } from './loopback.ts'
-import { member, objectMember, optionalText, textMember } from './members.ts'
+import { isHostSpelledPlainly, member, objectMember, optionalText, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import { asHandle, type Handle } from './identifiers.ts'
@@ -130,12 +130,14 @@ export function issuerInHandles(iss: string): string {
 
 /**
  * The operator behind a client_id: the origin of that URL; undefined where the text is no client identity URL (https, or
- * http to a literal loopback host; a path; no user information, fragment or dot segments).
+ * http to a literal loopback host; a path; no user information, fragment, dot segments or dot at the end of the host).
  */
 export function operatorOrigin(client_id: string): string | undefined {
   if (!/^https?:\/\/[\x21-\x7e]+$/.test(client_id) || !URL.canParse(client_id)) return undefined
   const url = new URL(client_id)
   const reachable = url.protocol === 'https:' || isLoopbackHost(url.hostname)
+  // With the dot of the root it is the same host, and another origin than the one an owner blocked.
+  if (!isHostSpelledPlainly(client_id)) return undefined
   // What the parser had to change (dot segments, `\`, a missing path, upper case) is not the URL that was signed.
   return reachable && url.href === client_id && url.username === '' && url.password === '' && url.hash === ''
     ? url.origin

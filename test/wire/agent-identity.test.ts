@@ -179,6 +179,8 @@ describe('an operator', () => {
     ['http://127.0.0.1:9300/client.json', 'http://127.0.0.1:9300'],
     ['http://bots.example/client.json', undefined],
     ['https://bots.example', undefined],
+    ['https://bots.example./x', undefined],
+    ['https://bots.example.:8443/x', undefined],
     ['https://Bots.example/x', undefined],
     ['https://bots.example:443/x', undefined],
     ['https://bots.example/a/../b', undefined],
