@@ -22,6 +22,7 @@ import {
   wholeNumber,
   type Values,
 } from './settings.ts'
+import { ORGANIZATION_ALIAS, type OrganizationAlias } from '../wire/names.ts'
 
 const DAY_SECONDS = 86_400
 
@@ -68,6 +69,14 @@ export const ORGANIZATION_SETTINGS = defineSettings({
       {
         description: 'Life of an invitation.',
         unit: 'seconds',
+      },
+    ),
+    aliases: optional(
+      'UMA_ORG_ALIASES',
+      choices(Object.values(ORGANIZATION_ALIAS) as [OrganizationAlias, ...OrganizationAlias[]]),
+      {
+        description:
+          'Names of other software that are taken beside the contract’s: the address at which discovery stands too. None when left out.',
       },
     ),
     migrate: defaulted('UMA_ORG_MIGRATE', toggle, 'true', {

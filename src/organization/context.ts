@@ -10,6 +10,7 @@ import type { SignatureBase } from '../http/signed-request.ts'
 import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Owner } from '../wire/identifiers.ts'
+import type { OrganizationAlias } from '../wire/names.ts'
 import type { NoticeSender } from './notices/sender.ts'
 import type { PrivateKey, PublicKey } from '../wire/keys.ts'
 
@@ -34,6 +35,8 @@ export interface Organization {
   readonly id: string
   /** What members are shown. */
   readonly name: string
+  /** Names of others that are taken beside the contract's. */
+  readonly aliases: readonly OrganizationAlias[]
   /** Ordered: the first signs, all are published and verified. */
   readonly keys: readonly [PrivateKey, ...PrivateKey[]]
   readonly database: Database

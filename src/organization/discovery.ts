@@ -5,7 +5,8 @@ import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import { readCharter } from '../storage/organization/charters.ts'
 import { publicJwk } from '../wire/keys.ts'
-import { ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
+import { ORGANIZATION_ALIAS, ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names.ts'
+import { refuse } from '../wire/refusal.ts'
 import type { Organization } from './context.ts'
 
 /** The charter may move at any time; keys are kept by others as long as an authority's. */
@@ -33,12 +34,36 @@ const METADATA = z.strictObject({
 })
 
 export const DISCOVERY: readonly Endpoint<Organization>[] = [
+  metadataAt(WELL_KNOWN.organization, ['org-discovery']),
+  metadataAt(ORGANIZATION_ALIAS.discovery, { addedUnder: "The organization's authority" }, ({ aliases }) => {
+    if (!aliases.includes(ORGANIZATION_ALIAS.discovery))
+      refuse('not_found', 'Nothing is served at this path.')
+  }),
   endpoint({
     method: 'get',
-    path: WELL_KNOWN.organization,
-    rows: ['org-discovery'],
+    path: ORGANIZATION_PATH.jwks,
+    rows: ['org-jwks'],
+    summary: 'Its signing keys',
+    answers: {
+      200: { says: 'A JWK set.', schema: z.object({ keys: z.array(z.looseObject({})) }), headers: KEPT },
+    },
+    handle: async ({ keys }: Organization, { answer }) =>
+      answer(200, { keys: keys.map(key => ({ ...publicJwk(key) })) }),
+  }),
+]
+
+function metadataAt(
+  path: string,
+  rows: Endpoint<Organization>['rows'],
+  first?: (organization: Organization) => void,
+): Endpoint<Organization> {
+  return endpoint({
+    method: 'get',
+    path,
+    rows,
     summary: 'Issuer, keys and endpoints; what is claimed now',
     answers: { 200: { says: 'The metadata.', schema: METADATA, headers: FRESH } },
+    ...(first === undefined ? {} : { first }),
     handle: async ({ issuer, id, name, database }: Organization, { answer }) => {
       const row = await readCharter(database.db)
       const provider = row?.charter.identity_provider ?? null
@@ -63,16 +88,5 @@ export const DISCOVERY: readonly Endpoint<Organization>[] = [
         identity_provider: provider && { issuer: provider.issuer },
       })
     },
-  }),
-  endpoint({
-    method: 'get',
-    path: ORGANIZATION_PATH.jwks,
-    rows: ['org-jwks'],
-    summary: 'Its signing keys',
-    answers: {
-      200: { says: 'A JWK set.', schema: z.object({ keys: z.array(z.looseObject({})) }), headers: KEPT },
-    },
-    handle: async ({ keys }: Organization, { answer }) =>
-      answer(200, { keys: keys.map(key => ({ ...publicJwk(key) })) }),
-  }),
-]
+  })
+}

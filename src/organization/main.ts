@@ -147,6 +147,7 @@ async function openOrganization(
     issuer,
     id,
     name,
+    aliases: config.aliases ?? [],
     keys: [first, ...others],
     database,
     log,

@@ -43,6 +43,12 @@ export const ALIAS = {
   configuration: '/.well-known/uma4agents-configuration',
 } as const
 export type Alias = (typeof ALIAS)[keyof typeof ALIAS]
+/** The same of an organization (`UMA_ORG_ALIASES`). */
+export const ORGANIZATION_ALIAS = {
+  /** Where its discovery stands too. */
+  discovery: '/.well-known/u4a-organization',
+} as const
+export type OrganizationAlias = (typeof ORGANIZATION_ALIAS)[keyof typeof ORGANIZATION_ALIAS]
 export const ALIAS_AGREEMENT_CLAIM = 'urn:uma4agents:claim:myterms-agreement'
 
 /** The formats in which an agreement is taken, the contract's first. */

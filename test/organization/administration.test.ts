@@ -188,3 +188,15 @@ describe('Each listener', () => {
     expect(metrics).toContain('usher_database_connections{pool="all"')
   })
 })
+
+describe('The name of other software for the address of discovery', () => {
+  const ALIAS = '/.well-known/u4a-organization'
+
+  it('is not served unless the operator lists it, and then says the same', async () => {
+    expect((await organization.request(ALIAS)).status).toBe(404)
+    const aliased = await startTestOrganization({ environment: { UMA_ORG_ALIASES: ALIAS } })
+    const { status, body } = await aliased.request(ALIAS)
+    expect([status, body]).toEqual([200, (await aliased.request('/.well-known/ext-organization')).body])
+    await aliased.close()
+  })
+})
