@@ -92,7 +92,10 @@ describe('The charter', () => {
         ),
       )
       expect(all.filter(({ status }) => status === 200)).toHaveLength(1)
-      expect(all.filter(({ status }) => status === 409)).toHaveLength(31)
+      // Whoever waited too long on a busy machine is told to come again, and has published nothing either.
+      const others = all.filter(({ status }) => status === 409 || status === 503)
+      expect(others).toHaveLength(31)
+      expect(others.map(({ status }) => status)).toContain(409)
       expect(await inForce()).toBe(version + 1)
     }
     await second.close()
