@@ -99,6 +99,29 @@ describe('A record of a request that cannot be read', () => {
   })
 })
 
+describe('A grant that the bridge collects while nobody waits', () => {
+  it('is kept, and spent only when somebody asks again', async () => {
+    const name = `collected-${unique()}`
+    const trade = { symbol: 'VTI', qty: unique() }
+    const { call } = await bridge({ name, capabilities: FORM })
+    const leaving = new AbortController()
+    const left = call('place_trade', trade, { signal: leaving.signal })
+    left.catch(() => undefined)
+    const { family } = await waiting()
+    leaving.abort()
+    await expect(left).rejects.toThrow()
+    await stand.owner.decide(family, 'approved')
+    const path = await recordOf(name)
+    const phase = async (): Promise<string> =>
+      (JSON.parse(await readFile(path, 'utf8')) as { phase: { name: string } }).phase.name
+    await expect.poll(phase, { timeout: 30_000 }).not.toBe('waiting')
+    expect(await phase()).toBe('granted')
+    expect(executions('place_trade', trade)).toBe(0)
+    expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)
+    expect(executions('place_trade', trade)).toBe(1)
+  })
+})
+
 describe('A bridge that starts again', () => {
   it('leaves who was waiting the whole of --linger to come back, however long ago she was asked', async () => {
     const name = `back-${unique()}`
