@@ -4,6 +4,7 @@
  * loaded only when it is asked for, so an agent's start pays for no server.
  */
 import { Command } from 'commander'
+import { nodeFault, readManifest } from './files/package.ts'
 import { EXIT, processTerminal, runCommand, UsageError, type Ending } from './terminal/command.ts'
 
 /** A failure that a party explains whole: one line per fault, no stack. */
@@ -12,9 +13,20 @@ function endingOf(error: unknown): Ending | undefined {
   return isFault ? { code: EXIT.usage, message: error.message.split('\n') } : undefined
 }
 
-const program = new Command('usher').description(
-  'Lets software agents use your tools on your terms: UMA 2.0 authorization for Envoy.',
-)
+const manifest = readManifest()
+const unusable = nodeFault(process.versions.node, manifest.engines.node)
+if (unusable !== undefined) {
+  processTerminal.err(`${unusable}\n`)
+  process.exit(EXIT.usage)
+}
+
+const program = new Command('usher')
+  .description('Lets software agents use your tools on your terms: UMA 2.0 authorization for Envoy.')
+  .option('--version', 'print the version')
+  .on('option:version', () => {
+    processTerminal.out(`${manifest.version}\n`)
+    process.exit(EXIT.done)
+  })
 program.enablePositionalOptions() // what follows a subcommand's name belongs to the subcommand
 let exitCode: number | undefined
 
@@ -49,6 +61,15 @@ program
   .command('migrate')
   .description("bring the authority's database up to date, then end")
   .action(async () => (await import('./authority/main.ts')).runMigrate())
+program
+  .command('keys')
+  .description('signing keys of servers: of an authority, an organization or a resource')
+  .command('new')
+  .argument('<file>', 'where it is written; a file that is there already is left alone')
+  .description('make a signing key, in a file that its user alone can read; prints the public half')
+  .action(async (file: string) =>
+    (await import('./terminal/key-command.ts')).newKeySet(file, processTerminal),
+  )
 program
   .command('print-docs')
   .description('print the reference of every setting, as docs/configuration.md holds it')

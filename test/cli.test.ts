@@ -1,7 +1,11 @@
 /** The program itself: one subcommand per party, and what it does when it is called wrongly. */
 import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { readKeysFile } from '../src/config/files.ts'
+import { nodeFault } from '../src/files/package.ts'
 
 const CLI = join(import.meta.dirname, '..', 'src', 'cli.ts')
 
@@ -29,6 +33,41 @@ describe('usher', () => {
     const { code, out } = await usher(...args)
     expect(code).toBe(0)
     expect(out).toContain(line)
+  })
+
+  it('says its version', async () => {
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '..', 'package.json'), 'utf8'))
+    expect(await usher('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' })
+  })
+
+  it('makes the signing key of a server, which its user alone can read, and never writes over one', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'usher-keys-'))
+    try {
+      const file = join(folder, 'keys.json')
+      const made = await usher('keys', 'new', file)
+      expect(made).toMatchObject({ code: 0, err: '' })
+      const text = readFileSync(file, 'utf8')
+      const { keys } = JSON.parse(text)
+      expect(keys).toHaveLength(1)
+      expect(JSON.parse(made.out)).toMatchObject({ x: keys[0].x })
+      expect(made.out).not.toContain(keys[0].d)
+      expect(statSync(file).mode & 0o777).toBe(0o600)
+      expect((await usher('keys', 'new', file)).code).toBe(2)
+      expect(readFileSync(file, 'utf8')).toBe(text)
+      expect(readKeysFile('UMA_AS_KEYS_FILE', file, 'EdDSA').map(({ x }) => x)).toEqual([keys[0].x])
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  it.each([
+    ['22.18.0', undefined],
+    ['24.1.0', undefined],
+    ['22.18', undefined],
+    ['22.17.9', 'usher needs Node 22.18 or later, and this is Node 22.17.9: install a current one.'],
+    ['20.99.0', 'usher needs Node 22.18 or later, and this is Node 20.99.0: install a current one.'],
+  ])('on Node %s says: %s', (running, said) => {
+    expect(nodeFault(running, '>=22.18')).toBe(said)
   })
 
   it('prints the reference of every setting', async () => {

@@ -2,9 +2,8 @@
  * Owns what the processes of every party measure alike, and how it is read: Prometheus text. contract, "Health" and "Errors": an outage
  * must be told from a denial, also from outside. No label holds what a caller wrote.
  */
-import { readFileSync } from 'node:fs'
-import { extname } from 'node:path'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { readManifest } from '../files/package.ts'
 import type { CertificateObserver } from './certificates.ts'
 
 /** The numbers of one party in this process. */
@@ -45,7 +44,7 @@ export const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 export function createMetricsRegistry(party: 'sidecar' | 'authority' | 'organization'): MetricsRegistry {
   const registry = new Registry()
   const registers = [registry]
-  const version = packageVersion()
+  const version = readManifest().version
   addGauge(
     registry,
     {
@@ -117,11 +116,4 @@ function processRegistry(): Registry {
   ofProcess = new Registry()
   collectDefaultMetrics({ register: ofProcess })
   return ofProcess
-}
-
-/** From the package itself, which is one folder further up once it is built. */
-function packageVersion(): string {
-  const root = extname(import.meta.filename) === '.ts' ? '../../' : '../../../'
-  const text = readFileSync(new URL(`${root}package.json`, import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
 }

@@ -30,6 +30,18 @@ export async function readKeyFile(path: string, makeWith: string): Promise<Priva
 /** Makes a key and writes it to a new file; refuses to write over an existing one, since a key is a name. */
 export async function writeNewKey(path: string): Promise<PrivateKey> {
   const jwk = generatePrivateJwk()
+  await writeNew(path, jwk)
+  return importPrivateJwk(jwk)
+}
+
+/** The same of a server's signing key, as `UMA_AS_KEYS_FILE` and its like take it: a set of one, to which others are added. */
+export async function writeNewKeySet(path: string): Promise<PrivateKey> {
+  const jwk = generatePrivateJwk()
+  await writeNew(path, { keys: [jwk] })
+  return importPrivateJwk(jwk)
+}
+
+async function writeNew(path: string, content: object): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const file = await open(path, 'wx', 0o600).catch((cause: unknown) => {
     throw new UsageError(`${path} cannot be written, or is there already; a key is never written over.`, {
@@ -37,9 +49,8 @@ export async function writeNewKey(path: string): Promise<PrivateKey> {
     })
   })
   try {
-    await file.writeFile(`${JSON.stringify(jwk, null, 2)}\n`)
+    await file.writeFile(`${JSON.stringify(content, null, 2)}\n`)
   } finally {
     await file.close()
   }
-  return importPrivateJwk(jwk)
 }

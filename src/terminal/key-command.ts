@@ -1,0 +1,13 @@
+/**
+ * Owns `usher keys`: the signing keys of servers. contract, "Authentication": what an authority or a resource signs is verified by the key that it
+ * publishes.
+ */
+import { publicJwk } from '../wire/keys.ts'
+import type { Terminal } from './command.ts'
+import { writeNewKeySet } from './key-file.ts'
+import { printableJson } from './printable.ts'
+
+/** Makes a file with one new signing key, and prints its public half. */
+export async function newKeySet(file: string, terminal: Terminal): Promise<void> {
+  terminal.out(`${printableJson(publicJwk(await writeNewKeySet(file)))}\n`)
+}
