@@ -4,10 +4,12 @@
 import type { Described, Endpoint } from '../http/endpoint.ts'
 import { HEALTH, READY } from '../http/health.ts'
 import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
+import { BREAK_GLASS_WINDOWS } from './admin/break-glass.ts'
 import { CHARTER } from './admin/charter.ts'
 import { INVITES } from './admin/invites.ts'
 import { MEMBERS } from './admin/members.ts'
 import { ROLES } from './admin/roles.ts'
+import { BREAK_GLASS } from './break-glass/endpoint.ts'
 import type { Administration, Organization } from './context.ts'
 import { DISCOVERY } from './discovery.ts'
 import { DECISIONS } from './decision.ts'
@@ -16,6 +18,7 @@ import { COMPLIANCE } from './member/compliance.ts'
 import { ENVELOPE } from './member/envelope.ts'
 import { INVITATION } from './member/invitation.ts'
 import { MEMBERSHIP } from './member/membership.ts'
+import { SIGNED_GRANTS } from './points/grants.ts'
 import { ENFORCED_MEMBERSHIP } from './points/membership.ts'
 
 export type Listener = 'public' | 'admin'
@@ -28,6 +31,8 @@ export const PUBLIC_ENDPOINTS: readonly Endpoint<Organization>[] = [
   ...CLEARANCE,
   ...COMPLIANCE,
   ...ENFORCED_MEMBERSHIP,
+  ...SIGNED_GRANTS,
+  ...BREAK_GLASS,
   ...DECISIONS,
 ]
 
@@ -37,6 +42,7 @@ export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [
   ...ROLES,
   ...MEMBERS,
   ...INVITES,
+  ...BREAK_GLASS_WINDOWS,
 ]
 
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
@@ -59,6 +65,13 @@ const securitySchemes = {
     type: 'http',
     scheme: 'bearer',
     description: 'The credential that the organization provisioned for an enforcement point.',
+  },
+  agent_key: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'signature',
+    description:
+      'An RFC 9421 signature, over content-digest too, by the key that the body names as agent_jwk.',
   },
   enforcement_signature: {
     type: 'apiKey',

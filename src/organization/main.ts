@@ -30,6 +30,7 @@ import { sweepOrganization } from '../storage/organization/sweep.ts'
 import { createClock, type Clock } from '../surface/clock.ts'
 import { runMigrationCommand } from '../terminal/migration.ts'
 import { charterDigest, type Charter } from '../wire/charter.ts'
+import { voidAbandoned } from './break-glass/abandoned.ts'
 import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
 import { startOutbox } from './notices/outbox.ts'
@@ -208,7 +209,12 @@ async function publishFirst({ db }: Database, charter: Charter, log: Logger): Pr
 function startSweeper({ database, log }: Organization, pauseSeconds: number): () => Promise<void> {
   const sweep = async (stopped: () => boolean): Promise<void> => {
     for (let batch = 0; batch < SWEEPS_MAX && !stopped(); batch++)
-      if ((await sweepOrganization(database.db, SWEPT_ROWS)) === 0) return
+      if (
+        (await sweepOrganization(database.db, SWEPT_ROWS)) +
+          (await voidAbandoned({ database }, SWEPT_ROWS)) ===
+        0
+      )
+        return
   }
   const onError = (error: unknown): void =>
     log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'a sweep was broken off')

@@ -15,7 +15,8 @@ import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
 import type { ClientId } from '../wire/identifiers.ts'
 
-const TOKEN_QUERY = z.object({
+/** What is asked about (RFC 7662 §2.1). */
+export const TOKEN_QUERY = z.object({
   token: z.string().min(1).max(16_384),
   token_type_hint: z.string().optional(),
 })
@@ -59,7 +60,8 @@ export interface Introspection {
 const text = z.string()
 const seconds = z.int()
 
-const INTROSPECTED = z.union([
+/** What any issuer of grants answers about one. */
+export const INTROSPECTED = z.union([
   z.object({ active: z.literal(false), reason: text, error: text }),
   z.looseObject({
     active: z.literal(true),
@@ -89,7 +91,8 @@ const INTROSPECTED = z.union([
 ])
 type Introspected = z.output<typeof INTROSPECTED>
 
-const CONSUMED = z.union([
+/** What it answers who would spend one. */
+export const CONSUMED = z.union([
   z.object({ consumed: z.literal(true), family: text }),
   z.object({ consumed: z.literal(false), error: text }),
 ])

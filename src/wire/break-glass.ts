@@ -9,10 +9,23 @@ import type { PrivateKey } from './keys.ts'
 import { textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { readBreakGlassGrant, type BreakGlassGrant } from './notice.ts'
-import type { VerificationKeys } from './tokens.ts'
+import type { RptClaims, VerificationKeys } from './tokens.ts'
 
 /** What was accepted: `iss` is her authorization server, `aud` the organization, the rest is of the one grant as the notice told it. */
 export type BreakGlassAcceptance = { iss: string; aud: string; owner: Owner } & BreakGlassGrant
+
+/** What a grant of an emergency window says beside what any RPT does. */
+export type BreakGlassClaims = RptClaims & {
+  single_use: true
+  break_glass: {
+    org: string
+    reason: string | null
+    /** The administrator who opened the window, or the origin of the invoker. */
+    authorised_by: string
+    charter_version: number
+    accepted: string
+  }
+}
 
 /**
  * The compact acceptance: `accepted` in the answer to the notice, and in the grant.

@@ -129,6 +129,9 @@ export const ORGANIZATION_PATH = {
   clearance: '/member/clearance',
   compliance: '/member/compliance',
   membership: '/membership',
+  breakGlass: '/break-glass',
+  introspect: '/introspect',
+  consume: '/consume',
   decision: '/decision',
 } as const
 

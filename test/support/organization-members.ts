@@ -16,6 +16,8 @@ export interface MemberAuthority {
   notices: string[]
   /** How it answers a notice: 200 where nothing else is said. */
   answers: { status: number; body?: object }
+  /** Answers a notice in place of that, as its text tells; `hang`: never. */
+  decide?: ((notice: string) => { status: number; body?: object } | 'hang' | undefined) | undefined
   /** What its metadata names beside the issuer. */
   metadata: Record<string, unknown>
 }
@@ -49,7 +51,9 @@ async function startMemberAuthority(): Promise<MemberAuthority> {
   const key = importPrivateJwk(generatePrivateJwk())
   const server = createServer((request, response) => {
     void bodyOf(request).then(body => {
-      const { status, json } = answerOf(request.url!, body)
+      const answer = answerOf(request.url!, body)
+      if (answer === 'hang') return
+      const { status, json } = answer
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json))
     })
   })
@@ -57,12 +61,14 @@ async function startMemberAuthority(): Promise<MemberAuthority> {
   const uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const metadata = { org_notice_endpoint: `${uri}/org/notice` }
   const authority: MemberAuthority = { uri, key, server, notices: [], answers: { status: 200 }, metadata }
-  const answerOf = (path: string, body: string): { status: number; json: object } => {
+  const answerOf = (path: string, body: string): { status: number; json: object } | 'hang' => {
     if (path === '/.well-known/agents-configuration')
       return { status: 200, json: { issuer: uri, ...authority.metadata } }
     if (path === '/jwks') return { status: 200, json: { keys: [publicJwk(key)] } }
-    authority.notices.push((JSON.parse(body) as { notice: string }).notice)
-    return { status: authority.answers.status, json: authority.answers.body ?? {} }
+    const { notice } = JSON.parse(body) as { notice: string }
+    authority.notices.push(notice)
+    const decided = authority.decide?.(notice) ?? authority.answers
+    return decided === 'hang' ? decided : { status: decided.status, json: decided.body ?? {} }
   }
   return authority
 }

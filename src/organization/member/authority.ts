@@ -58,9 +58,13 @@ export async function provenAuthority(
   }
 }
 
-/** Marks a signature as presented, in the transaction of what it changes. Refuses 401 where it was before. */
-export async function spendOnce(tx: Tx, { key, signature }: VerifiedSignature): Promise<void> {
+/** Marks a signature as presented, in the transaction of what it changes. Refuses where it was before, 401 where nothing else is said. */
+export async function spendOnce(
+  tx: Tx,
+  { key, signature }: VerifiedSignature,
+  code: 'invalid_token' | 'conflict' = 'invalid_token',
+): Promise<void> {
   const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
   if (!(await spendSignature(tx, digest, KEPT_SECONDS)))
-    refuse('invalid_token', 'Sign anew, with a fresh nonce: this signature was presented before.')
+    refuse(code, 'Sign anew, with a fresh nonce: this signature was presented before.')
 }

@@ -24,6 +24,10 @@ export interface NewActivity {
     | 'joined'
     | 'left'
     | 'declined'
+    | 'break_glass_opened'
+    | 'break_glass_redeemed'
+    | 'break_glass_voided'
+    | 'break_glass_used'
     | 'agreed'
   /** Which administrator did it; left out where a member did. */
   admin?: string

@@ -15,6 +15,11 @@ export async function sweepOrganization(db: Db, limit: number): Promise<number> 
       SELECT name, hour FROM wrong_codes WHERE hour < now() - interval '1 hour' LIMIT ${limit})`,
     sql`DELETE FROM notices WHERE jti IN (
       SELECT jti FROM notices WHERE stopped_at < now() - interval '30 days' LIMIT ${limit})`,
+    sql`DELETE FROM vouchers WHERE voucher_sha256 IN (
+      SELECT voucher_sha256 FROM vouchers WHERE expires_at < now() - interval '1 day' LIMIT ${limit})`,
+    // Held ones are made void first.
+    sql`DELETE FROM break_glass_grants WHERE jti IN (
+      SELECT jti FROM break_glass_grants WHERE expires_at < now() - interval '1 day' AND state <> 'held' LIMIT ${limit})`,
   ]
   let gone = 0
   for (const batch of batches) gone += Number((await batch.execute(db)).numAffectedRows ?? 0n)

@@ -2,6 +2,7 @@
  * The rows of an organization, as Postgres holds them (migrations/organization makes the tables). Contract: "The organization's authority".
  */
 import type { ColumnType, Generated } from 'kysely'
+import type { BreakGlassClaims } from '../../wire/break-glass.ts'
 import type { Charter } from '../../wire/charter.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { JsonObject } from '../../wire/json.ts'
@@ -98,6 +99,30 @@ export interface NoticesTable {
   stopped_at: NullableTimestamp
 }
 
+export interface VouchersTable {
+  voucher_sha256: Buffer
+  owner: Owner
+  admin: string
+  reason: string
+  opened_at: Timestamp
+  expires_at: Timestamp
+  held_by: string | null
+  held_until: NullableTimestamp
+  spent_at: NullableTimestamp
+}
+
+export interface BreakGlassGrantsTable {
+  jti: string
+  owner: Owner
+  membership: string
+  aud: string
+  state: 'held' | 'live' | 'void' | 'consumed'
+  rpt_sha256: Buffer | null
+  claims: ColumnType<BreakGlassClaims | null, string | undefined, string>
+  held_at: Timestamp
+  expires_at: Timestamp
+}
+
 export interface Tables {
   head: HeadTable
   charters: ChartersTable
@@ -109,4 +134,6 @@ export interface Tables {
   wrong_codes: WrongCodesTable
   notice_lines: NoticeLinesTable
   notices: NoticesTable
+  vouchers: VouchersTable
+  break_glass_grants: BreakGlassGrantsTable
 }

@@ -1,0 +1,255 @@
+/**
+ * From an admitted request to a grant: held first, told to her authorization server, and live only with that one's signed yes, in time. Contract:
+ * "The organization's authority" (`/break-glass`), "Organization membership, on the member's authorization server" (`/org/notice`).
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { LATE, waitAtMost } from '../../limits/patience.ts'
+import { acceptsGrant } from '../../rules/break-glass.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import { appendActivity } from '../../storage/organization/activity.ts'
+import {
+  enliven,
+  freeVoucher,
+  holdVoucher,
+  insertHeldGrant,
+  readVoucher,
+  spendVoucher,
+  voidGrant,
+} from '../../storage/organization/break-glass.ts'
+import { lockHead } from '../../storage/organization/charters.ts'
+import type { Tx } from '../../storage/organization/database.ts'
+import { insertNotice, type Addressee } from '../../storage/organization/notices.ts'
+import { verifyBreakGlassAcceptance, type BreakGlassClaims } from '../../wire/break-glass.ts'
+import { sha256 } from '../../wire/encoding.ts'
+import { asFamily, type Owner } from '../../wire/identifiers.ts'
+import { signJws } from '../../wire/jws.ts'
+import { thumbprintHandle } from '../../wire/keys.ts'
+import { AUTHORITY_PATH, TYP } from '../../wire/names.ts'
+import type { BreakGlassGrant } from '../../wire/notice.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { Organization } from '../context.ts'
+import { spendOnce } from '../member/authority.ts'
+import type { Asker } from './asker.ts'
+import {
+  beingUsed,
+  denied,
+  refuseScopes,
+  wrongVoucher,
+  type Admitted,
+  type BreakGlassRequest,
+} from './request.ts'
+
+const ACCEPTED_WITHIN_MS = 5_000
+const VOUCHER_HELD_SECONDS = 10
+
+/** Her authority said no, for certain. */
+const REFUSED = Symbol('refused')
+type Said = string | typeof REFUSED
+
+/** A redemption on its way. */
+export interface Redemption extends Asker, Admitted {
+  asked: BreakGlassRequest
+  /** Of the request, as it was sent. */
+  bodyDigest: string
+}
+
+/** The token, and how many seconds it is good for. */
+export interface Redeemed {
+  token: string
+  expires_in: number
+}
+
+/** Throws 409 for a signature that was seen, 403 for scopes or her authority's no, 503 where that one gives no yes in time: nothing is granted then. */
+export async function redeem(organization: Organization, redemption: Redemption): Promise<Redeemed> {
+  const grant = grantOf(redemption, organization.now())
+  await hold(organization, redemption, grant)
+  const said = await askAuthority(organization, redemption, grant).catch((error: unknown) => {
+    organization.log.warn({ err: error, jti: grant.jti }, 'an emergency was not accepted')
+    return undefined
+  })
+  if (said === undefined || said === REFUSED) {
+    await giveUp(organization, redemption, { jti: grant.jti, isDefinite: said === REFUSED })
+    if (said === REFUSED)
+      return denied(
+        'not_accepted',
+        'Negotiate with the member’s own authorization server: it accepts no emergency here.',
+      )
+    throw unanswered()
+  }
+  return makeLive(organization, redemption, { grant, accepted: said })
+}
+
+function grantOf({ asked, key, operation, lifetimeSeconds }: Redemption, now: number): BreakGlassGrant {
+  return {
+    jti: `rpt_${randomBytes(16).toString('base64url')}`,
+    resource_id: asked.resource_id,
+    scopes: [...new Set(asked.scopes)],
+    cnf_jkt: key.thumbprint,
+    operation,
+    exp: now + lifetimeSeconds,
+  }
+}
+
+function hold(
+  { database }: Organization,
+  redemption: Redemption,
+  { jti, exp }: BreakGlassGrant,
+): Promise<void> {
+  const { asked, member, voucher_sha256, charter, signature } = redemption
+  const { owner, join_id: membership } = member
+  return inTransaction(database.db, async tx => {
+    await spendOnce(tx, signature, 'conflict')
+    refuseScopes(charter, asked.scopes)
+    if (voucher_sha256 !== undefined) await holdOrRefuse(tx, { voucher_sha256, owner, jti })
+    await insertHeldGrant(tx, { jti, owner, membership, aud: asked.resource, expires_at: exp })
+  })
+}
+
+/** Of several at once one holds it; the others wait for what becomes of that, unless it is spent by now. */
+async function holdOrRefuse(
+  tx: Tx,
+  held: { voucher_sha256: Buffer; owner: Owner; jti: string },
+): Promise<void> {
+  if (await holdVoucher(tx, held, VOUCHER_HELD_SECONDS)) return
+  if ((await readVoucher(tx, held.voucher_sha256, held.owner)) === undefined) throw wrongVoucher()
+  throw beingUsed()
+}
+
+/** Her authority's signed yes, as verified; `REFUSED` where it said no for certain. Throws whatever is neither. */
+async function askAuthority(
+  organization: Organization,
+  { member, reason, authorised_by }: Redemption,
+  grant: BreakGlassGrant,
+): Promise<Said> {
+  const { owner, as_uri, join_id } = member
+  const notice = { kind: 'break_glass' as const, grant, reason, authorised_by }
+  const told = {
+    sub: owner,
+    membership: join_id,
+    jti: `ntc_${randomUUID().replaceAll('-', '')}`,
+    as_uri,
+    notice,
+  }
+  const asking = async (): Promise<Said> => {
+    const { status, body } = await organization.notices.send(told, { timeoutMs: ACCEPTED_WITHIN_MS })
+    if (status === 403) return REFUSED
+    const accepted = body?.['accepted']
+    if (status !== 200 || typeof accepted !== 'string')
+      throw new Error(`the authority answered ${status} without a yes`)
+    await verifyAccepted(organization, accepted, { member, grant })
+    return accepted
+  }
+  const said = await waitAtMost(ACCEPTED_WITHIN_MS, asking())
+  if (said === LATE) throw new Error('the authority gave no answer in time')
+  return said
+}
+
+/** Whoever redeems it is held to the same by the enforcement point: a yes that is none would only be spent in vain. */
+async function verifyAccepted(
+  organization: Organization,
+  accepted: string,
+  { member, grant }: { member: { owner: string; as_uri: string }; grant: BreakGlassGrant },
+): Promise<void> {
+  const { issuer, authorityKeys } = organization
+  const { owner, as_uri } = member
+  const keys = await authorityKeys.keys(as_uri + AUTHORITY_PATH.jwks)
+  const claims = verifyBreakGlassAcceptance(accepted, keys, {
+    authority: as_uri,
+    organization: issuer,
+    now: organization.now(),
+  })
+  const { jti, resource_id, scopes, exp, cnf_jkt, operation } = grant
+  const permissions = [{ resource_id, resource_scopes: scopes, exp }]
+  if (!acceptsGrant(claims, { owner, jti, permissions, cnf_jkt, operation, single_use: true }))
+    throw new Error('the authority accepted another grant')
+}
+
+async function makeLive(
+  organization: Organization,
+  redemption: Redemption,
+  { grant, accepted }: { grant: BreakGlassGrant; accepted: string },
+): Promise<Redeemed> {
+  const { keys, database } = organization
+  const { member, voucher_sha256, authorised_by, reason } = redemption
+  const { jti, exp, resource_id } = grant
+  const iat = exp - redemption.lifetimeSeconds
+  const claims = {
+    ...claimsOf(organization, redemption, grant),
+    iat,
+    break_glass: breakGlassOf(organization, redemption, accepted),
+  }
+  const token = signJws({ typ: TYP.rpt, payload: claims }, keys[0])
+  const isLive = await inTransaction(database.db, async tx => {
+    await lockHead(tx)
+    const isHeld = voucher_sha256 === undefined || (await spendVoucher(tx, jti))
+    if (!isHeld || !(await enliven(tx, { jti, rpt_sha256: sha256(token), claims }))) return false
+    const data = { jti, resource_id, reason, authorised_by }
+    await appendActivity(tx, { kind: 'break_glass_redeemed', owner: member.owner, data })
+    return true
+  })
+  if (isLive) return { token, expires_in: exp - organization.now() }
+  await giveUp(organization, redemption, { jti, isDefinite: false })
+  throw unanswered()
+}
+
+function claimsOf(
+  { issuer }: Organization,
+  { asked, key, operation, bodyDigest }: Redemption,
+  { jti, resource_id, scopes, exp }: BreakGlassGrant,
+): Omit<BreakGlassClaims, 'iat' | 'break_glass'> {
+  const handle = thumbprintHandle(key)
+  return {
+    iss: issuer,
+    sub: handle,
+    client_id: handle,
+    aud: asked.resource,
+    jti,
+    exp,
+    cnf: { jwk: { kty: 'OKP', crv: 'Ed25519', x: key.x } },
+    permissions: [{ resource_id, resource_scopes: scopes, exp }],
+    contract: bodyDigest,
+    owner: asked.owner,
+    family: asFamily(`bg_${randomBytes(12).toString('base64url')}`),
+    single_use: true,
+    operation,
+  }
+}
+
+function breakGlassOf(
+  { id }: Organization,
+  { reason, authorised_by, charter_version }: Redemption,
+  accepted: string,
+) {
+  return { org: id, reason, authorised_by, charter_version, accepted }
+}
+
+/** Nothing is granted. A voucher is free again at once after a no, and else when the time for a yes has certainly passed. */
+async function giveUp(
+  { database }: Organization,
+  { member }: Redemption,
+  { jti, isDefinite }: { jti: string; isDefinite: boolean },
+): Promise<void> {
+  await inTransaction(database.db, async tx => {
+    await lockHead(tx)
+    if (isDefinite) await freeVoucher(tx, jti)
+    await makeVoid(tx, { jti, to: member, isTold: !isDefinite })
+  })
+}
+
+/** Ends a held grant under the lock of the head, and tells her authority where it may have accepted it. */
+export async function makeVoid(
+  tx: Tx,
+  { jti, to, isTold }: { jti: string; to: Addressee; isTold: boolean },
+): Promise<void> {
+  if (!(await voidGrant(tx, jti))) return
+  if (isTold) await insertNotice(tx, to, { kind: 'break_glass_void', grant: { jti } })
+  await appendActivity(tx, { kind: 'break_glass_voided', owner: to.owner, data: { jti } })
+}
+
+function unanswered(): Refusal {
+  return new Refusal(
+    'temporarily_unavailable',
+    'Try again in a while: the member’s authorization server gave no answer in time, and nothing was granted.',
+    { headers: { 'retry-after': String(VOUCHER_HELD_SECONDS) } },
+  )
+}

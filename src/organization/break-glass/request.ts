@@ -1,0 +1,201 @@
+/**
+ * What an agent asks for in an emergency, and whether it may have it, in the settled order: who lets it in, for whom, and within which clause.
+ * Contract: "The organization's authority" (`/break-glass`), "What the service does" (nothing above the owner can widen).
+ */
+import { z } from 'zod'
+import { refuseGuessing } from '../../credentials/attempt-limit.ts'
+import { OutboundFault } from '../../http/outbound.ts'
+import { plainText } from '../../http/pages.ts'
+import { agreedCharter, type Bound } from '../../rules/agreed-charter.ts'
+import { isNamed } from '../../rules/ceiling.ts'
+import { readVoucher } from '../../storage/organization/break-glass.ts'
+import { readCharter, readCharterVersion } from '../../storage/organization/charters.ts'
+import { readMember, type MemberRow } from '../../storage/organization/members.ts'
+import type { Charter } from '../../wire/charter.ts'
+import { s256Json, sha256 } from '../../wire/encoding.ts'
+import { asOwner } from '../../wire/identifiers.ts'
+import { isJsonObject } from '../../wire/json.ts'
+import { keyNamed, type PublicKey } from '../../wire/keys.ts'
+import { NAME_PATTERN, WELL_KNOWN } from '../../wire/names.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
+import type { RptOperation } from '../../wire/tokens.ts'
+import type { Organization } from '../context.ts'
+
+/** Form alone; whether reason and operation will do is judged in their place of the order. */
+export const BREAK_GLASS_REQUEST = z.strictObject({
+  owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
+  resource: plainText(2_048),
+  resource_id: plainText(400),
+  scopes: z.array(plainText(200)).min(1).max(50),
+  reason: z.string().optional(),
+  agent_jwk: z.record(z.string(), z.unknown()),
+  operation: z.unknown(),
+  voucher: plainText(200).optional(),
+  client_id: plainText(2_048).optional(),
+  expires_in: z.int().min(1).optional(),
+})
+export type BreakGlassRequest = z.output<typeof BREAK_GLASS_REQUEST>
+
+/** A request that may be had, if its signature is fresh and her authority accepts it. */
+export interface Admitted {
+  member: MemberRow
+  charter: Charter
+  charter_version: number
+  /** The administrator whose voucher it is, or the origin of the invoker. */
+  authorised_by: string
+  voucher_sha256: Buffer | undefined
+  reason: string | null
+  operation: RptOperation
+  lifetimeSeconds: number
+}
+
+const REASON_MAX = 500
+
+/** Refuses in the settled order, from `enabled` to reason and operation. */
+export async function admit(
+  organization: Organization,
+  asked: BreakGlassRequest,
+  { key, ip }: { key: PublicKey; ip: string },
+): Promise<Admitted> {
+  const { db } = organization.database
+  const inForce = await readCharter(db)
+  if (inForce === undefined || !inForce.charter.break_glass.enabled)
+    denied('disabled', 'Ask the organization: its charter lets nobody in by an emergency.')
+  const authorised_by =
+    asked.voucher === undefined
+      ? await invokerOf(organization, asked, { key, invokers: inForce.charter.break_glass.invokers })
+      : await voucherOf(organization, { ...asked, voucher: asked.voucher }, ip)
+  const member = await readMember(db, asked.owner)
+  if (member === undefined) refuse('not_found', 'This owner is no member.')
+  const { charter } = (await readCharterVersion(db, member.view_version))!
+  const agreed = (await readCharterVersion(db, member.agreed_version))!
+  const bound = agreedCharter(charter, agreed.charter)
+  refuseOutsideClause(organization, asked, bound)
+  if (asked.voucher === undefined && !bound.break_glass.invokers.includes(authorised_by))
+    denied('outside_clause', 'Ask for a voucher: the member has not agreed to this invoker.')
+  return {
+    member,
+    charter,
+    charter_version: member.view_version,
+    authorised_by,
+    voucher_sha256: asked.voucher === undefined ? undefined : sha256(asked.voucher),
+    reason: reasonOf(asked, bound.break_glass.require_reason),
+    operation: operationOf(asked),
+    lifetimeSeconds: Math.min(asked.expires_in ?? Infinity, bound.break_glass.max_expires_in),
+  }
+}
+
+/** Refuses 403 a scope above the ceiling. */
+export function refuseScopes({ envelope: { allowed_scopes } }: Charter, scopes: readonly string[]): void {
+  if (allowed_scopes !== null && !scopes.every(scope => allowed_scopes.includes(scope)))
+    denied('scope', 'Ask for the scopes that the organization allows.')
+}
+
+/** 403 with the word for it beside `error`. */
+export function denied(reason: string, detail: string): never {
+  refuse('request_denied', detail, { extra: { reason } })
+}
+
+async function voucherOf(
+  { database, attempts }: Organization,
+  { owner, voucher, client_id }: BreakGlassRequest & { voucher: string },
+  ip: string,
+): Promise<string> {
+  if (client_id !== undefined) refuse('invalid_request', 'Send a voucher or a client_id, not both.')
+  refuseGuessing(attempts, ip)
+  const reading = await readVoucher(database.db, sha256(voucher), owner)
+  if (reading === undefined) {
+    attempts.failed(ip)
+    throw wrongVoucher()
+  }
+  if (reading.held) throw beingUsed()
+  return reading.admin
+}
+
+/** 403, for whatever is wrong with it, alike. */
+export function wrongVoucher(): Refusal {
+  return new Refusal('request_denied', 'Ask an administrator for a voucher: this one is not good.', {
+    extra: { reason: 'invalid_voucher' },
+  })
+}
+
+/** 503: somebody is redeeming it just now, which may come to nothing. */
+export function beingUsed(): Refusal {
+  return new Refusal(
+    'temporarily_unavailable',
+    'Try again shortly: this voucher is being redeemed just now.',
+    {
+      headers: { 'retry-after': '10' },
+    },
+  )
+}
+
+/** The origin of the client_id, where it is an invoker that publishes the key; nothing is read from any other. */
+async function invokerOf(
+  { authorityKeys }: Organization,
+  { client_id }: BreakGlassRequest,
+  { key, invokers }: { key: PublicKey; invokers: readonly string[] },
+): Promise<string> {
+  if (client_id === undefined) refuse('invalid_request', 'Send a voucher, or the client_id of an invoker.')
+  const origin = URL.parse(client_id)?.origin
+  if (origin === undefined || !invokers.includes(origin))
+    return denied('not_an_invoker', 'Ask an administrator for a voucher: the charter names no such invoker.')
+  try {
+    const published = await authorityKeys.find(origin + WELL_KNOWN.signatureDirectory, key.thumbprint)
+    if (published !== undefined && keyNamed([published], key.thumbprint)) return origin
+  } catch (cause) {
+    if (!(cause instanceof OutboundFault)) throw cause
+    throw new Refusal(
+      'temporarily_unavailable',
+      'Try again shortly: the keys of the invoker cannot be fetched.',
+      {
+        headers: { 'retry-after': '5' },
+        cause,
+      },
+    )
+  }
+  return denied('not_an_invoker', 'Publish the key in the directory of the invoker.')
+}
+
+function refuseOutsideClause(
+  { enforcementPoints }: Organization,
+  { owner, resource, resource_id }: BreakGlassRequest,
+  { claims, break_glass }: Bound,
+): void {
+  const isEnforced = enforcementPoints.some(({ resources }) => resources.get(resource) === owner)
+  const isWithin =
+    break_glass.enabled && isNamed(claims, resource_id) && isNamed(break_glass.resources, resource_id)
+  if (!isWithin || !isEnforced)
+    denied(
+      'outside_clause',
+      'Negotiate with the member’s own authorization server: the clause does not reach this.',
+    )
+}
+
+function reasonOf({ reason }: BreakGlassRequest, required: boolean): string | null {
+  if (reason === undefined) {
+    if (required) refuse('invalid_request', 'Send the member "reason": say what the emergency is.')
+    return null
+  }
+  if (reason.length > REASON_MAX || !/^(?=.*\S)[^\p{Cc}\p{Cs}]+$/u.test(reason))
+    refuse(
+      'invalid_request',
+      `Correct the member "reason": give 1 to ${REASON_MAX} characters without control characters.`,
+    )
+  return reason
+}
+
+function operationOf({ operation }: BreakGlassRequest): RptOperation {
+  if (!isJsonObject(operation) || Object.keys(operation).some(name => name !== 'tool' && name !== 'params'))
+    refuse(
+      'invalid_request',
+      'Send the member "operation" as {tool, params}: the one call that is to be let through.',
+    )
+  const { tool, params = {} } = operation
+  if (typeof tool !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(tool) || !isJsonObject(params))
+    refuse(
+      'invalid_request',
+      'Correct the member "operation": name a tool, and give its params as an object.',
+    )
+  return { tool, params_s256: s256Json(params) }
+}

@@ -1,0 +1,180 @@
+/**
+ * Vouchers of emergency windows, and the grants that came of them: held, then live once, or void. Contract: "The organization's authority"
+ * (`/break-glass`, `/introspect`, `/consume`), "Limits" (a single-use grant is spendable exactly once).
+ */
+import { sql, type Selectable } from 'kysely'
+import type { BreakGlassClaims } from '../../wire/break-glass.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { Db, Tx } from './database.ts'
+import type { BreakGlassGrantsTable, VouchersTable } from './tables.ts'
+
+export type BreakGlassGrantRow = Selectable<BreakGlassGrantsTable>
+
+/** Opens a window. */
+export async function insertVoucher(
+  tx: Tx,
+  voucher: Pick<Selectable<VouchersTable>, 'voucher_sha256' | 'owner' | 'admin' | 'reason'>,
+  seconds: number,
+): Promise<void> {
+  const expires_at = sql<string>`now() + ${seconds} * interval '1 second'`
+  await tx
+    .insertInto('vouchers')
+    .values({ ...voucher, expires_at })
+    .execute()
+}
+
+/** A voucher as it is: whose window it opens, and whether it is being used just now. */
+export interface VoucherReading {
+  admin: string
+  held: boolean
+}
+
+const UNSPENT = sql<boolean>`spent_at IS NULL AND expires_at > now()`
+const FREE = sql<boolean>`(held_by IS NULL OR held_until <= now())`
+
+/** The voucher, if it is this owner's, unspent and in time. */
+export function readVoucher(
+  db: Db,
+  voucher_sha256: Buffer,
+  owner: Owner,
+): Promise<VoucherReading | undefined> {
+  return db
+    .selectFrom('vouchers')
+    .select(['admin', sql<boolean>`NOT ${FREE}`.as('held')])
+    .where('voucher_sha256', '=', voucher_sha256)
+    .where('owner', '=', owner)
+    .where(UNSPENT)
+    .executeTakeFirst()
+}
+
+/** Holds a voucher that is free for one grant. @returns whether this call did: of several at once one does. */
+export async function holdVoucher(
+  tx: Tx,
+  { voucher_sha256, owner, jti }: { voucher_sha256: Buffer; owner: Owner; jti: string },
+  seconds: number,
+): Promise<boolean> {
+  const held_until = sql<string>`now() + ${seconds} * interval '1 second'`
+  const done = await tx
+    .updateTable('vouchers')
+    .set({ held_by: jti, held_until })
+    .where('voucher_sha256', '=', voucher_sha256)
+    .where('owner', '=', owner)
+    .where(UNSPENT)
+    .where(FREE)
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+/** Spends the voucher that is held for a grant. @returns false where it is held for that one no more. */
+export async function spendVoucher(tx: Tx, jti: string): Promise<boolean> {
+  const done = await tx
+    .updateTable('vouchers')
+    .set({ spent_at: sql<string>`now()` })
+    .where('held_by', '=', jti)
+    .where('spent_at', 'is', null)
+    .where(sql<boolean>`held_until > clock_timestamp()`)
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+/** Frees the voucher that was held for a grant, at once. */
+export async function freeVoucher(tx: Tx, jti: string): Promise<void> {
+  await tx
+    .updateTable('vouchers')
+    .set({ held_by: null, held_until: null })
+    .where('held_by', '=', jti)
+    .where('spent_at', 'is', null)
+    .execute()
+}
+
+/** Stores a grant that nobody can use yet; `expires_at` in seconds since the epoch. */
+export async function insertHeldGrant(
+  tx: Tx,
+  {
+    expires_at,
+    ...grant
+  }: { jti: string; owner: Owner; membership: string; aud: string; expires_at: number },
+): Promise<void> {
+  const until = sql<string>`to_timestamp(${expires_at})`
+  await tx
+    .insertInto('break_glass_grants')
+    .values({ ...grant, state: 'held', expires_at: until })
+    .execute()
+}
+
+/** Makes a held grant live, while the membership that it was made for stands. @returns whether it was held still. */
+export async function enliven(
+  tx: Tx,
+  { jti, rpt_sha256, claims }: { jti: string; rpt_sha256: Buffer; claims: BreakGlassClaims },
+): Promise<boolean> {
+  const done = await tx
+    .updateTable('break_glass_grants as g')
+    .set({ state: 'live', rpt_sha256, claims: JSON.stringify(claims) })
+    .where('g.jti', '=', jti)
+    .where('g.state', '=', 'held')
+    .where(STANDS)
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+/** One that ended and began again, under whatever id, is not the one that the grant was made for. */
+const STANDS = sql<boolean>`EXISTS (
+  SELECT FROM members m WHERE m.owner = g.owner AND m.join_id = g.membership AND m.joined_at <= g.held_at)`
+
+/** Ends a grant that is held, for good. @returns whether it was. */
+export async function voidGrant(tx: Tx, jti: string): Promise<boolean> {
+  const done = await tx
+    .updateTable('break_glass_grants')
+    .set({ state: 'void' })
+    .where('jti', '=', jti)
+    .where('state', '=', 'held')
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
+
+/** Grants that were held for longer than a replica holds one: it has ended meanwhile. */
+export function abandonedGrants(
+  db: Db,
+  { seconds, limit }: { seconds: number; limit: number },
+): Promise<Pick<BreakGlassGrantRow, 'jti' | 'owner' | 'membership'>[]> {
+  return db
+    .selectFrom('break_glass_grants')
+    .select(['jti', 'owner', 'membership'])
+    .where('state', '=', 'held')
+    .where(sql<boolean>`held_at < now() - ${seconds} * interval '1 second'`)
+    .orderBy('held_at')
+    .limit(limit)
+    .execute()
+}
+
+/** A grant as it is now; `stands`: the membership that it was made for does. */
+export interface BreakGlassReading extends Pick<
+  BreakGlassGrantRow,
+  'jti' | 'owner' | 'aud' | 'state' | 'claims'
+> {
+  stands: boolean
+  expired: boolean
+}
+
+/** The grant whose token has this digest. */
+export function readGrantByRpt(db: Db, rpt_sha256: Buffer): Promise<BreakGlassReading | undefined> {
+  return db
+    .selectFrom('break_glass_grants as g')
+    .select(['g.jti', 'g.owner', 'g.aud', 'g.state', 'g.claims'])
+    .select([STANDS.as('stands'), sql<boolean>`g.expires_at <= now()`.as('expired')])
+    .where('rpt_sha256', '=', rpt_sha256)
+    .executeTakeFirst()
+}
+
+/** Spends a grant that is live, in one statement that proves it. @returns whether this call did: of several at once one does. */
+export async function consumeBreakGlass(tx: Tx, rpt_sha256: Buffer): Promise<boolean> {
+  const done = await tx
+    .updateTable('break_glass_grants as g')
+    .set({ state: 'consumed' })
+    .where('g.rpt_sha256', '=', rpt_sha256)
+    .where('g.state', '=', 'live')
+    .where(sql<boolean>`g.expires_at > clock_timestamp()`)
+    .where(STANDS)
+    .executeTakeFirst()
+  return done.numUpdatedRows === 1n
+}
