@@ -45,7 +45,7 @@ const optionalSchema = z.object({
   consequence: z.string().nullish(),
   consequences: z.record(z.string(), z.string()).nullish(),
   jti: z.string().nullish(),
-  iat: z.unknown(),
+  iat: z.unknown().optional(),
 })
 
 const inactiveSchema = z.object({
