@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ProvisionedOwner } from '../config.ts'
 import { inTransaction, waitLongerForRows } from '../storage/core/database.ts'
+import { settle, underCeiling } from './organization/settlement.ts'
 import type { Db, Tx } from '../storage/authority/database.ts'
 import { insertLogin, loginId, ownerOfLogin } from '../storage/authority/logins.ts'
 import {
@@ -123,6 +124,8 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
         ? undefined
         : 'a resource of this id is registered'
     })
+  // What is new may be her organization's to govern.
+  await settle(tx, owner, { by: 'organization' })
   for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
   const { kind, item } = markOf(given)
   await claimProvisioned(tx, owner, kind, item)
@@ -170,6 +173,7 @@ async function makeTier(
     if (governing !== undefined) return `the tier ${governing.tier_id} governs ${resource_id}`
   }
   const { id: tier_id, ...rest } = tier
-  const outcome = await insertTier(tx, { owner, tier_id, ...rest })
+  const { tier: left } = await underCeiling(tx, { owner, tier_id, ...rest })
+  const outcome = await insertTier(tx, left)
   return outcome === 'added' ? undefined : 'a tier of this id stands'
 }

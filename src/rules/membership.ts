@@ -81,3 +81,35 @@ function breakGlassEnlargements(
       .map(one => `${one} could invoke an emergency.`),
   ]
 }
+
+/** What a grant on a governed resource hangs on: of the membership, of the connection, and of the operator that the request names (0: none). */
+export interface OrganizationEpochs {
+  readonly membership: number
+  readonly handle: number
+  readonly operator: number
+}
+
+/** A view that nobody has confirmed for so many seconds is not relied on. */
+export const STALE_SECONDS = 600
+
+/**
+ * Why nobody is let in to a governed resource at the first presentation, as a word and a sentence; undefined where the rest decides.
+ */
+export function governedFault(
+  reach: Reach,
+  { view }: Pick<Bound, 'view'>,
+): { code: string; fault: string } | undefined {
+  if (reach === 'governed')
+    return { code: 'not_shared', fault: 'The organization that governs this resource does not share it.' }
+  if (view.delegation === 'none')
+    return {
+      code: 'not_delegated',
+      fault: 'The organization that governs this resource lets no agent use it.',
+    }
+  return undefined
+}
+
+/** Whether an agent may use what is shared: any, or only one that the owner activated herself. */
+export function mayDelegateTo({ view }: Pick<Bound, 'view'>, agent: { first_party: boolean }): boolean {
+  return view.delegation === 'any-agent' || (view.delegation === 'first-party-only' && agent.first_party)
+}

@@ -87,6 +87,8 @@ export interface CollectionFacts {
   readonly resourceRegistered: boolean
   /** The terms, the resource's class and scopes are as they were agreed to. */
   readonly unchanged: boolean
+  /** Where an organization governs the resource: it shares it still, and has taken nothing away since. */
+  readonly organizationStands: boolean
   /** Whatever the tier asks an authority to attest is attested. */
   readonly clearanceMet: boolean
   /** A rule of the tier refuses the request by what is known now. */
@@ -105,6 +107,8 @@ export function collectionFault(facts: CollectionFacts): string | undefined {
     return 'The resource server no longer has protection access for this owner.'
   if (!facts.resourceRegistered) return 'The resource is no longer registered.'
   if (!facts.tierGoverns) return 'No tier governs this resource any more.'
+  if (!facts.organizationStands)
+    return 'The organization that governs this resource has since taken back what it shares.'
   if (!facts.clearanceMet)
     return 'The owner has since asked for a clearance that no authority known to her attests.'
   if (facts.refusedByRule) return "The owner's policy refuses this request by what she knows now."

@@ -2,11 +2,13 @@
  * What becomes of a request that waited for the owner: her approval is collected once, after looking again at all that it rests
  * on; a denial says why; the agent may take it back. Contract: "Permission ticket" (awaiting-owner).
  */
+import type { Reach } from '../../rules/membership.ts'
 import { collectionFault } from '../../rules/pending.ts'
 import { readGovernedResource } from '../../storage/authority/governance.ts'
 import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
 import { recordGrant } from '../../storage/authority/grants.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
+import { readOrganizationEpochs } from '../../storage/authority/membership.ts'
 import { collectFamily } from '../../storage/authority/pending.ts'
 import { readStanding } from '../../storage/authority/standing.ts'
 import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
@@ -15,7 +17,7 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Collected } from '../../surface/token/negotiation.ts'
 import { refusesNow, trajectoryCountTo, type Weighing } from './evaluation.ts'
-import { isDeclaredAlike } from './governance.ts'
+import { freshMembership, isDeclaredAlike } from './governance.ts'
 import { FactsMoved, signOnBasis } from './grant.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
@@ -92,6 +94,20 @@ async function answerGone(db: Db, family: FamilyRow): Promise<Collected> {
   return { kind: 'refused', sentence }
 }
 
+/** Whether what an organization governs is as it was agreed to. Refuses 503 where it cannot be known. */
+async function organizationStands(db: Db, org: Reach | null, basis: GrantBasis): Promise<boolean> {
+  const { organization: then, owner, handle, operator } = basis
+  if (org === null || then === undefined) return org === null && then === undefined
+  const { org_epoch } = await freshMembership(db, owner)
+  const now = await readOrganizationEpochs(db, owner, { handle, operator })
+  return (
+    org === 'shared' &&
+    org_epoch === then.membership &&
+    now.handle === then.handle &&
+    now.operator === then.operator
+  )
+}
+
 async function withdrawnSince(
   { database: { db }, limits }: Weighing,
   family: FamilyRow,
@@ -119,6 +135,7 @@ async function withdrawnSince(
       resource !== undefined &&
       isDeclaredAlike(resource, basis.declared ?? basis) &&
       basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope)),
+    organizationStands: await organizationStands(db, resource?.org ?? null, basis),
     clearanceMet: Object.keys(tier?.clearance ?? {}).length === 0,
     refusedByRule:
       tier !== undefined &&

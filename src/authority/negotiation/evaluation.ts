@@ -6,15 +6,19 @@
 import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
+import { isAlwaysAsked } from '../../rules/envelope.ts'
+import { mayDelegateTo } from '../../rules/membership.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
-import { evaluateTier, type Rule } from '../../rules/tier.ts'
+import { evaluateTier, type Rule, type TierRules } from '../../rules/tier.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { GovernedReading } from '../../storage/authority/governance.ts'
+import { readOrganizationEpochs } from '../../storage/authority/membership.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
+import type { Governed } from './governance.ts'
 import { newOperator, type NamedIntroducer, type Presented, type Weighed } from './presentation.ts'
 
 /** What weighing reads. */
@@ -29,7 +33,7 @@ export async function weigh(
   presented: Presented,
 ): Promise<Weighed | { refused: Refused }> {
   const { family, governed, agreement, agent } = presented
-  const { tier } = governed
+  const { tier, organization } = governed
   const { introducer, notes } = await acceptIntroducer(db, presented)
   const standing = await readStanding(db, family.owner, {
     handle: agent.handle,
@@ -43,7 +47,14 @@ export async function weigh(
   if (operatorRefused !== undefined) return { refused: operatorRefused }
   const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
   const facts = factsOf(presented, standing, expiresIn)
-  const tierAnswer = evaluateTier(tier, facts)
+  if (organization !== undefined && !mayDelegateTo(organization, standing))
+    return {
+      refused: {
+        code: 'not_delegated',
+        sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
+      },
+    }
+  const tierAnswer = evaluateTier(underMembership(tier, governed), facts)
   const answer = answerFor(standing.status, tier, tierAnswer)
   if (answer.kind === 'deny')
     return {
@@ -64,6 +75,13 @@ export async function weigh(
   const operation = operationOf(agreement.claims)
   return {
     ...presented,
+    organizationEpochs: organization && {
+      membership: organization.org_epoch,
+      ...(await readOrganizationEpochs(db, family.owner, {
+        handle: agent.handle,
+        operator: agent.operator ?? null,
+      })),
+    },
     notes,
     introducer,
     standing,
@@ -74,6 +92,12 @@ export async function weigh(
     expiresIn,
     operation,
   }
+}
+
+/** Where every operation needs somebody's approval, no rule of hers lets one through. */
+function underMembership(tier: TierRules, { organization, resource }: Governed): TierRules {
+  if (organization === undefined || !isAlwaysAsked(resource.resource_id, organization.view)) return tier
+  return { ask_me: true, rules: tier.rules.filter(rule => rule.then !== 'auto') }
 }
 
 /** Also by an operator on record: leaving out client_id must not be a way past a block. */

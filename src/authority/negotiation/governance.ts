@@ -6,11 +6,14 @@ import { isDeepStrictEqual } from 'node:util'
 import type { DeclaredConsequences } from '../../rules/permission.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governance.ts'
+import { governedFault, STALE_SECONDS } from '../../rules/membership.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
+import { refuse } from '../../wire/refusal.ts'
 
-/** What stands behind a resource that is governed. */
-export type Governed = Required<GovernedReading>
+/** What stands behind a resource that is governed; `organization`: the membership, where that governs it too. */
+export type Governed = Required<GovernedReading> & { organization?: Membership }
 
 /** Whether the same terms are in force: any edit makes a new version, and a tier that was deleted and made again another epoch. */
 export function isSameTier({ tier: a }: Governed, { tier: b }: Governed): boolean {
@@ -23,7 +26,9 @@ export function isSameGoverned(a: Governed, b: Governed): boolean {
     isSameTier(a, b) &&
     a.server.generation === b.server.generation &&
     a.server.resource_uri === b.server.resource_uri &&
-    isDeclaredAlike(a.resource, b.resource)
+    isDeclaredAlike(a.resource, b.resource) &&
+    a.resource.org === b.resource.org &&
+    a.organization?.org_epoch === b.organization?.org_epoch
   )
 }
 
@@ -34,6 +39,21 @@ export function isDeclaredAlike(
 ): boolean {
   if (a.consequence !== b.consequence) return false
   return b.tools === undefined || isDeepStrictEqual(a.tools, b.tools)
+}
+
+/**
+ * The membership that governs a resource, as the organization says it now. Refuses 503 where it has not said so for too long: what it may have
+ * taken away since is not known.
+ */
+export async function freshMembership(db: Db, owner: Owner): Promise<Membership> {
+  const membership = await readMembership(db, owner)
+  if (membership === undefined || membership.read_ago > STALE_SECONDS)
+    refuse(
+      'temporarily_unavailable',
+      'Try again later: the organization that governs this resource cannot be asked.',
+      { headers: { 'retry-after': '30' } },
+    )
+  return membership
 }
 
 /** The resource server, the resource and the tier that governs it, or why the request is denied. */
@@ -55,5 +75,10 @@ export async function readGoverned(
       code: 'clearance_unmet',
       fault: 'The owner asks for a clearance that no authority known to her attests.',
     }
-  return { server, resource, tier, terms: tier.terms }
+  if (tier.terms.scope.length === 0)
+    return { code: 'no_scope', fault: 'Of what the call needs, the organization allows nothing.' }
+  if (resource.org === null) return { server, resource, tier, terms: tier.terms }
+  const organization = await freshMembership(db, of.owner)
+  const fault = governedFault(resource.org, organization)
+  return fault ?? { server, resource, tier, terms: tier.terms, organization }
 }

@@ -33,6 +33,7 @@ export function basisOf(weighed: Weighed): GrantBasis {
     server_generation: server.generation,
     resource_scopes: [...family.resource_scopes],
     operator: agent.operator ?? null,
+    ...(weighed.organizationEpochs === undefined ? {} : { organization: weighed.organizationEpochs }),
     facts: { assurance: weighed.facts.assurance, request: weighed.facts.request },
   }
 }
@@ -48,6 +49,7 @@ function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
     consequence: basis.declared === undefined ? basis.consequence : basis.declared.consequence,
     tools: basis.declared?.tools,
     operator: basis.operator,
+    organization: basis.organization,
   }
 }
 

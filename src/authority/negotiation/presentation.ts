@@ -5,6 +5,7 @@
 import { missionOf, type Operation } from '../../rules/agreement.ts'
 import type { RequestFacts } from '../../rules/conditions.ts'
 import type { RequestAnswer } from '../../rules/connection.ts'
+import type { OrganizationEpochs } from '../../rules/membership.ts'
 import type { TierAnswer } from '../../rules/tier.ts'
 import { readConnection } from '../../storage/authority/connections.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
@@ -58,6 +59,8 @@ export interface Weighed extends Presented {
   /** Seconds the grant will live. */
   expiresIn: number
   operation: Operation | undefined
+  /** Where an organization governs the resource: how it stood when this was weighed. */
+  organizationEpochs: OrganizationEpochs | undefined
 }
 
 /**

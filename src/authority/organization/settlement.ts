@@ -69,6 +69,17 @@ function clamped<Tier extends NewTier | TierRow>(tier: Tier, bound: Bound): Tier
   return clampTier(tier, bound.view, id => reachOf(id, bound) !== null)
 }
 
+/** A tier that is about to be stored, under whatever ceiling there is; undefined cuts where she is no member. */
+export async function underCeiling(
+  tx: Tx,
+  tier: NewTier,
+): Promise<{ tier: NewTier; clamped: Cut[] | undefined }> {
+  const membership = await readMembership(tx, tier.owner)
+  if (membership === undefined) return { tier, clamped: undefined }
+  const left = clamped(tier, membership)
+  return { tier: left, clamped: cutsBetween(tier, left) }
+}
+
 /**
  * Writes which resources are reached, cuts the tiers that are, and ends what was granted on a resource that is shared no more. In the
  * transaction that changed the membership or the resources, under the lock of the owner's queue.

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { plainText } from '../../http/pages.ts'
-import { reachOf } from '../../rules/membership.ts'
+import { reachOf, STALE_SECONDS } from '../../rules/membership.ts'
 import { isAlwaysAsked } from '../../rules/envelope.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
@@ -27,26 +27,17 @@ import { foresee } from '../organization/settlement.ts'
 import { VIEW_MEMBERS } from '../organization/view.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
+import { CUT } from './tiers.ts'
 
 const PATH = '/owner/organization'
 const ADDED = { addedUnder: "Organization membership, on the member's authorization server" }
-/** A view that nobody has confirmed for so long is not relied on. */
-export const STALE_SECONDS = 600
 const TIERS_MAX = 100_000
 
 const text = z.string()
 const texts = z.array(text)
 const anything = z.unknown()
 
-const CHANGE = z.object({
-  tier: text,
-  tier_name: text,
-  field: z.enum(['expires_in', 'scope', 'prohibited', 'ask_me', 'clearance']),
-  was: anything,
-  now: anything,
-  text,
-  own_resources: texts,
-})
+const CHANGE = CUT.extend({ tier: text, tier_name: text, own_resources: texts })
 const PREVIEW = z.object({ ...VIEW_MEMBERS, changes: z.array(CHANGE), governed_resources: texts })
 const INVITATION = z.object({
   issuer: text,

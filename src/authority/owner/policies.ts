@@ -28,6 +28,8 @@ import type { Tier } from '../../wire/owner-api.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { parseTemplateId } from '../../wire/terms.ts'
+import type { Cut } from '../../rules/envelope.ts'
+import { underCeiling } from '../organization/settlement.ts'
 import type { OwnerApi } from './api.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
@@ -147,15 +149,21 @@ interface Given {
   content: TierContent
 }
 
-type Saved = Tier & { warnings: string[] }
+type Saved = Tier & { warnings: string[]; clamped?: Cut[] | undefined }
+
+/** What a ceiling cut of what she wanted stored; nothing is said where there is no ceiling. */
+function told(clamped: Cut[] | undefined): { clamped?: Cut[] } {
+  return clamped === undefined ? {} : { clamped }
+}
 
 function addTier(api: OwnerApi, credential: OwnerCredential, given: Given): Promise<Saved> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
     const { tier, warnings } = await judge(tx, owner, given)
-    const outcome = await insertTier(tx, tier)
+    const { tier: left, clamped } = await underCeiling(tx, tier)
+    const outcome = await insertTier(tx, left)
     if (outcome !== 'added') return refuseOutcome(outcome)
-    return { ...(await recordChange(tx, credential, given.id)), warnings }
+    return { ...(await recordChange(tx, credential, given.id)), warnings, ...told(clamped) }
   })
 }
 
@@ -168,10 +176,11 @@ function editTier(
   return changeAs(api, credential, async tx => {
     const before = (await readTier(tx, owner, id)) ?? refuseOutcome('unknown')
     const { tier, warnings } = await judge(tx, owner, { id, content: contentAfter(before, change) })
-    const done = await updateTier(tx, tier, expectedVersion(ifMatch, owner, id))
+    const { tier: left, clamped } = await underCeiling(tx, tier)
+    const done = await updateTier(tx, left, expectedVersion(ifMatch, owner, id))
     if (done.outcome !== 'updated') return refuseOutcome(done.outcome)
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
-    return { ...(await recordChange(tx, credential, id, before)), warnings }
+    return { ...(await recordChange(tx, credential, id, before)), warnings, ...told(clamped) }
   })
 }
 
@@ -221,7 +230,8 @@ function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): T
     clearance: change.clearance ?? before.clearance,
     terms: {
       purpose: terms.purpose ?? before.terms.purpose,
-      scope: terms.scope ?? before.terms.scope,
+      // What a ceiling left nothing of is asked for anew, as if it had never been named.
+      scope: terms.scope ?? (before.terms.scope.length === 0 ? undefined : before.terms.scope),
       expires_in: terms.expires_in ?? before.terms.expires_in,
       prohibited: terms.prohibited ?? before.terms.prohibited,
       per_operation: terms.per_operation ?? stays,

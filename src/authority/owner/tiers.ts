@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { PAGE } from '../../http/pages.ts'
+import type { Cut } from '../../rules/envelope.ts'
 import { vocabulary } from '../../rules/conditions.ts'
 import { listGovernedResources, type GovernedResourceRow } from '../../storage/authority/resources.ts'
 import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
@@ -34,10 +35,20 @@ const TIER_MEMBERS = z.looseObject({
   }),
 })
 const TIER: z.ZodType<Tier> = TIER_MEMBERS
-/** A tier as it was stored, with sentences of doubt. */
-export const SAVED_TIER: z.ZodType<Tier & { warnings: string[] }> = TIER_MEMBERS.extend({
-  warnings: z.array(text),
+/** What a ceiling cut of a member of a tier. */
+export const CUT = z.object({
+  field: z.enum(['expires_in', 'scope', 'prohibited', 'ask_me', 'clearance']),
+  was: z.unknown(),
+  now: z.unknown(),
+  text,
 })
+/** A tier as it was stored, with sentences of doubt. */
+export const SAVED_TIER: z.ZodType<Tier & { warnings: string[]; clamped?: Cut[] | undefined }> =
+  TIER_MEMBERS.extend({
+    warnings: z.array(text),
+    /** Where she is a member of an organization: what its ceiling cut of it. */
+    clamped: z.array(CUT).optional(),
+  })
 const WORD: z.ZodType<VocabularyWord> = z.object({
   condition: text,
   takes: z.enum(['duration', 'count', 'level', 'class']).nullable(),

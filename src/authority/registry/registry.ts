@@ -17,6 +17,7 @@ import {
   type Attempt,
   type Source,
 } from '../../storage/authority/registry.ts'
+import { settle } from '../organization/settlement.ts'
 import type { Announcements } from '../owner/announcements.ts'
 import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'
@@ -143,7 +144,9 @@ async function pullOnce(options: RegistryOptions, source: Source, stopped: () =>
     const patience = { deadline: Date.now() + PULL_MS_MAX, favoured: true }
     const listed = await fetchListing(options, attempt, patience)
     if (stopped()) return 'recent'
-    const landing = await landListing(db, attempt, listed)
+    const landing = await landListing(db, attempt, listed, tx =>
+      settle(tx, attempt.owner, { by: 'organization' }),
+    )
     say(options, attempt, landing)
     return landing === 'superseded' ? 'superseded' : 'pulled'
   } catch (error) {

@@ -16,7 +16,7 @@ export interface GovernedReading {
   server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status' | 'generation'>
   resource?: Pick<
     ResourceRow,
-    'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence' | 'tools'
+    'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence' | 'tools' | 'org'
   >
   tier?: Omit<TierRow, 'resources'>
 }
@@ -49,7 +49,7 @@ function parametersOf(asked: readonly AskedFor[]): unknown[] {
 interface GovernedRow
   extends
     Pick<ResourceServerRow, 'resource_uri'>,
-    Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools'>,
+    Pick<ResourceRow, 'resource_scopes' | 'consequence' | 'tools' | 'org'>,
     Pick<TierRow, 'ask_me' | 'rules' | 'clearance' | 'version' | 'epoch'>,
     Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
   /** Of the question, from 1. */
@@ -67,7 +67,7 @@ interface GovernedRow
 const GOVERNED = prepared<GovernedRow>(
   'read-governed',
   `SELECT asked.place::int, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
-    r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools,
+    r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools, r.org,
     t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
     v.published_at
@@ -97,7 +97,7 @@ async function readGovernedResources(db: Db, asked: AskedFor[]): Promise<Governe
 
 function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRow): GovernedReading {
   const { rs_status, rs_generation, resource_uri } = row
-  const { resource_client_id, resource_name, resource_scopes, consequence, tools } = row
+  const { resource_client_id, resource_name, resource_scopes, consequence, tools, org } = row
   return {
     ...(rs_status === null
       ? {}
@@ -112,6 +112,7 @@ function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRo
             resource_scopes,
             consequence,
             tools,
+            org,
           },
         }),
     ...(row.tier_id === null ? {} : { tier: tierOf(owner, row.tier_id, row) }),

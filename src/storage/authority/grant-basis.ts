@@ -4,6 +4,7 @@
  */
 import type { RequestFacts } from '../../rules/conditions.ts'
 import type { GrantContent } from '../../rules/grant-content.ts'
+import type { OrganizationEpochs } from '../../rules/membership.ts'
 import type { PendingItem } from '../../wire/owner-api.ts'
 
 /** What a grant is made of, whether it is made at once or kept until the owner has approved. */
@@ -17,6 +18,8 @@ export interface GrantBasis extends GrantContent {
   resource_scopes: string[]
   /** Named by the agreement. */
   operator: string | null
+  /** Where an organization governs the resource: what the grant hangs on, too. */
+  organization?: OrganizationEpochs | undefined
   /** What the tier's rules see of the agreement itself, for when they are asked again. */
   facts: Pick<RequestFacts, 'assurance' | 'request'>
 }

@@ -12,6 +12,7 @@ import type { LedgerKind } from './ledger.ts'
 import type { ResourceRow, ResourceServerRow } from './resources.ts'
 import type { GrantsTable } from './tables.ts'
 import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { OrganizationEpochs } from '../../rules/membership.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 export interface NewGrant {
@@ -40,6 +41,8 @@ export interface NewGrant {
     tools: ResourceRow['tools'] | undefined
     /** Operator that the request names, which must not be blocked. */
     operator: string | null
+    /** Of an organization that governs the resource and shares it: epochs that must be the present ones still. */
+    organization?: OrganizationEpochs | undefined
   }
   single_use: boolean
   /** The RPT's claims, as introspection will answer them. */
@@ -65,17 +68,19 @@ const RECORD = prepared<{ jti: string }>(
   `WITH asked AS (
       SELECT * FROM ROWS FROM (
         unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
-          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[], $24::text[]),
+          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[], $24::text[],
+          $25::int[], $26::int[], $27::int[]),
         json_array_elements($15::json), json_array_elements($23::json))
         WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
           tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
-          tools, claims, resource_scopes, place)
+          tools, org_epoch, org_handle_epoch, org_operator_epoch, claims, resource_scopes, place)
       WHERE ${ASKED_FEW}),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-        tier_id, tier_epoch, single_use, claims, expires_at)
+        tier_id, tier_epoch, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
       SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
-        a.tier_id, a.tier_epoch, a.single_use, a.claims, to_timestamp(a.expires_at)
+        a.tier_id, a.tier_epoch, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
+        CASE WHEN a.org_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
       FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
         AND c.status = 'active' AND c.generation = a.generation
       JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = a.client_id AND rs.resource_uri = a.aud
@@ -89,6 +94,11 @@ const RECORD = prepared<{ jti: string }>(
       JOIN tier_resources tr ON tr.owner = $1 AND tr.resource_id = a.resource_id AND tr.tier_id = a.tier_id
       WHERE NOT EXISTS (SELECT FROM operators o
         WHERE o.owner = $1 AND o.origin = a.operator AND o.blocked_at IS NOT NULL)
+        AND CASE WHEN a.org_epoch IS NULL THEN r.org IS NULL
+          ELSE r.org = 'shared' AND c.org_epoch = a.org_handle_epoch
+            AND a.org_epoch = (SELECT m.org_epoch FROM memberships m WHERE m.owner = $1)
+            AND a.org_operator_epoch = coalesce((SELECT o.org_epoch FROM operators o
+              WHERE o.owner = $1 AND o.origin = a.operator), 0) END
       RETURNING jti, handle, family, tier_id),
     tier AS (
       INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
@@ -156,6 +166,9 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
     of(({ restsOn }) => restsOn.operator),
     JSON.stringify(of(({ restsOn }) => restsOn.resourceScopes)),
     of(({ restsOn }) => (restsOn.tools === undefined ? null : JSON.stringify(restsOn.tools))),
+    of(({ restsOn }) => restsOn.organization?.membership ?? null),
+    of(({ restsOn }) => restsOn.organization?.handle ?? null),
+    of(({ restsOn }) => restsOn.organization?.operator ?? null),
   ])
   if (rows.length > 0) note(db, sorted[0]!.grant.owner)
   const made = new Set(rows.map(({ jti }) => jti))
@@ -188,6 +201,8 @@ export interface GrantReading {
     current: boolean
     /** The tier it was issued under still stands and still governs the resource. */
     governed: boolean
+    /** An organization ended the agent's reach, or governs the resource since the grant was made. */
+    organizationEnded: boolean
   }
 }
 
@@ -208,7 +223,18 @@ interface ReadRow extends Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 
   connected: boolean | null
   current: boolean | null
   governed: boolean
+  organization_ended: boolean
 }
+
+/**
+ * Whether an organization ended a grant, by the epochs that it carries. Where the resource was never governed, only the tier's hold on it is looked at,
+ * which is read anyway: no membership, no further look.
+ */
+const ORGANIZATION_ENDED = `CASE WHEN g.org_epoch IS NULL THEN tr.org IS NOT NULL
+        ELSE g.org_epoch <> coalesce((SELECT m.org_epoch FROM memberships m WHERE m.owner = g.owner), -1)
+          OR g.org_handle_epoch <> c.org_epoch
+          OR g.org_operator_epoch <> coalesce((SELECT o.org_epoch FROM operators o
+            WHERE o.owner = g.owner AND o.origin = g.org_operator), 0) END`
 
 const READ = prepared<ReadRow>(
   'read-grants',
@@ -217,7 +243,8 @@ const READ = prepared<ReadRow>(
       g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
-      tr.resource_id IS NOT NULL AS governed
+      tr.resource_id IS NOT NULL AS governed,
+      ${ORGANIZATION_ENDED} AS organization_ended
     FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
     LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
     LEFT JOIN grants g ON g.owner = $1 AND g.rpt_sha256 = asked.rpt_sha256
@@ -276,23 +303,46 @@ function readingOf(row: ReadRow): GrantReading | undefined {
   const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
   if (row.claims === null) return { server }
   const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
+  const organizationEnded = row.organization_ended !== false
   const connected = row.connected === true
   const current = row.current === true
   return {
     server,
-    grant: { claims, client_id, aud, family, single_use, consumed, expired, connected, current, governed },
+    grant: {
+      claims,
+      client_id,
+      aud,
+      family,
+      single_use,
+      consumed,
+      expired,
+      connected,
+      current,
+      governed,
+      organizationEnded,
+    },
   }
 }
 
 /**
  * One statement spends the grant and proves, under share locks on the rows of the connection, the asking server, the tier and
  * the tier's hold on the resource, in this order, that each stands: without them a consume waiting for a row would win after
- * what ended it had returned. The clock is read when the row is judged, not when the statement began to wait.
+ * what ended it had returned. A grant on what an organization governs proves its membership and its operator likewise, before these; of any other,
+ * neither is looked at. The clock is read when the row is judged, not when the statement began to wait.
  */
 const CONSUME = prepared<{ family: Family }>(
   'consume-grant',
   `
-    WITH standing AS MATERIALIZED (
+    WITH member AS MATERIALIZED (
+      SELECT m.owner FROM grants g JOIN memberships m ON m.owner = g.owner AND m.org_epoch = g.org_epoch
+      WHERE g.owner = $1 AND g.rpt_sha256 = $2
+      FOR SHARE OF m),
+    operator AS MATERIALIZED (
+      SELECT o.owner FROM grants g JOIN operators o ON o.owner = g.owner AND o.origin = g.org_operator
+        AND o.org_epoch = g.org_operator_epoch
+      WHERE g.owner = $1 AND g.rpt_sha256 = $2
+      FOR SHARE OF o),
+    standing AS MATERIALIZED (
       SELECT c.handle, c.generation, rs.client_id, rs.resource_uri FROM grants g
       JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
       JOIN resource_servers rs ON rs.owner = g.owner AND rs.client_id = g.client_id
@@ -301,6 +351,9 @@ const CONSUME = prepared<{ family: Family }>(
       WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND c.status = 'active' AND c.generation = g.generation
         AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = coalesce($4, rs.generation)
         AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+        AND CASE WHEN g.org_epoch IS NULL THEN tr.org IS NULL
+          ELSE EXISTS (SELECT FROM member) AND (g.org_operator IS NULL OR EXISTS (SELECT FROM operator))
+            AND c.org_epoch = g.org_handle_epoch END
       FOR SHARE OF c, rs, t, tr)
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
     WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND g.handle = s.handle AND g.generation = s.generation

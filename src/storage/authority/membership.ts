@@ -4,8 +4,8 @@
  */
 import { sql, type Selectable } from 'kysely'
 import type { MemberView } from '../../rules/member-view.ts'
-import type { Reach } from '../../rules/membership.ts'
-import type { Owner } from '../../wire/identifiers.ts'
+import type { OrganizationEpochs, Reach } from '../../rules/membership.ts'
+import type { Handle, Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { MembershipsTable, ResourcesTable } from './tables.ts'
 
@@ -74,6 +74,20 @@ export async function updateMembership(tx: Tx, owner: Owner, change: MembershipC
     ...(administrators_may === undefined ? [] : [sql`administrators_may = ${administrators_may}::text[]`]),
   ]
   await sql`UPDATE memberships SET ${sql.join(set)} WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
+}
+
+/** How often an organization has acted on an agent and on an operator; never: 0. */
+export async function readOrganizationEpochs(
+  db: Db,
+  owner: Owner,
+  of: { handle: Handle; operator: string | null },
+): Promise<Pick<OrganizationEpochs, 'handle' | 'operator'>> {
+  const { rows } = await sql<Pick<OrganizationEpochs, 'handle' | 'operator'>>`
+    SELECT coalesce((SELECT org_epoch FROM connections WHERE owner = ${owner} AND handle = ${of.handle}), 0) AS handle,
+      coalesce((SELECT org_epoch FROM operators WHERE owner = ${owner} AND origin = ${of.operator}), 0) AS operator`.execute(
+    db,
+  )
+  return rows[0]!
 }
 
 /** A resource of hers, and how it stands. */

@@ -82,9 +82,15 @@ export type Landing = { landed: number; conflicts: string[] } | 'superseded'
  * - A resource keeps its tier. One that is listed no more is deleted; where a tier governs it, a place without
  *   scopes stays, so that nobody else's resource can come under that tier by taking its id.
  * - What the provisioning file declared for this server stays until a listing names it, which then says how it is.
+ * - `settled` is run in the same transaction, before it is told: what follows for her from what has landed.
  * - An id of another server is left alone, unless that server is withdrawn: then it changes hands, ungoverned.
  */
-export function landListing(db: Db, attempt: Attempt, listed: readonly ListedResource[]): Promise<Landing> {
+export function landListing(
+  db: Db,
+  attempt: Attempt,
+  listed: readonly ListedResource[],
+  settled: (tx: Tx) => Promise<unknown> = async () => undefined,
+): Promise<Landing> {
   const { owner, client_id } = attempt
   return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
@@ -103,6 +109,7 @@ export function landListing(db: Db, attempt: Attempt, listed: readonly ListedRes
       ours.map(({ resource_id }) => resource_id),
     )
     await upsertListed(tx, attempt, ours)
+    await settled(tx)
     const conflicts = [...taken].filter(([, how]) => how === 'conflict').map(([id]) => id)
     await sql`
       UPDATE registry_pulls SET landed_at = clock_timestamp(), failed_at = NULL, fault = NULL,

@@ -6,7 +6,7 @@
 import { nextTicketState } from '../../rules/ticket.ts'
 import { agreementFormats } from '../../wire/names.ts'
 import { needInfo, requestSubmitted } from '../../wire/negotiation.ts'
-import { refuse } from '../../wire/refusal.ts'
+import { Refusal, refuse } from '../../wire/refusal.ts'
 import { offerTemplate, type TermsTemplate } from '../../wire/terms.ts'
 import {
   newNonce,
@@ -68,7 +68,7 @@ async function firstPresentation<Row extends Negotiation, Governed>(
   const { issuer, negotiations } = of
 
   // 1. What stands over the resource now: a sealed ticket carries only names.
-  const governed = await negotiations.governed(sealed)
+  const governed = await negotiations.governed(sealed).catch(keepingTicket(async () => request.ticket))
 
   // 2. The terms, unless the agent declines whatever they are.
   const declined = request.decline === 'true'
@@ -109,7 +109,7 @@ async function laterPresentation<Row extends Negotiation, Governed>(
   // 2. The agent takes it back, or polls.
   const declines = request.decline === 'true'
   if (negotiations.waits(family)) {
-    if (!declines) return collectOrWait(of, family, next.ticket)
+    if (!declines) return collectOrWait(of, family, next.ticket).catch(keepingTicket(async () => next.ticket))
     await decisions.withdraw(family)
     return denied(DECLINED)
   }
@@ -119,7 +119,21 @@ async function laterPresentation<Row extends Negotiation, Governed>(
   }
 
   // 3. It answers the terms.
-  return answerTerms(of, { family, tag }, request)
+  return answerTerms(of, { family, tag }, request).catch(keepingTicket(() => nextTicket(of, { family, tag })))
+}
+
+/** An outage ends no negotiation: whoever meets one is told the ticket with which it goes on. */
+function keepingTicket(ticket: () => Promise<string>): (error: unknown) => Promise<never> {
+  return async error => {
+    if (!(error instanceof Refusal) || error.code !== 'temporarily_unavailable') throw error
+    const { code, detail, status, headers = {}, extra } = error
+    throw new Refusal(code, detail, {
+      status,
+      headers,
+      extra: { ...extra, ticket: await ticket() },
+      cause: error,
+    })
+  }
 }
 
 /** Beat 3, or a repeat of beat 2 where no agreement came or the terms were edited since they were offered. */

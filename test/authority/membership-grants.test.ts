@@ -1,0 +1,106 @@
+/** What a membership does to negotiations and grants: contract, "Organization membership, on the member's authorization server". */
+import { sql } from 'kysely'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startMembershipStand } from '../support/membership.ts'
+import { startedOnce } from '../support/started.ts'
+import { denyAll, protectionCall, testAgent, type ToolName } from '../support/test-agent.ts'
+
+const stand = startedOnce(() => startMembershipStand())
+const introspect = async (rpt: string) => {
+  const { body } = await protectionCall(stand.authority, '/introspect', { token: rpt })
+  return body.active === true ? 'active' : (body.reason as string)
+}
+const read = (ago: number) =>
+  sql`UPDATE memberships SET read_at = now() - ${ago} * interval '1 second'`.execute(
+    stand.authority.database.db,
+  )
+const put = (tier: string, json: object) =>
+  stand.authority.call(stand.alice, { method: 'PUT', target: `/owner/policies/${tier}`, json })
+const refusal = async (tool: ToolName) => {
+  const agent = testAgent(stand.authority)
+  return agent.present(await agent.ticket(tool))
+}
+
+afterEach(async () => {
+  await denyAll(stand.authority)
+  await stand.own('DELETE')
+})
+
+describe('A membership', () => {
+  it('ends the grants on what it governs at both its ends and leaves her own alive, and joining again revives none', async () => {
+    const agent = testAgent(stand.authority)
+    const before = await agent.granted('portfolio_read')
+    const own = await agent.granted('statement_read')
+    await stand.joined()
+    expect(await introspect(before.rpt)).toBe('organization_revoked')
+    expect(await introspect(own.rpt)).toBe('active')
+    const within = await agent.granted('portfolio_read')
+    expect(await introspect(within.rpt)).toBe('active')
+    await stand.own('DELETE')
+    expect(await introspect(within.rpt)).toBe('organization_revoked')
+    await stand.joined()
+    for (const { rpt } of [before, within]) expect(await introspect(rpt)).toBe('organization_revoked')
+    expect(await introspect(own.rpt)).toBe('active')
+  })
+
+  it('lets nobody in to what is claimed and not shared', async () => {
+    await stand.joined()
+    const { status, body } = await refusal('place_trade')
+    expect([status, body.error]).toEqual([403, 'request_denied'])
+    expect(body.error_description).toContain('does not share it')
+  })
+
+  it('takes an approval with it that is not collected', async () => {
+    await stand.joined()
+    const agent = testAgent(stand.authority)
+    const asked = await agent.ask('portfolio_read')
+    expect(asked.body.error).toBe('request_submitted')
+    const [item] = (await stand.authority.call(stand.alice, { target: '/owner/pending' })).body
+    await stand.authority.call(stand.alice, {
+      method: 'POST',
+      target: `/owner/pending/${item.family}/decision`,
+      json: { decision: 'approved' },
+    })
+    await stand.own('DELETE')
+    const { status, body } = await agent.present(asked.body.ticket)
+    expect([status, body.error]).toEqual([403, 'request_denied'])
+  })
+
+  it('holds whatever she saves to the ceiling, and says what it cut', async () => {
+    await stand.joined()
+    const { status, body } = await put('reading', { terms: { expires_in: 7200, prohibited: [] } })
+    expect([status, body.terms.expires_in, body.terms.prohibited]).toEqual([200, 900, ['passing it on']])
+    expect(body.clamped.map(({ field }: { field: string }) => field)).toEqual(['expires_in', 'prohibited'])
+    expect((await put('statements', { name: 'Mine' })).body.clamped).toEqual([])
+    await stand.own('DELETE')
+    const own = await put('reading', { terms: { expires_in: 7200 } })
+    expect([own.body.terms.expires_in, own.body.clamped]).toEqual([7200, undefined])
+  })
+})
+
+describe('A view that nobody confirmed for ten minutes', () => {
+  it('is relied on no more: what it governs is 503 with a ticket to go on with, and her own is as before', async () => {
+    await stand.joined()
+    const agent = testAgent(stand.authority)
+    const ticket = await agent.ticket('portfolio_read')
+    await read(601)
+    const out = await agent.present(ticket)
+    expect([out.status, out.body.error, out.body.ticket]).toEqual([503, 'temporarily_unavailable', ticket])
+    expect(out.headers.get('retry-after')).toBe('30')
+    expect((await refusal('statement_read')).body.error).toBe('need_info')
+    await read(0)
+    const offered = await agent.present(out.body.ticket)
+    expect(offered.body.error).toBe('need_info')
+    const offer = {
+      ticket: offered.body.ticket,
+      template: offered.body.required_claims[0].terms_template,
+    } as Awaited<ReturnType<typeof agent.offer>>
+    await read(601)
+    const again = await agent.agree(offer)
+    expect(again.status).toBe(503)
+    await read(0)
+    const { body } = await agent.agree({ ...offer, ticket: again.body.ticket })
+    expect(body.error).toBe('request_submitted')
+    expect((await stand.own('GET')).body.stale).toBe(false)
+  })
+})

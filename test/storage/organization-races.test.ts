@@ -1,0 +1,217 @@
+/**
+ * What an organization's loss of reach ends, on a real Postgres: contract, "Grant (RPT) liveness" (organization_revoked), "Single-use grant".
+ * No grant is touched: each carries the epochs that it was issued under.
+ */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { sql } from 'kysely'
+import { describe, expect, it } from 'vitest'
+import type { MemberView } from '../../src/rules/member-view.ts'
+import type { OrganizationEpochs } from '../../src/rules/membership.ts'
+import type { Tx } from '../../src/storage/authority/database.ts'
+import { consumeGrant, readGrant, recordGrant } from '../../src/storage/authority/grants.ts'
+import {
+  endMembership,
+  insertMembership,
+  updateMembership,
+  writeReached,
+} from '../../src/storage/authority/membership.ts'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
+import type { Handle, Owner } from '../../src/wire/identifiers.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
+import { PATIENT } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
+import { coreStand } from '../support/stands.ts'
+import { until } from '../support/until.ts'
+
+const ROUNDS = 100
+const CALLERS = 32
+const AT_ONCE = 3
+const database = coreStand({ poolMax: 64, ...PATIENT })
+
+const consume = (owner: Owner, rpt: Buffer) =>
+  consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt)
+const ended = async (owner: Owner, rpt: Buffer) =>
+  (await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant?.organizationEnded
+const inTx = <T>(owner: Owner, work: (tx: Tx) => Promise<T>) =>
+  inTransaction(database.db, async tx => {
+    await lockQueue(tx, owner)
+    return work(tx)
+  })
+const shared = (owner: Owner) => [{ resource_id: seed.resourceId(owner), org: 'shared' as const }]
+const joins = (owner: Owner) =>
+  inTx(owner, async tx => {
+    const view = { org: 'acme' } as MemberView
+    const of = { issuer: 'https://org.example', join_id: seed.name('join_'), token: 'token' }
+    await insertMembership(tx, owner, { ...of, view, administrators_may: [] })
+    await writeReached(tx, owner, shared(owner))
+  })
+const OPERATOR = 'https://operator.example'
+
+async function owned(): Promise<{ owner: Owner; handle: Handle; generation: number }> {
+  const owner = await seed.seedOwner(database.db, { ask_me: true })
+  const handle = seed.name('jkt:') as Handle
+  const generation = await seed.seedConnection(database.db, owner, handle)
+  await sql`INSERT INTO operators (owner, origin) VALUES (${owner}, ${OPERATOR})`.execute(database.db)
+  return { owner, handle, generation }
+}
+type Owned = Awaited<ReturnType<typeof owned>>
+
+const FIRST: OrganizationEpochs = { membership: 1, handle: 0, operator: 0 }
+
+/** Records a grant under these epochs; undefined where it rests on nothing any more. */
+async function issue(
+  { owner, handle, generation }: Owned,
+  organization: OrganizationEpochs | undefined = FIRST,
+): Promise<Buffer | undefined> {
+  const rpt = seed.bytes()
+  const row = seed.grantRow(owner, handle, generation, rpt)
+  const restsOn = { ...row.restsOn, operator: OPERATOR, organization }
+  return (await recordGrant(database.db, { ...row, restsOn }, [])) ? rpt : undefined
+}
+
+type Loss = [what: string, lose: (tx: Tx, of: Owned) => Promise<unknown>]
+const LOSSES: Loss[] = [
+  ['she leaves', (tx, { owner }) => endMembership(tx, owner)],
+  ['her group changes', (tx, { owner }) => updateMembership(tx, owner, { loses: true })],
+  [
+    'the organization acts on the agent',
+    (tx, { owner, handle }) =>
+      sql`UPDATE connections SET org_epoch = org_epoch + 1 WHERE owner = ${owner} AND handle = ${handle}`.execute(
+        tx,
+      ),
+  ],
+  [
+    'the organization acts on its operator',
+    (tx, { owner }) =>
+      sql`UPDATE operators SET org_epoch = org_epoch + 1 WHERE owner = ${owner} AND origin = ${OPERATOR}`.execute(
+        tx,
+      ),
+  ],
+]
+
+describe('A grant on what an organization governs', () => {
+  it.each(LOSSES)('is organization_revoked once %s, cannot be spent, and is not revived', async (_, lose) => {
+    const of = await owned()
+    await joins(of.owner)
+    const rpt = (await issue(of))!
+    expect(await ended(of.owner, rpt)).toBe(false)
+    await inTx(of.owner, tx => lose(tx, of))
+    expect(await ended(of.owner, rpt)).toBe(true)
+    expect(await consume(of.owner, rpt)).toBeUndefined()
+    await inTx(of.owner, tx => endMembership(tx, of.owner))
+    await joins(of.owner)
+    expect(await ended(of.owner, rpt)).toBe(true)
+    expect(await issue(of)).toBeUndefined()
+  })
+
+  it('made before it was governed ends with the joining, and one made while it was hers is as before', async () => {
+    const of = await owned()
+    const rpt = await seed.seedGrant(database.db, of.owner, of.handle, of.generation)
+    expect(await ended(of.owner, rpt)).toBe(false)
+    await joins(of.owner)
+    expect(await ended(of.owner, rpt)).toBe(true)
+    expect(await consume(of.owner, rpt)).toBeUndefined()
+    const own = { ...of, ...(await owned()) }
+    const mine = await seed.seedGrant(database.db, own.owner, own.handle, own.generation)
+    expect(await consume(own.owner, mine)).toBeTypeOf('string')
+  })
+
+  it('is not made as if the resource were hers alone, nor for one that is not shared', async () => {
+    const of = await owned()
+    await joins(of.owner)
+    const { owner, handle, generation } = of
+    await expect(seed.seedGrant(database.db, owner, handle, generation)).rejects.toThrow('rests on nothing')
+    await inTx(owner, tx =>
+      writeReached(tx, owner, [{ resource_id: seed.resourceId(owner), org: 'governed' }]),
+    )
+    expect(await issue(of)).toBeUndefined()
+  })
+
+  it.each(LOSSES)(
+    'a consume that waits for its grant while %s wins before that returns, or not at all',
+    async (_, lose) => {
+      const of = await owned()
+      await joins(of.owner)
+      const rpt = (await issue(of))!
+      const holder = await database.pool.connect()
+      await holder.query('BEGIN')
+      await holder.query('SELECT 1 FROM grants WHERE owner = $1 AND rpt_sha256 = $2 FOR UPDATE', [
+        of.owner,
+        rpt,
+      ])
+      const consumed = consume(of.owner, rpt)
+      await until(async () => (await lockWaiters(database)) === 1)
+      let returned = false
+      const losing = inTx(of.owner, tx => lose(tx, of)).then(() => {
+        returned = true
+      })
+      await until(async () => returned || (await lockWaiters(database)) === 2)
+      const tooLate = returned
+      await holder.query('COMMIT')
+      holder.release()
+      expect({ tooLate, won: (await consumed) !== undefined }).not.toEqual({ tooLate: true, won: true })
+      await losing
+    },
+  )
+
+  it.each(LOSSES)('once %s, no consume wins and no grant is issued: %#', async (_, lose) => {
+    await seed.inRounds(ROUNDS / LOSSES.length, AT_ONCE, async () => {
+      const of = await owned()
+      await joins(of.owner)
+      const rpt = (await issue(of))!
+      let isLost = false
+      const late: boolean[] = []
+      const consumers = seed.callers(CALLERS / 2, async () => {
+        const before = isLost
+        const won = (await consume(of.owner, rpt)) !== undefined
+        late.push(won && before)
+        return won
+      })
+      const issued = seed.callers(CALLERS / 2, () => issue(of))
+      await inTx(of.owner, tx => lose(tx, of)).then(() => {
+        isLost = true
+      })
+      expect(await consume(of.owner, rpt)).toBeUndefined()
+      expect((await consumers).filter(Boolean).length).toBeLessThanOrEqual(1)
+      expect(late).not.toContain(true)
+      for (const one of (await issued).filter(found => found !== undefined))
+        expect(await ended(of.owner, one)).toBe(true)
+    })
+  })
+})
+
+describe('A call of an owner without a membership', () => {
+  it('is one statement each, which looks at no membership and at no operator', async () => {
+    const of = await owned()
+    const rpt = await seed.seedGrant(database.db, of.owner, of.handle, of.generation)
+    const sent: SentStatement[] = []
+    const hear = (statement: unknown): void => void sent.push(statement as SentStatement)
+    subscribe(STATEMENTS_CHANNEL, hear)
+    await readGrant(database.calls, of.owner, seed.CLIENT_ID, rpt)
+    await consume(of.owner, rpt)
+    unsubscribe(STATEMENTS_CHANNEL, hear)
+    expect(sent).toHaveLength(2)
+    for (const { text, values } of sent) {
+      const { rows } = await database.pool.query<{ 'QUERY PLAN': unknown }>(
+        `EXPLAIN (ANALYZE, FORMAT JSON) ${text}`,
+        [...values],
+      )
+      const looked = nodesOf(rows[0]!['QUERY PLAN']).filter(node => Number(node['Actual Loops']) > 0)
+      const tables = looked.flatMap(node => node['Relation Name'] ?? [])
+      expect(tables).toContain('grants')
+      expect(tables).not.toContain('memberships')
+      expect(tables).not.toContain('operators')
+    }
+  })
+})
+
+type PlanNode = Record<string, unknown>
+
+/** Every node of a plan, as EXPLAIN writes it. */
+function nodesOf(plan: unknown): PlanNode[] {
+  if (Array.isArray(plan)) return plan.flatMap(nodesOf)
+  if (plan === null || typeof plan !== 'object') return []
+  const own = 'Node Type' in plan ? [plan as PlanNode] : []
+  return [...own, ...Object.values(plan).flatMap(nodesOf)]
+}
