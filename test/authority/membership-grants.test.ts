@@ -94,7 +94,7 @@ describe('A view that nobody confirmed for ten minutes', () => {
     const offer = {
       ticket: offered.body.ticket,
       template: offered.body.required_claims[0].terms_template,
-    } as Awaited<ReturnType<typeof agent.offer>>
+    }
     await read(601)
     const again = await agent.agree(offer)
     expect(again.status).toBe(503)

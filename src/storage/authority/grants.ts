@@ -223,7 +223,8 @@ interface ReadRow extends Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 
   connected: boolean | null
   current: boolean | null
   governed: boolean
-  organization_ended: boolean
+  /** Null where it cannot be told. */
+  organization_ended: boolean | null
 }
 
 /**
