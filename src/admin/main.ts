@@ -8,7 +8,7 @@ import { readClientConfig } from '../config.ts'
 import { processTerminal, runCommand, type Terminal } from '../terminal/command.ts'
 import { addCharterCommands, addGroupCommands } from './charter-commands.ts'
 import { createAdminClient } from './client.ts'
-import { addInvitationCommands, addMemberCommands } from './member-commands.ts'
+import { addBreakGlass, addInvitationCommands, addMemberCommands } from './member-commands.ts'
 
 /** Runs `usher admin` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
 export function runAdmin(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
@@ -37,6 +37,7 @@ function adminCommand(terminal: Terminal): Command {
   addGroupCommands(command, action)
   addMemberCommands(command, action)
   addInvitationCommands(command, action)
+  addBreakGlass(command, action)
   return command
 }
 

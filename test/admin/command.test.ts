@@ -168,6 +168,32 @@ describe('usher admin members and clearance', () => {
   })
 })
 
+describe('usher admin break-glass', () => {
+  it('prints the voucher alone, and says whom it reaches; of nobody it opens nothing', async () => {
+    const { version } = await answered('charter')
+    const break_glass = {
+      enabled: true,
+      resources: ['acme/vault'],
+      max_expires_in: 300,
+      require_reason: true,
+    }
+    const charter = file({ version, charter: charterOf({ break_glass }) })
+    expect((await admin('charter', 'put', charter)).code).toBe(0)
+    const joining = { owner: 'dora', join_id: randomBytes(12).toString('hex') }
+    await stand.post('join', await stand.joining(joining, await stand.invited('dora')))
+
+    const opened = await admin('break-glass', 'dora', '--reason', 'The vault burns', '--window', '60')
+    expect(opened).toEqual({
+      code: 0,
+      printed: expect.stringMatching(/^bgv_\S+\n$/),
+      said: 'For one call at dora, within 60 s. She is told of it now, and of its use.\n',
+    })
+    const nobody = await admin('break-glass', 'nobody', '--reason', 'The vault burns')
+    expect(nobody).toMatchObject({ code: 1, printed: '', said: expect.stringMatching(/^not_found: /) })
+    expect((await admin('break-glass', 'dora')).code).toBe(2)
+  })
+})
+
 describe('usher admin', () => {
   it('shows what was done, by whom', async () => {
     const entries = await answered('activity', '--limit', '3')
