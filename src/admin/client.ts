@@ -42,6 +42,8 @@ export interface Member {
   clearance: Record<string, string>
   /** As her authority reported last; null: it has not yet. */
   compliance: JsonObject | null
+  notices_waiting: number
+  notices_stopped: { kind: string; status: number | null; at: string }[]
 }
 
 export interface Invitation {

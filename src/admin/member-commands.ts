@@ -170,8 +170,17 @@ function memberTable(members: Member[], columns?: number): string {
     one.agreed_version,
     Object.entries(one.clearance).map(([name, value]) => `${name}=${value}`),
     printableTime(one.compliance?.['reported_at']),
+    printableNotices(one),
   ])
-  return table(['owner', 'group', 'authority', 'joined', 'agreed to', 'clearance', 'reported'], rows, columns)
+  const heads = ['owner', 'group', 'authority', 'joined', 'agreed to', 'clearance', 'reported', 'notices']
+  return table(heads, rows, columns)
+}
+
+/** What her server has not been told: what waits, and what it did not take. */
+function printableNotices({ notices_waiting, notices_stopped }: Member): string {
+  const waiting = notices_waiting === 0 ? [] : [`${notices_waiting} waiting`]
+  const stopped = notices_stopped.length === 0 ? [] : [`${notices_stopped.length} not taken`]
+  return [...waiting, ...stopped].join(', ')
 }
 
 function invitationTable(invitations: Invitation[], columns?: number): string {

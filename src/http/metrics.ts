@@ -37,6 +37,21 @@ export function addGauge(
   )
 }
 
+export interface CounterAbout {
+  name: string
+  help: string
+  labelNames: string[]
+}
+
+/** A number that only grows. @returns what counts one more under these labels. */
+export function addCounter(
+  registry: Registry,
+  about: CounterAbout,
+): (labels: Record<string, string>) => void {
+  const counter = new Counter({ ...about, registers: [registry] })
+  return labels => counter.inc(labels)
+}
+
 /** Buckets in seconds for what takes from a millisecond to a few seconds. */
 export const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 

@@ -3,7 +3,14 @@
  * agents; no label says whose anything is.
  */
 import type { CertificateObserver } from './certificates.ts'
-import { addGauge, createMetricsRegistry, requestMetrics, type RequestObserver } from './metrics.ts'
+import {
+  addCounter,
+  addGauge,
+  createMetricsRegistry,
+  requestMetrics,
+  type CounterAbout,
+  type RequestObserver,
+} from './metrics.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './server.ts'
 
 /** What of a pool is counted. */
@@ -23,6 +30,8 @@ export interface Measured {
 export interface ServerMetrics {
   certificates: CertificateObserver
   answered: RequestObserver
+  /** Adds a number that only grows, of the party's own. @returns what counts one more under these labels. */
+  addCounter(about: CounterAbout): (labels: Record<string, string>) => void
   /** A server of `/metrics`, `/health` and `/ready` alone, not yet listening. */
   createServer(): HttpServer
 }
@@ -77,6 +86,7 @@ export function createServerMetrics(
   return {
     certificates,
     answered: requestMetrics(registry),
+    addCounter: about => addCounter(registry, about),
     createServer: () => {
       const server = createHttpServer({ ...around, bodyBytesMax: BODY_BYTES_MAX })
       server.get('/metrics', async (_request, reply) => {

@@ -33,7 +33,7 @@ import { charterDigest, type Charter } from '../wire/charter.ts'
 import { voidAbandoned } from './break-glass/abandoned.ts'
 import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
-import { startOutbox } from './notices/outbox.ts'
+import { NOTICES_TOLD, startOutbox } from './notices/outbox.ts'
 import { createNoticeSender } from './notices/sender.ts'
 
 const SWEPT_ROWS = 500
@@ -75,9 +75,10 @@ export async function startOrganization(
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { pool } = organization.database
     const metrics = createServerMetrics('organization', { pools: { all: pool }, clock }, said)
+    const told = metrics.addCounter(NOTICES_TOLD)
     const around = await openSurroundings(config, { said, metrics, closers })
     closers.push(startSweeper(organization, config.sweepSeconds))
-    closers.push(startOutbox(organization))
+    closers.push(startOutbox({ ...organization, observe: outcome => told({ outcome }) }))
     const metricsAddress = await open(metrics.createServer(), config.metricsListen)
     const adminApp = createHttpServer(around)
     adminRoutes(adminApp, organization, config, closers)

@@ -5,6 +5,8 @@ import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { listen } from '../../src/http/server.ts'
+import { createServerMetrics } from '../../src/http/server-metrics.ts'
+import { NOTICES_TOLD } from '../../src/organization/notices/outbox.ts'
 import { openDatabase } from '../../src/storage/authority/database.ts'
 
 const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8')
@@ -46,6 +48,21 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     expect(documented('Of the authority:')).toEqual(told(text))
     await server.close()
     await database.close()
+  })
+
+  test('at the organization, beside the same', async () => {
+    const around = { logger: createLogger({ name: 'test', level: 'silent' }), healthy: () => true }
+    const measured = { pools: {}, clock: createClock({ local: Date.now }) }
+    const metrics = createServerMetrics('organization', measured, around)
+    metrics.addCounter(NOTICES_TOLD)({ outcome: 'ended' })
+    const server = metrics.createServer()
+    const address = await listen(server, { host: '127.0.0.1', port: 0 })
+    const text = await (await fetch(`http://${address}/metrics`)).text()
+    const own = documented(
+      'Of the organization, at `UMA_ORG_METRICS_LISTEN`, beside those of the authority (its one pool is `all`):',
+    )
+    expect([...own, ...documented('Of the authority:')].sort()).toEqual(told(text))
+    await server.close()
   })
 })
 

@@ -139,6 +139,19 @@ describe('A notice', () => {
     expect((await listed()).notices_stopped).toMatchObject([{ kind: 'role_changed', status: 503 }])
   })
 
+  it('is counted by what came of it, under no name of a member', async () => {
+    const metrics = async () => (await fetch(`${stand.organization.metricsUrl}/metrics`)).text()
+    const ended = async () =>
+      Number(/usher_notices_told_total\{outcome="ended"\} (\d+)/.exec(await metrics())?.[1] ?? 0)
+    const before = await ended()
+    await move('guests')
+    await until(async () => (await ended()) === before + 1)
+    stand.first.answers = { status: 401 }
+    await move('staff')
+    await until(async () => (await metrics()).includes('usher_notices_told_total{outcome="stopped"}'))
+    expect(await metrics()).not.toContain(owner)
+  })
+
   it('is told once by two replicas, in order, however many members are waiting', async () => {
     const second = await startTestOrganization({ beside: stand.organization })
     const owners = Array.from({ length: 20 }, (_, i) => `${owner}-${i}`)

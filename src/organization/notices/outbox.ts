@@ -4,7 +4,7 @@
  */
 import { OutboundFault, plainWords } from '../../http/outbound.ts'
 import { startRepeating } from '../../limits/repetition.ts'
-import { noticeOutcome, noticePause } from '../../rules/notice.ts'
+import { noticeOutcome, noticePause, type NoticeOutcome } from '../../rules/notice.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import {
   closeEmptyLine,
@@ -23,17 +23,27 @@ const LINES_AT_ONCE = 20
 const LEASE_SECONDS = 30
 const PAUSE_SECONDS = 1
 
-type Teller = Pick<Organization, 'database' | 'notices' | 'log' | 'clock'>
+interface Teller extends Pick<Organization, 'database' | 'notices' | 'log' | 'clock'> {
+  /** Told what came of each attempt. */
+  readonly observe: (outcome: NoticeOutcome) => void
+}
+
+/** How often a notice was told, and what came of it: the name of a number, and what it says. */
+export const NOTICES_TOLD = {
+  name: 'usher_notices_told_total',
+  help: 'Notices told to servers of members: ended, to be told again, or stopped, as nobody took them.',
+  labelNames: ['outcome'],
+}
 
 /** Looks for what is due each second, until it is stopped. @returns what stops it, and waits for what is under way. */
-export function startOutbox(organization: Teller): () => Promise<void> {
-  const { log, clock } = organization
+export function startOutbox(teller: Teller): () => Promise<void> {
+  const { log, clock } = teller
   const work = async (stopped: () => boolean): Promise<void> => {
     while (!stopped() && clock.fault() === undefined) {
       const bounds = { limit: LINES_AT_ONCE, seconds: LEASE_SECONDS }
-      const lines = await takeLines(organization.database.db, bounds)
+      const lines = await takeLines(teller.database.db, bounds)
       if (lines.length === 0) return
-      const told = await Promise.allSettled(lines.map(line => tellFirst(organization, line)))
+      const told = await Promise.allSettled(lines.map(line => tellFirst(teller, line)))
       const failed = told.find(one => one.status === 'rejected')
       if (failed !== undefined) throw failed.reason
     }
@@ -45,20 +55,22 @@ export function startOutbox(organization: Teller): () => Promise<void> {
 }
 
 /** Tells the first notice of a line, and says when the line is due again. */
-async function tellFirst(organization: Teller, line: TakenLine): Promise<void> {
-  const { db } = organization.database
+async function tellFirst(teller: Teller, line: TakenLine): Promise<void> {
+  const { db } = teller.database
   const first = await firstNotice(db, line)
   if (first === undefined) return closeEmptyLine(db, line)
-  const status = await tell(organization, line, first)
-  const outcome = noticeOutcome(status)
-  if (outcome === 'ended') return endNotice(db, line, first.jti)
-  if (outcome === 'again' && !first.late) {
+  const { jti, notice, late } = first
+  const status = await tell(teller, line, first)
+  const answered = noticeOutcome(status)
+  const outcome = answered === 'again' && late ? 'stopped' : answered
+  teller.observe(outcome)
+  if (outcome === 'ended') return endNotice(db, line, jti)
+  if (outcome === 'again') {
     const seconds = noticePause(line.attempts, Math.random())
-    return tellNoticeAgain(db, line, { jti: first.jti, status, seconds })
+    return tellNoticeAgain(db, line, { jti, status, seconds })
   }
   const { as_uri } = line
-  const { jti, notice } = first
-  organization.log.error({ as_uri, jti, kind: notice.kind, status }, 'a notice was given up: nobody took it')
+  teller.log.error({ as_uri, jti, kind: notice.kind, status }, 'a notice was given up: nobody took it')
   return stopNotice(db, line, { jti, status })
 }
 
