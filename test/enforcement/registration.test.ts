@@ -27,11 +27,11 @@ afterEach(async () => {
   await authority.close()
 })
 
-const start = (name?: string) => {
+const start = (name?: string, waitingMs?: number) => {
   const write = (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0])
   const logger = createLogger({ name: 'test', level: 'info', write })
   const about = { authority: authority.issuer, owner: asOwner('alice'), resource, name, key }
-  registration = startRegistration({ ...about, outbound, logger, clock: Date.now })
+  registration = startRegistration({ ...about, outbound, logger, clock: Date.now, waitingMs })
 }
 const asked = () => authority.count('/rs/register')
 const settled = () => lines.some(({ msg }) => msg.startsWith('registered'))
@@ -68,7 +68,7 @@ describe('A registration', () => {
   test.each([
     [202, 'pending'],
     [200, 'active'],
-  ])('that is answered %s %s is settled: nothing more is asked', async (status, word) => {
+  ])('that is answered %s %s is told of, and nothing more is asked at once', async (status, word) => {
     authority.script('/rs/register', { status, body: { client_id: resource, status: word } })
     start()
     await until(settled)
@@ -123,6 +123,48 @@ describe('A registration', () => {
       expect(retry_ms).toBeLessThanOrEqual(most)
     },
   )
+
+  test('that waits is asked for again, as it lapses when the owner is away, until she has let it in', async () => {
+    authority.script('/rs/register', (_received, nth) => {
+      if (nth === 2) return { status: 503, body: { error: 'temporarily_unavailable' } }
+      return nth < 4
+        ? { status: 202, body: { client_id: resource, status: 'pending' } }
+        : { status: 200, body: { client_id: resource, status: 'active' } }
+    })
+    start(undefined, 20)
+    await until(() => lines.some(({ status }) => status === 'active'), 10_000)
+    expect(asked()).toBe(4)
+    // Each is told of once.
+    expect(lines.map(({ status }) => status).filter(Boolean)).toEqual(['pending', 'active'])
+  })
+
+  test.each([
+    [429, 'request_denied', 'withdrawn_lately'],
+    [403, 'access_denied', 'origin_banned'],
+  ])(
+    'that waited and is then refused by the owner (%s %s %s) is not asked for again',
+    async (status, error, reason) => {
+      authority.script('/rs/register', (_received, nth) =>
+        nth === 1
+          ? { status: 202, body: { client_id: resource, status: 'pending' } }
+          : { status, body: { error, reason } },
+      )
+      start(undefined, 20)
+      await until(() => lines.some(({ msg }) => msg.startsWith('the owner has refused')), 10_000)
+      expect(asked()).toBe(2)
+      expect(lines.some(({ msg }) => msg === 'not registered yet')).toBe(false)
+    },
+  )
+
+  test('that is stopped while it waits asks no more', async () => {
+    authority.script('/rs/register', { status: 202, body: { client_id: resource, status: 'pending' } })
+    start(undefined, 20)
+    await until(() => asked() > 2)
+    registration!.stop()
+    const atStop = asked()
+    await outbound.close()
+    expect(asked()).toBeLessThanOrEqual(atStop + 1)
+  })
 
   test('that is stopped asks no more', async () => {
     authority.script('/rs/register', { status: 500, body: {} })

@@ -25,6 +25,8 @@ export interface RegistrationOptions {
   logger: Logger
   /** Milliseconds since the epoch. */
   clock: () => number
+  /** Milliseconds between two asks while it waits for the owner; an hour when left out. */
+  waitingMs?: number | undefined
 }
 
 export interface Registration {
@@ -34,37 +36,57 @@ export interface Registration {
 const WAIT_MS = { first: 500, most: 60_000 }
 /** As long as an authority may have us wait: it may have changed its mind by then, and so may its owner. */
 const TOLD_WAIT_MS_MAX = 3_600_000
+/** What waits lapses when the owner leaves it unanswered (7 days at our authority), so it is asked for anew; nothing else tells of that. */
+const WAITING_MS = 3_600_000
+/** The owner herself has said no; what she answered is not asked again until somebody starts this process anew. */
+const HER_NO: ReadonlySet<string | undefined> = new Set(['withdrawn_lately', 'origin_banned'])
 
 const answerSchema = z.object({
   status: z.enum(['pending', 'active']).optional(),
   error: z.string().max(100).optional(),
+  reason: z.string().max(100).optional(),
   error_description: z.string().max(1000).optional(),
 })
 
 /**
- * Asks until the authority has answered that the registration waits or stands. What is asked twice changes nothing, so
- * each start asks, of each replica. A refusal is not final: documents may not be reachable yet, an owner not yet known.
+ * Asks until the owner has let it in, or has said no to what waited for her. What is asked twice changes nothing, so each start asks, of each
+ * replica, and what waits is asked for again once an hour. Any other refusal is not final: documents may not be reachable yet, an owner not yet known.
  */
 export function startRegistration(options: RegistrationOptions): Registration {
-  const { owner, authority, resource, logger } = options
+  const { owner, authority, resource, logger, waitingMs = WAITING_MS } = options
   const about = { owner, authority, resource }
   let timer: NodeJS.Timeout | undefined
   let stopped = false
+  let waits = false
   let failures = 0
 
+  const askIn = (waitMs: number): void => {
+    timer = setTimeout(() => void ask(), waitMs)
+    timer.unref()
+  }
   const ask = async (): Promise<void> => {
-    const { settled, said, toldWaitMs } = await register(options)
+    const { status, said, reason, toldWaitMs } = await register(options)
     if (stopped) return
-    if (settled) {
-      logger.info({ ...about, status: said }, 'registered with the authority of an owner')
+    if (status === 'active' || (status === 'pending' && !waits))
+      logger.info({ ...about, status }, 'registered with the authority of an owner')
+    if (status === 'active') return
+    if (status === 'pending') {
+      waits = true
+      failures = 0
+      // Replicas that start together do not ask together for ever.
+      return askIn(waitingMs * (1 + Math.random() / 10))
+    }
+    if (waits && HER_NO.has(reason)) {
+      logger.warn(
+        { ...about, why: said },
+        'the owner has refused the registration: it is not asked for again',
+      )
       return
     }
     const most = Math.min(WAIT_MS.most, WAIT_MS.first * 2 ** Math.min(failures++, 16))
-    // Replicas that start together do not ask together for ever.
     const waitMs = Math.min(toldWaitMs, TOLD_WAIT_MS_MAX) + most / 2 + (Math.random() * most) / 2
     logger.warn({ ...about, why: said, retry_ms: Math.round(waitMs) }, 'not registered yet')
-    timer = setTimeout(() => void ask(), waitMs)
-    timer.unref()
+    askIn(waitMs)
   }
   void ask()
   return {
@@ -77,8 +99,10 @@ export function startRegistration(options: RegistrationOptions): Registration {
 
 /** How asking once ended; `toldWaitMs` is what the authority says that asking again sooner would be in vain for, 0 where it says nothing. */
 interface Asked {
-  settled: boolean
+  /** Undefined where it neither waits nor stands: then `said` tells why, and `reason` is the authority's word for it. */
+  status?: 'pending' | 'active'
   said: string
+  reason?: string | undefined
   toldWaitMs: number
 }
 
@@ -90,11 +114,11 @@ async function register(options: RegistrationOptions): Promise<Asked> {
     const answer = await outbound.request(
       signedPost({ url, contentType: 'application/json', body }, key, clock),
     )
-    const { status, error, error_description } = readAnswer(answer.body)
+    const { status, error, error_description, reason } = readAnswer(answer.body)
     if ((answer.status === 202 || answer.status === 200) && status !== undefined)
-      return { settled: true, said: status, toldWaitMs: 0 }
+      return { status, said: status, toldWaitMs: 0 }
     return {
-      settled: false,
+      reason,
       said: [answer.status, error, error_description].filter(Boolean).join(' '),
       toldWaitMs: /^\d{1,9}$/.test(String(answer.headers['retry-after']))
         ? Number(answer.headers['retry-after']) * 1_000
@@ -102,7 +126,7 @@ async function register(options: RegistrationOptions): Promise<Asked> {
     }
   } catch (error) {
     // Whatever it was, serving goes on, and it is asked again.
-    return { settled: false, said: error instanceof Error ? error.message : String(error), toldWaitMs: 0 }
+    return { said: error instanceof Error ? error.message : String(error), toldWaitMs: 0 }
   }
 }
 
