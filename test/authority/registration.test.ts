@@ -173,6 +173,8 @@ describe('The order of refusals', () => {
     'https://[FD00::1]/mcp/alice',
     'https://0x8.8.8.8/mcp/alice',
     'https://tools.example.com/mcp/../alice',
+    'https://tools.example.com/mcp/%61lice',
+    'https://tools.example.com/mcp/%7Ealice',
     'https://tools.example.com/mcp/$(reboot)',
     "https://tools.example.com/mcp/';x",
     `https://tools.example.com/mcp/${'x'.repeat(500)}`,

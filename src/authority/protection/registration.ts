@@ -153,7 +153,8 @@ function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
       return refuse(
         'access_denied',
         'The owner has banned the origin of this resource: it may register when she has lifted that.',
-        { extra: { reason: 'origin_banned' } },
+        // Bans are seldom lifted: who asks each minute asks in vain.
+        { extra: { reason: 'origin_banned' }, headers: { 'retry-after': String(BANNED_SECONDS) } },
       )
     case 'paused':
       throw tooSoon('The owner has withdrawn this resource server: it may register again 24 hours later.', {
@@ -175,16 +176,22 @@ function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
 
 /** After how long a server may see whether there is room for it. */
 const FULL_SECONDS = 60
+/** After how long one whose origin is banned may see whether that was lifted. */
+const BANNED_SECONDS = 3_600
 
 function tooSoon(detail: string, { reason, seconds }: { reason: string; seconds: number }): Refusal {
   const headers = { 'retry-after': String(seconds) }
   return new Refusal('request_denied', detail, { status: 429, headers, extra: { reason } })
 }
 
+/** A letter, digit, `-`, `.`, `_` or `~` that is written as `%xx`: another spelling of the same (RFC 3986 §6.2.2.2). */
+const UNRESERVED_ENCODED = /%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/
+
 /** Nothing in it means anything to a shell or a page: owners copy it from one into the other. */
 function isPlain(text: string): boolean {
   if (!isWebUrl(text) || !isHostSpelledPlainly(text)) return false
   const { origin, pathname } = new URL(text)
   const isCanonical = text === (pathname === '/' ? origin : origin + pathname)
+  if (UNRESERVED_ENCODED.test(pathname)) return false
   return isCanonical && /^https?:\/\/[\w.:[\]-]+(?:\/(?:[\w.~-]|%[\dA-F]{2})+)*$/.test(text)
 }
