@@ -232,6 +232,8 @@ describe('POST /owner/resource-servers/ban and unban', () => {
     expect((await server.token(authority, 'active')).status).toBe(200)
     for (const name of ['waits', 'another'])
       expect(refused(await server.register(authority, name))).toEqual([403, 'access_denied', 'origin_banned'])
+    // Who asks each minute, as a sidecar does that was told nothing, asks in vain.
+    expect((await server.register(authority, 'waits')).headers.get('retry-after')).toBe('3600')
     expect(answers(await server.register(authority, 'active'))).toEqual([200, 'active'])
     expect((await events(waits)).at(-1)).toMatchObject({
       event: 'resource_server_decided',
@@ -363,9 +365,13 @@ describe('Several may be decided at once', () => {
     await using server = await strange()
     const [a, b] = [server.resource('a'), server.resource('b')]
     for (const name of ['a', 'b']) await server.register(authority, name)
-    expect(answers(await decide([a, server.resource('nowhere')], 'approved'))).toEqual([404, 'not_found'])
+    const unknown = await decide([a, server.resource('nowhere')], 'approved')
+    expect(answers(unknown)).toEqual([404, 'not_found'])
+    expect(unknown.body.error_description).toContain(`"${server.resource('nowhere')}"`)
     await decideServer(authority, b, 'revoked')
-    expect(answers(await decide([a, b], 'approved'))).toEqual([409, 'conflict'])
+    const conflict = await decide([a, b], 'approved')
+    expect(answers(conflict)).toEqual([409, 'conflict'])
+    expect(conflict.body.error_description).toContain(`"${b}"`)
     expect(await statusOf(a)).toBe('pending')
     expect(await told('server_approved', a)).toEqual([])
     // And another owner's are as unknown as any.

@@ -26,8 +26,8 @@ import { CLIENT_ID } from './name-schemas.ts'
 
 type Decision = 'approved' | 'revoked'
 
-const NO_SUCH_SERVER =
-  'You have no resource server with this client_id. One that waited for a week has to register again.'
+const noSuchServer = (which: string): string =>
+  `You have no resource server with ${which}. One that waited for a week has to register again.`
 
 /** That one call decides about. */
 const DECIDED_AT_ONCE_MAX = 100
@@ -108,7 +108,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
           .refine(id => !id.includes('\0'))
           .transform(asClientId),
       }),
-      unknown: NO_SUCH_SERVER,
+      unknown: noSuchServer('this client_id'),
     },
     answers: DECIDED,
     handle: async (api: OwnerApi, { caller, parameters, answer }) =>
@@ -159,7 +159,10 @@ async function decide(
     await withdrawLapsed(tx, owner)
     const before: ResourceServerRow[] = []
     for (const client_id of clientIds)
-      before.push((await readResourceServer(tx, owner, client_id)) ?? unknown())
+      before.push(
+        (await readResourceServer(tx, owner, client_id)) ??
+          unknown(clientIds.length > 1 ? client_id : undefined),
+      )
     if (new Set(before.map(originOf)).size > 1)
       refuse(
         'invalid_request',
@@ -187,7 +190,10 @@ async function change(
 ): Promise<void> {
   const to = stateAfter(before, decided)
   if (to === undefined)
-    refuse('conflict', 'It was withdrawn: it has to register again before it can be approved.')
+    refuse(
+      'conflict',
+      `${JSON.stringify(before.client_id)} was withdrawn: it has to register again before it can be approved.`,
+    )
   await writeDecision(tx, credential, { client_id: before.client_id, to })
 }
 
@@ -212,6 +218,10 @@ function stateAfter(before: ResourceServerRow, decided: Decision): 'active' | 'r
   return next === 'pending' ? undefined : next
 }
 
-function unknown(): never {
-  refuse('not_found', NO_SUCH_SERVER)
+/** 404; of several it says which. */
+function unknown(client_id: ClientId | undefined): never {
+  refuse(
+    'not_found',
+    noSuchServer(client_id === undefined ? 'this client_id' : `the client_id ${JSON.stringify(client_id)}`),
+  )
 }
