@@ -1,6 +1,7 @@
 /** The administration of an organization: contract, "The organization's authority" (`/admin/...`), "Authentication", "Versioning". */
 import { describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { row } from '../support/contract-row.ts'
 import { charterOf, MEMBER_AS, startTestOrganization } from '../support/organization.ts'
 import { AUDIENCE, startRealm } from '../support/realm.ts'
 import { startedOnce } from '../support/started.ts'
@@ -12,6 +13,31 @@ const put = (charter: unknown, base_version: number) => ({
   method: 'PUT' as const,
   target: '/admin/charter',
   json: { charter, base_version },
+})
+
+describe("The organization's authority", () => {
+  row('org-admin-console', async () => {
+    const console = ['charter', 'charter/versions', 'roles', 'members', 'invites', 'activity']
+    for (const what of console) {
+      const target = `/admin/${what}`
+      expect((await organization.admin({ target })).status).toBe(200)
+      expect((await organization.admin({ target, sign: false })).status).toBe(401)
+      expect((await organization.request(target)).status).toBe(404)
+    }
+  })
+})
+
+describe('Errors', () => {
+  row('error-group-beyond-charter', async () => {
+    const base_version = await inForce()
+    const grant = async (grants: string[]) => {
+      const json = { name: 'Others', grants, delegation: 'none', base_version }
+      return (await organization.admin({ method: 'PUT', target: '/admin/roles/others', json })).status
+    }
+    for (const beyond of ['bea/mail', 'acme', 'acme/*/*/*', '*/mail']) expect(await grant([beyond])).toBe(400)
+    expect(await inForce()).toBe(base_version)
+    expect(await grant(['acme/mail'])).toBe(200)
+  })
 })
 
 describe('The charter', () => {

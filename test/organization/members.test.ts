@@ -61,6 +61,15 @@ describe("The organization's authority", () => {
   })
 })
 
+describe('Errors', () => {
+  row('error-group-with-members', async () => {
+    const headers = { 'if-match': `"${(await inForce()).version}"` }
+    const removed = await admin({ method: 'DELETE', target: '/admin/roles/staff', headers })
+    expect([removed.status, removed.body.error]).toEqual([409, 'conflict'])
+    expect((await envelope()).body).toMatchObject({ role: 'staff', grants: ['acme/mail-*'] })
+  })
+})
+
 describe('Members', () => {
   it('are listed by name, page by page, with their group and what their authority reported', async () => {
     expect(await listed()).toEqual({
