@@ -189,6 +189,21 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
   'POST /owner/resource-servers/ban': [
     post('/owner/resource-servers/ban', ({ banned }) => ({ origin: banned })),
   ],
+  // Which organization an owner may join is between her and that one, by a code that is good for her alone.
+  'GET /owner/organization': [() => ({ target: '/owner/organization' })],
+  ...Object.fromEntries(
+    (['POST /owner/organization', 'POST /owner/organization/preview'] as const).map(route => [
+      route,
+      [post(route.slice(5), ({ plainServer: code }) => ({ code, agreed: true, charter_version: 1 }))],
+    ]),
+  ),
+  'PUT /owner/organization': [
+    () => ({ method: 'PUT', target: '/owner/organization', json: { administrators_may: [] } }),
+  ],
+  'POST /owner/organization/decline': [
+    post('/owner/organization/decline', ({ server: issuer }) => ({ issuer })),
+  ],
+  'DELETE /owner/organization': [() => ({ method: 'DELETE', target: '/owner/organization' })],
   'POST /owner/resource-servers/{}/revoke': [
     ({ plainServer }) => ({ method: 'POST', target: `/owner/resource-servers/${plainServer}/revoke` }),
     ({ server }) => ({
