@@ -5,6 +5,7 @@ import { HEALTH, READY } from '../http/health.ts'
 import type { Described, Endpoint } from '../http/endpoint.ts'
 import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
 import { SURFACE } from '../surface/surface.ts'
+import { NOTICE } from './organization/notices.ts'
 import { ACTIVITY } from './owner/activity.ts'
 import type { OwnerApi } from './owner/api.ts'
 import { BANNED_ORIGINS } from './owner/banned-origins.ts'
@@ -41,7 +42,7 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 
 export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
-  public: [...SURFACE, REGISTER, REGISTRY_ENDPOINT, ...EVERYWHERE],
+  public: [...SURFACE, REGISTER, NOTICE, REGISTRY_ENDPOINT, ...EVERYWHERE],
   owner: [...EVERYWHERE, ...OWNER_ENDPOINTS],
 }
 

@@ -33,6 +33,8 @@ import { createOwnerApi } from './owner/api.ts'
 import { provision } from './provision.ts'
 import { startCalls } from './organization/calls.ts'
 import { createOrganizationClient, type OrganizationClient } from './organization/client.ts'
+import { NOTICE } from './organization/notices.ts'
+import { startViews } from './organization/views.ts'
 import { createPublishedResources } from './registry/published-resources.ts'
 import { createRefusalCounts } from './negotiation/refusal-counts.ts'
 import { REGISTER } from './protection/registration.ts'
@@ -81,6 +83,8 @@ export async function startAuthority(
     closers.push(() => sweeper.stop())
     const calls = startCalls(authority)
     if (calls !== undefined) closers.push(() => calls.stop())
+    const views = startViews(authority)
+    if (views !== undefined) closers.push(() => views.stop())
     const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
       const app = createHttpServer(around)
       routes(app)
@@ -267,6 +271,7 @@ function openRegistry(
 function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
   serveEndpoints(app, surfaceOf(authority, ownerUrl), SURFACE)
   serveEndpoints(app, { ...authority, base: signatureBase(authority.issuer) }, [REGISTER])
+  serveEndpoints(app, authority, [NOTICE])
   serveEndpoints(app, createCountedRegistry(authority.database.db), [REGISTRY_ENDPOINT])
   serveEndpoints(app, openApiDocument(ENDPOINTS.public, aboutListener.public(authority.issuer)), [
     OPENAPI_ENDPOINT,

@@ -34,7 +34,14 @@ export function surfaceOf(authority: Authority, ownerUrl: string): Surface {
   return {
     issuer: authority,
     clock,
-    metadata: authorizationServerMetadata({ issuer, specNs, aliases, owner_endpoint, registration: true }),
+    metadata: authorizationServerMetadata({
+      issuer,
+      specNs,
+      aliases,
+      owner_endpoint,
+      registration: true,
+      notices: authority.organizations.issuers.length > 0,
+    }),
     terms: termsSource(database),
     negotiate: request => negotiate(tickets, request),
     issuePat: (form, caller) => issuePat(pats, form, caller),

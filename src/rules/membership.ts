@@ -3,7 +3,7 @@
  * away at once and what it takes only after she agreed again. contract, "Organization membership, on the member's authorization server" and
  * "The organization's authority".
  */
-import type { CharterBreakGlass } from '../wire/charter.ts'
+import type { CharterBreakGlass, Delegation } from '../wire/charter.ts'
 import { agreedCharter } from './agreed-charter.ts'
 import { claimFault, covers, patternFault, patternMatches } from './charter-patterns.ts'
 import { CEILING_SECONDS_MAX } from './charter.ts'
@@ -112,4 +112,14 @@ export function governedFault(
 /** Whether an agent may use what is shared: any, or only one that the owner activated herself. */
 export function mayDelegateTo({ view }: Pick<Bound, 'view'>, agent: { first_party: boolean }): boolean {
   return view.delegation === 'any-agent' || (view.delegation === 'first-party-only' && agent.first_party)
+}
+
+const DELEGATED: Record<Delegation, number> = { none: 0, 'first-party-only': 1, 'any-agent': 2 }
+
+/**
+ * Whether a later view takes access away, so that no grant made before it may live on: another group, or less that she may pass on. What is
+ * shared no more is told by `reachOf`, resource by resource.
+ */
+export function takesAccess(before: MemberView, after: MemberView): boolean {
+  return before.role !== after.role || DELEGATED[after.delegation] < DELEGATED[before.delegation]
 }

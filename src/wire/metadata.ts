@@ -167,11 +167,13 @@ export interface AuthorityDescription {
   owner_endpoint?: string | undefined
   /** Whether `/rs/register` is served. */
   registration?: boolean
+  /** Whether an organization may tell it something. */
+  notices?: boolean
 }
 
 /** The metadata document, the same at every well-known path. Members of parts that are not served are left out. */
 export function authorizationServerMetadata(description: AuthorityDescription): JsonObject {
-  const { issuer, specNs, aliases = [], owner_endpoint, registration = false } = description
+  const { issuer, specNs, aliases = [], owner_endpoint, registration = false, notices = false } = description
   const names = specNames(specNs)
   return {
     issuer,
@@ -184,6 +186,7 @@ export function authorizationServerMetadata(description: AuthorityDescription): 
     terms_endpoint: issuer + AUTHORITY_PATH.terms,
     ...(owner_endpoint === undefined ? {} : { owner_endpoint }),
     ...(registration ? { rs_registration_endpoint: issuer + AUTHORITY_PATH.register } : {}),
+    ...(notices ? { org_notice_endpoint: issuer + AUTHORITY_PATH.notice } : {}),
     grant_types_supported: [GRANT_TYPE_UMA_TICKET, GRANT_TYPE_CLIENT_CREDENTIALS],
     // RFC 8414 §2 requires the first; nothing is authorized by a redirect here.
     response_types_supported: [],

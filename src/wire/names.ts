@@ -115,6 +115,7 @@ export const AUTHORITY_PATH = {
   audit: '/audit/access',
   owner: '/owner',
   register: '/rs/register',
+  notice: '/org/notice',
 } as const
 
 /** Paths of an organization, under its issuer. */

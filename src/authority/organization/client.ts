@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
+import { createJwksCache } from '../../http/jwks-cache.ts'
 import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
 import { createRemoteDocuments } from '../../http/remote-documents.ts'
 import type { MemberView } from '../../rules/member-view.ts'
@@ -11,7 +12,7 @@ import { contentDigest } from '../../wire/encoding.ts'
 import { signRequest } from '../../wire/http-signature.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
+import type { PrivateKey, PublishedKey } from '../../wire/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { MalformedAnswer, readDiscovery, readView, type Discovered } from './view.ts'
 
@@ -57,6 +58,8 @@ export interface OrganizationClient {
   decline(issuer: string, who: { owner: Owner }): Promise<boolean>
   /** Her view as it is now; undefined where it is still the one of the number `known`. */
   envelope(issuer: string, who: { token: string; known: number }): Promise<MemberView | undefined>
+  /** The keys that it publishes; looked for once more where none is called so. */
+  keys(issuer: string, kid: string | undefined): Promise<readonly PublishedKey[]>
   /** Whether it has asked for her. */
   invitation(issuer: string, who: { owner: Owner }): Promise<Invitation | null>
 }
@@ -101,6 +104,7 @@ interface Sending {
 /** A client that asks nobody until it is used. */
 export function createOrganizationClient(options: OrganizationClientOptions): OrganizationClient {
   const { issuers, as_uri } = options
+  const published = createJwksCache({ outbound: options.outbound, clock: Date.now })
   const documents = createRemoteDocuments({ outbound: options.outbound, clock: Date.now })
 
   const discovered = async (issuer: string): Promise<Discovered> => {
@@ -147,6 +151,15 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       const { envelope_endpoint: url } = await discovered(issuer)
       const json = await ask({ url, token, etag: `"${known}"` })
       return json === undefined ? undefined : readable(() => readView(json, issuer))
+    },
+    keys: async (issuer, kid) => {
+      const { jwks_uri } = await discovered(issuer)
+      try {
+        if (kid !== undefined) await published.find(jwks_uri, kid)
+        return await published.keys(jwks_uri)
+      } catch (cause) {
+        throw new OrganizationOutage('its keys cannot be had', { cause })
+      }
     },
     invitation: async (issuer, { owner }) => {
       const { invitation_endpoint: endpoint } = await discovered(issuer)

@@ -166,7 +166,7 @@ export function leave(api: OwnerApi, credential: OwnerCredential): Promise<void>
 }
 
 /** Ends a membership; whoever ended it has told so. */
-async function end(tx: Tx, owner: Owner, done: Parameters<typeof settle>[2]): Promise<void> {
+export async function end(tx: Tx, owner: Owner, done: Parameters<typeof settle>[2]): Promise<void> {
   await endMembership(tx, owner)
   await settle(tx, owner, done)
 }

@@ -40,6 +40,7 @@ export const LEDGER_KINDS = [
   'org_declined',
   'org_clamped',
   'org_role',
+  'org_acted',
 ] as const
 export type LedgerKind = (typeof LEDGER_KINDS)[number]
 

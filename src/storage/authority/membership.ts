@@ -76,6 +76,14 @@ export async function updateMembership(tx: Tx, owner: Owner, change: MembershipC
   await sql`UPDATE memberships SET ${sql.join(set)} WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
 }
 
+/** The organization has said that what is known of this membership is so still. */
+export async function confirmView(db: Db, owner: Owner, join_id: string): Promise<void> {
+  await sql`
+    UPDATE memberships SET read_at = clock_timestamp() WHERE owner = ${owner} AND join_id = ${join_id}`.execute(
+    db,
+  )
+}
+
 /** How often an organization has acted on an agent and on an operator; never: 0. */
 export async function readOrganizationEpochs(
   db: Db,

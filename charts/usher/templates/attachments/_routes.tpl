@@ -13,6 +13,7 @@ exact:
   - /consume
   - /audit/access
   - /rs/register
+  - /org/notice
   - /openapi.json
 prefix:
   - /terms/

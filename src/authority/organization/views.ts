@@ -1,0 +1,112 @@
+/**
+ * Asks organizations how their members stand, each about once a minute, and at once after a notice: what narrows is in force with the answer, what
+ * enlarges waits for her. Contract: "Organization membership, on the member's authorization server", "Events" (the envelope is polled).
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { startRepeating, type Repetition } from '../../limits/repetition.ts'
+import { takesAccess } from '../../rules/membership.ts'
+import type { MemberView } from '../../rules/member-view.ts'
+import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
+import { appendEvent } from '../../storage/authority/events.ts'
+import { appendLedger } from '../../storage/authority/ledger.ts'
+import {
+  confirmView,
+  readMembership,
+  updateMembership,
+  type Membership,
+} from '../../storage/authority/membership.ts'
+import { lockQueue } from '../../storage/authority/owners.ts'
+import { inTransaction, isOutage } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { Authority } from '../context.ts'
+import { OrganizationOutage, OrganizationRefusal } from './client.ts'
+import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
+import { settle } from './settlement.ts'
+
+type Asking = Pick<Authority, 'database' | 'organizations' | 'log'>
+
+const PAUSE_SECONDS = 1
+const MEMBERS_PER_TURN = 8
+/** Longer than asking takes. */
+const TAKEN_SECONDS = 30
+const RETRY_SECONDS = 10
+
+/** Starts asking, where there is an organization that may be asked. */
+export function startViews(authority: Asking): Repetition | undefined {
+  if (authority.organizations.issuers.length === 0) return undefined
+  const onError = (error: unknown): void =>
+    authority.log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'asking organizations was broken off')
+  return startRepeating(stopped => askDue(authority, stopped), { pauseSeconds: PAUSE_SECONDS, onError })
+}
+
+/** Until nobody is due. */
+async function askDue(authority: Asking, stopped: () => boolean): Promise<void> {
+  while (!stopped()) {
+    const { db } = authority.database
+    const due = await takeDue(db, 'view', { limit: MEMBERS_PER_TURN, seconds: TAKEN_SECONDS })
+    if (due.length === 0) return
+    await Promise.all(due.map(taken => askOne(authority, taken)))
+  }
+}
+
+/** What fails of one member ends nothing: she is due again by herself. */
+async function askOne(authority: Asking, taken: Taken): Promise<void> {
+  const { owner } = taken
+  const { db } = authority.database
+  try {
+    const membership = await readMembership(db, owner)
+    if (membership === undefined) return await dueNoMore(db, taken)
+    const isRead = await ask(authority, membership)
+    await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
+  } catch (error) {
+    const level = isOutage(error) ? 'warn' : 'error'
+    authority.log[level]({ err: error, owner }, 'an organization was not asked how its member stands')
+  }
+}
+
+/** @returns whether it said how she stands. */
+async function ask({ organizations, database, log }: Asking, membership: Membership): Promise<boolean> {
+  const { owner, issuer, join_id, token, view } = membership
+  try {
+    const now = await organizations.envelope(issuer, { token, known: view.view })
+    if (now !== undefined) return await takeView(database.db, owner, { join_id, view: now })
+    await confirmView(database.db, owner, join_id)
+    return true
+  } catch (error) {
+    if (!(error instanceof OrganizationRefusal || error instanceof OrganizationOutage)) throw error
+    log.warn({ err: error, owner, issuer }, 'an organization did not say how its member stands')
+    return false
+  }
+}
+
+/**
+ * Puts a later view into effect. One that is older than what is known, and another one of the same number, is dropped, and confirms nothing: an
+ * organization that goes on so is not relied on after ten minutes. @returns whether it was taken.
+ */
+function takeView(
+  db: Db,
+  owner: Owner,
+  { join_id, view }: { join_id: string; view: MemberView },
+): Promise<boolean> {
+  return inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    const before = await readMembership(tx, owner)
+    if (before?.join_id !== join_id || view.view < before.view.view) return false
+    if (view.view === before.view.view) {
+      if (!isDeepStrictEqual(view, before.view)) return false
+      await confirmView(tx, owner, join_id)
+      return true
+    }
+    await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) })
+    await settle(tx, owner, { by: 'organization' })
+    const waiting = waitingFor({ ...before, view })
+    const { role, role_name, charter_version } = view
+    const said = { ...named(view), charter_version, role, role_name, waiting, by: 'organization' }
+    const kind = before.view.role === role ? ('org_acted' as const) : ('org_role' as const)
+    const what = kind === 'org_role' ? 'role_changed' : 'charter_changed'
+    await appendLedger(tx, owner, { kind, data: { what, ...said } })
+    await appendEvent(tx, owner, 'organization', { what, ...said })
+    return true
+  })
+}

@@ -1,0 +1,129 @@
+/** What her organization changes while she is a member: contract, "Organization membership, on the member's authorization server", "Events". */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { importPrivateJwk, generatePrivateJwk } from '../../src/wire/keys.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/notice.ts'
+import type { PrivateJwk } from '../../src/wire/keys.ts'
+import { row } from '../support/contract-row.ts'
+import { startMembershipStand } from '../support/membership.ts'
+import { startedForEach } from '../support/started.ts'
+import { protectionCall, testAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
+
+const stand = startedForEach(() => startMembershipStand())
+const membership = async () => (await stand.own('GET')).body
+const introspect = async (token: string) =>
+  (await protectionCall(stand.authority, '/introspect', { token })).body.reason as string | undefined
+const asksNow = () =>
+  stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view' AND owner = 'alice'")
+const joinId = async () =>
+  (await stand.authority.database.pool.query<{ join_id: string }>('SELECT join_id FROM memberships')).rows[0]!
+    .join_id
+const roleChanged: Notice = { kind: 'role_changed', role: 'traders' }
+
+/** A notice of the organization, changed by `claims`. */
+async function noticeOf(
+  notice: Notice,
+  claims: Partial<NoticeClaims> = {},
+  jwk?: PrivateJwk,
+): Promise<string> {
+  const file = readFileSync(stand.organization.environment['UMA_ORG_KEYS_FILE']!, 'utf8')
+  const key = importPrivateJwk(jwk ?? (JSON.parse(file) as { keys: PrivateJwk[] }).keys[0]!)
+  const iat = Math.floor(Date.now() / 1000)
+  const said: NoticeClaims = {
+    iss: stand.issuer,
+    aud: stand.authority.issuer,
+    sub: asOwner('alice'),
+    membership: await joinId(),
+    jti: randomBytes(12).toString('hex'),
+    iat,
+    exp: iat + 60,
+    ...claims,
+  }
+  return signNotice(said, notice, key)
+}
+const post = (notice: string) =>
+  stand.authority.request('POST', '/org/notice', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ notice }),
+  })
+
+beforeEach(async () => {
+  await stand.joined()
+})
+
+describe("Organization membership, on the member's authorization server", () => {
+  row('organization-notice', async () => {
+    const { body: metadata } = await stand.authority.request('GET', '/.well-known/agents-configuration')
+    expect(metadata.org_notice_endpoint).toBe(`${stand.authority.issuer}/org/notice`)
+    const { rpt } = await testAgent(stand.authority).granted('portfolio_read')
+    const notice = await noticeOf(roleChanged)
+    const { status, body } = await post(notice)
+    expect([status, body]).toEqual([200, { received: 'role_changed' }])
+    expect(await introspect(rpt)).toBe('organization_revoked')
+    expect((await post(notice)).status).toBe(409)
+    expect((await post(await noticeOf(roleChanged, {}, generatePrivateJwk()))).status).toBe(401)
+    expect((await post(await noticeOf(roleChanged, { iss: 'https://elsewhere.example' }))).status).toBe(401)
+    expect((await post(await noticeOf(roleChanged, { aud: 'https://elsewhere.example' }))).status).toBe(401)
+    expect((await post(await noticeOf(roleChanged, { sub: asOwner('nobody') }))).status).toBe(404)
+    expect((await post(await noticeOf(roleChanged, { membership: 'another-join-of-hers' }))).status).toBe(409)
+    expect((await post('no.notice.at-all')).status).toBe(400)
+  })
+})
+
+describe('A later view', () => {
+  it('of another group ends what was granted, and shares what that group is shared', async () => {
+    const { rpt } = await testAgent(stand.authority).granted('portfolio_read')
+    const json = { role: 'traders' }
+    const moved = await stand.organization.admin({
+      method: 'POST',
+      target: '/admin/members/alice/role',
+      json,
+    })
+    expect(moved.status).toBe(200)
+    await asksNow()
+    await until(async () => (await membership()).role === 'traders')
+    expect(await introspect(rpt)).toBe('organization_revoked')
+    const agent = testAgent(stand.authority)
+    expect((await agent.present(await agent.ticket('place_trade'))).body.error).toBe('need_info')
+  })
+
+  it('narrows her tiers at once, and widens none when it allows more again', async () => {
+    await stand.publish({ envelope: { max_expires_in: 120 } })
+    await asksNow()
+    await until(async () => (await membership()).max_expires_in === 120)
+    const terms = async () =>
+      (await stand.authority.call(stand.alice, { target: '/owner/policies' })).body.tiers[0].terms
+    expect((await terms()).expires_in).toBe(120)
+    await stand.publish({ envelope: { max_expires_in: 3600 } })
+    await asksNow()
+    await until(async () => (await membership()).max_expires_in === 3600)
+    expect((await terms()).expires_in).toBe(120)
+  })
+
+  it('claims no more than she agreed to before she has agreed again', async () => {
+    await stand.publish({ claims: ['alice/*'] })
+    await asksNow()
+    await until(async () => (await membership()).waiting !== null)
+    const { waiting, governed_resources, charter_version, binds_s256 } = await membership()
+    expect(waiting).toEqual({ version: charter_version, changes: ['It would govern alice/*, too.'] })
+    expect(governed_resources).not.toContain('alice/statements')
+    const agreed = { agreed: true, charter_version, binds_s256 }
+    const stale = await stand.own('POST', '', { ...agreed, binds_s256: 's256:of-something-else' })
+    expect([stale.status, stale.body.reason]).toEqual([409, 'charter_moved'])
+    const { body } = await stand.own('POST', '', agreed)
+    expect([body.waiting, body.agreed_version]).toEqual([null, charter_version])
+    expect(body.governed_resources).toContain('alice/statements')
+  })
+})
+
+describe('A membership that its organization ends', () => {
+  it('is ended here by its notice, with every grant under it', async () => {
+    const { rpt } = await testAgent(stand.authority).granted('portfolio_read')
+    expect((await post(await noticeOf({ kind: 'membership_ended', by: 'administrator' }))).status).toBe(200)
+    expect((await membership()).enrolled).toBe(false)
+    expect(await introspect(rpt)).toBe('organization_revoked')
+  })
+})
