@@ -8,7 +8,8 @@ import { describe, expect, it } from 'vitest'
 import type { MemberView } from '../../src/rules/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/membership.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
-import { consumeGrant, readGrant, recordGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import {
   endMembership,
   insertMembership,

@@ -5,7 +5,8 @@
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { consumeGrant, recordGrant } from '../../src/storage/authority/grants.ts'
+import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import { consumeGrant } from '../../src/storage/authority/grants.ts'
 import {
   continueFamily,
   endFamily,

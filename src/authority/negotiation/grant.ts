@@ -4,7 +4,7 @@
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
-import { recordGrant, type NewGrant } from '../../storage/authority/grants.ts'
+import { recordGrant, type NewGrant } from '../../storage/authority/grant-issuance.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
 import { addOperator } from '../../storage/authority/operators.ts'
 import { inTransaction } from '../../storage/core/database.ts'

@@ -1,0 +1,186 @@
+/**
+ * The issue of grants: under the generation of a connection, and with every fact that a grant rests on read once more. Contract: "Grant (RPT)
+ * liveness", "Grant answer (beat 4)".
+ */
+import { prepared, retriedAlone } from '../core/database.ts'
+import type { Db } from './database.ts'
+import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
+import { note } from '../core/after-commit.ts'
+import type { LedgerKind } from './ledger.ts'
+import type { ResourceRow } from './resources.ts'
+import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { OrganizationEpochs } from '../../rules/membership.ts'
+import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
+
+export interface NewGrant {
+  owner: Owner
+  rptSha256: Buffer
+  jti: string
+  family: Family
+  handle: Handle
+  /** Of the connection when the facts were read: the grant is refused where it has moved on. */
+  generation: number
+  client_id: ClientId
+  aud: string
+  resource_id: string
+  tier_id: string
+  tierEpoch: number
+  /** The rest of what was read and judged: where any of it has changed since, the grant is refused likewise. */
+  restsOn: {
+    tierVersion: number
+    /** Of the resource server. */
+    serverGeneration: number
+    /** Scopes that the resource must still have. */
+    resourceScopes: readonly string[]
+    /** Class that the resource declares. */
+    consequence: string | null
+    /** Classes of its tools; undefined where they were not read, so that they are not compared. */
+    tools: ResourceRow['tools'] | undefined
+    /** Operator that the request names, which must not be blocked. */
+    operator: string | null
+    /** Of an organization that governs the resource and shares it: epochs that must be the present ones still. */
+    organization?: OrganizationEpochs | undefined
+  }
+  single_use: boolean
+  /** The RPT's claims, as introspection will answer them. */
+  claims: GrantClaims
+  receipt: string
+  /** Seconds since the epoch. */
+  expiresAt: number
+}
+
+/** What `recordGrant` writes, of grants of one owner. */
+interface Recorded {
+  grant: NewGrant
+  entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[]
+}
+
+/**
+ * Each fact that a grant rests on is read once more by the statement that writes it, for each grant of a batch by itself, and
+ * no lock is taken: what had returned before the statement began is seen. An agent that had its tier before leaves that row alone,
+ * and so waits for no other of its negotiations.
+ */
+const RECORD = prepared<{ jti: string }>(
+  'record-grants',
+  `WITH asked AS (
+      SELECT * FROM ROWS FROM (
+        unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[],
+          $11::int[], $12::boolean[], $13::text[], $14::float8[], $19::int[], $20::int[], $21::text[], $22::text[], $24::text[],
+          $25::int[], $26::int[], $27::int[]),
+        json_array_elements($15::json), json_array_elements($23::json))
+        WITH ORDINALITY AS asked(rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id, tier_id,
+          tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
+          tools, org_epoch, org_handle_epoch, org_operator_epoch, claims, resource_scopes, place)
+      WHERE ${ASKED_FEW}),
+    made AS (
+      INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
+        tier_id, tier_epoch, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
+      SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
+        a.tier_id, a.tier_epoch, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
+        CASE WHEN a.org_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
+      FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
+        AND c.status = 'active' AND c.generation = a.generation
+      JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = a.client_id AND rs.resource_uri = a.aud
+        AND rs.status = 'active' AND rs.generation = a.server_generation
+      JOIN resources r ON r.owner = $1 AND r.resource_id = a.resource_id AND r.client_id = a.client_id
+        AND r.consequence IS NOT DISTINCT FROM a.consequence
+        AND (a.tools IS NULL OR coalesce(r.tools, 'null') = a.tools::jsonb)
+        AND r.resource_scopes @> ARRAY(SELECT json_array_elements_text(a.resource_scopes))
+      JOIN tiers t ON t.owner = $1 AND t.tier_id = a.tier_id AND t.epoch = a.tier_epoch
+        AND t.version = a.tier_version AND t.deleted_at IS NULL
+      JOIN tier_resources tr ON tr.owner = $1 AND tr.resource_id = a.resource_id AND tr.tier_id = a.tier_id
+      WHERE NOT EXISTS (SELECT FROM operators o
+        WHERE o.owner = $1 AND o.origin = a.operator AND o.blocked_at IS NOT NULL)
+        AND CASE WHEN a.org_epoch IS NULL THEN r.org IS NULL
+          ELSE r.org = 'shared' AND c.org_epoch = a.org_handle_epoch
+            AND a.org_epoch = (SELECT m.org_epoch FROM memberships m WHERE m.owner = $1)
+            AND a.org_operator_epoch = coalesce((SELECT o.org_epoch FROM operators o
+              WHERE o.owner = $1 AND o.origin = a.operator), 0) END
+      RETURNING jti, handle, family, tier_id),
+    tier AS (
+      INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
+      SELECT DISTINCT $1, m.handle, m.tier_id, now() FROM made m
+      WHERE NOT EXISTS (SELECT 1 FROM connection_tiers ct WHERE ct.owner = $1 AND ct.handle = m.handle
+        AND ct.tier_id = m.tier_id AND ct.granted_at IS NOT NULL)
+      ORDER BY m.handle, m.tier_id
+      ON CONFLICT (owner, handle, tier_id) DO UPDATE SET granted_at = now()
+      WHERE connection_tiers.granted_at IS NULL),
+    receipt AS (
+      INSERT INTO receipts (owner, jti, family, handle, receipt)
+      SELECT $1, m.jti, m.family, m.handle, a.receipt FROM made m JOIN asked a ON a.jti = m.jti),
+    placed AS (
+      INSERT INTO receipt_positions (owner, jti) SELECT $1, m.jti FROM made m),
+    ended AS (
+      UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
+      WHERE f.owner = $1 AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),
+    told AS (
+      INSERT INTO ledger (owner, kind, family, handle, data)
+      SELECT $1, entry.kind, made.family, made.handle, entry.data
+      FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
+        WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
+      ORDER BY entry.place)
+  SELECT jti FROM made`,
+)
+
+/**
+ * Records a grant from the connection row that is active at the generation the decision was made under, while all else that
+ * it rests on is as it was judged; ends its negotiation, and tells the ledger of both: one statement, which is one transaction.
+ * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth. Those recorded at
+ * the same time are one statement.
+ * @returns false where something it rests on is no longer so; then nothing was written, and the request is to be weighed anew.
+ */
+export function recordGrant(db: Db, grant: NewGrant, entries: Recorded['entries']): Promise<boolean> {
+  return RECORD_GRANT(db, { grant, entries })
+}
+
+async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
+  // Whoever writes several does so in one order, so that no two wait for each other.
+  const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
+  const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
+  const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
+  const { rows } = await RECORD(db, [
+    sorted[0]!.grant.owner,
+    of(grant => grant.rptSha256),
+    of(grant => grant.jti),
+    of(grant => grant.family),
+    of(grant => grant.handle),
+    of(grant => grant.generation),
+    of(grant => grant.client_id),
+    of(grant => grant.aud),
+    of(grant => grant.resource_id),
+    of(grant => grant.tier_id),
+    of(grant => grant.tierEpoch),
+    of(grant => grant.single_use),
+    of(grant => grant.receipt),
+    of(grant => grant.expiresAt),
+    JSON.stringify(of(grant => grant.claims)),
+    told.map(({ jti }) => jti),
+    told.map(({ kind }) => kind),
+    JSON.stringify(told.map(({ data }) => data)),
+    of(({ restsOn }) => restsOn.tierVersion),
+    of(({ restsOn }) => restsOn.serverGeneration),
+    of(({ restsOn }) => restsOn.consequence),
+    of(({ restsOn }) => restsOn.operator),
+    JSON.stringify(of(({ restsOn }) => restsOn.resourceScopes)),
+    of(({ restsOn }) => (restsOn.tools === undefined ? null : JSON.stringify(restsOn.tools))),
+    of(({ restsOn }) => restsOn.organization?.membership ?? null),
+    of(({ restsOn }) => restsOn.organization?.handle ?? null),
+    of(({ restsOn }) => restsOn.organization?.operator ?? null),
+  ])
+  if (rows.length > 0) note(db, sorted[0]!.grant.owner)
+  const made = new Set(rows.map(({ jti }) => jti))
+  return asked.map(({ grant }) => made.has(grant.jti))
+}
+
+const RECORD_GRANT = gatheringOf(
+  (db: Db, asked: Recorded[]) => retriedAlone(db, () => recordGrants(db, asked)),
+  {
+    owner: ({ grant }: Recorded) => grant.owner,
+    together: TOGETHER_MAX,
+    atOnce: WRITES_AT_ONCE,
+  },
+)
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

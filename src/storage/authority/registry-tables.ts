@@ -1,0 +1,62 @@
+/**
+ * The rows of resource servers and what they registered, as Postgres holds them. Contract: "Registry materialization", "Resource server
+ * establishment".
+ */
+import type { ColumnType, Generated } from 'kysely'
+import type { Reach } from '../../rules/membership.ts'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
+
+/** Timestamps leave Postgres as ISO 8601 strings in UTC, and are compared only by its clock. */
+export type Timestamp = ColumnType<string, string | undefined, string>
+export type NullableTimestamp = ColumnType<string | null, string | null | undefined, string | null>
+
+export type ResourceServerStatus = 'pending' | 'active' | 'revoked'
+
+export interface ResourceServersTable {
+  owner: Owner
+  client_id: ClientId
+  name: string
+  resource_uri: string
+  status: ResourceServerStatus
+  auth: 'secret' | 'signature'
+  secret_sha256: Buffer | null
+  registered_at: Timestamp
+  decided_at: NullableTimestamp
+  last_pat_issued: NullableTimestamp
+  /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
+  generation: Generated<number>
+  /** Whether its resources are pulled from what it publishes. */
+  publishes: Generated<boolean>
+}
+
+/** Origins whose resource servers may not register with this owner. */
+export interface BannedOriginsTable {
+  owner: Owner
+  origin: string
+  banned_at: Timestamp
+}
+
+export interface RegistryPullsTable {
+  owner: Owner
+  client_id: ClientId
+  attempt: number
+  tried_at: Timestamp
+  landed_at: NullableTimestamp
+  failed_at: NullableTimestamp
+  fault: string | null
+  conflicts: Generated<number>
+}
+
+export interface ResourcesTable {
+  owner: Owner
+  resource_id: string
+  client_id: ClientId
+  name: string
+  type: string | null
+  resource_scopes: string[]
+  consequence: string | null
+  /** The class of each tool, null where it declares none; null as a whole where the resource server does not tell them apart. */
+  tools: ColumnType<Record<string, string | null> | null, string | null | undefined, string | null>
+  source: 'provisioned' | 'pulled'
+  org: ColumnType<Reach | null, Reach | null | undefined, Reach | null>
+}
