@@ -1,7 +1,10 @@
 /** Vouchers and grants of emergency windows: contract, "The organization's authority" (`/introspect`, `/consume`), "Limits". */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { inTransaction } from '../../src/storage/core/database.ts'
+import { deadlineAt } from '../../src/enforcement/deadline.ts'
+import { createOrganizationClient } from '../../src/enforcement/organization/organization-client.ts'
+import { createOutbound } from '../../src/http/outbound.ts'
+import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
 import { voidAbandoned } from '../../src/organization/break-glass/abandoned.ts'
 import { holdVoucher, insertHeldGrant, insertVoucher } from '../../src/storage/organization/break-glass.ts'
 import type { Database } from '../../src/storage/organization/database.ts'
@@ -9,8 +12,10 @@ import { readMember } from '../../src/storage/organization/members.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { until } from '../support/until.ts'
+import { ORG_ISSUER } from '../support/organization.ts'
 import {
   OTHER,
+  OWN,
   RESOURCE,
   ask,
   clause,
@@ -32,7 +37,7 @@ describe('One voucher', () => {
     const replies = await Promise.all(Array.from({ length: 32 }, () => redeem({ voucher: good })))
     const statuses = replies.map(({ status }) => status)
     expect(statuses.filter(status => status === 200)).toHaveLength(1)
-    expect(statuses.every(status => [200, 403, 429, 503].includes(status))).toBe(true)
+    expect(statuses.every(status => [200, 403, 503].includes(status))).toBe(true)
   })
 
   it('is held by one of 32, a hundred times over', async () => {
@@ -43,12 +48,14 @@ describe('One voucher', () => {
         await inTransaction(db, tx =>
           insertVoucher(tx, { voucher_sha256, owner, admin: 'ines', reason: 'x' }, 60),
         )
-        const held = await Promise.all(
+        const held = await Promise.allSettled(
           Array.from({ length: 32 }, (_, i) =>
             inTransaction(db, tx => holdVoucher(tx, { voucher_sha256, owner, jti: `rpt_${round}_${i}` }, 10)),
           ),
         )
-        expect(held.filter(Boolean)).toHaveLength(1)
+        expect(held.filter(one => one.status === 'fulfilled' && one.value)).toHaveLength(1)
+        // Whoever waited too long on a busy machine holds nothing either.
+        for (const one of held) if (one.status === 'rejected') expect(isOutage(one.reason)).toBe(true)
       }
     })
   })
@@ -59,7 +66,39 @@ describe('A grant of an emergency window at the organization', () => {
     const token = await granted()
     const replies = await Promise.all(Array.from({ length: 32 }, () => ask('/consume', token)))
     expect(replies.filter(({ body: said }) => said.consumed === true)).toHaveLength(1)
-    expect(replies.filter(({ body: said }) => said.error === 'already_consumed')).toHaveLength(31)
+    // Whoever waited too long on a busy machine is told to come again, and spent nothing.
+    const others = replies.filter(
+      ({ status, body: said }) => status === 503 || said.error === 'already_consumed',
+    )
+    expect(others).toHaveLength(31)
+    expect((await ask('/consume', token)).body).toEqual({ consumed: false, error: 'already_consumed' })
+  })
+
+  it('is what the client of an enforcement point reads, with the membership beside it', async () => {
+    const outbound = createOutbound({ devLoopback: true })
+    const client = createOrganizationClient({
+      issuer: stand.organization.publicUrl,
+      owner: asOwner('amy'),
+      proof: { kind: 'secret', secret: OWN },
+      outbound,
+      clock: Date.now,
+    })
+    const deadline = deadlineAt(Date.now() + 10_000, Date.now)
+    expect(await client.membership(deadline)).toMatchObject({
+      member: true,
+      as_uri: stand.first.uri,
+      claims: ['acme/*', 'acme/*/*'],
+      break_glass: { enabled: true, resources: ['acme/vault'], max_expires_in: 300 },
+    })
+    const token = await granted()
+    expect(await client.introspect(token, deadline)).toMatchObject({
+      active: true,
+      iss: ORG_ISSUER,
+      single_use: true,
+    })
+    expect(await client.consume(token, deadline)).toEqual({ consumed: true })
+    expect(await client.consume(token, deadline)).toEqual({ consumed: false, error: 'already_consumed' })
+    await outbound.close()
   })
 
   it('is unknown to whoever does not enforce its resource, and to whoever is nobody', async () => {

@@ -14,7 +14,8 @@ import { charterOf, ORG_ISSUER } from '../support/organization.ts'
 import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
 
 export const RESOURCE = 'https://tools.example/mcp/amy'
-const OWN = randomBytes(24).toString('base64url')
+/** The credential of the one that enforces amy's. */
+export const OWN = randomBytes(24).toString('base64url')
 /** The credential of an enforcement point that enforces another's resource. */
 export const OTHER = randomBytes(24).toString('base64url')
 export const clause = (changes: object = {}) => ({

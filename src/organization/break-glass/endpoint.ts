@@ -30,7 +30,7 @@ export const BREAK_GLASS: readonly Endpoint<Organization>[] = [
     },
     handle: async (organization: Organization, { caller, body, request, answer }) => {
       refuseWhileOff(organization.clock)
-      const admitted = await admit(organization, body, { key: caller.key, ip: request.ip })
+      const admitted = await admit(organization, body, caller.key)
       const bodyDigest = s256(request.rawBody ?? '')
       const { token, expires_in } = await redeem(organization, {
         ...caller,
