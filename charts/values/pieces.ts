@@ -44,9 +44,7 @@ export function usherFile(schema: z.ZodType, description: string) {
     $schema: _,
     required,
     ...json
-  } = withoutSecrets(
-    z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', target: 'draft-7' }) as JsonSchema,
-  )
+  } = withoutSecrets(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', target: 'draft-7' }))
   const whole = { if: { minProperties: 1 }, then: { required } }
   return anyMap.default({}).meta({ ...json, ...whole, description })
 }

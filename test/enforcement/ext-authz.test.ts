@@ -228,7 +228,7 @@ describe('whatever arrives, the answer has a status, and allows only what was al
       raw_body: fc.uint8Array({ maxLength: 40 }).map(array => Buffer.from(array)),
     },
     { requiredKeys: [] },
-  ) as fc.Arbitrary<HttpFacts>
+  )
   const messages = http.map(facts => checkBytes(facts))
   // Nothing to refuse before judging, but for what the body or one header field brings in.
   const likely = fc
