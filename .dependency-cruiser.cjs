@@ -14,7 +14,10 @@ const may = (name, from, { ours, npm = [] }, comment) => ({
   },
 })
 
-/** Each has rows, addresses or a command of its own. `tally` is not built yet: it is held from its first file on. */
+/**
+ * Each has rows, addresses or a command of its own. `tally` is not built yet: it is held from its first file
+ * on.
+ */
 const party = '(authority|organization|tally|enforcement|agent|owner|admin)'
 /** Those of them that keep rows. */
 const keeper = '(authority|organization|tally)'

@@ -1,9 +1,11 @@
 /**
- * The command line as a few files in place of a thousand modules, which a process would look for one by one whenever it starts. Made from the
- * sources; `npm run build` puts it beside the modules that `usher/agent` and `usher/embedded` are.
+ * The command line as a few files in place of a thousand modules, which a process would look for one by one
+ * whenever it starts. Made from the sources; `npm run build` puts it beside the modules that `usher/agent`
+ * and `usher/embedded` are.
  *
- * Two folders deep, as the sources are, so that `proto` and `migrations` are found alike. Not minified: a stack tells functions and lines. A
- * process keeps the text of what it loaded, so what it never reads is left out (docs/performance.md).
+ * Two folders deep, as the sources are, so that `proto` and `migrations` are found alike. Not minified: a
+ * stack tells functions and lines. A process keeps the text of what it loaded, so what it never reads is left
+ * out (docs/performance.md).
  */
 export default {
   input: 'src/cli.ts',
@@ -30,7 +32,10 @@ export default {
   },
 }
 
-/** `usher dev` is development: the package has it beside the bundle, as modules, and the image has it not (src/cli.ts says so). */
+/**
+ * `usher dev` is development: the package has it beside the bundle, as modules, and the image has it not
+ * (src/cli.ts says so).
+ */
 function demoOutside() {
   return {
     name: 'demo-outside',
@@ -49,7 +54,9 @@ function inPlaceOf(name, code) {
   }
 }
 
-/** Every other character as its escape: a text with one of them takes two bytes for each of its characters. */
+/**
+ * Every other character as its escape: a text with one of them takes two bytes for each of its characters.
+ */
 function asciiAlone() {
   return {
     name: 'ascii-alone',

@@ -1,4 +1,7 @@
-/** Three projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy, or the built package. */
+/**
+ * Three projects: `pure` needs nothing, `postgres` one database server per run, `product` also a real Envoy,
+ * or the built package.
+ */
 import { defineConfig } from 'vitest/config'
 
 const POSTGRES = [
@@ -30,7 +33,8 @@ export default defineConfig({
           name: 'pure',
           include: ['test/**/*.test.ts'],
           exclude: [...POSTGRES, ...PRODUCT, 'test/cluster/**', 'test/gateway/**'],
-          // The default leaves one processor out, which on a machine of two is half of it. In the other projects Postgres takes it.
+          // The default leaves one processor out, which on a machine of two is half of it. In the other
+          // projects Postgres takes it.
           maxWorkers: '100%',
           testTimeout: 60_000,
           expect: WAITING,

@@ -1,6 +1,7 @@
 /**
- * Owns the bare check servers, what the sidecar is measured against: grpc-js with our messages and nothing else (`noop`), or with one
- * verification by RFC 9421 of the request that the check carries (`verify`). Run as `node bench/bare-check.ts noop|verify PORT KEYS`.
+ * Owns the bare check servers, what the sidecar is measured against: grpc-js with our messages and nothing
+ * else (`noop`), or with one verification by RFC 9421 of the request that the check carries (`verify`). Run
+ * as `node bench/bare-check.ts noop|verify PORT KEYS`.
  */
 import { Server, ServerCredentials, type handleUnaryCall, type ServiceDefinition } from '@grpc/grpc-js'
 import { readFileSync } from 'node:fs'

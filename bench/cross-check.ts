@@ -1,6 +1,6 @@
 /**
- * Owns the second opinion on the load generator: h2load, which knows nothing of us, sends the same checks to the same servers. Every call it
- * made of usher must be in the owner's ledger, for it does not read answers.
+ * Owns the second opinion on the load generator: h2load, which knows nothing of us, sends the same checks to
+ * the same servers. Every call it made of usher must be in the owner's ledger, for it does not read answers.
  */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -28,7 +28,9 @@ export interface CrossCheckOptions {
 
 const execute = promisify(execFile)
 
-/** Undefined where h2load is not installed. Throws where a call was not answered, or is missing in the ledger. */
+/**
+ * Undefined where h2load is not installed. Throws where a call was not answered, or is missing in the ledger.
+ */
 export async function crossCheck(
   system: System,
   options: CrossCheckOptions,

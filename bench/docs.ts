@@ -1,6 +1,6 @@
 /**
- * Owns the figures in docs/performance.md: made from the JSON of a run, between two marks, so that no figure is ever typed.
- * Run as `make bench-docs` after a run that wrote bench/results.json.
+ * Owns the figures in docs/performance.md: made from the JSON of a run, between two marks, so that no figure
+ * is ever typed. Run as `make bench-docs` after a run that wrote bench/results.json.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +13,9 @@ const ROOT = join(import.meta.dirname, '..')
 export const RESULTS = join(ROOT, 'bench', 'results.json')
 export const PAGE = join(ROOT, 'docs', 'performance.md')
 
-/** The page with the figures of a report in place of those that it had. Throws for a page without the marks. */
+/**
+ * The page with the figures of a report in place of those that it had. Throws for a page without the marks.
+ */
 export function withFigures(page: string, report: Report): string {
   const from = page.indexOf(BEGIN)
   const to = page.indexOf(END)

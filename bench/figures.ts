@@ -1,5 +1,6 @@
 /**
- * Owns the figures that have goals: from which rounds each is made, and what is asked of it. docs/performance.md describes them.
+ * Owns the figures that have goals: from which rounds each is made, and what is asked of it.
+ * docs/performance.md describes them.
  */
 import type { Round } from './run.ts'
 

@@ -1,7 +1,8 @@
 /**
- * Owns `make bench-gate`: a short run of what the ratios are made of, held against the committed ones where the machine is the one they were made on,
- * or, with `--against`, against another checkout here and now. A clear loss fails; a machine that is busy with other work, or that nothing is known of,
- * proves nothing, and is told so. docs/performance.md says what counts as clear.
+ * Owns `make bench-gate`: a short run of what the ratios are made of, held against the committed ones where
+ * the machine is the one they were made on, or, with `--against`, against another checkout here and now. A
+ * clear loss fails; a machine that is busy with other work, or that nothing is known of, proves nothing, and
+ * is told so. docs/performance.md says what counts as clear.
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -24,7 +25,10 @@ export interface GateReport {
   machine: KnownMachine
 }
 
-/** What is committed: the ratios of a run of the gate itself, so that like is compared with like, and where they were seen. */
+/**
+ * What is committed: the ratios of a run of the gate itself, so that like is compared with like, and where
+ * they were seen.
+ */
 export interface Baseline {
   machine: KnownMachine
   ratios: Ratios
@@ -36,14 +40,18 @@ export interface Verdict {
 }
 
 const RATIOS = ['standing_over_verify', 'single_use_over_verify', 'negotiation_over_bare'] as const
-/** Below this share of the other median, even in its best cycle, a ratio is lost: what noise costs one cycle, it does not cost all. */
+/**
+ * Below this share of the other median, even in its best cycle, a ratio is lost: what noise costs one cycle,
+ * it does not cost all.
+ */
 const CLEAR_LOSS = 0.75
 /** Of the CPU; more than that taken by others, and no ratio says anything of ours. */
 const OTHERS_MAX = 0.2
 
 /**
- * Judges a run by the baseline of this machine. By that of another machine nothing can be lost or held: what `verify` gets of one core, and a call
- * of two, is the machine's own. A ratio that either does not have is a fault of theirs and throws.
+ * Judges a run by the baseline of this machine. By that of another machine nothing can be lost or held: what
+ * `verify` gets of one core, and a call of two, is the machine's own. A ratio that either does not have is a
+ * fault of theirs and throws.
  */
 export function judge(run: GateReport, { machine, ratios }: Baseline): Verdict {
   const others = othersOf(run)
@@ -57,7 +65,10 @@ export function judge(run: GateReport, { machine, ratios }: Baseline): Verdict {
   return { kind: 'unknown machine', lines }
 }
 
-/** Judges a run by that of another checkout, made in turns with it on the same machine. Throws as `judge` does. */
+/**
+ * Judges a run by that of another checkout, made in turns with it on the same machine. Throws as `judge`
+ * does.
+ */
 export function judgeBeside(run: GateReport, other: GateReport): Verdict {
   const ratios = Object.fromEntries(
     Object.entries(other.figures).map(([name, { spread }]) => [name, spread]),
@@ -121,7 +132,9 @@ export function merged(runs: readonly GateReport[]): GateReport {
 
 const SCENARIOS = '--only verify,standing,single_use,negotiation,negotiation_bare'
 const ALONE = `${SCENARIOS} --rounds 5 --seconds 2 --warm-up 8`
-/** Each turn starts everything anew, for a checkout is measured by its own bench, which knows its own tables. */
+/**
+ * Each turn starts everything anew, for a checkout is measured by its own bench, which knows its own tables.
+ */
 const TURNS = 3
 const A_TURN = `${SCENARIOS} --rounds 2 --seconds 2 --warm-up 8`
 const ROOT = join(import.meta.dirname, '..')
@@ -165,7 +178,10 @@ async function writeBaseline({ figures, machine: { cpu, cores, node } }: Report)
   await writeFile(BASELINE, `${JSON.stringify({ machine: { cpu, cores, node }, ratios }, null, 2)}\n`)
 }
 
-/** This checkout and the other, then the other way round, so that a machine that grows slower is unjust to neither. */
+/**
+ * This checkout and the other, then the other way round, so that a machine that grows slower is unjust to
+ * neither.
+ */
 async function inTurns(other: string): Promise<Verdict> {
   const runs = new Map<string, GateReport[]>([
     [ROOT, []],

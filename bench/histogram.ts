@@ -1,5 +1,6 @@
 /**
- * Owns reading a histogram off Prometheus text, and its quantiles: how the bench learns what a process measured of itself.
+ * Owns reading a histogram off Prometheus text, and its quantiles: how the bench learns what a process
+ * measured of itself.
  */
 
 /** Counts of observations up to each bound, bounds ascending, the last one infinite. */
@@ -27,8 +28,8 @@ export function difference(before: Histogram, after: Histogram): Histogram {
 }
 
 /**
- * The value below which a share of the observations lies, taking those between two bounds as evenly spread. Beyond the last
- * finite bound: that bound. NaN of nothing.
+ * The value below which a share of the observations lies, taking those between two bounds as evenly spread.
+ * Beyond the last finite bound: that bound. NaN of nothing.
  */
 export function quantile({ bounds, counts }: Histogram, share: number): number {
   const total = counts.at(-1) ?? 0

@@ -1,5 +1,6 @@
 /**
- * Owns the load processes of one scenario, as the runner sees them: forked, told what to do one thing at a time, ended for certain.
+ * Owns the load processes of one scenario, as the runner sees them: forked, told what to do one thing at a
+ * time, ended for certain.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { join } from 'node:path'

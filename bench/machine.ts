@@ -1,5 +1,6 @@
 /**
- * Owns what a figure depends on beside the code: the machine, and how Postgres is set; and whose CPU time a round took.
+ * Owns what a figure depends on beside the code: the machine, and how Postgres is set; and whose CPU time a
+ * round took.
  */
 import { readdir, readFile, statfs } from 'node:fs/promises'
 import { arch, cpus, loadavg, release, tmpdir, totalmem } from 'node:os'
@@ -68,7 +69,10 @@ export interface CpuReading {
 /** `_SC_CLK_TCK` of every Linux that Node runs on. */
 const TICK_MS = 10
 
-/** Reads the CPU time of the parties, each with the children of its processes; undefined where there is no /proc. */
+/**
+ * Reads the CPU time of the parties, each with the children of its processes; undefined where there is no
+ * /proc.
+ */
 export async function readCpu(pids: Record<string, number[]>): Promise<CpuReading | undefined> {
   if (process.platform !== 'linux') return undefined
   const at = performance.now()
@@ -107,7 +111,8 @@ async function readProcesses(): Promise<ProcessTicks[]> {
   return lines
     .filter(line => line !== '')
     .map(line => {
-      // After the name, which may hold anything, come state, parent and, from the 14th field of the line, the ticks.
+      // After the name, which may hold anything, come state, parent and, from the 14th field of the line, the
+      // ticks.
       const [, parent, ...rest] = line
         .slice(line.lastIndexOf(')') + 2)
         .split(' ')

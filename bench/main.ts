@@ -1,6 +1,6 @@
 /**
- * Owns `make bench`: starts everything that is measured, runs the rounds, prints the report, and stops all it started, also when it fails.
- * docs/performance.md says what is measured and how to read it.
+ * Owns `make bench`: starts everything that is measured, runs the rounds, prints the report, and stops all it
+ * started, also when it fails. docs/performance.md says what is measured and how to read it.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * Owns what a run comes to: medians and spread over the rounds, the ratios with their goals, as JSON and as a page of text.
- * docs/performance.md describes the JSON.
+ * Owns what a run comes to: medians and spread over the rounds, the ratios with their goals, as JSON and as a
+ * page of text. docs/performance.md describes the JSON.
  */
 import type { CrossCheck } from './cross-check.ts'
 import {
@@ -36,7 +36,9 @@ interface Generator {
   ceiling_calls_per_second: number | null
 }
 
-/** What `--json` writes. The figures of the goals stand at the top as plain numbers, under their own names. */
+/**
+ * What `--json` writes. The figures of the goals stand at the top as plain numbers, under their own names.
+ */
 export type Report = Partial<Record<FigureName, number>> & {
   schema: 2
   command: string
@@ -110,7 +112,10 @@ function reportOf(scenario: Scenario, rounds: Round[]): ScenarioReport {
   }
 }
 
-/** What the generator could drive if the server cost nothing: its rate against the no-op server over the share of a core it took. */
+/**
+ * What the generator could drive if the server cost nothing: its rate against the no-op server over the share
+ * of a core it took.
+ */
 function generatorOf({ calls_per_second, cpu_us_per_call }: ScenarioReport): Generator {
   const rate = calls_per_second.median
   const micros = cpu_us_per_call?.['load']

@@ -1,6 +1,7 @@
 /**
- * Owns the order of a run: a warm-up of every scenario, then rounds interleaved (A B C A B C), so that whatever disturbs the machine disturbs
- * numerator and denominator alike. Any wrong answer, and any allowed call that does not reach the ledger, ends the run.
+ * Owns the order of a run: a warm-up of every scenario, then rounds interleaved (A B C A B C), so that
+ * whatever disturbs the machine disturbs numerator and denominator alike. Any wrong answer, and any allowed
+ * call that does not reach the ledger, ends the run.
  */
 import { availableParallelism } from 'node:os'
 import { percentile } from './figures.ts'
@@ -35,7 +36,10 @@ export interface Round {
   others_cpu_share: number | undefined
   /** From the end of the round until the ledger held its last call. */
   recorded_after_ms: number | undefined
-  /** Of an open loop: the rate of arrivals that was asked for, and how many of them were skipped as past what can be sustained. */
+  /**
+   * Of an open loop: the rate of arrivals that was asked for, and how many of them were skipped as past what
+   * can be sustained.
+   */
   asked_per_second: number | undefined
   skipped: number
   /** Median, over the round's calls, of what the sidecar took beside waiting for the authority. */

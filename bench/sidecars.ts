@@ -1,5 +1,6 @@
 /**
- * Owns the sidecars under measurement, as processes of their own with the settings that a deployment has by default, and what each tells of itself.
+ * Owns the sidecars under measurement, as processes of their own with the settings that a deployment has by
+ * default, and what each tells of itself.
  */
 import { startChild, untilReady, type Child } from '../src/dev/child-process.ts'
 import { writeSidecarFile, type Household } from '../src/dev/household.ts'
@@ -28,7 +29,9 @@ export interface SidecarPlace {
 }
 
 const SERVING = 1
-/** What Node takes for itself in a container that is limited to 512 MiB, which is how a sidecar is deployed. */
+/**
+ * What Node takes for itself in a container that is limited to 512 MiB, which is how a sidecar is deployed.
+ */
 const HEAP = '--max-old-space-size=256'
 
 /** Starts a sidecar; answers once it takes connections. */

@@ -1,6 +1,7 @@
 /**
- * Owns what is measured, as processes of their own: Postgres with everything durable, authority, sidecar, and the bare check servers; and the
- * owner's world in it. Started as a deployment starts them, with the settings that they have by default.
+ * Owns what is measured, as processes of their own: Postgres with everything durable, authority, sidecar, and
+ * the bare check servers; and the owner's world in it. Started as a deployment starts them, with the settings
+ * that they have by default.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -33,11 +34,17 @@ export interface System {
   ownerApi: string
   ownerKeyFile: string
   pids: Partial<Record<Party, number[]>>
-  /** Waits until the owner's ledger holds so many calls more than were waited for before. Throws where they do not come. */
+  /**
+   * Waits until the owner's ledger holds so many calls more than were waited for before. Throws where they do
+   * not come.
+   */
   untilRecorded(more: number): Promise<void>
   /** Access reports that the sidecars gave up. */
   droppedReports(): Promise<number>
-  /** What the first sidecar's calls took there beside waiting for the authority, in seconds, since its start; undefined where it does not tell. */
+  /**
+   * What the first sidecar's calls took there beside waiting for the authority, in seconds, since its start;
+   * undefined where it does not tell.
+   */
   ownTimes(): Promise<Histogram | undefined>
   /** How long a further sidecar takes from its start until it answers that it serves, in milliseconds. */
   timeToReady(): Promise<number>
@@ -152,7 +159,8 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     agents: [],
   }
   world.agents = await admitAgents(world, database)
-  // As autovacuum does within a minute: what was planned for empty tables reads all grants of an owner to find one.
+  // As autovacuum does within a minute: what was planned for empty tables reads all grants of an owner to
+  // find one.
   await database.pool.query('ANALYZE')
   const bare = await startBare(world, directory, run)
   let recorded = 0
@@ -197,7 +205,10 @@ export async function obtainDatabase(
   return { url: url.href }
 }
 
-/** As it is deployed; from its sources where it is profiled, so that a profile tells their names, and where it is too old for a bundle. */
+/**
+ * As it is deployed; from its sources where it is profiled, so that a profile tells their names, and where it
+ * is too old for a bundle.
+ */
 async function commandOf(tree: string, profileDirectory: string | undefined): Promise<string[]> {
   const cli = join(tree, 'src', 'cli.ts')
   if (profileDirectory !== undefined)

@@ -1,5 +1,6 @@
 /**
- * Owns what the processes of the bench tell each other: where the measured parts are, who the known agents are, and what a round came to.
+ * Owns what the processes of the bench tell each other: where the measured parts are, who the known agents
+ * are, and what a round came to.
  */
 import type { PrivateJwk } from '../src/wire/keys.ts'
 import type { ClientId, Handle, Owner } from '../src/wire/identifiers.ts'
@@ -42,7 +43,10 @@ export interface Share {
 export interface RoundPart {
   calls: number
   elapsedMs: number
-  /** In a closed loop from the sending; in an open loop from when the call was due, so that waiting to be sent counts. */
+  /**
+   * In a closed loop from the sending; in an open loop from when the call was due, so that waiting to be sent
+   * counts.
+   */
   latencies: Float64Array
   /** Of an open loop: calls that were due and not begun, because too many were unanswered. */
   skipped: number
@@ -53,7 +57,10 @@ export type LoadOrder =
   | { order: 'open'; scenario: string; world: World; share: Share }
   /** Makes what the coming round will send, signed now: at most so many calls. */
   | { order: 'prepare'; calls: number }
-  /** With a rate: an open loop, whose calls begin when they are due, whether or not earlier ones were answered. */
+  /**
+   * With a rate: an open loop, whose calls begin when they are due, whether or not earlier ones were
+   * answered.
+   */
   | { order: 'run'; seconds: number; callsPerSecond: number | undefined }
 
 export type LoadReply = { done: RoundPart | undefined } | { failed: string }
@@ -61,7 +68,10 @@ export type LoadReply = { done: RoundPart | undefined } | { failed: string }
 /** A scenario inside a load process. */
 export interface Load {
   prepare(calls: number): Promise<void>
-  /** The next call, which rejects unless it is answered by exactly what was to come; undefined where nothing is left to call. */
+  /**
+   * The next call, which rejects unless it is answered by exactly what was to come; undefined where nothing
+   * is left to call.
+   */
   next(): Promise<void> | undefined
 }
 
@@ -74,7 +84,10 @@ export interface Scenario {
   processes: number
   /** Whether each call ends in the owner's ledger, off the call's path. */
   reported: boolean
-  /** Of an open loop: so many calls a second, or half of what another scenario reached in its closed loop. Left out: a closed loop. */
+  /**
+   * Of an open loop: so many calls a second, or half of what another scenario reached in its closed loop.
+   * Left out: a closed loop.
+   */
   pace?: { callsPerSecond: number } | { halfOf: string }
   /** Of the length of a round, where it need not be a whole one. */
   share?: number

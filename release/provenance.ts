@@ -1,6 +1,7 @@
 /**
- * Owns the statement of what a release was built from: in-toto's form, SLSA's predicate, unsigned until it is published. contract, "What the service
- * does": one package and one image. Run by release/main.sh with the folder of what was built.
+ * Owns the statement of what a release was built from: in-toto's form, SLSA's predicate, unsigned until it is
+ * published. contract, "What the service does": one package and one image. Run by release/main.sh with the
+ * folder of what was built.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Owns the command line `usher`: one program, one subcommand per party. contract, "What the service does": each party is
- * loaded only when it is asked for, so an agent's start pays for no server.
+ * Owns the command line `usher`: one program, one subcommand per party. Contract: "What the service does":
+ * each party is loaded only when it is asked for, so an agent's start pays for no server.
  */
 import { Command } from 'commander'
 import { nodeFault, readManifest } from './files/package.ts'

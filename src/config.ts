@@ -1,6 +1,6 @@
 /**
- * Owns configuration: the only reader of `process.env`. contract, "Limits" and "Authentication". One schema per process (in
- * config/), from which docs/configuration.md is written too.
+ * Owns configuration: the only reader of `process.env`. Contract: "Limits" and "Authentication". One schema
+ * per process (in config/), from which docs/configuration.md is written too.
  */
 import {
   AUTHORITY_SETTINGS,
@@ -54,7 +54,9 @@ export function readAuthorityConfig(environment: Environment = process.env): Aut
   return { ...config, traces: readTraces(environment, 'usher-authority') }
 }
 
-/** The database that `usher migrate` brings up to date, and how long it waits for it. Throws `ConfigFault`. */
+/**
+ * The database that `usher migrate` brings up to date, and how long it waits for it. Throws `ConfigFault`.
+ */
 export function readMigrationConfig(
   environment: Environment = process.env,
 ): Values<typeof MIGRATION_SETTINGS.settings> {
@@ -74,14 +76,20 @@ export function readOrganizationConfig(environment: Environment = process.env): 
   return { ...config, traces: readTraces(environment, 'usher-organization') }
 }
 
-/** The database that `usher organization migrate` brings up to date, and how long it waits for it. Throws `ConfigFault`. */
+/**
+ * The database that `usher organization migrate` brings up to date, and how long it waits for it. Throws
+ * `ConfigFault`.
+ */
 export function readOrganizationMigrationConfig(
   environment: Environment = process.env,
 ): Values<typeof ORGANIZATION_MIGRATION_SETTINGS.settings> {
   return readSettings(ORGANIZATION_MIGRATION_SETTINGS, environment, KNOWN)
 }
 
-/** The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws `ConfigFault`. */
+/**
+ * The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws
+ * `ConfigFault`.
+ */
 export function readSidecarConfig(path?: string, environment: Environment = process.env): SidecarConfig {
   const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
   const config = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
@@ -95,8 +103,8 @@ function readTraces(environment: Environment, name: string): TraceExport | undef
 }
 
 /**
- * The configuration of an embedded enforcement point: from an object, a file, or the file that `UMA_PEP_CONFIG` names. Throws
- * `ConfigFault`, also where `ENFORCEMENT_MODE` says that a gateway enforces.
+ * The configuration of an embedded enforcement point: from an object, a file, or the file that
+ * `UMA_PEP_CONFIG` names. Throws `ConfigFault`, also where `ENFORCEMENT_MODE` says that a gateway enforces.
  */
 export function readEmbeddedConfig(
   source?: string | object,
@@ -114,7 +122,10 @@ export function readEmbeddedConfig(
 /** The settings of the command-line clients. */
 export type ClientConfig = Values<typeof CLIENT_SETTINGS.settings>
 
-/** The settings of `usher agent`, `usher owner` and `usher admin`; their options win over these. Throws `ConfigFault`. */
+/**
+ * The settings of `usher agent`, `usher owner` and `usher admin`; their options win over these. Throws
+ * `ConfigFault`.
+ */
 export function readClientConfig(environment: Environment = process.env): ClientConfig {
   return readSettings(CLIENT_SETTINGS, environment, KNOWN)
 }

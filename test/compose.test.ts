@@ -1,6 +1,6 @@
 /**
- * envoy/compose.yaml, without Docker: each thing that it names exists, the files that it makes fit each other, and usher takes them. contract, "Parties".
- * What no test here shows is that the containers come up.
+ * envoy/compose.yaml, without Docker: each thing that it names exists, the files that it makes fit each
+ * other, and usher takes them. contract, "Parties". What no test here shows is that the containers come up.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'

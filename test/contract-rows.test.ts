@@ -1,4 +1,7 @@
-/** Holds the list of the contract's rows (test/contract-rows.yaml) to its own form, and what is told where it falls short. */
+/**
+ * Holds the list of the contract's rows (test/contract-rows.yaml) to its own form, and what is told where it
+ * falls short.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'

@@ -1,6 +1,7 @@
 /**
- * The manifests of envoy/istio and envoy/envoy-gateway, held against the schemas of their kinds and against what every way of asking
- * usher must say. contract, "Resource server enforcement point". How they behave is tested in test/envoy/callers.test.ts.
+ * The manifests of envoy/istio and envoy/envoy-gateway, held against the schemas of their kinds and against
+ * what every way of asking usher must say. contract, "Resource server enforcement point". How they behave is
+ * tested in test/envoy/callers.test.ts.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -155,7 +156,8 @@ describe('every way of asking is closed on failures, in time, and for whole bodi
 
   test('whoever asks over HTTP shows the header fields that are judged', () => {
     const { names, beginnings } = shownByEnvoy()
-    // What a Web Bot Auth caller covers beside the rest; a covered field that is not shown makes its signature invalid.
+    // What a Web Bot Auth caller covers beside the rest; a covered field that is not shown makes its
+    // signature invalid.
     expect(names).toContain('signature-agent')
     const { extensionProviders } = ISTIO_PROVIDERS.parse(parse(text('istio/mesh-config-http.yaml')))
     const shownByIstio = extensionProviders[0]!.envoyExtAuthzHttp!.includeRequestHeadersInCheck

@@ -1,4 +1,7 @@
-/** Holds test/faults to the tree: each patch is listed and still applies, and the tests that a run is told of exist. `make faults` runs them. */
+/**
+ * Holds test/faults to the tree: each patch is listed and still applies, and the tests that a run is told of
+ * exist. `make faults` runs them.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'

@@ -1,6 +1,7 @@
 /**
- * The image, without building one: what its Dockerfile copies is allowed to it, and runs where there is nothing else. contract, "What the service
- * does": one program, a subcommand per party. `make cluster-test` builds it and runs it in a cluster.
+ * The image, without building one: what its Dockerfile copies is allowed to it, and runs where there is
+ * nothing else. contract, "What the service does": one program, a subcommand per party. `make cluster-test`
+ * builds it and runs it in a cluster.
  */
 import { execFile } from 'node:child_process'
 import {

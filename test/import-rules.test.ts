@@ -1,6 +1,7 @@
 /**
- * The import rules of docs/architecture.md, each shown red: one violation per rule is planted in a copy of the sources, which the rules are then
- * run over once. A rule whose pattern fits nothing any more, or that nobody planted for, fails here.
+ * The import rules of docs/architecture.md, each shown red: one violation per rule is planted in a copy of
+ * the sources, which the rules are then run over once. A rule whose pattern fits nothing any more, or that
+ * nobody planted for, fails here.
  */
 import {
   appendFileSync,

@@ -1,6 +1,7 @@
 /**
- * The package as somebody installs it: packed, unpacked where nothing else of this repository is, with the dependencies that it names and no
- * others. contract, "What the service does": `usher` the command, `usher/agent` and `usher/embedded` the libraries.
+ * The package as somebody installs it: packed, unpacked where nothing else of this repository is, with the
+ * dependencies that it names and no others. contract, "What the service does": `usher` the command,
+ * `usher/agent` and `usher/embedded` the libraries.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import {

@@ -1,4 +1,7 @@
-/** What a release is made of, before one is made: package, image and chart of one version. contract, "What the service does": one program, a subcommand per party. */
+/**
+ * What a release is made of, before one is made: package, image and chart of one version. contract, "What the
+ * service does": one program, a subcommand per party.
+ */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -56,7 +56,10 @@ describe('each source file opens with what it owns', () => {
     return [heading, heading.replace(/:.*$/, ''), heading.replace(/ \(.*$/, '')]
   }
 
-  /** The headings in `contract, "A" (of it), "B" and "C"` of the opening comment; likewise after docs/choices.md. */
+  /**
+   * The headings in `contract, "A" (of it), "B" and "C"` of the opening comment; likewise after
+   * docs/choices.md.
+   */
   function cited({ text }: TextFile): string[] {
     const opening = /^(?:#!.*\n)?\/\*\*([\s\S]*?)\*\//.exec(text)?.[1] ?? ''
     const comment = opening.replace(/\n \* ?/g, ' ').replaceAll('`', '')
@@ -75,10 +78,26 @@ describe('each source file opens with what it owns', () => {
     expect(faults(sources, wrong)).toEqual([])
   })
 
+  it('in one form: what it owns, then a sentence that begins with Contract and cites', () => {
+    const sentence = /(?:^|[.:;!?] )contract[,:] "/
+    const opening = ({ text }: TextFile): string =>
+      (/^(?:#!.*\n)?\/\*\*([\s\S]*?)\*\//.exec(text)?.[1] ?? '').replace(/\n \* ?/g, ' ').trim()
+    expect(faults(sources, file => (sentence.test(opening(file)) ? [opening(file)] : []))).toEqual([])
+  })
+
   it('in wire and rules, at least one of the contract itself', () => {
     const strict = under('src/wire/', 'src/rules/')
     const without = strict.filter(file => !cited(file).some(heading => ofContract.has(heading)))
     expect(without.map(({ path }) => path)).toEqual([])
+  })
+})
+
+describe('comments', () => {
+  it('are wrapped at 110 columns', () => {
+    const program = files.filter(({ path }) => /\.(ts|cjs|js|mjs)$/.test(path) && !path.startsWith('docs/'))
+    const isLong = (line: string): boolean =>
+      line.length > 110 && /^\s*(?:\*|\/\*|\/\/)/.test(line) && !/oxlint|eslint|https?:/.test(line)
+    expect(faults(program, ({ text }) => text.split('\n').filter(isLong))).toEqual([])
   })
 })
 
@@ -181,7 +200,10 @@ describe('the endpoints of the contract', () => {
 })
 
 describe('each word of refusal', () => {
-  /** Of parts that are not built (the ceiling at the enforcement point, tally), and thus of nothing that could be tested. */
+  /**
+   * Of parts that are not built (the ceiling at the enforcement point, tally), and thus of nothing that could
+   * be tested.
+   */
   const later = new Set(['organization_envelope_exceeded', 'joint_mandate_unsatisfied'])
 
   it('is met in a test of what answers with it', () => {

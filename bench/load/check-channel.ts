@@ -1,11 +1,15 @@
 /**
- * Owns the load generator's gRPC channel: HTTP/2 frames written by hand (RFC 9113), because the generator shares the machine with what it
- * measures and Node's own client costs as much per call as the server. Plain TCP, unary calls, small messages, one server: no more.
+ * Owns the load generator's gRPC channel: HTTP/2 frames written by hand (RFC 9113), because the generator
+ * shares the machine with what it measures and Node's own client costs as much per call as the server. Plain
+ * TCP, unary calls, small messages, one server: no more.
  */
 import { connect, type Socket } from 'node:net'
 
 export interface CheckChannel {
-  /** Sends one CheckRequest; answers the bytes of its CheckResponse. Rejects where the stream or the connection ends otherwise. */
+  /**
+   * Sends one CheckRequest; answers the bytes of its CheckResponse. Rejects where the stream or the
+   * connection ends otherwise.
+   */
   call(message: Buffer): Promise<Buffer>
   close(): void
 }
@@ -162,7 +166,10 @@ function speak(socket: Socket): CheckChannel {
   }
 }
 
-/** The connection preface: streams may bring their whole answer at once, and the connection as much as there will ever be. */
+/**
+ * The connection preface: streams may bring their whole answer at once, and the connection as much as there
+ * will ever be.
+ */
 function preface(): Buffer {
   const setting = Buffer.alloc(6)
   setting.writeUInt16BE(SETTING_INITIAL_WINDOW, 0)

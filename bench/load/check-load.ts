@@ -1,5 +1,6 @@
 /**
- * Owns loading a check server: a corpus of signed checks sent over a few connections, each answer decoded and required to be an allow.
+ * Owns loading a check server: a corpus of signed checks sent over a few connections, each answer decoded and
+ * required to be an allow.
  */
 import { decodeCheckResponse } from '../../src/enforcement/doors/grpc/check-messages.ts'
 import { connect } from '../../test/support/check-client.ts'
@@ -13,8 +14,8 @@ export interface Corpus {
 }
 
 /**
- * A load of checks to the check servers at these ports, connections and calls spread evenly. The first check of each round goes through
- * grpc-js, so that ours is no less strict than a usual client.
+ * A load of checks to the check servers at these ports, connections and calls spread evenly. The first check
+ * of each round goes through grpc-js, so that ours is no less strict than a usual client.
  */
 export async function checkLoad(
   ports: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * Owns the checks that the load generator sends: what Envoy would make of an agent's signed tools/call, in the official messages.
- * Signatures are good for a minute, so a corpus is made right before its round.
+ * Owns the checks that the load generator sends: what Envoy would make of an agent's signed tools/call, in
+ * the official messages. Signatures are good for a minute, so a corpus is made right before its round.
  */
 import { randomUUID } from 'node:crypto'
 import { rpcHeaders, rpcRequest, toolCallParams, type ToolCall } from '../../src/agent/mcp.ts'

@@ -1,7 +1,8 @@
 /**
- * Owns a load process: forked by the runner, it opens one scenario, makes its corpus when told, and calls. In a closed loop each lane
- * makes its next call when the last one was answered, which finds the ceiling; in an open loop calls come at random at a mean rate, as callers who
- * do not know of each other do, which is what latencies are measured under. The first wrong answer fails the round.
+ * Owns a load process: forked by the runner, it opens one scenario, makes its corpus when told, and calls. In
+ * a closed loop each lane makes its next call when the last one was answered, which finds the ceiling; in an
+ * open loop calls come at random at a mean rate, as callers who do not know of each other do, which is what
+ * latencies are measured under. The first wrong answer fails the round.
  */
 import { setTimeout } from 'node:timers/promises'
 import { scenarioNamed } from '../scenarios/index.ts'
@@ -58,7 +59,10 @@ async function closedLoop(load: Load, durationMs: number): Promise<RoundPart> {
   return { calls: latencies.length, elapsedMs, latencies: Float64Array.from(latencies), skipped: 0 }
 }
 
-/** More unanswered calls than this and the rate is past what can be sustained: further ones are skipped, and counted. */
+/**
+ * More unanswered calls than this and the rate is past what can be sustained: further ones are skipped, and
+ * counted.
+ */
 const UNANSWERED_MAX = 500
 
 async function openLoop(load: Load, durationMs: number, callsPerSecond: number): Promise<RoundPart> {

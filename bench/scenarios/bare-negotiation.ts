@@ -1,6 +1,7 @@
 /**
- * Measures the least that a negotiation costs, in one process: two signatures, two verifications, and five commits of a single row each to the
- * same Postgres, one after the other, over as many connections as the authority has.
+ * Measures the least that a negotiation costs, in one process: two signatures, two verifications, and five
+ * commits of a single row each to the same Postgres, one after the other, over as many connections as the
+ * authority has.
  */
 import { randomBytes } from 'node:crypto'
 import { Pool } from 'pg'

@@ -1,7 +1,7 @@
 /**
- * Owns what `usher agent bridge` costs: how long it takes from its start until a client is connected, and how much longer a call takes through it than one
- * that the agent library signs itself, by the same client of the official SDK under the same standing grant, in turns. By itself:
- * `node bench/scenarios/bridge.ts`.
+ * Owns what `usher agent bridge` costs: how long it takes from its start until a client is connected, and how
+ * much longer a call takes through it than one that the agent library signs itself, by the same client of the
+ * official SDK under the same standing grant, in turns. By itself: `node bench/scenarios/bridge.ts`.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,7 @@
 /**
- * Owns what writing a CheckResponse costs: by our own code (src/enforcement/doors/grpc/check-response-bytes.ts), and by the library's, in turns, for the
- * answer to an authorized standing call. By itself: `node bench/scenarios/check-response.ts`.
+ * Owns what writing a CheckResponse costs: by our own code
+ * (src/enforcement/doors/grpc/check-response-bytes.ts), and by the library's, in turns, for the answer to an
+ * authorized standing call. By itself: `node bench/scenarios/check-response.ts`.
  */
 import { encodeCheckResponse } from '../../src/enforcement/doors/grpc/check-response-bytes.ts'
 import type { CheckResponse } from '../../src/enforcement/doors/grpc/check-messages.ts'
@@ -16,7 +17,9 @@ const header = (key: string, value: string) => ({
   append_action: 2,
 })
 
-/** As the sidecar allows a call: the owner, the agent and what was agreed told upstream, the proof taken off. */
+/**
+ * As the sidecar allows a call: the owner, the agent and what was agreed told upstream, the proof taken off.
+ */
 const ALLOW: CheckResponse = {
   status: { code: 0 },
   ok_response: {

@@ -1,6 +1,6 @@
 /**
- * Measures a whole negotiation of an agent that the owner knows, beats 1 to 4 at the authority: a ticket for the resource server (/perm), the
- * terms for it, the signed agreement, the grant with its receipt.
+ * Measures a whole negotiation of an agent that the owner knows, beats 1 to 4 at the authority: a ticket for
+ * the resource server (/perm), the terms for it, the signed agreement, the grant with its receipt.
  */
 import { Agent } from 'undici'
 import { signAgreement } from '../../src/wire/agreement.ts'
@@ -29,7 +29,10 @@ export const negotiation: Scenario = {
 }
 
 export interface AuthorityDoor {
-  /** Beats 1 to 4 for the resource, with the operation where its tier asks for one. Answers the RPT; rejects, as `Unexpected`, where anything else is answered. */
+  /**
+   * Beats 1 to 4 for the resource, with the operation where its tier asks for one. Answers the RPT; rejects,
+   * as `Unexpected`, where anything else is answered.
+   */
   negotiate(key: PrivateKey, operation?: { tool: string; params: JsonObject }): Promise<string>
   close(): Promise<void>
 }

@@ -1,7 +1,8 @@
 /**
- * Owns what an owner feels while another is flooded: bob's introspections and consumes at a bounded rate, alone; beside a flood of agents that is spread
- * over many owners; and beside the same flood on alice alone, whose queue row somebody holds, as a replica does that was stopped in the midst of
- * a change. docs/performance.md says what is compared, and why. By itself: `node bench/scenarios/neighbour.ts`.
+ * Owns what an owner feels while another is flooded: bob's introspections and consumes at a bounded rate,
+ * alone; beside a flood of agents that is spread over many owners; and beside the same flood on alice alone,
+ * whose queue row somebody holds, as a replica does that was stopped in the midst of a change.
+ * docs/performance.md says what is compared, and why. By itself: `node bench/scenarios/neighbour.ts`.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -32,7 +33,10 @@ const PHASES = ['idle', 'spread', 'held'] as const
 const SECONDS: Record<Phase, number> = { idle: 2, spread: 4, held: 4 }
 /** Of the flood's connections: more than it can have unanswered. */
 const IN_FLIGHT = 512
-/** Known to alice, so that each waits with many operations and no cap is met; each of the other owners knows the first few. */
+/**
+ * Known to alice, so that each waits with many operations and no cap is met; each of the other owners knows
+ * the first few.
+ */
 const AGENTS = 64
 const AGENTS_OF_OTHERS = 8
 
@@ -184,7 +188,10 @@ async function call(street: Street, n: number): Promise<void> {
   if (done !== true) throw new Error('bob was answered wrongly')
 }
 
-/** Agents who ask for one operation after the other, each different, at a tier that asks their owner; counts how that ended. */
+/**
+ * Agents who ask for one operation after the other, each different, at a tier that asks their owner; counts
+ * how that ended.
+ */
 function floodOf(
   { agents }: Street,
   { name, doors, flood }: { name: Phase; doors: AuthorityDoor[]; flood: Record<string, number> },
@@ -213,7 +220,10 @@ async function holdQueue({ database }: System, owner: string): Promise<() => Pro
   return () => client.end()
 }
 
-/** Begins so many calls a second, whether or not earlier ones were answered; each is told when it was due. Resolves when all have ended. */
+/**
+ * Begins so many calls a second, whether or not earlier ones were answered; each is told when it was due.
+ * Resolves when all have ended.
+ */
 async function paced(
   perSecond: number,
   seconds: number,

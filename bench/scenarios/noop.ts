@@ -1,6 +1,6 @@
 /**
- * Measures a bare check server on grpc-js that decodes the request and answers a constant OK: what no check server on grpc-js can beat here,
- * and what the load generator can drive.
+ * Measures a bare check server on grpc-js that decodes the request and answers a constant OK: what no check
+ * server on grpc-js can beat here, and what the load generator can drive.
  */
 import { checkLoad } from '../load/check-load.ts'
 import type { Scenario } from '../world.ts'

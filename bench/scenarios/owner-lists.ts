@@ -1,7 +1,8 @@
 /**
- * Owns what the owner's lists cost when they are long: a thousand requests wait, ten thousand agents are known, the ledger is long. Each call is
- * timed as her client sends it, one at a time, the calls taking turns. A page deep in a list must cost what the first one does.
- * docs/performance.md says how to read it. By itself: `node bench/scenarios/owner-lists.ts`.
+ * Owns what the owner's lists cost when they are long: a thousand requests wait, ten thousand agents are
+ * known, the ledger is long. Each call is timed as her client sends it, one at a time, the calls taking
+ * turns. A page deep in a list must cost what the first one does. docs/performance.md says how to read it. By
+ * itself: `node bench/scenarios/owner-lists.ts`.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -20,7 +21,9 @@ const CONNECTIONS = 10_000
 const PAGE = 100
 const TURNS = 60
 const WARM_UP_TURNS = 5
-/** A page may cost so much more than the first one, and is still no longer to be had by reading all before it. */
+/**
+ * A page may cost so much more than the first one, and is still no longer to be had by reading all before it.
+ */
 const DEEP_OVER_FIRST_MAX = 2
 
 export interface OwnerListCall {
@@ -98,7 +101,10 @@ function timedCalls(ledgerRows: number): Timed[] {
   ]
 }
 
-/** Fills the owner's tables and times her calls. What was measured before is not touched, but shares the database from now on. */
+/**
+ * Fills the owner's tables and times her calls. What was measured before is not touched, but shares the
+ * database from now on.
+ */
 export async function measureOwnerLists(
   system: System,
   { ledgerRows, tell }: { ledgerRows: number; tell: (line: string) => void },

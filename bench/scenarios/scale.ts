@@ -1,6 +1,7 @@
 /**
- * Owns what a call costs when there are many grants: introspect, consume and revoke at one authority with ten million of them beside one with ten
- * thousand, turn by turn, one call at a time. docs/performance.md says how to read it. By itself: `node bench/scenarios/scale.ts`.
+ * Owns what a call costs when there are many grants: introspect, consume and revoke at one authority with ten
+ * million of them beside one with ten thousand, turn by turn, one call at a time. docs/performance.md says
+ * how to read it. By itself: `node bench/scenarios/scale.ts`.
  */
 import { mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -122,7 +123,10 @@ async function takeTurns(
 /** The token of a filled grant, whatever it says, is found by its SHA-256 as any other is. */
 const tokenOf = (n: number): string => `filled-grant-${n}`
 
-/** Odd grants are standing ones, even ones are for a single use; the first two agents are kept out of both for the revocations. */
+/**
+ * Odd grants are standing ones, even ones are for a single use; the first two agents are kept out of both for
+ * the revocations.
+ */
 const KEPT_APART = 2
 
 async function introspection({ door, count }: Filled): Promise<void> {
@@ -139,7 +143,10 @@ async function consumption(filled: Filled): Promise<void> {
   if (!consumed) throw new Error(`filled grant ${filled.nextUnspent} was not spent`)
 }
 
-/** Revokes the connection with one live grant and the one with very many, in turn; the next introspection must say so. */
+/**
+ * Revokes the connection with one live grant and the one with very many, in turn; the next introspection must
+ * say so.
+ */
 async function revocations({ system, door, owner }: Filled): Promise<number[]> {
   const [many, one] = system.world.agents.slice(0, KEPT_APART)
   const times: number[][] = [[], []]
@@ -187,7 +194,9 @@ async function checkDisk(grants: number): Promise<void> {
     )
 }
 
-/** By INSERT … SELECT, from a grant that the authority made; indexes are taken down meanwhile and built anew. */
+/**
+ * By INSERT … SELECT, from a grant that the authority made; indexes are taken down meanwhile and built anew.
+ */
 async function fill({ world, database }: System, count: number): Promise<void> {
   const client = new Client({ connectionString: database.url })
   await client.connect()

@@ -1,13 +1,17 @@
 /**
- * Measures an authorized call under a standing grant: through the sidecar, which verifies it and asks the authority, which reads Postgres. In
- * a closed loop for the ceiling, over two sidecars for what a second one adds, and in open loops for latencies and memory.
+ * Measures an authorized call under a standing grant: through the sidecar, which verifies it and asks the
+ * authority, which reads Postgres. In a closed loop for the ceiling, over two sidecars for what a second one
+ * adds, and in open loops for latencies and memory.
  */
 import { importPrivateJwk } from '../../src/wire/keys.ts'
 import { checkLoad, type Corpus } from '../load/check-load.ts'
 import { checkOf } from '../load/corpus.ts'
 import type { Scenario, World } from '../world.ts'
 
-/** Different calls of all known agents; sent again and again within their minute, which nothing on the path can tell from new ones. */
+/**
+ * Different calls of all known agents; sent again and again within their minute, which nothing on the path
+ * can tell from new ones.
+ */
 const CHECKS = 2_048
 
 /** Calls of the reading tool under the agents' standing grants. */

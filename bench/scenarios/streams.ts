@@ -1,7 +1,7 @@
 /**
- * Owns what event streams cost: how soon an approval reaches all streams of an owner, what another owner's calls take meanwhile, and what memory the
- * authority holds before, with, and after them. docs/performance.md says how to read it. By itself alone: `node bench/scenarios/streams.ts`;
- * `--owners 25` spreads the streams.
+ * Owns what event streams cost: how soon an approval reaches all streams of an owner, what another owner's
+ * calls take meanwhile, and what memory the authority holds before, with, and after them. docs/performance.md
+ * says how to read it. By itself alone: `node bench/scenarios/streams.ts`; `--owners 25` spreads the streams.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,8 @@
 /**
- * Owns what upkeep costs: rows swept in a second, revoking an agent with many spent grants beside one with none, and, with many owners, the count of
- * `/health/registry` and a round of sweeping in which nothing is due. docs/performance.md says how to read it. By itself alone:
- * `node bench/scenarios/upkeep.ts`; DATABASE_URL measures on an empty database of yours.
+ * Owns what upkeep costs: rows swept in a second, revoking an agent with many spent grants beside one with
+ * none, and, with many owners, the count of `/health/registry` and a round of sweeping in which nothing is
+ * due. docs/performance.md says how to read it. By itself alone: `node bench/scenarios/upkeep.ts`;
+ * DATABASE_URL measures on an empty database of yours.
  */
 import { parseArgs } from 'node:util'
 import { sql } from 'kysely'

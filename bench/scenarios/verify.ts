@@ -1,5 +1,6 @@
 /**
- * Measures the bare check server with one verification of the agent's signature: the least that any enforcement point here must do.
+ * Measures the bare check server with one verification of the agent's signature: the least that any
+ * enforcement point here must do.
  */
 import { checkLoad } from '../load/check-load.ts'
 import type { Scenario } from '../world.ts'

@@ -1,4 +1,7 @@
-/** Owns the values about what stands around the processes: who may reach them, who watches them, and where they are attached. */
+/**
+ * Owns the values about what stands around the processes: who may reach them, who watches them, and where
+ * they are attached.
+ */
 import { z } from 'zod'
 import { anyList, anyMap, flag, givenName, objectName, textMap, whole } from './pieces.ts'
 

@@ -1,4 +1,7 @@
-/** Owns the values of the authority: what docs/configuration.md says of its variables, and the Secrets they come from. */
+/**
+ * Owns the values of the authority: what docs/configuration.md says of its variables, and the Secrets they
+ * come from.
+ */
 import { z } from 'zod'
 import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
 import { PROVISION_FILE } from '../../src/config/provision.ts'

@@ -1,4 +1,7 @@
-/** Owns values.yaml and the page of values, written from the schema so that neither can be wrong. docs/kubernetes.md. */
+/**
+ * Owns values.yaml and the page of values, written from the schema so that neither can be wrong.
+ * docs/kubernetes.md.
+ */
 import { stringify } from 'yaml'
 import type { JsonSchema } from '../../src/config/settings.ts'
 

@@ -1,8 +1,14 @@
-/** Owns the pieces that the chart's values are made of: references to Secrets, pods, peers. docs/kubernetes.md. */
+/**
+ * Owns the pieces that the chart's values are made of: references to Secrets, pods, peers.
+ * docs/kubernetes.md.
+ */
 import { z } from 'zod'
 import type { JsonSchema, Setting } from '../../src/config/settings.ts'
 
-/** Free text of Kubernetes' own, checked by the API server and, for the value sets of the tests, by its schemas. */
+/**
+ * Free text of Kubernetes' own, checked by the API server and, for the value sets of the tests, by its
+ * schemas.
+ */
 export const anyMap = z.record(z.string(), z.unknown())
 export const textMap = z.record(z.string(), z.string())
 export const anyList = z.array(anyMap)
@@ -36,8 +42,8 @@ export function secretKey(what: string, { name, key }: { name: string; key: stri
 }
 
 /**
- * A file of usher's own as a value: its schema as docs/configuration.md has it. Empty is none. No secret may stand in it, since it
- * becomes a ConfigMap: the process reads those from files.
+ * A file of usher's own as a value: its schema as docs/configuration.md has it. Empty is none. No secret may
+ * stand in it, since it becomes a ConfigMap: the process reads those from files.
  */
 export function usherFile(schema: z.ZodType, description: string) {
   const {
@@ -59,7 +65,10 @@ function withoutSecrets(node: JsonSchema): JsonSchema {
   return strip(node) as JsonSchema
 }
 
-/** A group of environment variables by their own names, as src/config declares them, without those that the chart sets. */
+/**
+ * A group of environment variables by their own names, as src/config declares them, without those that the
+ * chart sets.
+ */
 export function variables(
   settings: Record<string, Setting<unknown>>,
   without: readonly string[],

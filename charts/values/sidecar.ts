@@ -1,4 +1,7 @@
-/** Owns the values of the sidecar: its file as docs/configuration.md has it, but for what the chart mounts and opens. */
+/**
+ * Owns the values of the sidecar: its file as docs/configuration.md has it, but for what the chart mounts and
+ * opens.
+ */
 import { z } from 'zod'
 import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
 import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'

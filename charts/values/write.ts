@@ -1,4 +1,7 @@
-/** Writes what the chart has of its values: values.schema.json, values.yaml and the page. `--check` only compares. */
+/**
+ * Writes what the chart has of its values: values.schema.json, values.yaml and the page. `--check` only
+ * compares.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generated } from './generated.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the subcommands of `usher admin` about the charter and its groups. Contract, "The organization's authority": each change publishes the
- * next version, and is refused if another was published meanwhile.
+ * Owns the subcommands of `usher admin` about the charter and its groups. Contract: "The organization's
+ * authority": each change publishes the next version, and is refused if another was published meanwhile.
  */
 import { Option, type Command } from 'commander'
 import { readAll } from '../client/exchange.ts'

@@ -1,5 +1,6 @@
 /**
- * Owns the administrator's side of an organization's `/admin`: one signed request per operation. Contract, "The organization's authority".
+ * Owns the administrator's side of an organization's `/admin`: one signed request per operation. Contract:
+ * "The organization's authority".
  */
 import { exchange, expectObject, list, readNumbered, type NumberedQuery } from '../client/exchange.ts'
 import { apiBase, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
@@ -64,7 +65,10 @@ export interface Activity {
   data: JsonObject
 }
 
-/** `/admin` as one administrator sees it. Every method fails with `ApiError`; every list comes in the server's order. */
+/**
+ * `/admin` as one administrator sees it. Every method fails with `ApiError`; every list comes in the server's
+ * order.
+ */
 export interface AdminClient {
   charter(version?: number): Promise<PublishedCharter>
   charterVersions(): AsyncGenerator<CharterVersion>
@@ -76,7 +80,10 @@ export interface AdminClient {
   ask(request: ApiRequest): Promise<JsonObject>
 }
 
-/** A client of the administration at `access.api`. Fails with `address_refused` at once where that is no address to sign for. */
+/**
+ * A client of the administration at `access.api`. Fails with `address_refused` at once where that is no
+ * address to sign for.
+ */
 export function createAdminClient(access: ApiAccess): AdminClient {
   apiBase(access.api)
   const ask = async (request: ApiRequest): Promise<JsonObject> =>

@@ -1,6 +1,7 @@
 /**
- * Owns `usher admin`: the administration of an organization from a command line. Contract, "The organization's authority". Tables for people,
- * `--json` for scripts; what strangers wrote is escaped before it reaches the terminal.
+ * Owns `usher admin`: the administration of an organization from a command line. Contract: "The
+ * organization's authority". Tables for people, `--json` for scripts; what strangers wrote is escaped before
+ * it reaches the terminal.
  */
 import type { Command } from 'commander'
 import { apiEnding, createProgram, type ClientSettings } from '../client/program.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the subcommands of `usher admin` about members, and about those who may become one. Contract, "The organization's authority" (group
- * management, clearances, invitations, activity).
+ * Owns the subcommands of `usher admin` about members, and about those who may become one. Contract: "The
+ * organization's authority" (group management, clearances, invitations, activity).
  */
 import type { Command } from 'commander'
 import { readAll } from '../client/exchange.ts'

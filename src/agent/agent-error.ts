@@ -1,12 +1,13 @@
 /**
- * Owns how the agent says no: one error class and the words of its own that it adds to the wire's refusal codes.
- * contract, "Errors" and "Grant (RPT) liveness": every refusal value except `temporarily_unavailable` is terminal.
+ * Owns how the agent says no: one error class and the words of its own that it adds to the wire's refusal
+ * codes. Contract: "Errors" and "Grant (RPT) liveness": every refusal value except `temporarily_unavailable`
+ * is terminal.
  */
 import { Refusal } from '../wire/refusal.ts'
 
 /**
- * What the agent itself finds wrong, beside the refusal codes that others send it.
- * `*_untrusted`: what was received does not agree with what it must agree with, so nothing was signed or kept.
+ * What the agent itself finds wrong, beside the refusal codes that others send it. `*_untrusted`: what was
+ * received does not agree with what it must agree with, so nothing was signed or kept.
  */
 export type LocalErrorCode =
   | 'aborted'
@@ -49,9 +50,10 @@ export interface AgentErrorDetails {
 }
 
 /**
- * A call, or a negotiation, that came to nothing. `code` is a word of the wire (`access_revoked`, `request_denied`, …) or
- * a `LocalErrorCode`; `detail` a sentence for a person, which may quote the other side: escape it before it reaches a
- * terminal. `terminal`: the same call must not be sent again with the same token.
+ * A call, or a negotiation, that came to nothing. `code` is a word of the wire (`access_revoked`,
+ * `request_denied`, …) or a `LocalErrorCode`; `detail` a sentence for a person, which may quote the other
+ * side: escape it before it reaches a terminal. `terminal`: the same call must not be sent again with the
+ * same token.
  */
 export class AgentError extends Error {
   override readonly name = 'AgentError'
@@ -85,8 +87,8 @@ export function fail(
 }
 
 /**
- * What `check` answers; a `Refusal` of the wire code (its parsers throw nothing else) becomes an `AgentError` of the given
- * code, its sentence behind `lead`.
+ * What `check` answers; a `Refusal` of the wire code (its parsers throw nothing else) becomes an `AgentError`
+ * of the given code, its sentence behind `lead`.
  */
 export function reading<T>(code: LocalErrorCode, lead: string, check: () => T): T {
   try {
@@ -97,7 +99,9 @@ export function reading<T>(code: LocalErrorCode, lead: string, check: () => T): 
   }
 }
 
-/** RFC 6749 §5.2 gives `error` this alphabet; a word outside it, or of another type, is not one we could know. */
+/**
+ * RFC 6749 §5.2 gives `error` this alphabet; a word outside it, or of another type, is not one we could know.
+ */
 const ERROR_WORD = /^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/
 
 /** The refusal word of an answer: the one received, or `unknown_refusal` where it is no word at all. */

@@ -1,6 +1,6 @@
 /**
- * Owns what the answer of a tool's resource means. contract, "Challenge (beat 1)" in both encodings, and "Errors": an unknown
- * refusal is terminal.
+ * Owns what the answer of a tool's resource means. Contract: "Challenge (beat 1)" in both encodings, and
+ * "Errors": an unknown refusal is terminal.
  */
 import { parseAuthChallenges } from '../wire/auth-challenges.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
@@ -13,16 +13,17 @@ import type { Profile } from './profile.ts'
 import { retryAfterSeconds } from './transport.ts'
 
 /**
- * What a tool's resource answered: a result, or beat 1. Refusals are thrown, but where the answer is somebody else's to read: there it is the
- * result, with the `refusal` in it.
+ * What a tool's resource answered: a result, or beat 1. Refusals are thrown, but where the answer is somebody
+ * else's to read: there it is the result, with the `refusal` in it.
  */
 export type CallAnswer<T = Json> =
   | { kind: 'result'; result: T; refusal?: AgentError | undefined }
   | { kind: 'challenge'; challenge: Challenge }
 
 /**
- * What an answer means: beat 1 by its shape, a result, or a refusal, which is thrown with its own word (terminal but for
- * `temporarily_unavailable`). A JSON-RPC error of the tool's own is `rpc_error`, anything else `unexpected_answer`.
+ * What an answer means: beat 1 by its shape, a result, or a refusal, which is thrown with its own word
+ * (terminal but for `temporarily_unavailable`). A JSON-RPC error of the tool's own is `rpc_error`, anything
+ * else `unexpected_answer`.
  */
 export function interpret(
   profile: Pick<Profile, 'specNs' | 'now'>,
@@ -45,8 +46,8 @@ export function interpret(
 }
 
 /**
- * What an answer of a plain API means: beat 1, a refusal in the form of ours (an error status whose JSON body has a word in `error`),
- * which is thrown, or whatever the API itself says, with its status.
+ * What an answer of a plain API means: beat 1, a refusal in the form of ours (an error status whose JSON body
+ * has a word in `error`), which is thrown, or whatever the API itself says, with its status.
  */
 export function interpretApi(
   profile: Pick<Profile, 'specNs' | 'now'>,
@@ -61,8 +62,9 @@ export function interpretApi(
 }
 
 /**
- * The refusal in an answer of an MCP resource: an error status whose JSON body has a word in `error`, or, as callers of MCP 2026-07-28 are
- * told, a JSON-RPC error with that word in `data.error`; undefined for any other.
+ * The refusal in an answer of an MCP resource: an error status whose JSON body has a word in `error`, or, as
+ * callers of MCP 2026-07-28 are told, a JSON-RPC error with that word in `data.error`; undefined for any
+ * other.
  */
 export function refusalIn(
   profile: Pick<Profile, 'now'>,
@@ -81,7 +83,10 @@ function plainRefusal(
   return refusalError(body, status, retryAfterSeconds(headers, profile.now()))
 }
 
-/** Whether the error is the answer to our request its id does not tell: a refusal may be made before the request was read. */
+/**
+ * Whether the error is the answer to our request its id does not tell: a refusal may be made before the
+ * request was read.
+ */
 function rpcRefusal(
   profile: Pick<Profile, 'now'>,
   { status, headers }: Response,
@@ -95,8 +100,8 @@ function rpcRefusal(
 }
 
 /**
- * What a JSON-RPC error means where there is no status line: beat 1, else a refusal or the tool's own error, which are thrown as `interpret`
- * throws them.
+ * What a JSON-RPC error means where there is no status line: beat 1, else a refusal or the tool's own error,
+ * which are thrown as `interpret` throws them.
  */
 export function interpretRpc(
   profile: Pick<Profile, 'specNs'>,
@@ -131,7 +136,10 @@ function refusalError(body: JsonObject, status: number, retry: number | undefine
   })
 }
 
-/** Fields of one name reach us joined; a challenge of ours in a line that cannot be parsed is found out as unusable. */
+/**
+ * Fields of one name reach us joined; a challenge of ours in a line that cannot be parsed is found out as
+ * unusable.
+ */
 function asksForUma(challenged: string): boolean {
   try {
     return parseAuthChallenges([challenged]).some(one => one.scheme === UMA_SCHEME.toLowerCase())

@@ -1,6 +1,6 @@
 /**
- * Owns a tool call as a plain HTTP API carries it. contract, "Authorized call": the resource is the base, the call goes below it on the
- * same origin, and what is approved is exactly what is sent: path, query and body.
+ * Owns a tool call as a plain HTTP API carries it. Contract: "Authorized call": the resource is the base, the
+ * call goes below it on the same origin, and what is approved is exactly what is sent: path, query and body.
  */
 import { isUtf8 } from 'node:buffer'
 import { s256 } from '../wire/encoding.ts'
@@ -16,12 +16,15 @@ export interface HttpCall extends HttpOperation {
   content?: { type: string; bytes: Uint8Array } | undefined
 }
 
-/** What an API answered. `body`: JSON as parsed, other text as text, anything else as base64url; null where there was none. */
+/**
+ * What an API answered. `body`: JSON as parsed, other text as text, anything else as base64url; null where
+ * there was none.
+ */
 export type ApiAnswer = { status: number; content_type: string | null; body: Json }
 
 /**
- * The parameters of a call as they are hashed: `path` and `query` always, `body` where there is one; a lone text in the query counts as
- * an array of one. Fails with `request_invalid` for anything beside these.
+ * The parameters of a call as they are hashed: `path` and `query` always, `body` where there is one; a lone
+ * text in the query counts as an array of one. Fails with `request_invalid` for anything beside these.
  */
 export function apiParameters(args: JsonObject | undefined, content: HttpCall['content']): JsonObject {
   const { path = {}, query = {}, ...rest } = args ?? {}
@@ -54,7 +57,10 @@ function queryArrays(query: Json): JsonObject {
   )
 }
 
-/** The request that a call of an API becomes, without its proof. Fails with `request_invalid` where it cannot be one below the base. */
+/**
+ * The request that a call of an API becomes, without its proof. Fails with `request_invalid` where it cannot
+ * be one below the base.
+ */
 export function apiRequest(
   base: URL,
   call: ToolCall,
@@ -90,7 +96,10 @@ export function apiRequest(
 
 const MAY_HAVE_A_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
-/** How the resource itself says that a tool is called with these parameters. Fails with `request_invalid` where it is not clear. */
+/**
+ * How the resource itself says that a tool is called with these parameters. Fails with `request_invalid`
+ * where it is not clear.
+ */
 export function publishedCall(surfaces: readonly ToolSurface[], call: ToolCall): HttpOperation {
   const path = call.arguments?.['path'] ?? {}
   const given = Object.keys(path as JsonObject)

@@ -1,6 +1,7 @@
 /**
- * Owns one call from beat 1 to its answer, however it is carried: with a kept grant where one fits, else bare; a challenge is negotiated
- * about, once. contract, "What the service does" (beats 1 to 4) and "Single-use grant".
+ * Owns one call from beat 1 to its answer, however it is carried: with a kept grant where one fits, else
+ * bare; a challenge is negotiated about, once. Contract: "What the service does" (beats 1 to 4) and
+ * "Single-use grant".
  */
 import { AgentError, fail } from './agent-error.ts'
 import type { CallAnswer } from './answer.ts'
@@ -33,7 +34,10 @@ const RETRIES_MAX = 3
 /** A grant that ends while the call is on its way is no use. */
 const SECONDS_LEFT_MIN = 2
 
-/** Performs a call. Fails with `AgentError`: with the word of a refusal, or with what the agent itself found wrong. */
+/**
+ * Performs a call. Fails with `AgentError`: with the word of a refusal, or with what the agent itself found
+ * wrong.
+ */
 export async function performCall<T>(
   profile: Profile,
   directory: Directory,
@@ -52,7 +56,10 @@ export async function performCall<T>(
   return fail('challenged_again', 'The resource challenges the very grant that was negotiated for this call.')
 }
 
-/** Sends the call, again only while the answer is `temporarily_unavailable`; any other refusal ends a kept grant. */
+/**
+ * Sends the call, again only while the answer is `temporarily_unavailable`; any other refusal ends a kept
+ * grant.
+ */
 export async function attempt<T>(
   profile: Profile,
   asked: Asked<T>,
@@ -96,12 +103,18 @@ export async function heed(
   if (grant !== undefined && refusal !== undefined && endsGrant(refusal)) await store.dropGrant(grant)
 }
 
-/** A refusal is terminal for the token presented; what the agent itself found, or the tool says, leaves it as it was. */
+/**
+ * A refusal is terminal for the token presented; what the agent itself found, or the tool says, leaves it as
+ * it was.
+ */
 function endsGrant(error: AgentError): boolean {
   return error.terminal && !error.local && error.code !== 'rpc_error'
 }
 
-/** A live standing grant for what this tool was found to need before; undefined where it has not been called yet. */
+/**
+ * A live standing grant for what this tool was found to need before; undefined where it has not been called
+ * yet.
+ */
 async function keptGrant(
   profile: Profile,
   { resource, call }: Pick<Asked<unknown>, 'resource' | 'call'>,

@@ -1,6 +1,6 @@
 /**
- * Owns calls over HTTP that somebody else's MCP client makes: a `fetch` for the transports of the official SDK. contract, "Authorized call": the
- * original call is retried with the grant and a signature over it.
+ * Owns calls over HTTP that somebody else's MCP client makes: a `fetch` for the transports of the official
+ * SDK. Contract: "Authorized call": the original call is retried with the grant and a signature over it.
  */
 import { isJsonObject } from '../wire/json.ts'
 import { CHALLENGE_ERROR } from '../wire/names.ts'
@@ -14,12 +14,16 @@ import type { Profile } from './profile.ts'
 import { signedHeaders } from './proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX } from './transport.ts'
 
-/** The revisions with sessions open their streams and end their sessions with these; a server may want a grant for it. */
+/**
+ * The revisions with sessions open their streams and end their sessions with these; a server may want a grant
+ * for it.
+ */
 const OF_SESSIONS: readonly string[] = ['GET', 'DELETE']
 
 /**
- * A `fetch` that performs each `tools/call` POSTed to `url`, and signs what belongs to a session under a standing grant that is kept. Refusals
- * are answers, as `fetch` has it; a negotiation that comes to nothing rejects with `AgentError`. Redirects are not followed.
+ * A `fetch` that performs each `tools/call` POSTed to `url`, and signs what belongs to a session under a
+ * standing grant that is kept. Refusals are answers, as `fetch` has it; a negotiation that comes to nothing
+ * rejects with `AgentError`. Redirects are not followed.
  */
 export function authorizeFetch(
   url: URL,
@@ -63,7 +67,10 @@ export function authorizeFetch(
   }
 }
 
-/** The refusal in an answer whose body stays to be read; undefined where it is none, or longer than any of ours. */
+/**
+ * The refusal in an answer whose body stays to be read; undefined where it is none, or longer than any of
+ * ours.
+ */
 async function refusalOf(profile: Profile, response: Response, url: URL): Promise<AgentError | undefined> {
   if (response.status < 400) return undefined
   const chunks: Uint8Array[] = []

@@ -1,6 +1,7 @@
 /**
- * Owns calls over a transport without HTTP (stdio, in process), for the clients of the official MCP SDK. contract, "Challenge (beat 1)" ("Where
- * there is no status line"): the challenge is the `data` of a JSON-RPC error, and the proof rides in the message.
+ * Owns calls over a transport without HTTP (stdio, in process), for the clients of the official MCP SDK.
+ * Contract: "Challenge (beat 1)" ("Where there is no status line"): the challenge is the `data` of a JSON-RPC
+ * error, and the proof rides in the message.
  */
 import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { RPC_ERROR } from '../wire/names.ts'
@@ -19,7 +20,10 @@ export interface MessageTransport {
 
 type Deliver = (message: unknown, extra?: unknown) => void
 
-/** A call that the client waits for. `id` is what it was last sent under: a message that was answered keeps its id to itself. */
+/**
+ * A call that the client waits for. `id` is what it was last sent under: a message that was answered keeps
+ * its id to itself.
+ */
 interface Underway {
   id: string | number
   answer(message: JsonObject, extra: unknown): void
@@ -27,8 +31,9 @@ interface Underway {
 }
 
 /**
- * The transport, with every `tools/call` that is sent performed as a call of `resource`. All else passes as it is, both ways. A call that the
- * client cancels, and all where the transport closes, are given up, also while the owner is waited for.
+ * The transport, with every `tools/call` that is sent performed as a call of `resource`. All else passes as
+ * it is, both ways. A call that the client cancels, and all where the transport closes, are given up, also
+ * while the owner is waited for.
  */
 export function authorizeTransport<T extends MessageTransport>(
   transport: T,
@@ -156,7 +161,10 @@ function givenUp(): AgentError {
   })
 }
 
-/** The server's own error as it came; what the agent found, or heard from the authority, in the form of a refusal. */
+/**
+ * The server's own error as it came; what the agent found, or heard from the authority, in the form of a
+ * refusal.
+ */
 function rpcErrorOf(error: unknown): { code: number; message: string; data?: Json } {
   if (!(error instanceof AgentError)) {
     return { code: RPC_ERROR.refusal, message: 'The call could not be sent.', data: { error: 'unreachable' } }

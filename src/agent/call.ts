@@ -1,6 +1,6 @@
 /**
- * Owns one request to a tool, with or without a grant. contract, "Authorized call": the original call is retried with
- * `Authorization: PoP <RPT>` and a signature over it.
+ * Owns one request to a tool, with or without a grant. Contract: "Authorized call": the original call is
+ * retried with `Authorization: PoP <RPT>` and a signature over it.
  */
 import { interpret, interpretApi, type CallAnswer } from './answer.ts'
 import { apiRequest, readApiAnswer, type HttpCall } from './api.ts'
@@ -45,7 +45,10 @@ async function sendApiCall(
   return interpretApi(profile, response, await readApiAnswer(response, { url, signal }))
 }
 
-/** A tools/call, in a session where the server keeps one. Its JSON-RPC id is random, so no two calls have one signature. */
+/**
+ * A tools/call, in a session where the server keeps one. Its JSON-RPC id is random, so no two calls have one
+ * signature.
+ */
 async function sendToolCall(profile: Profile, sessions: Sessions, request: CallRequest): Promise<CallAnswer> {
   const { url, call, accessToken, signal } = request
   const session = await sessions.headersFor(url, signal)

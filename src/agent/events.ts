@@ -1,6 +1,6 @@
 /**
- * Owns what an agent tells of a call while it is under way. contract, "What the service does", beats 1 to 4: one event each,
- * so that whoever watches can follow the negotiation.
+ * Owns what an agent tells of a call while it is under way. Contract: "What the service does", beats 1 to 4:
+ * one event each, so that whoever watches can follow the negotiation.
  */
 import type { RequestKind } from '../wire/negotiation.ts'
 import type { TermsTemplate } from '../wire/terms.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns `--identity-command`: a program of the user's that fetches identity assertions. contract, "need_info answer (beat 2)". It reads the
- * request as JSON on its standard input, so that nothing an authority wrote ever stands in a command line, and prints the assertion.
+ * Owns `--identity-command`: a program of the user's that fetches identity assertions. Contract: "need_info
+ * answer (beat 2)". It reads the request as JSON on its standard input, so that nothing an authority wrote
+ * ever stands in a command line, and prints the assertion.
  */
 import { spawn } from 'node:child_process'
 import type { IdentitySource } from './identity.ts'
@@ -10,7 +11,10 @@ const OUTPUT_BYTES_MAX = 64 * 1024
 /** A person may have to log in meanwhile. */
 const SECONDS_MAX = 300
 
-/** Runs `command` by the shell for each assertion. What it says on standard error goes to the terminal. Fails with `identity_unusable`. */
+/**
+ * Runs `command` by the shell for each assertion. What it says on standard error goes to the terminal. Fails
+ * with `identity_unusable`.
+ */
 export function assertionByCommand(command: string): IdentitySource['assertion'] {
   return request =>
     new Promise((resolve, reject) => {

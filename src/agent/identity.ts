@@ -1,6 +1,7 @@
 /**
- * Owns identity assertions: whom the agent lets vouch for it, and what it checks before one leaves its hands. contract, "need_info answer
- * (beat 2)"; ID-JAG. An authority may ask for one, and says by whom; only issuers of the agent's own settings are ever asked.
+ * Owns identity assertions: whom the agent lets vouch for it, and what it checks before one leaves its hands.
+ * Contract: "need_info answer (beat 2)"; ID-JAG. An authority may ask for one, and says by whom; only issuers
+ * of the agent's own settings are ever asked.
  */
 import { decodeBase64url, encodeBase64url } from '../wire/encoding.ts'
 import { requestedIdentity, type IdentityRequest } from '../wire/identity-claim.ts'
@@ -11,7 +12,10 @@ import type { NeedInfo } from '../wire/negotiation.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 import { checkAddress, fetchDocument } from './transport.ts'
 
-/** What the agent's user is asked for. Everything but the token endpoint was checked against the negotiation; that one the issuer itself published. */
+/**
+ * What the agent's user is asked for. Everything but the token endpoint was checked against the negotiation;
+ * that one the issuer itself published.
+ */
 export interface AssertionRequest extends IdentityRequest {
   token_endpoint: string
   /** RFC 7638 thumbprint of the agent's key: `cnf.jkt` of the assertion. */
@@ -38,9 +42,10 @@ export interface IdentityBounds {
 }
 
 /**
- * The claim_token that answers `needed`, base64url, and whose assertion it is; undefined if no assertion is asked for. Fails with `identity_required` if this agent has
- * no source, `identity_untrusted` if the request does not agree with the negotiation or names an issuer that is not listed, and
- * `identity_unusable` for an assertion that the authority could only refuse.
+ * The claim_token that answers `needed`, base64url, and whose assertion it is; undefined if no assertion is
+ * asked for. Fails with `identity_required` if this agent has no source, `identity_untrusted` if the request
+ * does not agree with the negotiation or names an issuer that is not listed, and `identity_unusable` for an
+ * assertion that the authority could only refuse.
  */
 export async function identityToken(
   source: IdentitySource | undefined,
@@ -95,7 +100,10 @@ async function fetchAssertion(source: IdentitySource, asked: AssertionRequest): 
   }
 }
 
-/** An assertion for another key, audience or issuer would only be found out by the authority, at the price of a negotiation. */
+/**
+ * An assertion for another key, audience or issuer would only be found out by the authority, at the price of
+ * a negotiation.
+ */
 function checkAssertion(assertion: string, { issuer, audience, jkt }: AssertionRequest): void {
   const { header, payload } = reading('identity_unusable', 'The identity assertion cannot be read', () =>
     unverified(assertion),
@@ -115,7 +123,10 @@ function checkAssertion(assertion: string, { issuer, audience, jkt }: AssertionR
     )
 }
 
-/** The two objects of a JWT. Its signature is for the authority to verify, by an algorithm that may be none of ours. */
+/**
+ * The two objects of a JWT. Its signature is for the authority to verify, by an algorithm that may be none of
+ * ours.
+ */
 function unverified(assertion: string): { header: JsonObject; payload: JsonObject } {
   const [header, payload] = compactMember({ assertion }, 'assertion')
     .split('.')

@@ -1,6 +1,6 @@
 /**
- * The agent's public API: call tools that somebody owns, on her terms. contract, "What the service does", from the requesting
- * side. Reaches no server, no database; needs a key and `fetch`.
+ * The agent's public API: call tools that somebody owns, on her terms. Contract: "What the service does",
+ * from the requesting side. Reaches no server, no database; needs a key and `fetch`.
  */
 import type { Json } from '../wire/json.ts'
 import type { PublicJwk } from '../wire/keys.ts'
@@ -30,29 +30,37 @@ export type { McpVersion, ToolCall } from './mcp.ts'
 export type { AgentOptions } from './profile.ts'
 export { fileStore, memoryStore, type AgentStore, type Grant, type KeptReceipt } from './store.ts'
 
-/** One tool call. `resource` is the URL of the MCP endpoint, or the base of a plain API, exactly as its metadata names it. */
+/**
+ * One tool call. `resource` is the URL of the MCP endpoint, or the base of a plain API, exactly as its
+ * metadata names it.
+ */
 export interface CallOptions {
   resource: string
   tool: string
-  /** A JSON object; left out for a tool without arguments. For a plain API `{path, query, body}`, each of which may be left out. */
+  /**
+   * A JSON object; left out for a tool without arguments. For a plain API `{path, query, body}`, each of
+   * which may be left out.
+   */
   arguments?: object | undefined
   /**
-   * Where the tool asked back (MCP 2026-07-28: a result whose `resultType` is `input_required`), the answers, and its `requestState` as it
-   * came. It is a new call: where the owner is asked, she is asked about these, too.
+   * Where the tool asked back (MCP 2026-07-28: a result whose `resultType` is `input_required`), the answers,
+   * and its `requestState` as it came. It is a new call: where the owner is asked, she is asked about these,
+   * too.
    */
   inputResponses?: object | undefined
   requestState?: string | undefined
   /**
-   * Makes it the call of a plain HTTP API below `resource`: by this method and path template, or as the resource itself publishes.
-   * A body that is no JSON stands in `content`. Left out, the resource is called by MCP.
+   * Makes it the call of a plain HTTP API below `resource`: by this method and path template, or as the
+   * resource itself publishes. A body that is no JSON stands in `content`. Left out, the resource is called
+   * by MCP.
    */
   http?: HttpCall | 'published' | undefined
   signal?: AbortSignal | undefined
 }
 
 /**
- * What a call came to: the tool's MCP result as it was sent (of a plain API `{status, content_type, body}`), and the grant it was made
- * under, if one was needed.
+ * What a call came to: the tool's MCP result as it was sent (of a plain API `{status, content_type, body}`),
+ * and the grant it was made under, if one was needed.
  */
 export interface CallResult {
   result: Json
@@ -68,14 +76,16 @@ export interface Agent {
   /** Calls a tool, and negotiates for it where that is asked: at most once per call. */
   call(options: CallOptions): Promise<CallResult>
   /**
-   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect a client to: its calls of tools negotiate where they
-   * are challenged by a JSON-RPC error, and carry their proof. `resource` is the URL that the server's metadata names. What comes to
-   * nothing is answered by the server's own error, or by one with the code -32002 whose `data.error` is the `AgentError`'s.
+   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect a client to: its
+   * calls of tools negotiate where they are challenged by a JSON-RPC error, and carry their proof. `resource`
+   * is the URL that the server's metadata names. What comes to nothing is answered by the server's own error,
+   * or by one with the code -32002 whose `data.error` is the `AgentError`'s.
    */
   authorize<T extends MessageTransport>(transport: T, resource: string): T
   /**
-   * A `fetch` for the HTTP transports of the official MCP SDK: calls of tools at `resource` negotiate and are signed, and so are, under
-   * a standing grant that is kept, the streams and ends of sessions. Anything else is sent as it is. Rejects with `AgentError`.
+   * A `fetch` for the HTTP transports of the official MCP SDK: calls of tools at `resource` negotiate and are
+   * signed, and so are, under a standing grant that is kept, the streams and ends of sessions. Anything else
+   * is sent as it is. Rejects with `AgentError`.
    */
   fetchFor(resource: string): typeof fetch
   /** Asks for the terms of a call and declines them, which the owner is told. Answers the terms. */
@@ -157,7 +167,10 @@ function readCall(profile: Profile, options: CallOptions): Read {
   }
 }
 
-/** The call as it is sent; how an API publishes that a tool is called is looked up where the call does not say so itself. */
+/**
+ * The call as it is sent; how an API publishes that a tool is called is looked up where the call does not say
+ * so itself.
+ */
 async function resolveHttp({ profile, directory, sessions }: Parts, read: Read): Promise<Asked<Json>> {
   const { http: said, resource, call, url, signal } = read
   const http = said === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : said

@@ -1,6 +1,6 @@
 /**
- * Owns `usher agent`: the agent from a command line. contract, "What the service does", beats 1 to 4, told step by step.
- * What others wrote (terms, refusals, tool answers) is escaped before it reaches the terminal.
+ * Owns `usher agent`: the agent from a command line. Contract: "What the service does", beats 1 to 4, told
+ * step by step. What others wrote (terms, refusals, tool answers) is escaped before it reaches the terminal.
  */
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'

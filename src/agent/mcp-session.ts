@@ -1,6 +1,7 @@
 /**
- * Owns the sessions of MCP servers of the 2025-11-25 revision: they are opened before the first call, so that no grant is
- * spent on a call the server refuses for want of one. contract, "Single-use grant". Later revisions have none.
+ * Owns the sessions of MCP servers of the 2025-11-25 revision: they are opened before the first call, so that
+ * no grant is spent on a call the server refuses for want of one. Contract: "Single-use grant". Later
+ * revisions have none.
  */
 import { isJsonObject } from '../wire/json.ts'
 import { interpret } from './answer.ts'
@@ -11,7 +12,9 @@ import { bodyChunks, open } from './transport.ts'
 
 /** The sessions of one agent, one per resource. */
 export interface Sessions {
-  /** The header fields that go with every request to a resource; opens a session where the revision has them. */
+  /**
+   * The header fields that go with every request to a resource; opens a session where the revision has them.
+   */
   headersFor(url: URL, signal: AbortSignal | undefined): Promise<Record<string, string>>
   /** The server has ended the session: the next call opens another. */
   forget(url: URL): void

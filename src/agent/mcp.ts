@@ -1,6 +1,7 @@
 /**
- * Owns a tool call as MCP's Streamable HTTP carries it (revisions 2026-07-28 and 2025-11-25): the request that is sent and
- * the JSON-RPC answer that is read. contract, "Authorized call": the agent retries the original call, so both are formed here.
+ * Owns a tool call as MCP's Streamable HTTP carries it (revisions 2026-07-28 and 2025-11-25): the request
+ * that is sent and the JSON-RPC answer that is read. Contract: "Authorized call": the agent retries the
+ * original call, so both are formed here.
  */
 import { EventStreamReader } from '../wire/event-stream.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
@@ -9,11 +10,17 @@ import { bodyChunks, type OutgoingRequest } from './transport.ts'
 
 export type McpVersion = '2026-07-28' | '2025-11-25'
 
-/** Which tool with which arguments; no arguments count as `{}` when they are hashed, and are then not sent either. */
+/**
+ * Which tool with which arguments; no arguments count as `{}` when they are hashed, and are then not sent
+ * either.
+ */
 export interface ToolCall {
   tool: string
   arguments?: JsonObject | undefined
-  /** Answers to a tool that asked back (`resultType: input_required`), and its state as it came: a new call, approved with them. */
+  /**
+   * Answers to a tool that asked back (`resultType: input_required`), and its state as it came: a new call,
+   * approved with them.
+   */
   inputResponses?: Json | undefined
   requestState?: Json | undefined
 }
@@ -33,7 +40,10 @@ export const TOOL_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 
 const CLIENT = { name: 'usher-agent', version: '1.0' }
 
-/** The JSON-RPC request of a call. The 2026-07-28 revision is stateless: its `_meta` says what `initialize` used to. */
+/**
+ * The JSON-RPC request of a call. The 2026-07-28 revision is stateless: its `_meta` says what `initialize`
+ * used to.
+ */
 export function rpcRequest(id: string, method: string, params: JsonObject, version: McpVersion): JsonObject {
   const meta = {
     'io.modelcontextprotocol/protocolVersion': version,
@@ -73,15 +83,19 @@ export function rpcHeaders(version: McpVersion, method: string, name?: string): 
   }
 }
 
-/** A value as a header field can carry it: itself when plain ASCII, else `=?base64?…?=` (MCP 2026-07-28, transports). */
+/**
+ * A value as a header field can carry it: itself when plain ASCII, else `=?base64?…?=` (MCP 2026-07-28,
+ * transports).
+ */
 export function encodeHeaderValue(value: string): string {
   const plain = /^[\x20-\x7e]+$/.test(value) && value.trim() === value && !/^=\?base64\?.*\?=$/.test(value)
   return plain ? value : `=?base64?${Buffer.from(value, 'utf8').toString('base64')}?=`
 }
 
 /**
- * The answer to the request `id`, from a plain JSON body or from an event stream (where other messages are passed over and
- * the stream is left at the answer). `undefined`: the body is no JSON-RPC answer. `text` is the body as far as it was read.
+ * The answer to the request `id`, from a plain JSON body or from an event stream (where other messages are
+ * passed over and the stream is left at the answer). `undefined`: the body is no JSON-RPC answer. `text` is
+ * the body as far as it was read.
  */
 export async function readRpcAnswer(
   response: Response,
@@ -115,7 +129,10 @@ async function readStream(
   return undefined
 }
 
-/** A tool's answer is data for the caller, neither hashed nor authorized: read as any JSON parser would read it. */
+/**
+ * A tool's answer is data for the caller, neither hashed nor authorized: read as any JSON parser would read
+ * it.
+ */
 function parseLoosely(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json
@@ -125,8 +142,8 @@ function parseLoosely(text: string): Json | undefined {
 }
 
 /**
- * What a message answers to the request `id`; undefined where it is no answer to it. An error may come with the id `null`, when its sender
- * could not or would not read the request.
+ * What a message answers to the request `id`; undefined where it is no answer to it. An error may come with
+ * the id `null`, when its sender could not or would not read the request.
  */
 export function rpcAnswer(message: Json | undefined, id: string | number): RpcAnswer | undefined {
   if (!isJsonObject(message) || message['jsonrpc'] !== '2.0') return undefined
@@ -152,7 +169,10 @@ export function asRpcError(error: Json | undefined): RpcError | undefined {
   }
 }
 
-/** The arguments as JSON and nothing else (no `undefined`, no class instances), so that what is hashed is what is sent. */
+/**
+ * The arguments as JSON and nothing else (no `undefined`, no class instances), so that what is hashed is what
+ * is sent.
+ */
 export function plainArguments(args: unknown): JsonObject | undefined {
   if (args === undefined) return undefined
   const plain: unknown = JSON.parse(JSON.stringify(args) ?? 'null')

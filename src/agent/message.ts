@@ -1,6 +1,6 @@
 /**
- * Owns the proof of a call over a transport that is no HTTP (stdio, in process). contract, "Authorized call": the same credential and
- * the same signature, over the request that would carry the message to its resource.
+ * Owns the proof of a call over a transport that is no HTTP (stdio, in process). Contract: "Authorized call":
+ * the same credential and the same signature, over the request that would carry the message to its resource.
  */
 import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import type { PrivateKey } from '../wire/keys.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns whom the agent believes. contract, "Challenge (beat 1)", client rule: the metadata is read from the resource that was
- * called, and the authority is accepted only if that document names it. Nothing is ever fetched from where a challenge points.
+ * Owns whom the agent believes. Contract: "Challenge (beat 1)", client rule: the metadata is read from the
+ * resource that was called, and the authority is accepted only if that document names it. Nothing is ever
+ * fetched from where a challenge points.
  */
 import { BoundedMap } from '../limits/bounded-map.ts'
 import type { JsonObject } from '../wire/json.ts'
@@ -28,11 +29,14 @@ export interface Authority {
 /** What the agent knows of resources and authorities; documents are kept for at most 300 s. */
 export interface Directory {
   /**
-   * The authority a challenge names, once the challenge agrees with itself, with the resource that was called, and with the
-   * documents of both. Fails with `challenge_untrusted`.
+   * The authority a challenge names, once the challenge agrees with itself, with the resource that was
+   * called, and with the documents of both. Fails with `challenge_untrusted`.
    */
   authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<Authority>
-  /** The authority of that issuer, where the resource's own document names it. Fails with `challenge_untrusted`. */
+  /**
+   * The authority of that issuer, where the resource's own document names it. Fails with
+   * `challenge_untrusted`.
+   */
   authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<Authority>
   /** The tools that a resource says it has, from its own document. */
   surfacesOf(resource: string, signal?: AbortSignal): Promise<ToolSurface[]>
@@ -66,7 +70,8 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     )
     const document = (wellKnown: string): Promise<JsonObject> =>
       get(issuer + wellKnown, "authority's metadata", { fresh: false, signal })
-    // An authority that serves nothing under this profile's own name may be one of stock UMA (UMA 2.0 Grant §2).
+    // An authority that serves nothing under this profile's own name may be one of stock UMA (UMA 2.0 Grant
+    // §2).
     const found = await document(WELL_KNOWN.agentsConfiguration).catch((absent: unknown) => {
       if (!isAbsence(absent)) throw absent
       return document(WELL_KNOWN.umaConfiguration).catch((error: unknown) => {
@@ -107,7 +112,10 @@ interface Fetching {
   signal?: AbortSignal | undefined
 }
 
-/** What a challenge must agree with before anything is fetched; that it agrees with itself its parser has seen to. */
+/**
+ * What a challenge must agree with before anything is fetched; that it agrees with itself its parser has seen
+ * to.
+ */
 function checkChallenge(resource: string, challenge: Challenge): void {
   const formed = reading('request_invalid', 'The resource has no metadata address', () =>
     resourceMetadataUrl(resource),
@@ -124,7 +132,10 @@ function checkChallenge(resource: string, challenge: Challenge): void {
   }
 }
 
-/** Holds the authority against the resource's own document; one that was kept and does not name it is fetched anew. */
+/**
+ * Holds the authority against the resource's own document; one that was kept and does not name it is fetched
+ * anew.
+ */
 async function checkNamed(
   resource: string,
   issuer: string,

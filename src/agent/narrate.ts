@@ -1,6 +1,6 @@
 /**
- * Owns how a call reads on a terminal while it goes on. contract, "What the service does", beats 1 to 4. Steps go to standard
- * error, so that standard output holds the tool's answer alone.
+ * Owns how a call reads on a terminal while it goes on. Contract: "What the service does", beats 1 to 4.
+ * Steps go to standard error, so that standard output holds the tool's answer alone.
  */
 import { createInterface } from 'node:readline/promises'
 import type { Terminal } from '../terminal/command.ts'

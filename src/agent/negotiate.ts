@@ -1,6 +1,7 @@
 /**
- * Owns the agent's side of a negotiation, beats 2 to 4. contract, "need_info answer (beat 2)", "Agreement (claim_token, beat
- * 3)", "Permission ticket": terms are checked before they are signed, and a grant before it is kept.
+ * Owns the agent's side of a negotiation, beats 2 to 4. Contract: "need_info answer (beat 2)", "Agreement
+ * (claim_token, beat 3)", "Permission ticket": terms are checked before they are signed, and a grant before
+ * it is kept.
  */
 import { agreementHash, openClaimToken, signAgreement } from '../wire/agreement.ts'
 import { offeredTerms, type Challenge, type NeedInfo, type RequestSubmitted } from '../wire/negotiation.ts'
@@ -23,17 +24,29 @@ export interface NegotiationRequest {
   call: ToolCall
   challenge: Challenge
   signal?: AbortSignal | undefined
-  /** The very same was asked for before, and its answer was lost: what she approved then is collected, and she is not asked again. */
+  /**
+   * The very same was asked for before, and its answer was lost: what she approved then is collected, and she
+   * is not asked again.
+   */
   answerLost?: boolean | undefined
-  /** Asked before the terms are signed, in place of the profile's `confirmTerms`; what it throws ends the negotiation. */
+  /**
+   * Asked before the terms are signed, in place of the profile's `confirmTerms`; what it throws ends the
+   * negotiation.
+   */
   confirm?: ((template: TermsTemplate) => Promise<boolean>) | undefined
   /** Told of each ticket that waits for the owner before it is presented, so that it can be kept. */
   onWaiting?: ((waiting: WaitingRequest) => Promise<void>) | undefined
-  /** Waits between two polls, at most so many seconds: an earlier poll is held by the authority, and counts against nobody. */
+  /**
+   * Waits between two polls, at most so many seconds: an earlier poll is held by the authority, and counts
+   * against nobody.
+   */
   pause?: ((seconds: number) => Promise<void>) | undefined
 }
 
-/** A request that waits for the owner: enough to poll it, also from another process. Kept as it is, it is a secret of the agent's. */
+/**
+ * A request that waits for the owner: enough to poll it, also from another process. Kept as it is, it is a
+ * secret of the agent's.
+ */
 export interface WaitingRequest {
   as_uri: string
   ticket: string
@@ -57,9 +70,10 @@ interface Negotiation {
 const OFFERS_MAX = 3
 
 /**
- * Negotiates a grant for one call: authority confirmed, terms checked and signed, the owner waited for where she is asked,
- * receipt and grant verified. Fails with the authority's own word of refusal, with a `…_untrusted` code where something
- * does not agree with what it must agree with, with `terms_declined`, or with `waiting_timed_out`.
+ * Negotiates a grant for one call: authority confirmed, terms checked and signed, the owner waited for where
+ * she is asked, receipt and grant verified. Fails with the authority's own word of refusal, with a
+ * `…_untrusted` code where something does not agree with what it must agree with, with `terms_declined`, or
+ * with `waiting_timed_out`.
  */
 export async function negotiate(
   profile: Profile,
@@ -71,8 +85,9 @@ export async function negotiate(
 }
 
 /**
- * Goes on with a request that waits for the owner. Fails as `negotiate` does; with `invalid_grant` where its ticket was presented by
- * somebody else meanwhile, or has expired: a new negotiation of the same agent joins what waits.
+ * Goes on with a request that waits for the owner. Fails as `negotiate` does; with `invalid_grant` where its
+ * ticket was presented by somebody else meanwhile, or has expired: a new negotiation of the same agent joins
+ * what waits.
  */
 export async function resumeNegotiation(
   profile: Profile,
@@ -129,7 +144,8 @@ async function conclude(
 }
 
 /**
- * Refuses the terms of a challenge: they are asked for, and declined, which the owner finds in her ledger. Answers them.
+ * Refuses the terms of a challenge: they are asked for, and declined, which the owner finds in her ledger.
+ * Answers them.
  */
 export async function declineTerms(
   profile: Profile,
@@ -199,7 +215,10 @@ function present(
   return presentTicket(negotiation.endpoint, presentation, negotiation.used)
 }
 
-/** The answer to the ticket alone; an identity that is asked for before any terms is presented once, and what comes then is the answer. */
+/**
+ * The answer to the ticket alone; an identity that is asked for before any terms is presented once, and what
+ * comes then is the answer.
+ */
 async function firstAnswer(negotiation: Negotiation, ticket: string): Promise<TokenAnswer> {
   const { profile, authority, request } = negotiation
   const answer = await present(negotiation, { ticket })
@@ -244,8 +263,8 @@ async function agree(
 }
 
 /**
- * The terms offered, once they are this authority's own and name their document on its origin: what is signed is what the
- * owner proffers, not what somebody else says she does.
+ * The terms offered, once they are this authority's own and name their document on its origin: what is signed
+ * is what the owner proffers, not what somebody else says she does.
  */
 function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
   const { profile, authority } = negotiation

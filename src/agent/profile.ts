@@ -1,6 +1,6 @@
 /**
- * Owns who an agent is, and what it says of itself in every agreement. contract, "Agreement (claim_token, beat 3)": key or
- * agent token, operator, reason, mission, introduction; none of them can widen anything.
+ * Owns who an agent is, and what it says of itself in every agreement. Contract: "Agreement (claim_token,
+ * beat 3)": key or agent token, operator, reason, mission, introduction; none of them can widen anything.
  */
 import { claimedToken } from '../wire/agent-identity.ts'
 import type { JsonObject } from '../wire/json.ts'
@@ -33,14 +33,20 @@ export interface AgentOptions {
   agent_token?: string | (() => string | Promise<string>) | undefined
   /** Issuers that may vouch for this agent, exactly as they write themselves: no other is ever asked. */
   identity_issuers?: readonly string[] | undefined
-  /** Fetches an identity assertion (a compact `oauth-id-jag+jwt` bound to the agent's key) by one of them, if an authority asks for it. */
+  /**
+   * Fetches an identity assertion (a compact `oauth-id-jag+jwt` bound to the agent's key) by one of them, if
+   * an authority asks for it.
+   */
   identityAssertion?: IdentitySource['assertion'] | undefined
   /** Free text for the owner. */
   reason?: string | undefined
   mission?: { approver: string; s256: string } | undefined
   /** An introduction of this agent's key, already signed by the agent that introduces it. */
   introduction?: string | undefined
-  /** The agent that introduces this one, where its key is at hand: a fresh introduction goes into every agreement. */
+  /**
+   * The agent that introduces this one, where its key is at hand: a fresh introduction goes into every
+   * agreement.
+   */
   sign_introduction?: { key: PrivateJwk | PrivateKey; agent_token?: string | undefined } | undefined
   /** Where receipts and standing grants are kept; in memory when left out. */
   store?: AgentStore | undefined
@@ -131,8 +137,8 @@ export interface IntroductionRequest {
 }
 
 /**
- * An `ext-introduction-v1+jws` by an agent that holds a connection, of a newcomer's key, good for 300 s (the most that is
- * accepted). Fails with `introduction_failed` for a key that cannot be used.
+ * An `ext-introduction-v1+jws` by an agent that holds a connection, of a newcomer's key, good for 300 s (the
+ * most that is accepted). Fails with `introduction_failed` for a key that cannot be used.
  */
 export function introduce(request: IntroductionRequest): string {
   const { key, agent_token, newcomer, authority, now } = request

@@ -1,6 +1,6 @@
 /**
- * Owns the header fields by which a call proves its grant. contract, "Authorized call": `Authorization: PoP <RPT>` and a signature
- * over the request with the key that the grant is bound to.
+ * Owns the header fields by which a call proves its grant. Contract: "Authorized call": `Authorization: PoP
+ * <RPT>` and a signature over the request with the key that the grant is bound to.
  */
 import { contentDigest } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
@@ -15,7 +15,10 @@ export interface ProvenRequest {
   accessToken: string
 }
 
-/** The grant and its proof: the four components of the profile, the query where there is one, and the digest of a body. */
+/**
+ * The grant and its proof: the four components of the profile, the query where there is one, and the digest
+ * of a body.
+ */
 export function signedHeaders(
   { method, url, body, accessToken }: ProvenRequest,
   { key, now }: Pick<Profile, 'key' | 'now'>,

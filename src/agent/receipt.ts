@@ -1,6 +1,7 @@
 /**
- * Owns what the agent checks before it keeps a grant. contract, "Grant answer (beat 4)", "RPT claims": the receipt holds the
- * agreement that was signed, nobody else's, and the grant is bound to the key that will use it.
+ * Owns what the agent checks before it keeps a grant. Contract: "Grant answer (beat 4)", "RPT claims": the
+ * receipt holds the agreement that was signed, nobody else's, and the grant is bound to the key that will use
+ * it.
  */
 import { s256Json } from '../wire/encoding.ts'
 import type { JsonObject } from '../wire/json.ts'
@@ -40,10 +41,11 @@ interface GrantContext {
 }
 
 /**
- * Verifies a grant and its receipt and keeps them: both under the authority's published keys; the receipt embeds the
- * agreement just signed, or an earlier one of our own key for the same template, resource and operation (a request that
- * waited already is joined); hash, family, terms and `jti` agree between the two; the RPT is for this resource and bound to our
- * key. A single-use grant is answered and not kept. Fails with `grant_untrusted`.
+ * Verifies a grant and its receipt and keeps them: both under the authority's published keys; the receipt
+ * embeds the agreement just signed, or an earlier one of our own key for the same template, resource and
+ * operation (a request that waited already is joined); hash, family, terms and `jti` agree between the two;
+ * the RPT is for this resource and bound to our key. A single-use grant is answered and not kept. Fails with
+ * `grant_untrusted`.
  */
 export async function acceptGrant(
   context: GrantContext,

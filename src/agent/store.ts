@@ -1,6 +1,7 @@
 /**
- * Owns what an agent keeps between calls: its receipts, and the standing grants it may use again. contract, "Grant answer
- * (beat 4)": both sides hold the receipt; "Single-use grant": spent exactly once, so never kept.
+ * Owns what an agent keeps between calls: its receipts, and the standing grants it may use again. Contract:
+ * "Grant answer (beat 4)": both sides hold the receipt; "Single-use grant": spent exactly once, so never
+ * kept.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, open, rename, rm } from 'node:fs/promises'
@@ -45,7 +46,9 @@ export interface ToolNeed {
   scopes: string[]
 }
 
-/** Where an agent keeps things. Every answer to a question about a key nobody kept is empty, never an error. */
+/**
+ * Where an agent keeps things. Every answer to a question about a key nobody kept is empty, never an error.
+ */
 export interface AgentStore {
   keepReceipt(receipt: KeptReceipt): Promise<void>
   receipts(): Promise<KeptReceipt[]>
@@ -73,8 +76,8 @@ export function memoryStore(): AgentStore {
 }
 
 /**
- * A store in a directory, readable by its user alone: `receipts/`, `grants/` and `needs/`, one JSON file each, written
- * whole or not at all. A grant there is useless without the key that it is bound to.
+ * A store in a directory, readable by its user alone: `receipts/`, `grants/` and `needs/`, one JSON file
+ * each, written whole or not at all. A grant there is useless without the key that it is bound to.
  */
 export function fileStore(directory: string): AgentStore {
   const folder = (name: string): string => join(directory, name)
@@ -135,8 +138,9 @@ export async function readAll<T>(directory: string): Promise<T[]> {
 }
 
 /**
- * A file that is gone, or that somebody has spoilt, is as good as never written: the agent negotiates anew. Read at once, for it is small and read with
- * every call: by the threads of Node it took seven times as long on a busy machine.
+ * A file that is gone, or that somebody has spoilt, is as good as never written: the agent negotiates anew.
+ * Read at once, for it is small and read with every call: by the threads of Node it took seven times as long
+ * on a busy machine.
  */
 export async function readOne<T>(path: string): Promise<T | undefined> {
   try {

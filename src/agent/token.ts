@@ -1,6 +1,7 @@
 /**
- * Owns one presentation of a ticket at the token endpoint. contract, "Token endpoint" and "Permission ticket": every
- * presentation spends the ticket, and an answer that lets the negotiation go on brings another one.
+ * Owns one presentation of a ticket at the token endpoint. Contract: "Token endpoint" and "Permission
+ * ticket": every presentation spends the ticket, and an answer that lets the negotiation go on brings another
+ * one.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { GRANT_TYPE_UMA_TICKET } from '../wire/names.ts'
@@ -16,7 +17,10 @@ import type { JsonObject } from '../wire/json.ts'
 import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
 import { DOCUMENT_BYTES_MAX, exchange, readObject, retryAfterSeconds, type Answer } from './transport.ts'
 
-/** What is presented: the ticket alone (beat 2, or a poll), with the agreement (beat 3), or with a refusal of the terms. */
+/**
+ * What is presented: the ticket alone (beat 2, or a poll), with the agreement (beat 3), or with a refusal of
+ * the terms.
+ */
 export interface Presentation {
   ticket: string
   claim_token?: string
@@ -44,9 +48,10 @@ const RETRIES_MAX = 3
 const RETRY_SECONDS_MAX = 30
 
 /**
- * Presents a ticket and answers what came back. A refusal fails with its own word, terminal; `temporarily_unavailable` is
- * tried again up to three times with the same ticket, as long as `Retry-After` asks. `used` are the tickets of this
- * negotiation so far: one that comes back fails with `ticket_not_rotated`, for it may be known to others.
+ * Presents a ticket and answers what came back. A refusal fails with its own word, terminal;
+ * `temporarily_unavailable` is tried again up to three times with the same ticket, as long as `Retry-After`
+ * asks. `used` are the tickets of this negotiation so far: one that comes back fails with
+ * `ticket_not_rotated`, for it may be known to others.
  */
 export async function presentTicket(
   endpoint: TokenEndpoint,
@@ -69,7 +74,9 @@ export async function presentTicket(
   }
 }
 
-/** Waits as long as the refusal asks, else 1, 2, 4 s; gives the refusal up where it asks for more than 30 s. */
+/**
+ * Waits as long as the refusal asks, else 1, 2, 4 s; gives the refusal up where it asks for more than 30 s.
+ */
 export async function pauseBeforeRetry(
   error: AgentError,
   attempt: number,

@@ -1,6 +1,7 @@
 /**
- * Owns every request the agent sends: https only, no redirect followed, bounded in size and time. contract, "Challenge
- * (beat 1)": trust comes from the address that was called, so an answer from anywhere else counts for nothing.
+ * Owns every request the agent sends: https only, no redirect followed, bounded in size and time. Contract:
+ * "Challenge (beat 1)": trust comes from the address that was called, so an answer from anywhere else counts
+ * for nothing.
  */
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
@@ -28,8 +29,8 @@ export const DOCUMENT_BYTES_MAX = 64 * 1024
 export const DOCUMENT_SECONDS_MAX = 10
 
 /**
- * The URL of an address to be called: https, without user information or fragment. With `allowLoopback` also http, for
- * hosts that are literally loopback. Fails with `address_refused`, naming `what`.
+ * The URL of an address to be called: https, without user information or fragment. With `allowLoopback` also
+ * http, for hosts that are literally loopback. Fails with `address_refused`, naming `what`.
  */
 export function checkAddress(address: string, allowLoopback: boolean, what: string): URL {
   const url = URL.parse(address)
@@ -45,8 +46,9 @@ export function checkAddress(address: string, allowLoopback: boolean, what: stri
 }
 
 /**
- * Sends the request and answers as soon as the head of the answer is there. Fails with `unreachable` (nothing came back in
- * time, so it may or may not have been received), `redirect_refused`, or `aborted` by the caller's signal.
+ * Sends the request and answers as soon as the head of the answer is there. Fails with `unreachable` (nothing
+ * came back in time, so it may or may not have been received), `redirect_refused`, or `aborted` by the
+ * caller's signal.
  */
 export async function open(request: OutgoingRequest): Promise<Response> {
   const { method, url, headers, body, signal } = request
@@ -102,7 +104,9 @@ export async function* bodyChunks(
   }
 }
 
-/** Fetches one JSON object (RFC 9728, RFC 8414, JWKS documents): status 200, within 64 KiB, strictly parsed. */
+/**
+ * Fetches one JSON object (RFC 9728, RFC 8414, JWKS documents): status 200, within 64 KiB, strictly parsed.
+ */
 export async function fetchDocument(url: URL, what: string, signal?: AbortSignal): Promise<JsonObject> {
   const answer = await exchange(
     {

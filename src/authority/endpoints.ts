@@ -1,5 +1,6 @@
 /**
- * Everything that the authorization server serves, by listener, and what OpenAPI says of each as a whole. Contract: "Endpoints".
+ * Everything that the authorization server serves, by listener, and what OpenAPI says of each as a whole.
+ * Contract: "Endpoints".
  */
 import { HEALTH, READY } from '../http/health.ts'
 import type { Described, Endpoint } from '../http/endpoint.ts'

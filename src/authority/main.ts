@@ -50,7 +50,10 @@ import { asOwner } from '../wire/identifiers.ts'
 const ISSUER_REFETCH_SECONDS = 60
 const RESOURCE_MISS_SECONDS = 30
 
-/** Draining, `/health` says 503 and every answer closes its connection. Closing ends event streams, lets running requests end, and closes the store. */
+/**
+ * Draining, `/health` says 503 and every answer closes its connection. Closing ends event streams, lets
+ * running requests end, and closes the store.
+ */
 export interface RunningAuthority extends Served {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
@@ -117,7 +120,9 @@ export async function startAuthority(
   })
 }
 
-/** `usher authority`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
+/**
+ * `usher authority`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once.
+ */
 export async function runAuthority(): Promise<void> {
   const config = readAuthorityConfig()
   serveUntilSignalled(await startAuthority(config), { name: 'usher authority', drainMs: config.drainMs })
@@ -209,7 +214,10 @@ async function openAuthority(
   }
 }
 
-/** What issuers and operators publish. Two stores, so that operators named by strangers never keep an issuer waiting. */
+/**
+ * What issuers and operators publish. Two stores, so that operators named by strangers never keep an issuer
+ * waiting.
+ */
 function openRemote(
   config: AuthorityConfig,
   now: () => number,
@@ -226,7 +234,10 @@ function openRemote(
   }
 }
 
-/** How organizations are asked: connections of their own, so that none keeps an issuer or a resource server waiting. */
+/**
+ * How organizations are asked: connections of their own, so that none keeps an issuer or a resource server
+ * waiting.
+ */
 function openOrganizations(
   config: AuthorityConfig,
   { keys, now }: Pick<Authority, 'keys' | 'now'>,
@@ -238,7 +249,10 @@ function openOrganizations(
   return createOrganizationClient({ issuers, as_uri, key: keys[0], outbound, now })
 }
 
-/** What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or after. */
+/**
+ * What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or
+ * after.
+ */
 function openRegistry(
   config: AuthorityConfig,
   core: Pick<Authority, 'database' | 'announcements' | 'log' | 'keys' | 'now'>,

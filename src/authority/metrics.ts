@@ -1,5 +1,6 @@
 /**
- * Owns the numbers of one authority. contract, "Health": for dashboards, never for owners or agents; no label says whose anything is.
+ * Owns the numbers of one authority. Contract: "Health": for dashboards, never for owners or agents; no label
+ * says whose anything is.
  */
 import { createServerMetrics, type ServerMetrics } from '../http/server-metrics.ts'
 import type { HttpServerOptions } from '../http/server.ts'

@@ -37,14 +37,17 @@ const ROUTING_TAG_BYTES = 9
 /** For another replica that starts, too, and has a large file to apply. */
 const TURN_MS = 10_000
 
-/** Entries of the file that are looked up at once, and owners to whom something new is applied at the same time. */
+/**
+ * Entries of the file that are looked up at once, and owners to whom something new is applied at the same
+ * time.
+ */
 const ENTRIES_PER_LOOK = 1_000
 const OWNERS_AT_ONCE = 8
 
 /**
- * Applies what is new in the file; safe when many replicas start at once. Owners whose entries were applied before, as they stand, are found together
- * and left alone, so that a start costs what is new in the file and not its length. @returns what was made or skipped now, without what was applied
- * before.
+ * Applies what is new in the file; safe when many replicas start at once. Owners whose entries were applied
+ * before, as they stand, are found together and left alone, so that a start costs what is new in the file and
+ * not its length. @returns what was made or skipped now, without what was applied before.
  * @throws Error where a namespace, a device key or a login is another owner's already: each names one owner.
  */
 export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Promise<Provisioning[]> {
@@ -72,7 +75,10 @@ export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Pr
   return done.flat()
 }
 
-/** An owner's entry as it stands, all of which was applied where this is marked. No secret can be told by it: of those it holds hashes. */
+/**
+ * An owner's entry as it stands, all of which was applied where this is marked. No secret can be told by it:
+ * of those it holds hashes.
+ */
 function markOf(given: ProvisionedOwner): { owner: Owner; kind: string; item: string } {
   // One without namespaces is marked as it was before there were any.
   const { namespaces, ...entry } = given
@@ -162,7 +168,9 @@ async function bindLogin(
   )
 }
 
-/** Adds the tier unless the owner has used its id or governs one of its resources herself. @returns why not. */
+/**
+ * Adds the tier unless the owner has used its id or governs one of its resources herself. @returns why not.
+ */
 async function makeTier(
   tx: Tx,
   owner: Owner,

@@ -1,6 +1,7 @@
 /**
- * Sweeps, now and then, what no answer can depend on any more, and withdraws what expired unanswered: of the owners of whom the due-queue says so, in
- * bounded batches. Tells them which enforcement points fell silent. Contract: "Limits" (lifetimes), "Permission ticket" (awaiting-owner), "Events" (row 2).
+ * Sweeps, now and then, what no answer can depend on any more, and withdraws what expired unanswered: of the
+ * owners of whom the due-queue says so, in bounded batches. Tells them which enforcement points fell silent.
+ * Contract: "Limits" (lifetimes), "Permission ticket" (awaiting-owner), "Events" (row 2).
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
@@ -13,16 +14,25 @@ import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
 import { sweepLapsed } from './registry/lapsed-registrations.ts'
 
-/** Owners that are taken at once, and for how long: whoever is not done with them by then shares them with another replica. */
+/**
+ * Owners that are taken at once, and for how long: whoever is not done with them by then shares them with
+ * another replica.
+ */
 const OWNERS_PER_TURN = 10
 const TAKEN_SECONDS = 120
 const ROWS_PER_BATCH = 2_000
 /** Of one owner, before the others have their turn. */
 const BATCHES_PER_TURN = 5
-/** Pauses between two looks at an owner of whom nothing is known to be due: of what a replica left behind that ended, her readers need none. */
+/**
+ * Pauses between two looks at an owner of whom nothing is known to be due: of what a replica left behind that
+ * ended, her readers need none.
+ */
 const IDLE_PAUSES = 60
 
-/** More than this between two turns, beside the pause, and this process may have been away as long as those it listens to. */
+/**
+ * More than this between two turns, beside the pause, and this process may have been away as long as those it
+ * listens to.
+ */
 const LATE_MS = 60_000
 
 interface Sweeping extends Pick<Authority, 'database' | 'log'> {
@@ -36,7 +46,10 @@ export interface SweeperOptions {
   localClock: () => number
 }
 
-/** Starts sweeping every `pauseSeconds`, until nothing is due; replicas share the work. `stop` waits for a running batch. */
+/**
+ * Starts sweeping every `pauseSeconds`, until nothing is due; replicas share the work. `stop` waits for a
+ * running batch.
+ */
 export function startSweeper(
   { database, log }: Pick<Authority, 'database' | 'log'>,
   { pauseSeconds, localClock }: SweeperOptions,
@@ -47,7 +60,10 @@ export function startSweeper(
   return startRepeating(stopped => sweepDue(sweeping, pauseSeconds, stopped), { pauseSeconds, onError })
 }
 
-/** Until nothing is due. What fails of one owner ends nothing: she stays taken for a while, and is then due again. */
+/**
+ * Until nothing is due. What fails of one owner ends nothing: she stays taken for a while, and is then due
+ * again.
+ */
 export async function sweepDue(
   authority: Sweeping,
   pauseSeconds: number,
@@ -86,7 +102,8 @@ async function sweepOne(
   }
   if (authority.listening.ms() >= SILENT_SECONDS * 1_000)
     await attempt('instances that fell silent were not told', () => tellSilent(db, owner))
-  // What a replica committed that ended before it had numbered it, and the counts of minutes that have closed.
+  // What a replica committed that ended before it had numbered it, and the counts of minutes that have
+  // closed.
   await attempt('entries wait for their positions', () => number(db, owner))
   await attempt('what expired was not told', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))

@@ -1,6 +1,6 @@
 /**
- * Owns one exchange with an API that a person signs for, and lists read to their end. contract, "Owner API"; `/admin` of an organization is
- * asked alike.
+ * Owns one exchange with an API that a person signs for, and lists read to their end. Contract: "Owner API";
+ * `/admin` of an organization is asked alike.
  */
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -13,7 +13,10 @@ export const ANSWER_SECONDS_MAX = 30
 const PAGES_MAX = 10_000
 const PAGE_MAX = 1000
 
-/** What part of a numbered list is wanted, in which order; `after` is a `seq`, `limit` bounds the items in all, the rest is a filter. */
+/**
+ * What part of a numbered list is wanted, in which order; `after` is a `seq`, `limit` bounds the items in
+ * all, the rest is a filter.
+ */
 export interface NumberedQuery {
   after?: number | undefined
   limit?: number | undefined
@@ -44,7 +47,10 @@ export function list<T>(access: ApiAccess, path: string, member?: string): Async
   })
 }
 
-/** A list within an object, whose items are numbered; `limit` bounds them in all, the rest of the query is a filter. */
+/**
+ * A list within an object, whose items are numbered; `limit` bounds them in all, the rest of the query is a
+ * filter.
+ */
 export async function* readNumbered<T>(
   access: ApiAccess,
   path: string,
@@ -92,8 +98,8 @@ async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<P
 }
 
 /**
- * The query of the `Link: <…>; rel="next"` (RFC 8288). Only the query is taken: the link may name the issuer's address, and
- * the request goes where this client was told the API is.
+ * The query of the `Link: <…>; rel="next"` (RFC 8288). Only the query is taken: the link may name the
+ * issuer's address, and the request goes where this client was told the API is.
  */
 function nextQuery(response: Response, url: URL): Record<string, string> | undefined {
   for (const [, target = '', parameters = ''] of (response.headers.get('link') ?? '').matchAll(
@@ -106,7 +112,9 @@ function nextQuery(response: Response, url: URL): Record<string, string> | undef
   return undefined
 }
 
-/** Sends a request and reads its answer; anything but a 2xx becomes an `ApiError` with the answer's own words. */
+/**
+ * Sends a request and reads its answer; anything but a 2xx becomes an `ApiError` with the answer's own words.
+ */
 export async function exchange(
   access: ApiAccess,
   request: ApiRequest,
@@ -130,7 +138,10 @@ export function refusalOf(response: Response, json: Json | undefined): ApiError 
   return new ApiError(code, detail, { status: response.status })
 }
 
-/** The JSON of an answer, undefined where it has no body; an answer that is no JSON counts only where it is a 2xx. */
+/**
+ * The JSON of an answer, undefined where it has no body; an answer that is no JSON counts only where it is a
+ * 2xx.
+ */
 export async function readJson(
   response: Response,
   url: URL,

@@ -1,15 +1,21 @@
 /**
- * How a person names one of her things without typing all of it: by the beginning of its name, as long as only one begins so.
- * contract, "Owner API": a handle or a family is named whole on the wire.
+ * How a person names one of her things without typing all of it: by the beginning of its name, as long as
+ * only one begins so. Contract: "Owner API": a handle or a family is named whole on the wire.
  */
 import { UsageError } from '../terminal/command.ts'
 import { ApiError } from './api-error.ts'
 
-/** Fewer characters name whatever happens to be there today: a handle begins with `jkt:`, a family with `fam_`. */
+/**
+ * Fewer characters name whatever happens to be there today: a handle begins with `jkt:`, a family with
+ * `fam_`.
+ */
 const PREFIX_MIN = 8
 const SHOWN_MAX = 5
 
-/** The one of `names` that is `given`, or that alone begins with it; undefined if none does. Several are a `UsageError`. */
+/**
+ * The one of `names` that is `given`, or that alone begins with it; undefined if none does. Several are a
+ * `UsageError`.
+ */
 export function nameOf(given: string, names: readonly string[]): string | undefined {
   if (names.includes(given)) return given
   // A table shortens a name with this character: what is copied from it is taken.
@@ -24,8 +30,9 @@ export function nameOf(given: string, names: readonly string[]): string | undefi
 }
 
 /**
- * Does `act` with the name as it was given, and where the server knows none of that name, with the one of `list` that begins
- * so. The whole name thus costs one request, and is never taken for the beginning of another.
+ * Does `act` with the name as it was given, and where the server knows none of that name, with the one of
+ * `list` that begins so. The whole name thus costs one request, and is never taken for the beginning of
+ * another.
  */
 export async function named<T>(
   given: string,

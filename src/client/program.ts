@@ -1,6 +1,6 @@
 /**
- * Owns the frame of `usher owner` and `usher admin`: whom they ask, with which credential, and how they end. contract, "Authentication": a
- * device key, or an access token of the person's realm.
+ * Owns the frame of `usher owner` and `usher admin`: whom they ask, with which credential, and how they end.
+ * Contract: "Authentication": a device key, or an access token of the person's realm.
  */
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
@@ -134,7 +134,10 @@ function isMissing(cause: unknown): boolean {
   return cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ENOENT'
 }
 
-/** How an error of an API ends the command: a script that asked for JSON is told in JSON, too, and need not take a sentence apart. */
+/**
+ * How an error of an API ends the command: a script that asked for JSON is told in JSON, too, and need not
+ * take a sentence apart.
+ */
 export function apiEnding(error: unknown, { asJson }: { asJson: boolean }): Ending | undefined {
   // A fault of the configuration, which is no module of this layer's to know.
   if (error instanceof Error && error.name === 'ConfigFault')

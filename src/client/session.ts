@@ -1,11 +1,14 @@
 /**
- * What each subcommand of `usher owner` and `usher admin` works with, and how it tells its answer. contract, "Owner API"; `/admin` of an
- * organization is asked alike.
+ * What each subcommand of `usher owner` and `usher admin` works with, and how it tells its answer. Contract:
+ * "Owner API"; `/admin` of an organization is asked alike.
  */
 import type { Terminal } from '../terminal/command.ts'
 import { printableJson } from '../terminal/printable.ts'
 
-/** The API as this person reaches it, and where the answer goes: `json` for a script, tables and sentences for a person. */
+/**
+ * The API as this person reaches it, and where the answer goes: `json` for a script, tables and sentences for
+ * a person.
+ */
 export interface ClientSession<Client> {
   client: Client
   terminal: Terminal
@@ -19,7 +22,9 @@ export type ClientAction<Client> = <A extends unknown[]>(
   run: (session: ClientSession<Client>, ...args: A) => Promise<void>,
 ) => (...args: A) => Promise<void>
 
-/** Prints an answer: as JSON for a script, else as `asText` writes it; says so when it had to be shortened. */
+/**
+ * Prints an answer: as JSON for a script, else as `asText` writes it; says so when it had to be shortened.
+ */
 export function tell<T>(
   { terminal, json, columns }: Pick<ClientSession<unknown>, 'terminal' | 'json' | 'columns'>,
   answer: T,

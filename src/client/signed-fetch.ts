@@ -1,6 +1,7 @@
 /**
- * Owns one request to an API with a person's credential. contract, "Authentication": an RFC 9421 signature by a device key that she
- * enrolled, with a required body digest on any request with a body, or an access token of her realm.
+ * Owns one request to an API with a person's credential. Contract: "Authentication": an RFC 9421 signature by
+ * a device key that she enrolled, with a required body digest on any request with a body, or an access token
+ * of her realm.
  */
 import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'
@@ -9,8 +10,9 @@ import { isLoopbackHost } from '../wire/loopback.ts'
 import { ApiError } from './api-error.ts'
 
 /**
- * Where the API is, and who asks. `issuer` is the identifier of whoever serves it: every signature is made over its scheme and
- * authority, at whatever address (`api`) the listener is reached. `now` answers seconds since the epoch.
+ * Where the API is, and who asks. `issuer` is the identifier of whoever serves it: every signature is made
+ * over its scheme and authority, at whatever address (`api`) the listener is reached. `now` answers seconds
+ * since the epoch.
  */
 interface ApiAddress {
   api: string
@@ -46,7 +48,10 @@ export function apiBase(api: string): URL {
   return url
 }
 
-/** Sends the request, signed now or with the token; no redirect is followed. Fails with `unreachable`, `redirect_refused` or `aborted`. */
+/**
+ * Sends the request, signed now or with the token; no redirect is followed. Fails with `unreachable`,
+ * `redirect_refused` or `aborted`.
+ */
 export async function signedFetch(access: ApiAccess, request: ApiRequest): Promise<Response> {
   const url = requestUrl(access, request)
   const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body))
@@ -88,7 +93,9 @@ export function unreachable(url: URL, signal: AbortSignal | undefined, cause: un
   return new ApiError('unreachable', `The API at ${url.origin} cannot be reached.`, { cause })
 }
 
-/** The URL a request goes to: the API's base, the path below it, and the query parameters that have a value. */
+/**
+ * The URL a request goes to: the API's base, the path below it, and the query parameters that have a value.
+ */
 export function requestUrl(access: ApiAccess, request: Pick<ApiRequest, 'path' | 'query'>): URL {
   const url = apiBase(access.api)
   // A URL of http has at least `/` as its path, so the base's slash is taken off here, not before.

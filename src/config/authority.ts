@@ -1,5 +1,5 @@
 /**
- * Owns the settings of `usher authority`. contract, "Limits" and "Authentication".
+ * Owns the settings of `usher authority`. Contract: "Limits" and "Authentication".
  */
 import { ALIAS, DEFAULT_SPEC_NS, type Alias } from '../wire/names.ts'
 import { DATABASE_SETTINGS } from './database.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the settings of the command-line clients: `usher agent`, `usher owner` and `usher admin`. contract, "Authentication": each holds one
- * key. An option on the command line wins over its variable.
+ * Owns the settings of the command-line clients: `usher agent`, `usher owner` and `usher admin`. Contract:
+ * "Authentication": each holds one key. An option on the command line wins over its variable.
  */
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
 import { defaulted, defineSettings, filePath, issuers, optional, text, toggle, url } from './settings.ts'

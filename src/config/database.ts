@@ -1,5 +1,5 @@
 /**
- * Owns the settings that say where the database is and how long a start waits for it. contract, "Limits".
+ * Owns the settings that say where the database is and how long a start waits for it. Contract: "Limits".
  */
 import { z } from 'zod'
 import { defaulted, required, wholeNumber, type Kind } from './settings.ts'

@@ -1,5 +1,6 @@
 /**
- * Owns the settings of the local demo, `usher dev`. contract, "Parties": it starts one of each, with files it writes itself.
+ * Owns the settings of the local demo, `usher dev`. Contract: "Parties": it starts one of each, with files it
+ * writes itself.
  */
 import { defineSettings, filePath, optional } from './settings.ts'
 

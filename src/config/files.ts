@@ -1,6 +1,6 @@
 /**
- * Owns reading the files that a configuration names. contract, "Authentication": keys and secrets come from files, and a file
- * that cannot be used stops the start.
+ * Owns reading the files that a configuration names. Contract: "Authentication": keys and secrets come from
+ * files, and a file that cannot be used stops the start.
  */
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs'
 import { parse, YAMLParseError } from 'yaml'
@@ -21,12 +21,16 @@ export function readFile(name: string, path: string, read: (path: string) => Buf
   }
 }
 
-/** The bytes of a file that holds a private key or a secret; one that is open to others is a fault as well. */
+/**
+ * The bytes of a file that holds a private key or a secret; one that is open to others is a fault as well.
+ */
 function readPrivate(name: string, path: string): Buffer {
   return readFile(name, path, readPrivateFileSync)
 }
 
-/** Makes a directory where it is missing. Throws `ConfigFault` naming the setting when it cannot be written. */
+/**
+ * Makes a directory where it is missing. Throws `ConfigFault` naming the setting when it cannot be written.
+ */
 export function checkDirectory(name: string, path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
@@ -45,8 +49,8 @@ export interface NamedCertificates<K extends string> {
 }
 
 /**
- * Reads each file, given as the name of the setting and the path; `key` is the one that is private. Throws `ConfigFault` listing those that cannot be
- * read.
+ * Reads each file, given as the name of the setting and the path; `key` is the one that is private. Throws
+ * `ConfigFault` listing those that cannot be read.
  */
 export function readCertificates<K extends string>(
   named: Record<K, [name: string, path: string]>,
@@ -74,7 +78,10 @@ export function readSecretFile(name: string, path: string): string {
   return secret
 }
 
-/** The ordered private keys of a `{keys: [JWK, …]}` file: the first signs, as `alg`, and all are published and verified. */
+/**
+ * The ordered private keys of a `{keys: [JWK, …]}` file: the first signs, as `alg`, and all are published and
+ * verified.
+ */
 export function readKeysFile(name: string, path: string, alg: SigningAlg): PrivateKey[] {
   const bytes = readPrivate(name, path)
   try {

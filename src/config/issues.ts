@@ -1,6 +1,6 @@
 /**
- * Owns the sentences about what is wrong with a configuration file. contract, "Limits": every fault is listed with its place,
- * so that a file is corrected once and not fault by fault.
+ * Owns the sentences about what is wrong with a configuration file. Contract: "Limits": every fault is listed
+ * with its place, so that a file is corrected once and not fault by fault.
  */
 import type { z } from 'zod'
 

@@ -1,6 +1,7 @@
 /**
- * Owns what is wrong with the namespaces that a file lists for owners. contract, "What the service does" (every owner-scoped artifact carries its
- * owner): what a resource id begins with must name one owner, and always the same.
+ * Owns what is wrong with the namespaces that a file lists for owners. Contract: "What the service does"
+ * (every owner-scoped artifact carries its owner): what a resource id begins with must name one owner, and
+ * always the same.
  */
 interface Named {
   readonly owner: string

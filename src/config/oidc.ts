@@ -1,6 +1,6 @@
 /**
- * Owns the settings of an OIDC realm, part of those of `usher authority` and `usher organization`. contract, "Authentication" (owner at the owner
- * API): access tokens are validated with her realm's published keys.
+ * Owns the settings of an OIDC realm, part of those of `usher authority` and `usher organization`. Contract:
+ * "Authentication" (owner at the owner API): access tokens are validated with her realm's published keys.
  */
 import { z } from 'zod'
 import { ACCESS_TOKEN_TYPES, type RealmPolicy } from '../rules/owner-token.ts'
@@ -20,7 +20,9 @@ const ALGORITHMS = [
   'EdDSA',
 ] as const
 
-/** An issuer as its realm writes it: unlike our own URLs it may end in a slash, and is compared byte for byte. */
+/**
+ * An issuer as its realm writes it: unlike our own URLs it may end in a slash, and is compared byte for byte.
+ */
 export function isRealmIssuer(text: string): boolean {
   const parsed = URL.parse(text)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) return false
@@ -74,7 +76,10 @@ export function oidcSettings(prefix: 'UMA_AS' | 'UMA_ORG', { who, what }: { who:
 
 type OidcValues = Values<ReturnType<typeof oidcSettings>>
 
-/** What is wrong with the settings of the realm, where `oidc` is among the credentials that the variable `accepts` names. */
+/**
+ * What is wrong with the settings of the realm, where `oidc` is among the credentials that the variable
+ * `accepts` names.
+ */
 export function oidcFaults(
   values: OidcValues & { issuer: string; devLoopback: boolean },
   prefix: string,

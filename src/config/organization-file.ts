@@ -1,6 +1,7 @@
 /**
- * Owns the provisioning file of `usher organization`: the first charter, who administers, and which enforcement points may ask. contract,
- * "The organization's authority" and "Authentication" (the credential that the organization provisioned for an enforcement point).
+ * Owns the provisioning file of `usher organization`: the first charter, who administers, and which
+ * enforcement points may ask. Contract: "The organization's authority" and "Authentication" (the credential
+ * that the organization provisioned for an enforcement point).
  */
 import { z } from 'zod'
 import { charterFault } from '../rules/charter.ts'

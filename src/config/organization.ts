@@ -1,5 +1,5 @@
 /**
- * Owns the settings of `usher organization`. contract, "Limits" and "The organization's authority".
+ * Owns the settings of `usher organization`. Contract: "Limits" and "The organization's authority".
  */
 import { databaseUrl } from './database.ts'
 import { collectFaults } from './files.ts'

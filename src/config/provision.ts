@@ -1,6 +1,7 @@
 /**
- * Owns the provisioning file of `usher authority`: what it may say, and every fault of what it does say. contract, "Policy
- * vocabulary and tiers", "Resource server establishment" (where the pair was provisioned together) and "Authentication".
+ * Owns the provisioning file of `usher authority`: what it may say, and every fault of what it does say.
+ * Contract: "Policy vocabulary and tiers", "Resource server establishment" (where the pair was provisioned
+ * together) and "Authentication".
  */
 import { z } from 'zod'
 import { CONSEQUENCES } from '../rules/permission.ts'
@@ -171,8 +172,8 @@ export interface ProvisionedOwner {
 }
 
 /**
- * Reads and judges the file. `realmIssuer` is the realm whose tokens are taken, if any: a login at another would never be of
- * use. Throws `ConfigFault` listing every fault with its place.
+ * Reads and judges the file. `realmIssuer` is the realm whose tokens are taken, if any: a login at another
+ * would never be of use. Throws `ConfigFault` listing every fault with its place.
  */
 export function loadProvisionFile(
   path: string,

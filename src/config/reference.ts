@@ -1,5 +1,6 @@
 /**
- * Owns docs/configuration.md: written from the schemas that validate, so that the page cannot be wrong. contract, "Limits".
+ * Owns docs/configuration.md: written from the schemas that validate, so that the page cannot be wrong.
+ * Contract: "Limits".
  */
 import { z } from 'zod'
 import type { Setting, SettingGroup } from './settings.ts'

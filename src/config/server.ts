@@ -1,6 +1,6 @@
 /**
- * Owns the settings that every process with a public issuer and a database has alike: `usher authority`, `usher organization`. contract, "Limits"
- * and "Versioning" (keys are the operator's to rotate).
+ * Owns the settings that every process with a public issuer and a database has alike: `usher authority`,
+ * `usher organization`. Contract: "Limits" and "Versioning" (keys are the operator's to rotate).
  */
 import type { TraceExport } from '../http/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
@@ -85,7 +85,10 @@ export interface ServerFiles {
   traces: TraceExport | undefined
 }
 
-/** Reads the files that the settings name into `config`, one task for each: all of them are tried, so that every fault is told. */
+/**
+ * Reads the files that the settings name into `config`, one task for each: all of them are tried, so that
+ * every fault is told.
+ */
 export function serverFileTasks(
   prefix: Prefix,
   values: ServerValues,

@@ -1,6 +1,7 @@
 /**
- * Owns how a process reads settings from its environment: declared once, validated as a whole, every fault listed. contract,
- * "What the service does" and "Limits": the names written `UMA_…` there, and every number it leaves open.
+ * Owns how a process reads settings from its environment: declared once, validated as a whole, every fault
+ * listed. Contract: "What the service does" and "Limits": the names written `UMA_…` there, and every number
+ * it leaves open.
  */
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
@@ -12,7 +13,10 @@ import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
 export interface Kind<T> {
   type: string
   schema: z.ZodType<T, string>
-  /** JSON Schema of the value where it stands in YAML instead (the chart's values): numbers as numbers, lists as lists. */
+  /**
+   * JSON Schema of the value where it stands in YAML instead (the chart's values): numbers as numbers, lists
+   * as lists.
+   */
   json: JsonSchema
 }
 
@@ -88,8 +92,8 @@ export function defineSettings<G extends Settings>(group: {
 }
 
 /**
- * Reads a group from an environment. Throws `ConfigFault` listing every missing or malformed value, and every variable that
- * starts with `UMA_` but is not in `known`: a misspelt limit must not silently be the default.
+ * Reads a group from an environment. Throws `ConfigFault` listing every missing or malformed value, and every
+ * variable that starts with `UMA_` but is not in `known`: a misspelt limit must not silently be the default.
  */
 export function readSettings<G extends Settings>(
   group: SettingGroup<G>,

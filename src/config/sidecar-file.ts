@@ -1,6 +1,6 @@
 /**
- * Owns the schema of the sidecar's YAML file. contract, "Resource server enforcement point" and "Authorized call": owners, their
- * authorities, tools and the public URL are configured, never taken from a request.
+ * Owns the schema of the sidecar's YAML file. Contract: "Resource server enforcement point" and "Authorized
+ * call": owners, their authorities, tools and the public URL are configured, never taken from a request.
  */
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'

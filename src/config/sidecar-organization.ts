@@ -1,6 +1,7 @@
 /**
- * Owns what the sidecar's file says of the organization above an owner. contract, "Authorized call" (the organization's ceiling) and
- * "Authentication" (the credential that the organization provisioned): configured, never taken from a request.
+ * Owns what the sidecar's file says of the organization above an owner. Contract: "Authorized call" (the
+ * organization's ceiling) and "Authentication" (the credential that the organization provisioned):
+ * configured, never taken from a request.
  */
 import { patternFault } from '../rules/charter-patterns.ts'
 import { isBelow } from '../wire/owner-resources.ts'
@@ -10,7 +11,10 @@ import type { SidecarFile } from './sidecar-file.ts'
 
 type Given = SidecarFile['owners'][number]
 
-/** Whom to ask about an owner's resources of which patterns, and how this enforcement point proves itself there. */
+/**
+ * Whom to ask about an owner's resources of which patterns, and how this enforcement point proves itself
+ * there.
+ */
 export interface SidecarOrganization {
   issuer: string
   resources: string[]

@@ -1,6 +1,7 @@
 /**
- * Owns the configuration of `usher sidecar`: one YAML file. contract, "Resource server enforcement point" and "Authorized call":
- * owners, their authorities, tools and the public URL are configured, never taken from a request.
+ * Owns the configuration of `usher sidecar`: one YAML file. Contract: "Resource server enforcement point" and
+ * "Authorized call": owners, their authorities, tools and the public URL are configured, never taken from a
+ * request.
  */
 import { formatListenAddress, isLocalAddress } from '../http/listen-address.ts'
 import { asClientId, asOwner, type ClientId, type Owner } from '../wire/identifiers.ts'
@@ -64,7 +65,9 @@ export const SIDECAR_SETTINGS = defineSettings({
   },
 })
 
-/** The same for an enforcement point inside a resource, which may be given its configuration by the resource. */
+/**
+ * The same for an enforcement point inside a resource, which may be given its configuration by the resource.
+ */
 export const EMBEDDED_SETTINGS = defineSettings({
   title: 'usher/embedded',
   settings: {
@@ -132,12 +135,16 @@ export type EmbeddedConfig = Omit<
   'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms'
 >
 
-/** Stands in for the addresses of a sidecar in a file that has none: an embedded enforcement point listens nowhere. */
+/**
+ * Stands in for the addresses of a sidecar in a file that has none: an embedded enforcement point listens
+ * nowhere.
+ */
 const NO_LISTENERS = { check: 'unix:/nowhere', http: 'unix:/nowhere' }
 
 /**
- * The same for an embedded enforcement point: from the file, or from an object as it would stand there. `listen` may be left out. What
- * concerns a sidecar's listeners alone is held to the schema and not used. Throws `ConfigFault`.
+ * The same for an embedded enforcement point: from the file, or from an object as it would stand there.
+ * `listen` may be left out. What concerns a sidecar's listeners alone is held to the schema and not used.
+ * Throws `ConfigFault`.
  */
 export function loadEmbedded(values: Omit<SidecarValues, 'configFile'>, source: unknown): EmbeddedConfig {
   if (values.mode !== 'embedded') {

@@ -1,6 +1,6 @@
 /**
- * Owns the settings by which traces leave a server process: OpenTelemetry's own variables. contract, "Events". Off unless an endpoint
- * is set.
+ * Owns the settings by which traces leave a server process: OpenTelemetry's own variables. Contract:
+ * "Events". Off unless an endpoint is set.
  */
 import { SAMPLERS, type TraceExport } from '../http/otlp.ts'
 import { z } from 'zod'

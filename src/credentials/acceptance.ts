@@ -1,6 +1,6 @@
 /**
- * Which credentials of people a listener takes, and the realm whose tokens are among them. Contract: "Authentication" (owner at the
- * owner API).
+ * Which credentials of people a listener takes, and the realm whose tokens are among them. Contract:
+ * "Authentication" (owner at the owner API).
  */
 import { createOutbound } from '../http/outbound.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
@@ -19,7 +19,10 @@ export interface Accepting {
   now: () => number
 }
 
-/** The realm is the operator's own choice, and may stand in a private network. What must be ended is added to `closers`. */
+/**
+ * The realm is the operator's own choice, and may stand in a private network. What must be ended is added to
+ * `closers`.
+ */
 export function openAccepted(
   { space, deviceKeys, realm: policy, devLoopback, now }: Accepting,
   closers: (() => Promise<void>)[],

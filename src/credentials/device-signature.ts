@@ -26,7 +26,10 @@ export function namedKeyids(message: SignedMessage, judged: Judged): string[] {
   return [...named].slice(0, KEYIDS_MAX)
 }
 
-/** The one signature by a key that `find` knows. Throws 401 `invalid_credential`, saying what is wrong and the `@authority` expected. */
+/**
+ * The one signature by a key that `find` knows. Throws 401 `invalid_credential`, saying what is wrong and the
+ * `@authority` expected.
+ */
 export function verifyDeviceSignature(
   message: SignedMessage,
   { now, space }: Judged,
@@ -43,7 +46,8 @@ export function verifyDeviceSignature(
     })
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    // The configured one, that every discovery document tells: a signature over another address is the commonest fault.
+    // The configured one, that every discovery document tells: a signature over another address is the
+    // commonest fault.
     const signed = `The @authority to sign is ${message.authority}.`
     throw refusedSignature(space, error.detail === undefined ? signed : `${error.detail} ${signed}`, error)
   }

@@ -1,6 +1,6 @@
 /**
- * What an identity provider's assertion proves: who somebody is, once. Contract: "The organization's authority" (join by identity-provider
- * vouching), "need_info answer (beat 2)" (format id-jag).
+ * What an identity provider's assertion proves: who somebody is, once. Contract: "The organization's
+ * authority" (join by identity-provider vouching), "need_info answer (beat 2)" (format id-jag).
  */
 import { ASSERTION_ALGORITHMS, assertionFault, type ExpectedAssertion } from '../rules/identity-assertion.ts'
 import { sha256 } from '../wire/encoding.ts'
@@ -17,8 +17,9 @@ export interface ProvenAssertion {
 }
 
 /**
- * Proves an assertion by the provider's keys at `now` (seconds). Throws `invalid_token` with a sentence where it is none for us, and
- * `temporarily_unavailable` where the keys cannot be had. Says nothing of whether it was presented before.
+ * Proves an assertion by the provider's keys at `now` (seconds). Throws `invalid_token` with a sentence where
+ * it is none for us, and `temporarily_unavailable` where the keys cannot be had. Says nothing of whether it
+ * was presented before.
  */
 export async function proveAssertion(
   assertion: string,

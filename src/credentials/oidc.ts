@@ -19,8 +19,9 @@ export interface ProvenLogin {
 export interface Realm {
   readonly issuer: string
   /**
-   * Who the token says its bearer is. Throws `invalid_token` with a sentence where it is no access token for us,
-   * and `temporarily_unavailable` where the realm's keys cannot be had: an outage is no fault of the token's.
+   * Who the token says its bearer is. Throws `invalid_token` with a sentence where it is no access token for
+   * us, and `temporarily_unavailable` where the realm's keys cannot be had: an outage is no fault of the
+   * token's.
    */
   prove(token: string): Promise<ProvenLogin>
 }
@@ -47,7 +48,10 @@ export function createRealm(policy: RealmPolicy, keys: RealmKeys, now: () => num
   }
 }
 
-/** Whether the realm signed a token that was read. Throws `temporarily_unavailable` where its keys cannot be had. */
+/**
+ * Whether the realm signed a token that was read. Throws `temporarily_unavailable` where its keys cannot be
+ * had.
+ */
 // oxlint-disable-next-line eslint/max-params -- the keys, and the token in its two forms
 export async function isSigned(
   keys: RealmKeys,

@@ -85,7 +85,9 @@ export function refusedToken(space: Space, detail: string | undefined, cause?: u
   })
 }
 
-/** Who the bearer of a token is at the realm. Throws 401 `invalid_credential`, or 503 where the realm is away. */
+/**
+ * Who the bearer of a token is at the realm. Throws 401 `invalid_credential`, or 503 where the realm is away.
+ */
 export async function proveLogin(realm: Realm, space: Space, token: string): Promise<ProvenLogin> {
   try {
     return await realm.prove(token)

@@ -29,9 +29,9 @@ export interface RealmKeysOptions {
 
 export interface RealmKeys {
   /**
-   * Whether one of the realm's keys signed the token; `algorithms` are those admitted. A key that is not among
-   * those known is looked for once more, as it may be one just rotated in. Throws `RealmUnreachable` where the
-   * keys cannot be had: then nothing can be said of the token.
+   * Whether one of the realm's keys signed the token; `algorithms` are those admitted. A key that is not
+   * among those known is looked for once more, as it may be one just rotated in. Throws `RealmUnreachable`
+   * where the keys cannot be had: then nothing can be said of the token.
    */
   signed(token: string, header: JWSHeaderParameters, algorithms: readonly string[]): Promise<boolean>
 }
@@ -123,7 +123,9 @@ interface Trial {
   algorithms: readonly string[]
 }
 
-/** Without a kid every key that fits is tried, and if none signed it, the right one may just not be known yet. */
+/**
+ * Without a kid every key that fits is tried, and if none signed it, the right one may just not be known yet.
+ */
 async function tryKeys(
   keys: KeySet,
   token: string,

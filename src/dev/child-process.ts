@@ -1,6 +1,6 @@
 /**
- * Owns the processes of a local stack: started with an environment of their own, their output in a file each, ended for certain.
- * contract, "Parties": each party runs by itself, as it would in the world.
+ * Owns the processes of a local stack: started with an environment of their own, their output in a file each,
+ * ended for certain. Contract: "Parties": each party runs by itself, as it would in the world.
  */
 import { openSync, closeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -82,8 +82,8 @@ const CONDITION_TIMEOUT_MS = 30_000
 const BETWEEN_LOOKS_MS = 25
 
 /**
- * Waits until `condition` answers something other than undefined or false, and answers that. A throw counts as "not yet" until
- * the deadline, and is then the cause of the error that names `what`.
+ * Waits until `condition` answers something other than undefined or false, and answers that. A throw counts
+ * as "not yet" until the deadline, and is then the cause of the error that names `what`.
  */
 export async function until<T>(
   what: string,

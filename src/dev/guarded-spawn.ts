@@ -1,6 +1,6 @@
 /**
- * Owns that nothing which we started outlives us, even where we are killed outright: a demo or a test run that was cut short must not
- * leave servers behind. contract, "Parties".
+ * Owns that nothing which we started outlives us, even where we are killed outright: a demo or a test run
+ * that was cut short must not leave servers behind. Contract: "Parties".
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import type { Writable } from 'node:stream'
@@ -19,8 +19,9 @@ export interface GuardedOptions {
 }
 
 /**
- * The program replaces the shell, so that it has the process id and the exit status that we see. Beside it waits one that reads a
- * pipe of ours: a line says that the program has ended by itself, the end of the pipe that we have.
+ * The program replaces the shell, so that it has the process id and the exit status that we see. Beside it
+ * waits one that reads a pipe of ours: a line says that the program has ended by itself, the end of the pipe
+ * that we have.
  */
 const SHELL = `
 signal=$1; directory=$2; shift 2

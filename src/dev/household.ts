@@ -1,6 +1,7 @@
 /**
- * Owns the files of a local stack: alice's world as a provisioning file, the sidecar's file, and everybody's keys. contract,
- * "Policy vocabulary and tiers" and "Authentication". These are the files that a deployment writes too.
+ * Owns the files of a local stack: alice's world as a provisioning file, the sidecar's file, and everybody's
+ * keys. Contract: "Policy vocabulary and tiers" and "Authentication". These are the files that a deployment
+ * writes too.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -106,7 +107,9 @@ export interface Household {
   clientSecret: string
 }
 
-/** Writes the keys and the provisioning file into `directory`. Private keys are readable by this user alone. */
+/**
+ * Writes the keys and the provisioning file into `directory`. Private keys are readable by this user alone.
+ */
 export async function writeHousehold(directory: string, addresses: HouseholdAddresses): Promise<Household> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const ownerJwk = generatePrivateJwk()

@@ -1,6 +1,6 @@
 /**
- * Owns `usher dev`, which `make demo` runs: everything started, the story walked through a real Envoy, then left up to be tried by
- * hand. contract, "What the service does". Development only: plain http on loopback.
+ * Owns `usher dev`, which `make demo` runs: everything started, the story walked through a real Envoy, then
+ * left up to be tried by hand. Contract: "What the service does". Development only: plain http on loopback.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

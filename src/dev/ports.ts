@@ -1,5 +1,5 @@
 /**
- * Owns the choice of loopback ports for a local stack. contract, "Parties": each listens for itself.
+ * Owns the choice of loopback ports for a local stack. Contract: "Parties": each listens for itself.
  */
 import { connect, createServer, type AddressInfo, type Server } from 'node:net'
 
@@ -16,7 +16,9 @@ interface AuthorityPorts {
   owner: number
 }
 
-/** The ports to take where nothing listens there yet, by what listens there; for the first replica of each. */
+/**
+ * The ports to take where nothing listens there yet, by what listens there; for the first replica of each.
+ */
 export type PreferredPorts = Partial<
   Record<'envoy' | 'authority' | 'owner' | 'check' | 'documents' | 'tool', number>
 >

@@ -1,6 +1,6 @@
 /**
- * Owns tool calls made by hand, header by header: what a stock client sends, and what a thief or a forger would. contract,
- * "Authorized call". The agent of ours would not send these.
+ * Owns tool calls made by hand, header by header: what a stock client sends, and what a thief or a forger
+ * would. Contract: "Authorized call". The agent of ours would not send these.
  */
 import { contentDigest } from '../wire/encoding.ts'
 import { signRequest } from '../wire/http-signature.ts'

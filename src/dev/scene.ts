@@ -1,6 +1,6 @@
 /**
- * Owns what the steps of the story share: the agent, the owner, what each has heard so far, and how a step says that something is
- * not as it should be. contract, "Parties".
+ * Owns what the steps of the story share: the agent, the owner, what each has heard so far, and how a step
+ * says that something is not as it should be. Contract: "Parties".
  */
 import { isDeepStrictEqual } from 'node:util'
 import {

@@ -1,6 +1,7 @@
 /**
- * Owns a whole local stack: authority, sidecar, Envoy and tool server. contract, "Parties": each but the sample tool server is a
- * process of its own, started as it would be in the world. The demo and the end-to-end tests start the same one.
+ * Owns a whole local stack: authority, sidecar, Envoy and tool server. Contract: "Parties": each but the
+ * sample tool server is a process of its own, started as it would be in the world. The demo and the
+ * end-to-end tests start the same one.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
@@ -32,7 +33,10 @@ export interface StackOptions {
   directory: string
   /** An empty database. */
   databaseUrl: string
-  /** Stands in front of the tool server, with the sidecars; left out, the tool server enforces by itself, over plain http. */
+  /**
+   * Stands in front of the tool server, with the sidecars; left out, the tool server enforces by itself, over
+   * plain http.
+   */
   envoy?: Envoy | undefined
   /** TLS throughout, under a DNS name; left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
   tls?: StackTls | undefined
@@ -88,7 +92,10 @@ interface Plan extends StackOptions {
   start(name: string, command: string[], environment?: Record<string, string>): Child
 }
 
-/** Starts everything and waits until it answers. Where a part does not start, what was started is stopped again. */
+/**
+ * Starts everything and waits until it answers. Where a part does not start, what was started is stopped
+ * again.
+ */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const started: { stop(): Promise<void> }[] = []
   const stop = async (): Promise<void> => {
@@ -244,7 +251,8 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
     http: `127.0.0.1:${documents}`,
     tls: tls && { ...tls.sidecar, caFile: tls.caFile },
     challengesPerMinute: plan.challengesPerMinute ?? 600,
-    // Where others go on, long enough for Envoy to hear of it; else nobody waits for it but whoever ends the stack.
+    // Where others go on, long enough for Envoy to hear of it; else nobody waits for it but whoever ends the
+    // stack.
     drainMs: ports.sidecars.length > 1 ? 2_500 : 100,
     deadlineMarginMs: plan.deadlineMarginMs,
   })
@@ -280,7 +288,8 @@ async function startEnvoy(plan: Plan, envoy: Envoy): Promise<Child> {
     '--log-level',
     'warning',
   ])
-  // A GET is refused by the sidecar, so its 405 says that checks are answered; 503 would say that they are not yet.
+  // A GET is refused by the sidecar, so its 405 says that checks are answered; 503 would say that they are
+  // not yet.
   await untilReady(child, async () => (await statusOf(urls.publicUrl + RESOURCE_PATH)) === 405)
   return child
 }

@@ -1,11 +1,13 @@
 /**
- * Owns the last step of the story: what the owner's ledger must tell of it. contract, "Events" (row 5).
+ * Owns the last step of the story: what the owner's ledger must tell of it. Contract: "Events" (row 5).
  */
 import { readAll, type LedgerEntry } from '../owner/index.ts'
 import { until } from './child-process.ts'
 import { expectEqual, expectThat, show, type Scene } from './scene.ts'
 
-/** What was decided and promised, in the order it happened; `touched` comes from reports, so at its own time. */
+/**
+ * What was decided and promised, in the order it happened; `touched` comes from reports, so at its own time.
+ */
 const DECISIONS = ['promised', 'connected', 'approved', 'promised', 'promised', 'approved', 'revoked']
 const TOUCHES = ['place_trade', 'portfolio_read', 'portfolio_read', 'statement_read']
 

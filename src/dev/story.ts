@@ -1,6 +1,7 @@
 /**
- * Owns the story that the demo tells and the end-to-end tests assert: an agent is refused, negotiates, is let in, is asked about, is
- * let in once, is revoked and stays out. contract, "What the service does", beats 1 to 4 and "Behaviour that must hold".
+ * Owns the story that the demo tells and the end-to-end tests assert: an agent is refused, negotiates, is let
+ * in, is asked about, is let in once, is revoked and stays out. Contract: "What the service does", beats 1 to
+ * 4 and "Behaviour that must hold".
  */
 import type { Grant } from '../agent/index.ts'
 import { AgentError } from '../agent/index.ts'
@@ -23,7 +24,10 @@ import {
 } from './scene.ts'
 import { tellLedger } from './story-ledger.ts'
 
-/** One step: what it shows, and the walk through it. It answers what was sent and what came back, a line each, for a reader. */
+/**
+ * One step: what it shows, and the walk through it. It answers what was sent and what came back, a line each,
+ * for a reader.
+ */
 export interface Step {
   title: string
   walk(scene: Scene): Promise<string[]>

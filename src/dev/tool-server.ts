@@ -1,6 +1,7 @@
 /**
- * Owns the sample MCP server of the demo and the end-to-end tests: four tools of the owner `alice`, on the official SDK. It knows
- * nothing of usher; it records what reached it, so that a test can say what did and what did not. contract, "Authorized call".
+ * Owns the sample MCP server of the demo and the end-to-end tests: four tools of the owner `alice`, on the
+ * official SDK. It knows nothing of usher; it records what reached it, so that a test can say what did and
+ * what did not. Contract: "Authorized call".
  */
 import {
   createServer,
@@ -36,13 +37,16 @@ export interface ToolServer {
   stop(): Promise<void>
 }
 
-/** A request handler, and one that is put in front of it. The third parameter is a body that was parsed already. */
+/**
+ * A request handler, and one that is put in front of it. The third parameter is a body that was parsed
+ * already.
+ */
 type Handler = (request: IncomingMessage, response: ServerResponse, body?: unknown) => unknown
 export type Protect = (handler: Handler) => Handler
 
 /**
- * Starts it on loopback; `port` 0 takes a free one. `protect` stands in front of everything, where nothing else does. Fails with a
- * sentence where the SDK (a development package) is absent.
+ * Starts it on loopback; `port` 0 takes a free one. `protect` stands in front of everything, where nothing
+ * else does. Fails with a sentence where the SDK (a development package) is absent.
  */
 export async function startToolServer(
   port: number,

@@ -1,12 +1,14 @@
 /**
- * Owns what the demo leaves for a person to try: a file of settings for the shell, and commands that work with it. contract, "What
- * the service does": the same beats, at one's own pace.
+ * Owns what the demo leaves for a person to try: a file of settings for the shell, and commands that work
+ * with it. Contract: "What the service does": the same beats, at one's own pace.
  */
 import { writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import type { Stack } from './stack.ts'
 
-/** Writes the file to be sourced: it makes `usher` a command, as alice and as an agent she does not know yet. */
+/**
+ * Writes the file to be sourced: it makes `usher` a command, as alice and as an agent she does not know yet.
+ */
 export async function writeTryFile({ directory, household, issuer, ownerApi }: Stack): Promise<string> {
   const cli = join(import.meta.dirname, '..', `cli${extname(import.meta.filename)}`)
   const settings = {

@@ -1,6 +1,7 @@
 /**
- * Owns the joining of a configuration to the one core, the same behind every door and in both modes. contract, "What the service
- * does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server enforcement point". Opens no door itself.
+ * Owns the joining of a configuration to the one core, the same behind every door and in both modes.
+ * Contract: "What the service does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server
+ * enforcement point". Opens no door itself.
  */
 import type { SidecarConfig, SidecarOrganization, SidecarOwner } from '../config.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
@@ -59,9 +60,15 @@ export interface Core {
   keys: readonly [PrivateKey, ...PrivateKey[]]
   /** Who may ask for an owner's resources. */
   guard: AuthorityGuard
-  /** Registers with the authorities that are to be asked. To be called once the documents are served: they are fetched then. */
+  /**
+   * Registers with the authorities that are to be asked. To be called once the documents are served: they are
+   * fetched then.
+   */
   register(): void
-  /** Ends what goes on beside the calls, sends what access reports wait, and frees every socket. After the doors are shut. */
+  /**
+   * Ends what goes on beside the calls, sends what access reports wait, and frees every socket. After the
+   * doors are shut.
+   */
   close(): Promise<void>
 }
 

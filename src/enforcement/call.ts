@@ -1,23 +1,35 @@
 /**
- * Owns what the enforcement point knows of a call and what it answers, whichever door it came through. contract, "Resource server
- * enforcement point" and "Authentication" ("Authorization inputs never come from the transport"): a Call has no host and no
- * scheme, so nobody can read them; the route's configured values are used instead.
+ * Owns what the enforcement point knows of a call and what it answers, whichever door it came through.
+ * Contract: "Resource server enforcement point" and "Authentication" ("Authorization inputs never come from
+ * the transport"): a Call has no host and no scheme, so nobody can read them; the route's configured values
+ * are used instead.
  */
 
 /** One call as it was received at the proxy. */
 export interface Call {
   /** As sent, case kept. */
   method: string
-  /** The raw path of the target, undecoded, without its query. Begins with a slash; no reader would normalize it. */
+  /**
+   * The raw path of the target, undecoded, without its query. Begins with a slash; no reader would normalize
+   * it.
+   */
   path: string
   /** The raw query without its `?`; left out when the target has none. */
   query?: string
-  /** Received lines by lower-case name, in order of receipt. No pseudo header, no control character, one `authorization` at most. */
+  /**
+   * Received lines by lower-case name, in order of receipt. No pseudo header, no control character, one
+   * `authorization` at most.
+   */
   headers: ReadonlyMap<string, readonly string[]>
   body: CallBody
-  /** What the proxy's operator set for the route (ext_authz `context_extensions`); empty where there is none. */
+  /**
+   * What the proxy's operator set for the route (ext_authz `context_extensions`); empty where there is none.
+   */
   context: Readonly<Record<string, string>>
-  /** The address of the downstream that called the proxy, without its port; `unknown` where the proxy does not say. */
+  /**
+   * The address of the downstream that called the proxy, without its port; `unknown` where the proxy does not
+   * say.
+   */
   peer: string
   /** When the proxy stops waiting, in milliseconds since the epoch; left out when it waits for ever. */
   deadlineAt?: number
@@ -29,8 +41,9 @@ export interface Call {
 }
 
 /**
- * The body as far as the proxy showed it. `lossyText`: it came as text in which `!` or U+FFFD may stand for a byte that the proxy
- * could not decode. `setting`: a sentence naming what to change in the proxy so that the whole body arrives.
+ * The body as far as the proxy showed it. `lossyText`: it came as text in which `!` or U+FFFD may stand for a
+ * byte that the proxy could not decode. `setting`: a sentence naming what to change in the proxy so that the
+ * whole body arrives.
  */
 export type CallBody =
   | { state: 'complete'; bytes: Buffer; lossyText: boolean }
@@ -42,7 +55,10 @@ interface Waited {
   waitedMs?: number
 }
 
-/** Let through: header fields to put on and to take off the request, and what access logs may know. Never the token. */
+/**
+ * Let through: header fields to put on and to take off the request, and what access logs may know. Never the
+ * token.
+ */
 export interface Allowed extends Waited {
   kind: 'allow'
   headers: Record<string, string>
@@ -56,7 +72,10 @@ export interface Denied extends Waited {
   status: number
   headers: [name: string, value: string][]
   body: object
-  /** Set where the caller is shown the body as a JSON-RPC error, as the answer to the request of this id; null where it has none. */
+  /**
+   * Set where the caller is shown the body as a JSON-RPC error, as the answer to the request of this id; null
+   * where it has none.
+   */
   rpc?: { id: string | number | null }
   metadata: Record<string, string>
 }

@@ -1,6 +1,7 @@
 /**
- * Owns how often one source may have an authority asked for nothing. contract, "Limits" (rate limits are ours to choose): strangers can cause any
- * number of challenges, and invent any number of tokens; each asks the owner's authority for a ticket, or about the token.
+ * Owns how often one source may have an authority asked for nothing. Contract: "Limits" (rate limits are ours
+ * to choose): strangers can cause any number of challenges, and invent any number of tokens; each asks the
+ * owner's authority for a ticket, or about the token.
  */
 import { forwardedAddress, peerNetwork } from '../http/peer-network.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
@@ -21,11 +22,17 @@ export interface ChallengeLimitOptions {
 export interface ChallengeLimit {
   /** Takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
   take(source: string): number
-  /** As `take`, for a token that is about to be introspected. One that was seen active for that resource takes nothing. */
+  /**
+   * As `take`, for a token that is about to be introspected. One that was seen active for that resource takes
+   * nothing.
+   */
   takeFor(use: TokenUse, source: string): TakenFor
 }
 
-/** A token, and the resource that it is used at: whoever is known to one owner is a stranger to another, whose authority is asked there. */
+/**
+ * A token, and the resource that it is used at: whoever is known to one owner is a stranger to another, whose
+ * authority is asked there.
+ */
 export interface TokenUse {
   token: string
   /** The RFC 9728 resource value of the route. */
@@ -34,13 +41,16 @@ export interface TokenUse {
 
 export interface TakenFor {
   waitSeconds: number
-  /** To be told what the authority said of it. A token that is active gives back what it took, and takes nothing from now on. */
+  /**
+   * To be told what the authority said of it. A token that is active gives back what it took, and takes
+   * nothing from now on.
+   */
   told(active: boolean): void
 }
 
 /**
- * A share of `perMinute` per source that refills steadily. Of tokens it keeps hashes alone, and says nothing of whether one is live: every use is
- * introspected.
+ * A share of `perMinute` per source that refills steadily. Of tokens it keeps hashes alone, and says nothing
+ * of whether one is live: every use is introspected.
  */
 export function createChallengeLimit({
   tokensMax = 10_000,
@@ -65,8 +75,9 @@ export function createChallengeLimit({
 }
 
 /**
- * Whom a call's challenges are counted against: the proxy's peer, or with `trustedHops` proxies in front of it the address that
- * the outermost of them saw. An IPv6 source is its /64, as one subscriber has all of that.
+ * Whom a call's challenges are counted against: the proxy's peer, or with `trustedHops` proxies in front of
+ * it the address that the outermost of them saw. An IPv6 source is its /64, as one subscriber has all of
+ * that.
  */
 export function sourceOf(call: Pick<Call, 'peer' | 'headers'>, trustedHops: number): string {
   const lines = call.headers.get('x-forwarded-for') ?? []

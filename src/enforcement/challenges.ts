@@ -1,6 +1,6 @@
 /**
- * Owns how a call without a sufficient grant is answered. contract, "Challenge (beat 1)": 401 with the scheme `UMA`, a ticket from the
- * owner's authority and the address of it.
+ * Owns how a call without a sufficient grant is answered. Contract: "Challenge (beat 1)": 401 with the scheme
+ * `UMA`, a ticket from the owner's authority and the address of it.
  */
 import { resourceMetadataUrl } from '../wire/metadata.ts'
 import { buildRemediation, challengeData, encodeChallenge, type Challenge } from '../wire/challenge.ts'
@@ -22,13 +22,17 @@ export interface ChallengedCall {
   route: Route
   tool: Tool
   deadline: Deadline
-  /** Whether it came with a token: what that was to cost its source was taken before anybody was asked about it. */
+  /**
+   * Whether it came with a token: what that was to cost its source was taken before anybody was asked about
+   * it.
+   */
   hasToken: boolean
 }
 
 /**
- * The refusal that challenges a call: 401 `insufficient_authorization` with a fresh ticket. 429 `temporarily_unavailable` with
- * Retry-After where the source has had its share; throws `temporarily_unavailable` where the authority gives no ticket.
+ * The refusal that challenges a call: 401 `insufficient_authorization` with a fresh ticket. 429
+ * `temporarily_unavailable` with Retry-After where the source has had its share; throws
+ * `temporarily_unavailable` where the authority gives no ticket.
  */
 export async function challengeFor(challenged: ChallengedCall, options: ChallengeOptions): Promise<Refusal> {
   const { call, route, tool, deadline } = challenged

@@ -1,6 +1,7 @@
 /**
- * Owns what stands around the enforcement order: room for the body, the deadline, one log line, the access report, and that whatever is
- * thrown becomes a denial. contract, "Authorized call" and "Errors". The order itself is `order.ts`.
+ * Owns what stands around the enforcement order: room for the body, the deadline, one log line, the access
+ * report, and that whatever is thrown becomes a denial. Contract: "Authorized call" and "Errors". The order
+ * itself is `order.ts`.
  */
 import type { Logger } from '../http/log.ts'
 import type { Tracing } from '../http/tracing.ts'
@@ -53,7 +54,8 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
     } catch (thrown) {
       judgement = { outcome: denial(thrown, trace, logger) }
     }
-    // Past this time the door has answered for us. What is decided then was told to nobody, and is not what is logged.
+    // Past this time the door has answered for us. What is decided then was told to nobody, and is not what
+    // is logged.
     const isLate = answerTimeMs(call, options.deadlineMarginMs, clock()) <= 0
     const judged = isLate ? denial(tooLate(), trace, logger) : reported(judgement, trace, logger)
     const outcome = asSpoken(judged, call, options)
@@ -65,7 +67,10 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
   return call => traceCheck(call, { trace: begin(), check, tracing })
 }
 
-/** An outcome as this caller is told of it: a denial as a JSON-RPC error, where the resource speaks MCP and the caller its newest revision. */
+/**
+ * An outcome as this caller is told of it: a denial as a JSON-RPC error, where the resource speaks MCP and
+ * the caller its newest revision.
+ */
 function asSpoken(outcome: Outcome, call: Call, { routes }: Pick<CheckOptions, 'routes'>): Outcome {
   if (outcome.kind === 'allow') return outcome
   const rpc = speaksMcp(call, routes) ? rpcCaller(call) : undefined
@@ -80,7 +85,10 @@ function speaksMcp(call: Call, routes: RouteTable): boolean {
   }
 }
 
-/** What came of judging. `report` tells the owner of the call, once it is sure that it is let through; it throws where that cannot be kept. */
+/**
+ * What came of judging. `report` tells the owner of the call, once it is sure that it is let through; it
+ * throws where that cannot be kept.
+ */
 interface Judgement {
   outcome: Outcome
   report?: () => void
@@ -120,7 +128,8 @@ function report(judged: Judged, use: Use, options: CheckOptions): void {
   const { route, trace } = judged
   const made = reportOf(use, options)
   if (made instanceof Error) {
-    // No report of it is possible, with this authority: its grant has no name. The grant may be spent by now, so the call goes through.
+    // No report of it is possible, with this authority: its grant has no name. The grant may be spent by now,
+    // so the call goes through.
     options.logger.error({ err: made, step: trace.step }, 'an allowed call could not be reported')
   } else options.reports.add(route.client, made)
 }
@@ -144,7 +153,10 @@ function reportOf(
   }
 }
 
-/** The whole reason, for the log: what the caller is told names no address and no word of the operating system. */
+/**
+ * The whole reason, for the log: what the caller is told names no address and no word of the operating
+ * system.
+ */
 function withCauses(refusal: Refusal): string {
   const { cause } = refusal
   const told = refusal.detail ?? refusal.code

@@ -1,6 +1,6 @@
 /**
- * Owns how long one check may wait. contract, "Authorized call": a grant must not be spent for an answer that comes too late, so
- * every wait ends a margin before the caller's own deadline, with a denial.
+ * Owns how long one check may wait. Contract: "Authorized call": a grant must not be spent for an answer that
+ * comes too late, so every wait ends a margin before the caller's own deadline, with a denial.
  */
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -38,19 +38,27 @@ export function deadlineOf(
   return deadlineAt(at, clock, ms => void (tally.waitedMs += ms))
 }
 
-/** Milliseconds until the door must have answered: half a margin before the caller's deadline; without one, Infinity. */
+/**
+ * Milliseconds until the door must have answered: half a margin before the caller's deadline; without one,
+ * Infinity.
+ */
 export function answerTimeMs(call: Pick<Call, 'deadlineAt'>, marginMs: number, now: number): number {
   return call.deadlineAt === undefined ? Infinity : call.deadlineAt - marginMs / 2 - now
 }
 
-/** The promise's value, if it comes in time; else a `temporarily_unavailable` refusal naming what was waited for. */
+/**
+ * The promise's value, if it comes in time; else a `temporarily_unavailable` refusal naming what was waited
+ * for.
+ */
 export async function within<T>(deadline: Deadline, what: string, promise: Promise<T>): Promise<T> {
   const value = await waitAtMost(deadline.remainingMs(), promise)
   if (value === LATE) throw outage(`There was no time left to wait for ${what}.`)
   return value
 }
 
-/** Our own outage or the authority's, told as a denial that may be tried again: 503 `temporarily_unavailable`. */
+/**
+ * Our own outage or the authority's, told as a denial that may be tried again: 503 `temporarily_unavailable`.
+ */
 export function outage(detail: string, cause?: unknown): Refusal {
   return new Refusal('temporarily_unavailable', detail, { status: 503, cause })
 }

@@ -1,5 +1,5 @@
 /**
- * Owns how a refusal becomes an answer of the enforcement point. contract, "Errors": our own outage is 503
+ * Owns how a refusal becomes an answer of the enforcement point. Contract: "Errors": our own outage is 503
  * `temporarily_unavailable`, the only non-terminal value, and never an allow.
  */
 import type { JsonObject } from '../wire/json.ts'
@@ -7,7 +7,10 @@ import { Refusal, refusalBody, refusalHeaders, type RefusalCode } from '../wire/
 import type { Denied } from './call.ts'
 import { rpcDenial } from './json-rpc-denial.ts'
 
-/** A refusal whose body is not `{error, error_description}` but a document that the caller's protocol prescribes. */
+/**
+ * A refusal whose body is not `{error, error_description}` but a document that the caller's protocol
+ * prescribes.
+ */
 export class DocumentRefusal extends Refusal {
   readonly document: JsonObject
 
@@ -18,8 +21,8 @@ export class DocumentRefusal extends Refusal {
 }
 
 /**
- * The denied outcome of anything thrown while a call was judged: a Refusal with its own status, code and sentence; whatever else
- * as 503 `temporarily_unavailable` without detail.
+ * The denied outcome of anything thrown while a call was judged: a Refusal with its own status, code and
+ * sentence; whatever else as 503 `temporarily_unavailable` without detail.
  */
 export function denialOf(thrown: unknown): Denied {
   const refusal = thrown instanceof Refusal ? thrown : new Refusal('temporarily_unavailable')
@@ -41,8 +44,9 @@ function headersOf(refusal: Refusal): [name: string, value: string][] {
 }
 
 /**
- * A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. Who speaks MCP 2026-07-28 gets it as a
- * JSON-RPC error: status and header fields are the same, but such a client shows nothing else.
+ * A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. Who speaks MCP
+ * 2026-07-28 gets it as a JSON-RPC error: status and header fields are the same, but such a client shows
+ * nothing else.
  */
 export function denialMessage(outcome: Denied): {
   status: number

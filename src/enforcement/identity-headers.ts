@@ -1,6 +1,7 @@
 /**
- * Owns the header fields by which a tool's server learns who calls, and that no caller can forge them. contract, "Resource server
- * enforcement point"; docs/choices.md: every `x-uma-*` that a client sent is taken off on every allow.
+ * Owns the header fields by which a tool's server learns who calls, and that no caller can forge them.
+ * Contract: "Resource server enforcement point"; docs/choices.md: every `x-uma-*` that a client sent is taken
+ * off on every allow.
  */
 import { BoundedMap } from '../limits/bounded-map.ts'
 import { UPSTREAM_HEADER, UPSTREAM_HEADER_PREFIX } from '../wire/names.ts'
@@ -12,9 +13,10 @@ const OURS = Object.values(UPSTREAM_HEADER)
 const OURS_UNSEEN = [...OURS, ...OURS.map(name => name.replaceAll('-', '_'))]
 
 /**
- * The fields to put on and the names to take off a request that is let through. An empty value cannot be put on (proxies drop it
- * and the client's copy survives), so its name is taken off. Our own names are taken off even unseen: a proxy may show us only
- * some fields. A name put on is never also taken off, because proxies take off last.
+ * The fields to put on and the names to take off a request that is let through. An empty value cannot be put
+ * on (proxies drop it and the client's copy survives), so its name is taken off. Our own names are taken off
+ * even unseen: a proxy may show us only some fields. A name put on is never also taken off, because proxies
+ * take off last.
  */
 export function upstreamHeaders(
   outcome: Allowed,
@@ -41,7 +43,10 @@ function isClientCopy(name: string): boolean {
 const KEPT = { names: 1_000, characters: 64 }
 const folded = new BoundedMap<string, string>(KEPT.names)
 
-/** A lower-case field name as servers see it that hand fields on as variables: whatever a variable cannot be called is one sign. */
+/**
+ * A lower-case field name as servers see it that hand fields on as variables: whatever a variable cannot be
+ * called is one sign.
+ */
 export function foldedName(name: string): string {
   const known = folded.get(name)
   if (known !== undefined) return known

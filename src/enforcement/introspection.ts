@@ -1,6 +1,7 @@
 /**
- * Owns what the authority's answer about a grant must look like before anything follows from it. contract, "Introspection and
- * consume answers" and "RPT claims". An answer that is not exactly for this route is no answer.
+ * Owns what the authority's answer about a grant must look like before anything follows from it. Contract:
+ * "Introspection and consume answers" and "RPT claims". An answer that is not exactly for this route is no
+ * answer.
  */
 import { z } from 'zod'
 import { stricterPermissions } from '../rules/permission.ts'
@@ -21,7 +22,10 @@ const permission = z.object({
 })
 const operation = z.object({ tool: z.string(), params_s256: z.string() })
 
-/** RFC 7662 §2.2 makes every member but `active` optional; these two nothing else can say (contract, "Introspection and consume answers"). */
+/**
+ * RFC 7662 §2.2 makes every member but `active` optional; these two nothing else can say (contract,
+ * "Introspection and consume answers").
+ */
 const activeSchema = z.object({
   active: z.literal(true),
   permissions: z.array(permission.extend({ exp: seconds.nullish(), nbf: seconds.nullish() })),
@@ -92,8 +96,9 @@ export interface PresentedRpt {
 }
 
 /**
- * Reads a parsed answer about `rpt`. What it leaves out or nulls is taken from the RPT, verified; of single use, operation, expiry and scopes
- * the stricter of both counts. Throws `temporarily_unavailable` for an answer that is malformed or about something else.
+ * Reads a parsed answer about `rpt`. What it leaves out or nulls is taken from the RPT, verified; of single
+ * use, operation, expiry and scopes the stricter of both counts. Throws `temporarily_unavailable` for an
+ * answer that is malformed or about something else.
  */
 export async function readIntrospection(
   answer: unknown,
@@ -161,7 +166,8 @@ function narrowed(
   const rpt = parsed(limitsSchema, claims)
   const single_use = said.single_use === true || rpt.single_use === true
   const operation = said.operation ?? rpt.operation
-  // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants only).
+  // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants
+  // only).
   if (operation !== undefined && !single_use)
     throw outage('The authority answered about a grant with an operation that is not single-use.')
   if (said.operation && rpt.operation && !sameOperation(said.operation, rpt.operation))
@@ -178,7 +184,10 @@ function narrowed(
   }
 }
 
-/** Of times that may be anything: only a ceiling asks for them, and one that cannot be read leaves all else as it is. */
+/**
+ * Of times that may be anything: only a ceiling asks for them, and one that cannot be read leaves all else as
+ * it is.
+ */
 function earliest(one: unknown, other: unknown): number | undefined {
   if (typeof one !== 'number') return typeof other === 'number' ? other : undefined
   return typeof other === 'number' ? Math.min(one, other) : one
@@ -213,7 +222,10 @@ const consumeSchema = z.union([
 
 export type Consumption = { consumed: true } | { consumed: false; error: unknown }
 
-/** Reads a consume answer. Throws `temporarily_unavailable` for one that is neither yes nor no: the call must be denied. */
+/**
+ * Reads a consume answer. Throws `temporarily_unavailable` for one that is neither yes nor no: the call must
+ * be denied.
+ */
 export function readConsumption(answer: unknown): Consumption {
   const result = consumeSchema.safeParse(answer)
   if (!result.success) throw outage('The authority gave a consume answer that cannot be read.', result.error)

@@ -1,6 +1,7 @@
 /**
- * Owns a denial as a JSON-RPC error. contract, "Challenge (beat 1)": where there is no status line, the challenge rides an error with the
- * code -32001; docs/choices.md has the code of the others, and who is answered so beside a status line.
+ * Owns a denial as a JSON-RPC error. Contract: "Challenge (beat 1)": where there is no status line, the
+ * challenge rides an error with the code -32001; docs/choices.md has the code of the others, and who is
+ * answered so beside a status line.
  */
 import type { JsonObject } from '../wire/json.ts'
 import { CHALLENGE_ERROR, RPC_ERROR } from '../wire/names.ts'

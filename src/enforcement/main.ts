@@ -1,6 +1,6 @@
 /**
- * Owns the start and the end of `usher sidecar`. contract, "Resource server enforcement point" and "Health": opens the doors of the
- * core to a gateway, and serves the documents.
+ * Owns the start and the end of `usher sidecar`. Contract: "Resource server enforcement point" and "Health":
+ * opens the doors of the core to a gateway, and serves the documents.
  */
 import { readSidecarConfig, type NamedCertificates, type SidecarConfig } from '../config.ts'
 import { watchCertificates } from '../http/certificates.ts'
@@ -19,7 +19,10 @@ import {
   type HttpCheckServerOptions,
 } from './doors/http/check-server.ts'
 
-/** Draining, health says NOT_SERVING and checks are answered. Closing lets open calls end and sends the access reports that wait. */
+/**
+ * Draining, health says NOT_SERVING and checks are answered. Closing lets open calls end and sends the access
+ * reports that wait.
+ */
 export interface Sidecar extends Served {
   /** Where checks are answered, with the port that was really given. */
   checkAddress: string
@@ -35,7 +38,10 @@ export interface SidecarOptions {
   clock?: () => number
 }
 
-/** Starts the enforcement point; when this resolves, it answers. Rejects, with nothing left running, where an address cannot be had. */
+/**
+ * Starts the enforcement point; when this resolves, it answers. Rejects, with nothing left running, where an
+ * address cannot be had.
+ */
 export async function startSidecar(config: SidecarConfig, options: SidecarOptions = {}): Promise<Sidecar> {
   const logger = options.logger ?? createLogger({ name: 'usher-sidecar', level: config.logLevel })
   const clock = options.clock ?? Date.now
@@ -117,7 +123,9 @@ async function startHttpChecks(
   })
 }
 
-/** `usher sidecar`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
+/**
+ * `usher sidecar`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once.
+ */
 export async function runSidecar(path?: string): Promise<void> {
   const config = readSidecarConfig(path)
   serveUntilSignalled(await startSidecar(config), { name: 'usher sidecar', drainMs: config.drain_ms })

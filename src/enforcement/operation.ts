@@ -1,6 +1,6 @@
 /**
- * Owns whether a call is exactly the operation that its owner approved. contract, "Authorized call", order 4: `operation.params_s256` must
- * match exactly, and what was approved must be what the tool will read.
+ * Owns whether a call is exactly the operation that its owner approved. Contract: "Authorized call", order 4:
+ * `operation.params_s256` must match exactly, and what was approved must be what the tool will read.
  */
 import { operationMatches } from '../rules/permission.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -9,8 +9,9 @@ import type { ToolCall } from './request/call-request.ts'
 import type { LiveGrant } from './introspection.ts'
 
 /**
- * Refuses 403 `operation_required` for a single-use grant that names no operation, 403 `operation_mismatch` for another tool or other
- * parameters, and 400 `invalid_request` where the tool could read other parameters than were hashed.
+ * Refuses 403 `operation_required` for a single-use grant that names no operation, 403 `operation_mismatch`
+ * for another tool or other parameters, and 400 `invalid_request` where the tool could read other parameters
+ * than were hashed.
  */
 export function checkOperation(
   grant: Pick<LiveGrant, 'operation'>,

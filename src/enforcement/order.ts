@@ -1,6 +1,7 @@
 /**
- * Owns the enforcement order: the five steps, once, for every door. contract, "Authorized call", "Enforcement order (normative)". A refusal
- * at any step before 5 leaves the grant unspent. What stands around the order (deadline, log, report) is `check.ts`.
+ * Owns the enforcement order: the five steps, once, for every door. Contract: "Authorized call", "Enforcement
+ * order (normative)". A refusal at any step before 5 leaves the grant unspent. What stands around the order
+ * (deadline, log, report) is `check.ts`.
  */
 import { consumeReaction, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
@@ -51,7 +52,10 @@ export interface Passed {
 
 const REQUIRED_COMPONENTS = ['@method', '@authority', '@path', 'authorization']
 
-/** Takes one call through the order. Throws the refusal of the first step that does not hold, or whatever failed. */
+/**
+ * Takes one call through the order. Throws the refusal of the first step that does not hold, or whatever
+ * failed.
+ */
 export async function judge(judged: Judged, options: OrderOptions): Promise<Passed> {
   const { call, route, trace } = judged
   enterStep(trace, 'request')
@@ -84,7 +88,8 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
     )
   }
 
-  // A call that her ledger could not tell of is not let through, and costs no grant. In an emergency the organization tells her, by the consume.
+  // A call that her ledger could not tell of is not let through, and costs no grant. In an emergency the
+  // organization tells her, by the consume.
   const isReported = request.kind === 'tool' && grant.breakGlass !== true
   if (isReported) options.reports.ready(route.client)
 
@@ -116,7 +121,10 @@ function underCeiling({ route, deadline }: Judged, grant: LiveGrant, permission:
   return checkCeiling(organization!, { grant, permission, authority, deadline })
 }
 
-/** The class that a grant was given for: of this very tool where the authority tells them apart, else of the resource. */
+/**
+ * The class that a grant was given for: of this very tool where the authority tells them apart, else of the
+ * resource.
+ */
 function grantedConsequence({ consequences, consequence }: LiveGrant, tool: string): string | undefined {
   return consequences !== undefined && Object.hasOwn(consequences, tool) ? consequences[tool] : consequence
 }

@@ -1,6 +1,6 @@
 /**
- * Owns what an allowed call carries on to the tool. contract, "Authorized call" and "Authentication": the credential ends here, and what the
- * tool is told about the caller comes from the grant alone.
+ * Owns what an allowed call carries on to the tool. Contract: "Authorized call" and "Authentication": the
+ * credential ends here, and what the tool is told about the caller comes from the grant alone.
  */
 import { UPSTREAM_HEADER } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -16,7 +16,10 @@ export interface PassedOn {
   keepCredentials: boolean
 }
 
-/** The allowed outcome of a call: our headers set, the credential taken off. The door takes off what a client forged. */
+/**
+ * The allowed outcome of a call: our headers set, the credential taken off. The door takes off what a client
+ * forged.
+ */
 export function allowCall(call: Call, { grant, tool, keepCredentials }: PassedOn): Allowed {
   const headers = grant === undefined ? {} : grantHeaders(grant, tool)
   const presentsGrant = grant !== undefined || presentedGrant(call) !== undefined
@@ -48,8 +51,8 @@ const TOKEN = /^[A-Za-z0-9\-._~+/]+=*$/ // RFC 9110 §11.2, token68
 const SCHEME = /^PoP[ \t]+/i
 
 /**
- * The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or another scheme. Refuses
- * `invalid_request` for one that no authority could have issued.
+ * The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or
+ * another scheme. Refuses `invalid_request` for one that no authority could have issued.
  */
 export function presentedGrant(call: Pick<Call, 'headers'>): string | undefined {
   const value = call.headers.get('authorization')?.[0]?.trim() ?? ''

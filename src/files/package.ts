@@ -1,5 +1,5 @@
 /**
- * Owns what the package says of itself: its version, and the Node that it needs. contract, "Versioning".
+ * Owns what the package says of itself: its version, and the Node that it needs. Contract: "Versioning".
  */
 import { readFileSync } from 'node:fs'
 import { extname } from 'node:path'
@@ -9,14 +9,20 @@ interface Manifest {
   engines: { node: string }
 }
 
-/** The package's own manifest. This module stays two folders deep: the same relative path leads there from the bundle. */
+/**
+ * The package's own manifest. This module stays two folders deep: the same relative path leads there from the
+ * bundle.
+ */
 export function readManifest(): Manifest {
   // One folder further up once it is built.
   const root = extname(import.meta.filename) === '.ts' ? '../../' : '../../../'
   return JSON.parse(readFileSync(new URL(`${root}package.json`, import.meta.url), 'utf8')) as Manifest
 }
 
-/** What is wrong with this Node, in a sentence; undefined if it is one that the package runs on. `needed` is written as `>=22.18`. */
+/**
+ * What is wrong with this Node, in a sentence; undefined if it is one that the package runs on. `needed` is
+ * written as `>=22.18`.
+ */
 export function nodeFault(running: string, needed: string): string | undefined {
   const least = needed.replace(/^>=/, '')
   const [theirs, ours] = [running, least].map(version => version.split('.').map(Number))

@@ -1,6 +1,6 @@
 /**
- * Owns who else may have had a private file in hand. contract, "Authentication": a key or a secret proves its holder, so one that others can read,
- * or could have put there, proves nothing and is not used.
+ * Owns who else may have had a private file in hand. Contract: "Authentication": a key or a secret proves its
+ * holder, so one that others can read, or could have put there, proves nothing and is not used.
  */
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -10,14 +10,18 @@ const GROUP_WRITES = 0o020
 const OTHERS_WRITE = 0o002
 const PERMISSIONS = 0o7777
 
-/** A private file that is open to others; the message names the path, the mode and the remedy. It was not read. */
+/**
+ * A private file that is open to others; the message names the path, the mode and the remedy. It was not
+ * read.
+ */
 export class ExposedFile extends Error {
   override readonly name = 'ExposedFile'
 }
 
 /**
- * The bytes of a file that holds a private key or a secret. It is judged as it was opened, so behind links, and nobody can swap it in between.
- * Throws `ExposedFile` where others can read it, or its group or others can write it; else as `readFile` does.
+ * The bytes of a file that holds a private key or a secret. It is judged as it was opened, so behind links,
+ * and nobody can swap it in between. Throws `ExposedFile` where others can read it, or its group or others
+ * can write it; else as `readFile` does.
  */
 export async function readPrivateFile(path: string): Promise<Buffer> {
   const file = await open(path, 'r')
@@ -40,7 +44,10 @@ export function readPrivateFileSync(path: string): Buffer {
   }
 }
 
-/** Its group may read it: that is how Kubernetes gives a mounted Secret to a process that is not root (`fsGroup`). Windows has no such modes. */
+/**
+ * Its group may read it: that is how Kubernetes gives a mounted Secret to a process that is not root
+ * (`fsGroup`). Windows has no such modes.
+ */
 function refuseExposed(path: string, { mode }: { mode: number }): void {
   if (process.platform === 'win32') return
   const who = exposedTo(mode)

@@ -1,6 +1,6 @@
 /**
- * Owns how a request's body and query become a value. contract, "Endpoints" ("All bodies are JSON unless stated") and RFC 6749
- * §3.2 for forms: a repeated parameter is refused, an empty one counts as absent.
+ * Owns how a request's body and query become a value. Contract: "Endpoints" ("All bodies are JSON unless
+ * stated") and RFC 6749 §3.2 for forms: a repeated parameter is refused, an empty one counts as absent.
  */
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
@@ -12,13 +12,19 @@ export function readJsonBody(raw: Uint8Array): Json | undefined {
   return raw.byteLength === 0 ? undefined : parseJson(raw)
 }
 
-/** The parameters of a form body. Refuses `invalid_request` for a repeated parameter or bytes that are no form. */
+/**
+ * The parameters of a form body. Refuses `invalid_request` for a repeated parameter or bytes that are no
+ * form.
+ */
 export function readFormBody(raw: Uint8Array): Record<string, string> {
   if (!isUtf8(raw)) refuse('invalid_request', 'Send the form in UTF-8, percent-encoded.')
   return readForm(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).toString('utf8'))
 }
 
-/** The parameters of an `application/x-www-form-urlencoded` text, without those that are empty (RFC 6749 §3.2). */
+/**
+ * The parameters of an `application/x-www-form-urlencoded` text, without those that are empty (RFC 6749
+ * §3.2).
+ */
 function readForm(text: string): Record<string, string> {
   const seen = new Map<string, string>()
   for (const pair of text.split('&')) {
@@ -40,8 +46,8 @@ function decodePart(text: string): string {
 }
 
 /**
- * The body as the schema describes it. Refuses `invalid_request` naming the member at fault; a schema made with
- * `z.strictObject` refuses unknown members.
+ * The body as the schema describes it. Refuses `invalid_request` naming the member at fault; a schema made
+ * with `z.strictObject` refuses unknown members.
  */
 export function parseBody<T>(schema: z.ZodType<T>, body: unknown): T {
   if (body === undefined || body === null) refuse('invalid_request', 'Send a body: this endpoint needs one.')
@@ -63,7 +69,10 @@ function parseWith<T>(schema: z.ZodType<T>, value: unknown): T {
   refuse('invalid_request', describeIssue(innermost((meant ?? result.error).issues[0]!), value))
 }
 
-/** Of several forms the one that a value was most likely meant to have: an array's, or the object's with most of its members. */
+/**
+ * Of several forms the one that a value was most likely meant to have: an array's, or the object's with most
+ * of its members.
+ */
 function formMeant(forms: readonly z.core.$ZodType[], value: unknown): z.ZodType | undefined {
   if (Array.isArray(value)) return forms.find(form => form instanceof z.ZodArray)
   if (typeof value !== 'object' || value === null) return undefined
@@ -74,7 +83,10 @@ function formMeant(forms: readonly z.core.$ZodType[], value: unknown): z.ZodType
     .toSorted((one, other) => shared(other) - shared(one))[0]
 }
 
-/** The fault within a member that may have several forms: in the form that got furthest; where none began, what each wants. */
+/**
+ * The fault within a member that may have several forms: in the form that got furthest; where none began,
+ * what each wants.
+ */
 function innermost(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   if (issue.code !== 'invalid_union') return issue
   const [furthest, ...others] = issue.errors

@@ -1,7 +1,7 @@
 /**
- * Owns certificates that are renewed while a process runs. contract, "Authentication": TLS is the trust root between parties. The files
- * are read again every few seconds, as links are swapped under a mounted secret and no event tells of it everywhere; what could not
- * serve never replaces what does.
+ * Owns certificates that are renewed while a process runs. Contract: "Authentication": TLS is the trust root
+ * between parties. The files are read again every few seconds, as links are swapped under a mounted secret
+ * and no event tells of it everywhere; what could not serve never replaces what does.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -56,8 +56,9 @@ export interface Certificates<T extends TlsMaterial = TlsMaterial> {
 const EVERY_MS = 2_000
 
 /**
- * Watches the files until `stop`. A pair that does not fit together, cannot be read, has expired or whose key is open to others is told once and changes nothing;
- * as a swap may be seen half done, it is told only when it is still there at the next look.
+ * Watches the files until `stop`. A pair that does not fit together, cannot be read, has expired or whose key
+ * is open to others is told once and changes nothing; as a swap may be seen half done, it is told only when
+ * it is still there at the next look.
  */
 export function watchCertificates<T extends TlsMaterial>(
   options: CertificateOptions & { initial: T },
@@ -114,7 +115,10 @@ export function watchCertificates<T extends TlsMaterial>(
   }
 }
 
-/** Also of certificates that have expired: whoever starts with them is told so, by those who connect and by the metric. */
+/**
+ * Also of certificates that have expired: whoever starts with them is told so, by those who connect and by
+ * the metric.
+ */
 function tellFirst({ use, initial, observer }: CertificateOptions): void {
   const first = initial.cert ?? initial.ca
   if (first !== undefined) observer.loaded(use, notAfterOf(first))

@@ -1,6 +1,7 @@
 /**
- * Owns how long a connection may take for what, and how many there may be: the same at every HTTP/1.1 listener of ours. contract,
- * "Limits". What a stranger holds open costs nobody else anything for longer than is said here, to a second.
+ * Owns how long a connection may take for what, and how many there may be: the same at every HTTP/1.1
+ * listener of ours. Contract: "Limits". What a stranger holds open costs nobody else anything for longer than
+ * is said here, to a second.
  */
 import type { ServerOptions, ServerResponse } from 'node:http'
 import type { TlsOptions } from 'node:tls'
@@ -22,7 +23,8 @@ export interface ConnectionBounds {
 export const CONNECTION_BOUNDS: ConnectionBounds = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than gateways keep an idle connection, so that it is they who end it, and no request meets a closing one.
+  // Longer than gateways keep an idle connection, so that it is they who end it, and no request meets a
+  // closing one.
   idleMs: 75_000,
   answerMs: 30_000,
   connectionsMax: 4_096,
@@ -31,7 +33,9 @@ export const CONNECTION_BOUNDS: ConnectionBounds = {
 /** How often Node looks for connections past their bounds, which it keeps no sooner than it looks. */
 const LOOK_MS = 1_000
 
-/** What of the bounds Node keeps itself. Its `maxConnections` is a property of the server, to be set on it. */
+/**
+ * What of the bounds Node keeps itself. Its `maxConnections` is a property of the server, to be set on it.
+ */
 export function nodeLimits({ headersMs, requestMs, idleMs }: ConnectionBounds): ServerOptions & TlsOptions {
   return {
     headersTimeout: headersMs,
@@ -44,7 +48,10 @@ export function nodeLimits({ headersMs, requestMs, idleMs }: ConnectionBounds): 
 
 const bounded = new WeakSet<ServerResponse>()
 
-/** Cuts the connection where an answer, bounded from its first such call on, is not taken in time: Node waits for a slow reader for ever. */
+/**
+ * Cuts the connection where an answer, bounded from its first such call on, is not taken in time: Node waits
+ * for a slow reader for ever.
+ */
 export function boundAnswer(response: ServerResponse, { answerMs }: ConnectionBounds): void {
   if (bounded.has(response)) return
   bounded.add(response)

@@ -1,6 +1,6 @@
 /**
- * One declaration per endpoint: what is sent, who must prove what, what is answered, and who handles it. It registers the
- * route and describes it (openapi.ts). Contract: "Endpoints".
+ * One declaration per endpoint: what is sent, who must prove what, what is answered, and who handles it. It
+ * registers the route and describes it (openapi.ts). Contract: "Endpoints".
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -8,7 +8,9 @@ import { z } from 'zod'
 import { refuse } from '../wire/refusal.ts'
 import { parseBody, parseQuery } from './bodies.ts'
 
-/** Told, in a sentence, of an answer that its declaration does not know. It may throw: then the answer is 500. */
+/**
+ * Told, in a sentence, of an answer that its declaration does not know. It may throw: then the answer is 500.
+ */
 export type OnUndeclared = (fault: string) => void
 
 declare module 'fastify' {
@@ -28,7 +30,9 @@ export interface DeclaredAnswer {
   headers?: Readonly<Record<string, string>>
 }
 
-/** What a caller may prove himself with, as OpenAPI's `securitySchemes` call it: any one of them is enough. */
+/**
+ * What a caller may prove himself with, as OpenAPI's `securitySchemes` call it: any one of them is enough.
+ */
 export type CredentialNames = readonly string[]
 
 /** How an endpoint finds out who calls. */
@@ -38,7 +42,9 @@ export interface Credential<Context, Caller> {
   admit<T>(context: Context, request: FastifyRequest, run: (caller: Caller) => Promise<T>): Promise<T>
 }
 
-/** A body. JSON alone (any other type is 415) where `form` is left out; `unlisted`: read, yet not advertised. */
+/**
+ * A body. JSON alone (any other type is 415) where `form` is left out; `unlisted`: read, yet not advertised.
+ */
 export interface DeclaredBody<Body> {
   schema: z.ZodType<Body>
   form?: true | 'unlisted'
@@ -56,7 +62,10 @@ export interface Described {
   /** In OpenAPI's spelling, `{name}` for a parameter. */
   path: string
   summary: string
-  /** The rows of the contract that it is (ids of test/contract-rows.yaml), or the heading of docs/choices.md under which we added it. */
+  /**
+   * The rows of the contract that it is (ids of test/contract-rows.yaml), or the heading of docs/choices.md
+   * under which we added it.
+   */
   rows: readonly [string, ...string[]] | { addedUnder: string }
   credential?: { names: CredentialNames }
   parameters?: DeclaredParameters<unknown>
@@ -121,7 +130,10 @@ export interface Endpoint<in Context> extends Described {
   answer(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<Answered>
 }
 
-/** Declares an endpoint. What is sent is read in this order: caller, path, query, body; the first fault is the answer. */
+/**
+ * Declares an endpoint. What is sent is read in this order: caller, path, query, body; the first fault is the
+ * answer.
+ */
 export function endpoint<
   Context,
   Caller = undefined,
@@ -156,7 +168,9 @@ export function endpoint<
   }
 }
 
-/** Registers endpoints. Where the server has an `onUndeclared`, each answer is held against its declaration. */
+/**
+ * Registers endpoints. Where the server has an `onUndeclared`, each answer is held against its declaration.
+ */
 export function serveEndpoints<Context>(
   app: FastifyInstance,
   context: Context,

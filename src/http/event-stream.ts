@@ -1,6 +1,6 @@
 /**
- * Owns the writing of a server-sent event stream: framing, heartbeats, slow readers, its end. contract, "Events"; WHATWG HTML
- * §9.2. Knows not what the events tell.
+ * Owns the writing of a server-sent event stream: framing, heartbeats, slow readers, its end. Contract:
+ * "Events"; WHATWG HTML §9.2. Knows not what the events tell.
  */
 import type { FastifyReply } from 'fastify'
 
@@ -8,7 +8,9 @@ import type { FastifyReply } from 'fastify'
 export interface EventStream {
   /** Aborts when the reader has gone or the stream was ended. */
   readonly closed: AbortSignal
-  /** Sends what `eventFrame` made of an event. @returns whether the reader has taken enough to be sent more. */
+  /**
+   * Sends what `eventFrame` made of an event. @returns whether the reader has taken enough to be sent more.
+   */
   send(frame: string): boolean
   /** Resolves when it has, or has gone. */
   taken(): Promise<void>
@@ -23,8 +25,9 @@ export function eventFrame({ id, event, data }: { id: number; event: string; dat
 }
 
 /**
- * Answers 200 and holds the line open. A comment is sent whenever `heartbeatSeconds` have passed; a reader that takes nothing
- * for two of them is cut off. Refuse before calling this: an open stream can no longer say no.
+ * Answers 200 and holds the line open. A comment is sent whenever `heartbeatSeconds` have passed; a reader
+ * that takes nothing for two of them is cut off. Refuse before calling this: an open stream can no longer say
+ * no.
  */
 export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): EventStream {
   reply.hijack()

@@ -1,6 +1,6 @@
 /**
- * Owns how many documents are fetched at once, and for whom first: addresses come from strangers, and whoever names many or
- * slow ones must not keep out those already known. contract, "Operator documents" and "Limits".
+ * Owns how many documents are fetched at once, and for whom first: addresses come from strangers, and whoever
+ * names many or slow ones must not keep out those already known. Contract: "Operator documents" and "Limits".
  */
 
 /** Places; the waiting are served in order, the favoured first. */
@@ -17,8 +17,8 @@ export interface FetchGateOptions {
 
 export interface FetchGate {
   /**
-   * Waits for a place, `waitMs` at most. @returns what gives the place back, to be called once; undefined where none came free
-   * in time or too many wait already.
+   * Waits for a place, `waitMs` at most. @returns what gives the place back, to be called once; undefined
+   * where none came free in time or too many wait already.
    */
   enter(origin: string, wanted: { favoured: boolean; waitMs: number }): Promise<(() => void) | undefined>
 }

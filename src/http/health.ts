@@ -1,5 +1,6 @@
 /**
- * Whether a process is alive, and whether requests should come to it; served at every listener of its kind. Contract: "Health".
+ * Whether a process is alive, and whether requests should come to it; served at every listener of its kind.
+ * Contract: "Health".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from './endpoint.ts'

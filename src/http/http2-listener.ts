@@ -1,6 +1,7 @@
 /**
- * Owns who may stay at a listener for HTTP/2: connections are handed on once they have begun to speak it, and those that do not, or are too
- * many, are closed. contract, "Limits". Knows no party, and nothing of what is said over a connection.
+ * Owns who may stay at a listener for HTTP/2: connections are handed on once they have begun to speak it, and
+ * those that do not, or are too many, are closed. Contract: "Limits". Knows no party, and nothing of what is
+ * said over a connection.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
@@ -18,7 +19,10 @@ export interface MutualTls {
 
 export interface Http2ListenerOptions {
   address: ListenAddress
-  /** When given, a client must show a certificate that `ca` signed. What is renewed serves connections made from then on. */
+  /**
+   * When given, a client must show a certificate that `ca` signed. What is renewed serves connections made
+   * from then on.
+   */
   tls?: Certificates<MutualTls> | undefined
   /** Told of each connection that began with the preface; nothing of it is lost to whoever reads on. */
   onConnection: (socket: Socket) => void
@@ -78,7 +82,10 @@ function mutualServer(
   return server
 }
 
-/** Reads no more than comes with the preface, and puts it back. What begins otherwise is closed at once, and what does not begin in time. */
+/**
+ * Reads no more than comes with the preface, and puts it back. What begins otherwise is closed at once, and
+ * what does not begin in time.
+ */
 function awaitPreface(socket: Socket, withinMs: number, done: (begun: boolean) => void): void {
   let seen = Buffer.alloc(0)
   const cut = setTimeout(() => socket.destroy(), withinMs).unref()

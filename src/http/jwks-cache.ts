@@ -1,6 +1,7 @@
 /**
- * Owns keys published by others, kept for a while. contract, "Authentication": signatures are verified against published keys;
- * an unknown kid is worth one more look, at a bounded rate, as it may be a key just rotated in.
+ * Owns keys published by others, kept for a while. Contract: "Authentication": signatures are verified
+ * against published keys; an unknown kid is worth one more look, at a bounded rate, as it may be a key just
+ * rotated in.
  */
 import { BoundedMap } from '../limits/bounded-map.ts'
 import { keyNamed, parseJwks, type KeyImportOptions, type PublishedKey } from '../wire/keys.ts'

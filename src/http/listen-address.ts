@@ -1,13 +1,16 @@
 /**
- * Owns the text form of an address to listen on. contract, "Owner's authorization server: public": every listener is configured
- * by one line, `host:port`, `[v6]:port` or `unix:/path`.
+ * Owns the text form of an address to listen on. Contract: "Owner's authorization server: public": every
+ * listener is configured by one line, `host:port`, `[v6]:port` or `unix:/path`.
  */
 import { isIP } from 'node:net'
 import { isLoopbackHost } from '../wire/loopback.ts'
 
 export type ListenAddress = { host: string; port: number } | { path: string }
 
-/** Reads `127.0.0.1:9100`, `[::1]:9100`, `localhost:0` or `unix:/run/check.sock`; undefined where it is none of these. */
+/**
+ * Reads `127.0.0.1:9100`, `[::1]:9100`, `localhost:0` or `unix:/run/check.sock`; undefined where it is none
+ * of these.
+ */
 export function parseListenAddress(text: string): ListenAddress | undefined {
   if (text.startsWith('unix:')) {
     const path = text.slice('unix:'.length)

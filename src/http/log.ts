@@ -1,6 +1,7 @@
 /**
- * Owns the loggers. contract, "Authentication": what a log line may say about a call; never a token, a ticket, a signature or
- * a secret, and never a raw control or direction mark that could forge what a terminal shows.
+ * Owns the loggers. Contract: "Authentication": what a log line may say about a call; never a token, a
+ * ticket, a signature or a secret, and never a raw control or direction mark that could forge what a terminal
+ * shows.
  */
 import { pino, type Logger, type LoggerOptions } from 'pino'
 
@@ -81,7 +82,8 @@ function flush(): void {
   if (lines !== '') process.stdout.write(lines)
 }
 
-// JSON escapes the C0 controls; these it leaves as they are: DEL, the C1 controls, and the marks that reorder text.
+// JSON escapes the C0 controls; these it leaves as they are: DEL, the C1 controls, and the marks that reorder
+// text.
 // oxlint-disable-next-line no-control-regex -- matching them is the purpose
 const MARKS = /[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
@@ -89,7 +91,10 @@ function escapeMarks(line: string): string {
   return line.replace(MARKS, mark => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** What a log line says of an error: its own words and its causes', no enumerable members (they may hold a request). */
+/**
+ * What a log line says of an error: its own words and its causes', no enumerable members (they may hold a
+ * request).
+ */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) }
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}

@@ -1,6 +1,6 @@
 /**
- * Owns the answer to "which methods does this path take?", so that a wrong method is 405 with `Allow` (RFC 9110 §15.5.6) and not
- * an unknown path. contract, "Endpoints": each entry names one method.
+ * Owns the answer to "which methods does this path take?", so that a wrong method is 405 with `Allow` (RFC
+ * 9110 §15.5.6) and not an unknown path. Contract: "Endpoints": each entry names one method.
  */
 import type { FastifyInstance } from 'fastify'
 

@@ -1,6 +1,7 @@
 /**
- * Owns what the processes of every party measure alike, and how it is read: Prometheus text. contract, "Health" and "Errors": an outage
- * must be told from a denial, also from outside. No label holds what a caller wrote.
+ * Owns what the processes of every party measure alike, and how it is read: Prometheus text. Contract:
+ * "Health" and "Errors": an outage must be told from a denial, also from outside. No label holds what a
+ * caller wrote.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { readManifest } from '../files/package.ts'
@@ -20,7 +21,10 @@ export interface RenderedMetrics {
   contentType: string
 }
 
-/** A number that is read off whenever somebody asks; `read` puts it, or one for each combination of labels, in place. */
+/**
+ * A number that is read off whenever somebody asks; `read` puts it, or one for each combination of labels, in
+ * place.
+ */
 export function addGauge(
   registry: Registry,
   about: { name: string; help: string; labelNames?: string[] },
@@ -55,7 +59,10 @@ export function addCounter(
 /** Buckets in seconds for what takes from a millisecond to a few seconds. */
 export const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
-/** A registry of its own, so that two parties in one process do not mix, with build information and certificates in it. */
+/**
+ * A registry of its own, so that two parties in one process do not mix, with build information and
+ * certificates in it.
+ */
 export function createMetricsRegistry(party: 'sidecar' | 'authority' | 'organization'): MetricsRegistry {
   const registry = new Registry()
   const registers = [registry]

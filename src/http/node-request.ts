@@ -1,13 +1,14 @@
 /**
- * Owns a request of Node's own server where its body is read before its handler runs: the bytes are read once, within bounds, and the
- * same bytes are handed on. contract, "Authentication" ("A truncated body fails closed"). Knows no party and decides nothing.
+ * Owns a request of Node's own server where its body is read before its handler runs: the bytes are read
+ * once, within bounds, and the same bytes are handed on. Contract: "Authentication" ("A truncated body fails
+ * closed"). Knows no party and decides nothing.
  */
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 
 /**
- * Why there are no bytes: `taken`, somebody else has read from the stream, or decodes it; `too_large`; `gone`, the sender went away
- * before the end.
+ * Why there are no bytes: `taken`, somebody else has read from the stream, or decodes it; `too_large`;
+ * `gone`, the sender went away before the end.
  */
 export type UnreadBody = 'taken' | 'too_large' | 'gone'
 
@@ -42,8 +43,8 @@ export interface FieldChanges {
 }
 
 /**
- * The request as its handler is to see it: the same but for the changed fields, without trailers, and with a body of exactly these
- * bytes, to be read from the start.
+ * The request as its handler is to see it: the same but for the changed fields, without trailers, and with a
+ * body of exactly these bytes, to be read from the start.
  */
 export function replayRequest(
   request: IncomingMessage,
@@ -62,7 +63,10 @@ export function replayRequest(
   return replay
 }
 
-/** Changes the fields of the request itself, in every view that Node has of them. Trailers are taken off whole. */
+/**
+ * Changes the fields of the request itself, in every view that Node has of them. Trailers are taken off
+ * whole.
+ */
 export function changeFields(request: IncomingMessage, { set, remove }: FieldChanges): void {
   const { headers } = request
   // A request that never was on a wire (Fastify's `inject`) has no such view.

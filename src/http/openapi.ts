@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 description of a listener, made from the declarations that serve it, and served at /openapi.json.
- * Contract: "Endpoints".
+ * The OpenAPI 3.1 description of a listener, made from the declarations that serve it, and served at
+ * /openapi.json. Contract: "Endpoints".
  */
 import { z } from 'zod'
 import { endpoint, type DeclaredAnswer, type Described, type Endpoint } from './endpoint.ts'

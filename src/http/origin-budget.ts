@@ -1,6 +1,6 @@
 /**
- * Owns how many origins that nobody here has met yet may be looked up in a minute: names cost a stranger nothing.
- * contract, "Operator documents" and "Limits".
+ * Owns how many origins that nobody here has met yet may be looked up in a minute: names cost a stranger
+ * nothing. Contract: "Operator documents" and "Limits".
  */
 import { isIP } from 'node:net'
 import { BoundedMap } from '../limits/bounded-map.ts'
@@ -54,7 +54,9 @@ export function createOriginBudget(options: OriginBudgetOptions): OriginBudget {
   }
 }
 
-/** The last two labels of a host: no list of public suffixes is needed to make a flood of names cost domains. */
+/**
+ * The last two labels of a host: no list of public suffixes is needed to make a flood of names cost domains.
+ */
 function siteOf(origin: string): string {
   const { hostname } = new URL(origin)
   if (isLoopbackHost(hostname)) return origin

@@ -1,6 +1,6 @@
 /**
- * Owns the export of traces: the OpenTelemetry SDK, loaded only where an endpoint is configured. contract, "Events": what is told to
- * others about a call; here to whoever runs the process.
+ * Owns the export of traces: the OpenTelemetry SDK, loaded only where an endpoint is configured. Contract:
+ * "Events": what is told to others about a call; here to whoever runs the process.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Context, Span as SdkSpan, SpanStatusCode } from '@opentelemetry/api'
@@ -33,7 +33,10 @@ export type SamplerName = (typeof SAMPLERS)[number]
 
 const CLOSE_MS = 3_000
 
-/** Loads the SDK and begins to export. Exporting never holds up a call: what cannot be sent is dropped by the SDK. */
+/**
+ * Loads the SDK and begins to export. Exporting never holds up a call: what cannot be sent is dropped by the
+ * SDK.
+ */
 export async function openTracing(config: TraceExport): Promise<Tracing> {
   const [api, sdk, { resourceFromAttributes }, { OTLPTraceExporter }] = await Promise.all([
     import('@opentelemetry/api'),

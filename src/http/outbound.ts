@@ -1,6 +1,6 @@
 /**
- * Owns every request that our servers send: https only, no redirects, bounded in time and size. contract, "Registry
- * materialization", "Protection API" and "Operator documents".
+ * Owns every request that our servers send: https only, no redirects, bounded in time and size. Contract:
+ * "Registry materialization", "Protection API" and "Operator documents".
  */
 import { lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
@@ -13,7 +13,9 @@ import { isPublicAddress } from './public-address.ts'
 import { publicLookup } from './public-lookup.ts'
 
 export interface OutboundOptions {
-  /** Admits http, and loopback for public-only clients, towards literal loopback hosts. For development alone. */
+  /**
+   * Admits http, and loopback for public-only clients, towards literal loopback hosts. For development alone.
+   */
   devLoopback: boolean
   /** For URLs that strangers name: only public addresses, checked on the address connected to. */
   publicOnly?: boolean
@@ -25,13 +27,19 @@ export interface OutboundOptions {
   connections?: number
   /** Asked by public-only clients in place of the system's, as `host:port`. */
   nameServers?: readonly string[]
-  /** Certificates trusted beside the usual ones, PEM; asked at every connect where it is a function, as they may be renewed. */
+  /**
+   * Certificates trusted beside the usual ones, PEM; asked at every connect where it is a function, as they
+   * may be renewed.
+   */
   ca?: string | Buffer | (() => Buffer)
   /** Time to connect in; that of a whole request when left out. */
   connectTimeoutMs?: number
   /** How long a connection that nothing uses is kept; 30,000 when left out. */
   idleMs?: number
-  /** How long a connection is used at most, so that load moves to replicas that are new behind a name; for ever when left out. */
+  /**
+   * How long a connection is used at most, so that load moves to replicas that are new behind a name; for
+   * ever when left out.
+   */
   connectionAgeMs?: number
   /** How a name becomes addresses; the system's look-up, in random order, when left out. */
   lookup?: LookupFunction
@@ -59,7 +67,9 @@ export interface OutboundAnswer {
 export type OutboundReason =
   'forbidden_url' | 'forbidden_address' | 'unreachable' | 'timeout' | 'aborted' | 'too_large' | 'broken'
 
-/** Why no answer could be had. `sent` is false only where certainly no byte of the request left this process. */
+/**
+ * Why no answer could be had. `sent` is false only where certainly no byte of the request left this process.
+ */
 export class OutboundFault extends Error {
   readonly reason: OutboundReason
   readonly sent: boolean
@@ -82,14 +92,20 @@ const WORDS: Record<OutboundReason, string> = {
   broken: 'it gave no usable answer',
 }
 
-/** What strangers may be told of a fault: no address and no word of the operating system. The message is for the log. */
+/**
+ * What strangers may be told of a fault: no address and no word of the operating system. The message is for
+ * the log.
+ */
 export function plainWords({ reason }: OutboundFault): string {
   return WORDS[reason]
 }
 
 /** A pool of connections under one set of bounds. */
 export interface Outbound {
-  /** Sends once, never again by itself. Any status is an answer (3xx too); throws `OutboundFault` where there is none. */
+  /**
+   * Sends once, never again by itself. Any status is an answer (3xx too); throws `OutboundFault` where there
+   * is none.
+   */
   request(request: OutboundRequest): Promise<OutboundAnswer>
   /** GETs a JSON document: 200 and strict JSON (see `parseJson`), else `OutboundFault`. */
   getJson(url: string, options?: Omit<OutboundRequest, 'url' | 'method' | 'body'>): Promise<Json>
@@ -181,8 +197,9 @@ interface Bounds {
 }
 
 /**
- * One request and its answer, read as it comes in: a stream and an abort signal for each would cost the call path more than the
- * sending does. Rejects with `OutboundFault`, at once where a bound is reached; the connection is then cut.
+ * One request and its answer, read as it comes in: a stream and an abort signal for each would cost the call
+ * path more than the sending does. Rejects with `OutboundFault`, at once where a bound is reached; the
+ * connection is then cut.
  */
 function exchange(
   agent: Agent,
@@ -205,7 +222,8 @@ function exchange(
       reject(fault)
       connection?.abort(fault)
     }
-    // Undici begins a request right before it writes the first byte; one that is given up before never begins.
+    // Undici begins a request right before it writes the first byte; one that is given up before never
+    // begins.
     const sent = (): boolean => connection !== undefined
     const abort = (): void =>
       giveUp(new OutboundFault('aborted', `the request to ${request.origin} was given up`, { sent: sent() }))
@@ -265,7 +283,10 @@ function keepingTargets(options: OutboundOptions): (url: string) => Target {
   }
 }
 
-/** The URL, if we may send to it: https, without userinfo or fragment; http to a literal loopback host in development. */
+/**
+ * The URL, if we may send to it: https, without userinfo or fragment; http to a literal loopback host in
+ * development.
+ */
 function checkUrl(text: string, options: OutboundOptions): URL {
   const url = URL.parse(text)
   const refuseUrl = (why: string): never => {
@@ -306,7 +327,8 @@ function connectorTrusting(
     const lookup = options.lookup ?? shuffledLookup
     return buildConnector({ ...build, lookup })
   }
-  // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be connected to.
+  // A literal address needs no look-up and was judged with the URL; a name is judged here, on what will be
+  // connected to.
   const forbidden = (hostname: string): Error =>
     new OutboundFault('forbidden_address', `${hostname} is at no public address`, { sent: false })
   const lookup = publicLookup(forbidden, options.nameServers)
@@ -314,8 +336,8 @@ function connectorTrusting(
 }
 
 /**
- * All addresses of a name, those of one family in random order: the system's resolver sorts them the same way for everybody, and
- * whoever connects takes the first one that accepts.
+ * All addresses of a name, those of one family in random order: the system's resolver sorts them the same way
+ * for everybody, and whoever connects takes the first one that accepts.
  */
 const shuffledLookup: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, options, (error, found, family) => {

@@ -1,5 +1,6 @@
 /**
- * Owns how lists are paged: `after` and `limit`, a `Link` to the next page of an array. contract, "Owner API" (bodies), "Limits".
+ * Owns how lists are paged: `after` and `limit`, a `Link` to the next page of an array. Contract: "Owner API"
+ * (bodies), "Limits".
  */
 import { z } from 'zod'
 
@@ -41,8 +42,9 @@ export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; las
 }
 
 /**
- * The header that names the next page (RFC 8288), as a reference relative to the request: the address that was used to come
- * here is not known here. `next` is undefined on the last page; `filter` are further parameters to keep.
+ * The header that names the next page (RFC 8288), as a reference relative to the request: the address that
+ * was used to come here is not known here. `next` is undefined on the last page; `filter` are further
+ * parameters to keep.
  */
 export function nextLink(
   path: string,

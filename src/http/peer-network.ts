@@ -1,6 +1,6 @@
 /**
- * Owns under which name requests of one source are counted. contract, "Limits" (rate limits): whoever has one address of an IPv6 /64
- * has them all.
+ * Owns under which name requests of one source are counted. Contract: "Limits" (rate limits): whoever has one
+ * address of an IPv6 /64 has them all.
  */
 import { isIP } from 'node:net'
 
@@ -21,7 +21,10 @@ export function peerNetwork(address: string): string {
     .join(':')}::/64`
 }
 
-/** The address `hops` from the right in x-forwarded-for lines: what the outermost trusted proxy saw. Undefined where it is none. */
+/**
+ * The address `hops` from the right in x-forwarded-for lines: what the outermost trusted proxy saw. Undefined
+ * where it is none.
+ */
 export function forwardedAddress(lines: readonly string[], hops: number): string | undefined {
   const seen = lines
     .flatMap(line => line.split(','))

@@ -1,6 +1,6 @@
 /**
- * Owns how a process of ours lives: it starts whole or not at all, serves until it is told to end, drains, then ends in order.
- * contract, "Health"; what draining is says docs/choices.md, "Health".
+ * Owns how a process of ours lives: it starts whole or not at all, serves until it is told to end, drains,
+ * then ends in order. Contract: "Health"; what draining is says docs/choices.md, "Health".
  */
 import type { ListenAddress } from './listen-address.ts'
 import { listen, type HttpServer } from './server.ts'
@@ -66,8 +66,8 @@ export interface LifeOptions {
 const CLOSE_MS_MAX = 10_000
 
 /**
- * On SIGTERM or SIGINT: drains, closes after `drainMs`, and exits 0. A second signal ends at once, and so does an end that fails
- * or takes too long: these exit 1.
+ * On SIGTERM or SIGINT: drains, closes after `drainMs`, and exits 0. A second signal ends at once, and so
+ * does an end that fails or takes too long: these exit 1.
  */
 export function serveUntilSignalled(
   served: Served,

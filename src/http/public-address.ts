@@ -1,6 +1,7 @@
 /**
- * Owns which addresses a URL named by a stranger may lead to. contract, "Resource server establishment" and "Operator documents":
- * the service fetches what others name, and must not be made to reach into private networks (RFC 6890 special-purpose registries).
+ * Owns which addresses a URL named by a stranger may lead to. Contract: "Resource server establishment" and
+ * "Operator documents": the service fetches what others name, and must not be made to reach into private
+ * networks (RFC 6890 special-purpose registries).
  */
 import { BlockList, isIP } from 'node:net'
 
@@ -52,8 +53,8 @@ function blockList(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockLis
 }
 
 /**
- * Whether a literal address is one that anybody on the internet could be at: globally reachable by the IANA special-purpose
- * registries (RFC 6890). An IPv6 address that stands for an IPv4 one is judged by that.
+ * Whether a literal address is one that anybody on the internet could be at: globally reachable by the IANA
+ * special-purpose registries (RFC 6890). An IPv6 address that stands for an IPv4 one is judged by that.
  */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address)
@@ -65,7 +66,10 @@ export function isPublicAddress(address: string): boolean {
   return !special[6].check(address, 'ipv6') || reachable[6].check(address, 'ipv6')
 }
 
-/** The IPv4 address within a mapped (RFC 4291), translated (RFC 6052, the well-known prefix) or 6to4 (RFC 3056) one. */
+/**
+ * The IPv4 address within a mapped (RFC 4291), translated (RFC 6052, the well-known prefix) or 6to4 (RFC
+ * 3056) one.
+ */
 function embeddedV4(address: string): string | undefined {
   if (address.includes('%')) return undefined
   const groups = groupsOf(address)

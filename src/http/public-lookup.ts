@@ -1,9 +1,9 @@
 /**
- * Owns how a name that a stranger gave becomes addresses: all of them public, or none. contract, "Operator documents" and
- * "Resource server establishment: POST `/rs/register`".
+ * Owns how a name that a stranger gave becomes addresses: all of them public, or none. Contract: "Operator
+ * documents" and "Resource server establishment: POST `/rs/register`".
  *
- * It asks name servers itself (c-ares). The system's `getaddrinfo` has two threads for the whole process, and two slow name
- * servers of a stranger would hold up every other name, the database's too.
+ * It asks name servers itself (c-ares). The system's `getaddrinfo` has two threads for the whole process, and
+ * two slow name servers of a stranger would hold up every other name, the database's too.
  */
 import { Resolver, type LookupAddress, type LookupOptions } from 'node:dns'
 import { isPublicAddress } from './public-address.ts'
@@ -19,7 +19,8 @@ const TRY_MS = 1_000
 const TRIES = 2
 
 /**
- * A look-up that fails if any address of the name is special: one public and one private address is an attack.
+ * A look-up that fails if any address of the name is special: one public and one private address is an
+ * attack.
  * @param forbidden makes the error of that case.
  * @param nameServers asked in place of the system's, as `host:port`.
  */

@@ -1,6 +1,6 @@
 /**
- * Owns verifying a request by keys that its sender publishes. contract, "Authentication": the signature names a key; one that
- * is not among the keys known may have been rotated in, and is looked for once more.
+ * Owns verifying a request by keys that its sender publishes. Contract: "Authentication": the signature names
+ * a key; one that is not among the keys known may have been rotated in, and is looked for once more.
  */
 import {
   verifyRequest,
@@ -14,7 +14,9 @@ import { keyNamed, type PublishedKey } from '../wire/keys.ts'
 export interface KeySource {
   /** The published keys, as known. Throws what fetching them threw. */
   keys(): Promise<readonly PublishedKey[]>
-  /** The key of this kid or thumbprint after another look, where one is due; undefined where there is none. */
+  /**
+   * The key of this kid or thumbprint after another look, where one is due; undefined where there is none.
+   */
   find(kid: string): Promise<PublishedKey | undefined>
 }
 
@@ -22,8 +24,8 @@ export interface KeySource {
 export type PublishedKeyOptions = Pick<VerificationOptions, 'now'>
 
 /**
- * The verified signature of a request between servers: `@method`, `@authority`, `@path`, a body's digest, and a keyid.
- * Refuses `invalid_token`, 401; throws what `source` throws.
+ * The verified signature of a request between servers: `@method`, `@authority`, `@path`, a body's digest, and
+ * a keyid. Refuses `invalid_token`, 401; throws what `source` throws.
  */
 export async function verifyByPublishedKeys(
   message: SignedMessage,

@@ -1,7 +1,8 @@
 /**
- * Owns an HTTP/1.1 server that hands requests on as they came: target, method and every header line untouched, the body as bytes. For a
- * gateway that asks about somebody else's request, where nothing may be normalized away. contract, "Authentication" (inputs never come
- * from the transport) and "Limits". Knows no party.
+ * Owns an HTTP/1.1 server that hands requests on as they came: target, method and every header line
+ * untouched, the body as bytes. For a gateway that asks about somebody else's request, where nothing may be
+ * normalized away. Contract: "Authentication" (inputs never come from the transport) and "Limits". Knows no
+ * party.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
@@ -39,7 +40,10 @@ export interface RawAnswer {
 
 export interface RawServerOptions {
   address: ListenAddress
-  /** When given, a client must show a certificate that `ca` signed. What is renewed serves connections made from then on. */
+  /**
+   * When given, a client must show a certificate that `ca` signed. What is renewed serves connections made
+   * from then on.
+   */
   tls?: Certificates<{ cert: Buffer; key: Buffer; ca: Buffer }> | undefined
   bodyBytesMax: number
   /** Must not reject: the connection is cut where it does, which every gateway takes for an outage. */
@@ -55,7 +59,9 @@ export interface RawServerOptions {
 export interface RawServer {
   /** The address listened on, with the port that was given. */
   address: string
-  /** Takes no new connection, and ends once the open requests are answered, or after `graceMs` without them. */
+  /**
+   * Takes no new connection, and ends once the open requests are answered, or after `graceMs` without them.
+   */
   stop: (graceMs: number) => Promise<void>
 }
 
@@ -81,14 +87,18 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
     openedAt.set(socket, Date.now()),
   )
   server.on('clientError', answerUnparsable)
-  // What Node would answer without a word, or not at all, which a gateway may take for an outage and let pass.
+  // What Node would answer without a word, or not at all, which a gateway may take for an outage and let
+  // pass.
   server.on('checkExpectation', listener)
   server.on('connect', (_request, socket: Socket) => refuseTunnel(socket))
   const address = await bind(server, options.address)
   return { address, stop: graceMs => stop(server, graceMs) }
 }
 
-/** Node hands such a socket over: it hears its errors no more, which would end the process, and no longer counts it when it stops. */
+/**
+ * Node hands such a socket over: it hears its errors no more, which would end the process, and no longer
+ * counts it when it stops.
+ */
 function refuseTunnel(socket: Socket): void {
   socket.on('error', () => undefined)
   answerUnparsable(new Error('CONNECT'), socket)

@@ -1,7 +1,7 @@
 /**
- * Owns JSON documents at addresses that others name, kept for a while. contract, "Operator documents" and "Authentication"
- * (agent-token issuers): each is fetched at most once at a time, few at once, and what cannot be had is only not known,
- * never a fault of the request that asked.
+ * Owns JSON documents at addresses that others name, kept for a while. Contract: "Operator documents" and
+ * "Authentication" (agent-token issuers): each is fetched at most once at a time, few at once, and what
+ * cannot be had is only not known, never a fault of the request that asked.
  */
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { parseJson, type Json } from '../wire/json.ts'
@@ -16,7 +16,9 @@ export interface RemoteDocumentsOptions {
   clock: () => number
   /** How long a document is used; 300 when left out. */
   keepSeconds?: number
-  /** Least age at which a document that does not hold what is looked for is fetched again; 10 when left out. */
+  /**
+   * Least age at which a document that does not hold what is looked for is fetched again; 10 when left out.
+   */
   refetchSeconds?: number
   /** How long a failed fetch is remembered; 10 when left out. */
   failureSeconds?: number
@@ -131,7 +133,10 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
   }
 }
 
-/** What could not be had goes first: strangers name any number of such addresses, and must not push out documents. */
+/**
+ * What could not be had goes first: strangers name any number of such addresses, and must not push out
+ * documents.
+ */
 function forgetOldest(entries: Map<string, Entry>): void {
   const sizeOf = (url: string, { document }: Entry): number => url.length + (document?.bytes ?? 0)
   let bytes = 0

@@ -1,6 +1,7 @@
 /**
- * Owns sending to one of several replicas of a peer. contract, "Authorized call": a peer stays known by its one URL, which alone is
- * compared and signed; where it is reached is configured beside it. What may have arrived is never sent twice, unless that can do no harm.
+ * Owns sending to one of several replicas of a peer. Contract: "Authorized call": a peer stays known by its
+ * one URL, which alone is compared and signed; where it is reached is configured beside it. What may have
+ * arrived is never sent twice, unless that can do no harm.
  */
 import {
   jsonReader,
@@ -11,7 +12,10 @@ import {
   type OutboundRequest,
 } from './outbound.ts'
 
-/** Where the replicas of peers are reached: origins in order of preference, by the URL (scheme and authority) the peer is known by. */
+/**
+ * Where the replicas of peers are reached: origins in order of preference, by the URL (scheme and authority)
+ * the peer is known by.
+ */
 export type ReplicaAddresses = ReadonlyMap<string, readonly string[]>
 
 /** What becomes of the addresses. */
@@ -27,13 +31,18 @@ export interface ReplicaOptions {
   observer: ReplicaObserver
   /** Looks at addresses that failed. */
   outbound: Outbound
-  /** How long an address is left alone before it is looked at for the first time, in milliseconds; 1,000 when left out. */
+  /**
+   * How long an address is left alone before it is looked at for the first time, in milliseconds; 1,000 when
+   * left out.
+   */
   probeMs?: number
 }
 
 /** What is known of the addresses of all peers, for any number of clients. */
 export interface Replicas {
-  /** The addresses of the peer that a URL belongs to, and the path at it; undefined where it belongs to none. */
+  /**
+   * The addresses of the peer that a URL belongs to, and the path at it; undefined where it belongs to none.
+   */
   find(url: string): { addresses: readonly Address[]; path: string } | undefined
   observer: ReplicaObserver
   /** Looks at none any more. */
@@ -47,8 +56,8 @@ const UNAVAILABLE = new Set([502, 503, 504])
 const ADDRESS_FAULTS = new Set<OutboundReason>(['unreachable', 'timeout', 'broken'])
 
 /**
- * Begins with every address taken for well. One that fails, leaves (`connection: close`) or answers 502 to 504 is passed over until its
- * `/health` says 200, unless all are.
+ * Begins with every address taken for well. One that fails, leaves (`connection: close`) or answers 502 to
+ * 504 is passed over until its `/health` says 200, unless all are.
  */
 export function trackReplicas(options: ReplicaOptions): Replicas {
   const peers = [...options.addresses].map(([url, addresses]) => ({
@@ -68,8 +77,9 @@ export function trackReplicas(options: ReplicaOptions): Replicas {
 }
 
 /**
- * The client, with every request to a known peer sent to the first of its addresses that works. What has not been sent goes on to the
- * next address, and so does what is `repeatable`, all within the time of the one request.
+ * The client, with every request to a known peer sent to the first of its addresses that works. What has not
+ * been sent goes on to the next address, and so does what is `repeatable`, all within the time of the one
+ * request.
  */
 export function withReplicas(outbound: Outbound, replicas: Replicas): Outbound {
   const { observer } = replicas

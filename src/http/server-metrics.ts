@@ -1,6 +1,6 @@
 /**
- * Owns the numbers of a server with a database and the listener they are read at. contract, "Health": for dashboards, never for owners or
- * agents; no label says whose anything is.
+ * Owns the numbers of a server with a database and the listener they are read at. Contract: "Health": for
+ * dashboards, never for owners or agents; no label says whose anything is.
  */
 import type { CertificateObserver } from './certificates.ts'
 import {

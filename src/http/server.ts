@@ -1,6 +1,6 @@
 /**
- * Owns what every HTTP listener of ours does alike: limits, strict bodies, what a refusal looks like, `/health` and `/ready`. Knows no party.
- * contract, "Errors" and "Health".
+ * Owns what every HTTP listener of ours does alike: limits, strict bodies, what a refusal looks like,
+ * `/health` and `/ready`. Knows no party. Contract: "Errors" and "Health".
  */
 import {
   fastify,
@@ -25,7 +25,9 @@ import type { Span, Tracing } from './tracing.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The body's bytes as they came, undefined where there was none: what a content-digest is computed over. */
+    /**
+     * The body's bytes as they came, undefined where there was none: what a content-digest is computed over.
+     */
     rawBody: Buffer | undefined
   }
   interface FastifyContextConfig {
@@ -51,7 +53,10 @@ export interface HttpServerOptions {
   tls?: Certificates<ServerTls> | undefined
   /** False while the process drains: GET /health then answers 503. Left out: always healthy. */
   healthy?: () => boolean
-  /** Why requests should go to another replica, though this process is healthy; undefined: nothing. With it there is GET /ready. */
+  /**
+   * Why requests should go to another replica, though this process is healthy; undefined: nothing. With it
+   * there is GET /ready.
+   */
   notReady?: () => string | undefined
   /** What an error of the party's own means to a caller, such as an outage of its store; undefined: 500. */
   refusalOf?: (error: unknown) => Refusal | undefined
@@ -69,8 +74,8 @@ const JSON_TYPE = 'application/json'
 const FORM_TYPE = 'application/x-www-form-urlencoded'
 
 /**
- * Handlers read bodies through `parseBody`; no route gives fastify a schema. Said so, its own compilers, a hundred modules, are not loaded at
- * every start.
+ * Handlers read bodies through `parseBody`; no route gives fastify a schema. Said so, its own compilers, a
+ * hundred modules, are not loaded at every start.
  */
 const NO_ROUTE_SCHEMAS = { buildValidator: refuseSchema, buildSerializer: refuseSchema }
 
@@ -78,7 +83,10 @@ function refuseSchema(): never {
   throw new Error('read bodies through parseBody: a route has no schema of its own')
 }
 
-/** A server with `/health`, not yet listening. Handlers read `request.body` through `parseBody`, and throw `Refusal`s. */
+/**
+ * A server with `/health`, not yet listening. Handlers read `request.body` through `parseBody`, and throw
+ * `Refusal`s.
+ */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const bounds = options.bounds ?? CONNECTION_BOUNDS
   const limits = nodeLimits(bounds)
@@ -161,7 +169,10 @@ function traceRequests(server: HttpServer, tracing: Tracing): void {
   })
 }
 
-/** Whoever holds an answer back on purpose says so of its route, and a stream that goes on is sent by no handler's answer. */
+/**
+ * Whoever holds an answer back on purpose says so of its route, and a stream that goes on is sent by no
+ * handler's answer.
+ */
 function boundConnections(server: HttpServer, bounds: ConnectionBounds): void {
   server.server.maxConnections = bounds.connectionsMax
   server.addHook('preHandler', async (request, reply) => {
@@ -170,7 +181,9 @@ function boundConnections(server: HttpServer, bounds: ConnectionBounds): void {
   server.addHook('onSend', async (_request, reply) => boundAnswer(reply.raw, bounds))
 }
 
-/** Closing waits for every connection. Node ends the idle ones, but not those that never carried a request. */
+/**
+ * Closing waits for every connection. Node ends the idle ones, but not those that never carried a request.
+ */
 function closeUnusedConnections(server: HttpServer, opened: 'connection' | 'secureConnection'): void {
   const unused = new Set<Socket>()
   server.server.on(opened, (socket: Socket) => {
@@ -233,7 +246,10 @@ function refuseUnknownRoute(request: FastifyRequest, allowedMethods: (path: stri
   })
 }
 
-/** What strangers wrote stands in many answers: a browser must not take one for a page that its type does not say. */
+/**
+ * What strangers wrote stands in many answers: a browser must not take one for a page that its type does not
+ * say.
+ */
 const NO_GUESSING = { 'x-content-type-options': 'nosniff' }
 
 /** The HTTP renderer of refusals. What is no refusal is logged and answered 500 without detail. */
@@ -295,7 +311,10 @@ const UNPARSABLE_BY_CODE: Record<string, typeof UNPARSABLE> = {
 /** For the answer to be taken. A caller who closes his side only then, or never, is cut. */
 const LINGER_MS = 1_000
 
-/** What Node's parser refuses never becomes a request: the answer is written by hand, and the connection ends with it. */
+/**
+ * What Node's parser refuses never becomes a request: the answer is written by hand, and the connection ends
+ * with it.
+ */
 export function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const { status, body } = UNPARSABLE_BY_CODE[error.code ?? ''] ?? UNPARSABLE

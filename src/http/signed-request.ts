@@ -1,6 +1,7 @@
 /**
- * Owns the step from a received request to the message whose RFC 9421 signature is checked. contract, "Authorized call": the
- * signature base is rebuilt from configured values, never from Host or forwarded headers.
+ * Owns the step from a received request to the message whose RFC 9421 signature is checked. Contract:
+ * "Authorized call": the signature base is rebuilt from configured values, never from Host or forwarded
+ * headers.
  */
 import type { SignedMessage } from '../wire/http-signature.ts'
 
@@ -16,15 +17,18 @@ export interface SignedRequest {
   rawBody?: Buffer | undefined
 }
 
-/** Scheme and authority of a configured URL; the authority in lower case, without a default port (RFC 9421 §2.2.3). */
+/**
+ * Scheme and authority of a configured URL; the authority in lower case, without a default port (RFC 9421
+ * §2.2.3).
+ */
 export function signatureBase(publicUrl: string): SignatureBase {
   const { protocol, host } = new URL(publicUrl)
   return { scheme: protocol === 'http:' ? 'http' : 'https', authority: host }
 }
 
 /**
- * The message as it was signed: method, raw path and query, header lines as they came, body bytes; scheme and authority are
- * the configured ones.
+ * The message as it was signed: method, raw path and query, header lines as they came, body bytes; scheme and
+ * authority are the configured ones.
  */
 export function signedMessage(request: SignedRequest, base: SignatureBase): SignedMessage {
   const target = request.raw.url ?? '/'

@@ -1,6 +1,6 @@
 /**
- * Owns what the listeners of one process have alike: certificates, traces, limits, how an outage is told. Knows no party.
- * contract, "Health" and "Errors".
+ * Owns what the listeners of one process have alike: certificates, traces, limits, how an outage is told.
+ * Knows no party. Contract: "Health" and "Errors".
  */
 import { watchCertificates, type CertificateOptions } from './certificates.ts'
 import { formatListenAddress, isLocalAddress, type ListenAddress } from './listen-address.ts'
@@ -37,7 +37,10 @@ export async function openSurroundings(
   return { ...said, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
 }
 
-/** Says at the start what is not for production: loopback addresses admitted, and listeners in plain HTTP that others reach. */
+/**
+ * Says at the start what is not for production: loopback addresses admitted, and listeners in plain HTTP that
+ * others reach.
+ */
 export function warnOfExposure(
   log: Logger,
   {

@@ -1,10 +1,14 @@
 /**
- * Owns what a trace is to our servers and clients, whatever exports it. contract, "Authentication": nothing that is authorized depends
- * on it, and no token, ticket or parameter is an attribute. Where tracing is off none of this runs.
+ * Owns what a trace is to our servers and clients, whatever exports it. Contract: "Authentication": nothing
+ * that is authorized depends on it, and no token, ticket or parameter is an attribute. Where tracing is off
+ * none of this runs.
  */
 import { jsonReader, type Outbound } from './outbound.ts'
 
-/** W3C trace context, version 00, as https://www.w3.org/TR/trace-context/ §3.2 has it: what is not so is as good as absent. */
+/**
+ * W3C trace context, version 00, as https://www.w3.org/TR/trace-context/ §3.2 has it: what is not so is as
+ * good as absent.
+ */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
 
 export interface TraceParent {

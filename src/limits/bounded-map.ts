@@ -1,6 +1,12 @@
-/** Owns memory that others cannot fill. contract, "Limits" (what is kept is ours to bound): a map that forgets. */
+/**
+ * Owns memory that others cannot fill. Contract: "Limits" (what is kept is ours to bound): a map that
+ * forgets.
+ */
 
-/** A map of at most `entriesMax` entries. What is set becomes the newest; beyond the bound the oldest is forgotten. Reading keeps nothing. */
+/**
+ * A map of at most `entriesMax` entries. What is set becomes the newest; beyond the bound the oldest is
+ * forgotten. Reading keeps nothing.
+ */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #entriesMax: number
 

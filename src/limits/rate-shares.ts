@@ -1,4 +1,7 @@
-/** Owns how often one source may do what costs us something. contract, "Limits" (rate limits are ours to choose): token buckets. */
+/**
+ * Owns how often one source may do what costs us something. Contract: "Limits" (rate limits are ours to
+ * choose): token buckets.
+ */
 import { BoundedMap } from './bounded-map.ts'
 
 export interface RateSharesOptions {
@@ -13,7 +16,10 @@ export interface RateSharesOptions {
 export interface RateShares {
   /** Seconds until the source has one left; 0: now. Takes nothing. */
   wait(source: string): number
-  /** Takes one where one is left, and answers 0; else takes nothing, and answers the seconds until there is one. */
+  /**
+   * Takes one where one is left, and answers 0; else takes nothing, and answers the seconds until there is
+   * one.
+   */
   take(source: string): number
   /** Gives one back that was taken. */
   give(source: string): void

@@ -1,4 +1,7 @@
-/** Owns doing something again and again with pauses between. contract, "Limits" (lifetimes): sweeping and telling, beside what is served. */
+/**
+ * Owns doing something again and again with pauses between. Contract: "Limits" (lifetimes): sweeping and
+ * telling, beside what is served.
+ */
 
 /** Something that goes on until it is stopped. */
 export interface Repetition {
@@ -7,8 +10,8 @@ export interface Repetition {
 }
 
 /**
- * Runs `work` after each pause of `pauseSeconds`; never twice at once. `work` may ask `stopped` whether it should end early; what it throws
- * is told to `onError`, and it is run again all the same.
+ * Runs `work` after each pause of `pauseSeconds`; never twice at once. `work` may ask `stopped` whether it
+ * should end early; what it throws is told to `onError`, and it is run again all the same.
  */
 export function startRepeating(
   work: (stopped: () => boolean) => Promise<void>,

@@ -1,6 +1,6 @@
 /**
- * What the organization answers for one request of an agent. Contract: "The organization's authority" (`/decision`: allow, ask or refuse;
- * never widens).
+ * What the organization answers for one request of an agent. Contract: "The organization's authority"
+ * (`/decision`: allow, ask or refuse; never widens).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -23,7 +23,8 @@ const ASKED = z.strictObject({
   operation: z.strictObject({ tool: plainText(500), params_s256: plainText(100) }).optional(),
   assurance: z.strictObject({ binding: level, provenance: level, accountability: level }),
   standing: z.strictObject({ connected: z.boolean(), first_party: z.boolean(), introduced: z.boolean() }),
-  // What she calls her tiers, and what they are for, is no business of an organization: told, they are refused and not read.
+  // What she calls her tiers, and what they are for, is no business of an organization: told, they are
+  // refused and not read.
   tier: z.null().optional(),
   purpose: z.null().optional(),
 })
@@ -33,7 +34,10 @@ const DECISION = z.strictObject({
   because: z.array(z.string()),
   governed: z.boolean(),
   charter_version: z.int(),
-  /** As `/member/clearance` attests it, so that no presentation asks twice; null: nothing is attested, or nothing is governed. */
+  /**
+   * As `/member/clearance` attests it, so that no presentation asks twice; null: nothing is attested, or
+   * nothing is governed.
+   */
   clearance: z.string().nullable(),
 })
 

@@ -1,5 +1,6 @@
 /**
- * What anybody may know of an organization: where its endpoints are, and its keys. Contract: "The organization's authority".
+ * What anybody may know of an organization: where its endpoints are, and its keys. Contract: "The
+ * organization's authority".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'

@@ -1,5 +1,6 @@
 /**
- * Everything that an organization serves, by listener, and what OpenAPI says of each as a whole. Contract: "The organization's authority".
+ * Everything that an organization serves, by listener, and what OpenAPI says of each as a whole. Contract:
+ * "The organization's authority".
  */
 import type { Described, Endpoint } from '../http/endpoint.ts'
 import { HEALTH, READY } from '../http/health.ts'

@@ -1,6 +1,6 @@
 /**
- * Starts and ends an organization: one public listener, one of the administration, one store. Contract: "Parties" (organization's authority),
- * "The organization's authority", "Health".
+ * Starts and ends an organization: one public listener, one of the administration, one store. Contract:
+ * "Parties" (organization's authority), "The organization's authority", "Health".
  */
 import type { OrganizationConfig } from '../config.ts'
 import { readOrganizationConfig, readOrganizationMigrationConfig } from '../config.ts'
@@ -46,7 +46,10 @@ const CLOCK_CHANNEL = 'usher_clock'
 /** Whose doing the charter of the provisioning file is. */
 const PROVISIONED_BY = 'provisioning'
 
-/** Draining, `/health` says 503 and every answer closes its connection. Closing lets running requests end, and closes the store. */
+/**
+ * Draining, `/health` says 503 and every answer closes its connection. Closing lets running requests end, and
+ * closes the store.
+ */
 export interface RunningOrganization extends Served {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
@@ -61,7 +64,9 @@ export interface StartOptions {
   onUndeclared?: OnUndeclared | undefined
 }
 
-/** Starts an organization; rejects, with nothing left running, where the store or an address cannot be had. */
+/**
+ * Starts an organization; rejects, with nothing left running, where the store or an address cannot be had.
+ */
 export async function startOrganization(
   config: OrganizationConfig,
   { localClock = Date.now, onUndeclared }: StartOptions = {},
@@ -95,7 +100,10 @@ export async function startOrganization(
   })
 }
 
-/** `usher organization`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once. */
+/**
+ * `usher organization`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at
+ * once.
+ */
 export async function runOrganization(): Promise<void> {
   const config = readOrganizationConfig()
   const options = { name: 'usher organization', drainMs: config.drainMs }
@@ -178,7 +186,10 @@ function openPublishedKeys(config: OrganizationConfig, closers: (() => Promise<v
   return createJwksCache({ outbound: openOutbound(config, closers), clock: Date.now })
 }
 
-/** The provider is named by a charter, so by whoever may publish one: nothing is asked of a private network for it. */
+/**
+ * The provider is named by a charter, so by whoever may publish one: nothing is asked of a private network
+ * for it.
+ */
 function openIdentityKeys(
   { devLoopback }: OrganizationConfig,
   closers: (() => Promise<void>)[],

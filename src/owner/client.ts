@@ -1,5 +1,6 @@
 /**
- * Owns the owner's side of her API: one signed call per operation, lists read to their end. contract, "Owner API".
+ * Owns the owner's side of her API: one signed call per operation, lists read to their end. Contract: "Owner
+ * API".
  */
 import type { Json } from '../wire/json.ts'
 import { parseJwks, publicJwk, type PublishedKey } from '../wire/keys.ts'
@@ -33,7 +34,9 @@ import type {
 } from '../wire/owner-api.ts'
 import { apiBase, requestUrl, unreachable, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
 
-/** What part of the ledger is wanted, in which order; `after` is a `seq`, `limit` bounds the entries in all. */
+/**
+ * What part of the ledger is wanted, in which order; `after` is a `seq`, `limit` bounds the entries in all.
+ */
 export type LedgerQuery = {
   handle?: string | undefined
   kind?: string | undefined
@@ -50,7 +53,10 @@ export type ReceiptsQuery = {
   limit?: number | undefined
 }
 
-/** The owner API as one owner sees it. Every method fails with `ApiError`; every list comes in the server's order. */
+/**
+ * The owner API as one owner sees it. Every method fails with `ApiError`; every list comes in the server's
+ * order.
+ */
 export interface OwnerClient {
   readonly access: ApiAccess
   pending(): AsyncGenerator<PendingItem>
@@ -85,7 +91,10 @@ export interface OwnerClient {
   ask(request: ApiRequest): Promise<Json | undefined>
 }
 
-/** A client of the owner API at `access.api`. Fails with `address_refused` at once where that is no address to sign for. */
+/**
+ * A client of the owner API at `access.api`. Fails with `address_refused` at once where that is no address to
+ * sign for.
+ */
 export function createOwnerClient(access: ApiAccess): OwnerClient {
   apiBase(access.api)
   if (!URL.canParse(access.issuer))

@@ -1,6 +1,6 @@
 /**
- * Owns the subcommands of `usher owner` about her credentials. contract, "Authentication": device keys and logins, each sufficient and each
- * revocable on its own.
+ * Owns the subcommands of `usher owner` about her credentials. Contract: "Authentication": device keys and
+ * logins, each sufficient and each revocable on its own.
  */
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'

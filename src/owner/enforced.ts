@@ -1,6 +1,7 @@
 /**
- * Owns how an owner is told what of her terms is enforced, and what the agent merely promises. contract, "Owner API"; the members are settled in
- * docs/choices.md. An authority of another version may send others: what is not known here is shown as it came.
+ * Owns how an owner is told what of her terms is enforced, and what the agent merely promises. Contract:
+ * "Owner API"; the members are settled in docs/choices.md. An authority of another version may send others:
+ * what is not known here is shown as it came.
  */
 type Enforced = Readonly<Record<string, unknown>>
 
@@ -21,7 +22,9 @@ export function keptText(prohibition: string, enforced: Enforced): string {
   return words === undefined ? prohibition : `${prohibition} (${words})`
 }
 
-/** What a grant would be held to, in one sentence: `scope read; at most 300 s; once; exactly this operation`. */
+/**
+ * What a grant would be held to, in one sentence: `scope read; at most 300 s; once; exactly this operation`.
+ */
 export function enforcedText(enforced: Enforced): unknown {
   const { scope, expires_in, single_use, operation_bound, prohibited: _told, ...others } = enforced
   const known = Array.isArray(scope) && typeof expires_in === 'number' && typeof single_use === 'boolean'

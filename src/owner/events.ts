@@ -1,6 +1,6 @@
 /**
- * Owns the owner's event stream as a client reads it: resumed after the last event seen, however often the line breaks.
- * contract, "Events"; WHATWG HTML §9.2.
+ * Owns the owner's event stream as a client reads it: resumed after the last event seen, however often the
+ * line breaks. Contract: "Events"; WHATWG HTML §9.2.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LATE, waitAtMost } from '../limits/patience.ts'
@@ -33,8 +33,9 @@ const DELAY_MILLISECONDS_MIN = 500
 const DELAY_MILLISECONDS_MAX = 30_000
 
 /**
- * The events of the owner, from now or from after `lastEventId`, until `signal` or a 204 ends it. Opens the stream again
- * when it breaks, is silent, or the service is out of order; fails with `ApiError` when it is refused.
+ * The events of the owner, from now or from after `lastEventId`, until `signal` or a 204 ends it. Opens the
+ * stream again when it breaks, is silent, or the service is out of order; fails with `ApiError` when it is
+ * refused.
  */
 export async function* watchEvents(
   access: ApiAccess,

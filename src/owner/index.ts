@@ -1,5 +1,6 @@
 /**
- * The owner's client: what a portal, a phone or a script of hers needs to speak the owner API. contract, "Owner API".
+ * The owner's client: what a portal, a phone or a script of hers needs to speak the owner API. Contract:
+ * "Owner API".
  */
 export { readAll } from '../client/exchange.ts'
 export { createOwnerClient, type LedgerQuery, type OwnerClient } from './client.ts'

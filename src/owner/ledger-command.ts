@@ -1,5 +1,6 @@
 /**
- * Owns `usher owner ledger`. contract, "Events" (row 5), "Owner API": the owner reads what was promised, decided, done and refused.
+ * Owns `usher owner ledger`. Contract: "Events" (row 5), "Owner API": the owner reads what was promised,
+ * decided, done and refused.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
@@ -84,7 +85,10 @@ async function lastSeq({ client }: Session): Promise<number> {
   return entry?.seq ?? 0
 }
 
-/** Prints what is new until Ctrl-C. While the authority is out of order it asks again, less and less often, and says so once. */
+/**
+ * Prints what is new until Ctrl-C. While the authority is out of order it asks again, less and less often,
+ * and says so once.
+ */
 async function followOn(session: Session, from: LedgerQuery & { after: number }): Promise<void> {
   await untilInterrupted(async signal => {
     let { after } = from
@@ -110,7 +114,10 @@ function printEntry({ terminal, json }: Session, entry: LedgerEntry): void {
   terminal.out(json ? `${printableLine(entry)}\n` : show.ledgerLine(entry))
 }
 
-/** The handle that was meant; an agent without a connection has entries, too, so one that is not listed is taken as it was given. */
+/**
+ * The handle that was meant; an agent without a connection has entries, too, so one that is not listed is
+ * taken as it was given.
+ */
 async function handleOf({ client }: Session, given: string): Promise<string> {
   const handles = (await readAll(client.connections())).map(({ handle }) => handle)
   return nameOf(given, handles) ?? given

@@ -1,6 +1,6 @@
 /**
- * Owns `usher owner`: the owner API from a command line. contract, "Owner API". Tables for people, `--json` for scripts; what
- * strangers wrote is escaped before it reaches the terminal.
+ * Owns `usher owner`: the owner API from a command line. Contract: "Owner API". Tables for people, `--json`
+ * for scripts; what strangers wrote is escaped before it reaches the terminal.
  */
 import { hostname } from 'node:os'
 import type { Command } from 'commander'

@@ -1,6 +1,7 @@
 /**
- * Owns the subcommands of `usher owner` about an organization. contract, "Organization membership, on the member's authorization server": what
- * a code would commit her to is read first, and only exactly that is agreed to.
+ * Owns the subcommands of `usher owner` about an organization. Contract: "Organization membership, on the
+ * member's authorization server": what a code would commit her to is read first, and only exactly that is
+ * agreed to.
  */
 import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'

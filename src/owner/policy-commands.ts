@@ -1,5 +1,5 @@
 /**
- * Owns the subcommands of `usher owner` that change policy and deal with operators. contract, "Owner API"
+ * Owns the subcommands of `usher owner` that change policy and deal with operators. Contract: "Owner API"
  * (`/owner/policies*`, `/owner/policy-vocabulary`, `/owner/operators*`).
  */
 import type { Command } from 'commander'
@@ -14,7 +14,9 @@ import type { ApiRequest } from '../client/signed-fetch.ts'
 
 const FILE = 'a tier as JSON, as `policies --json` shows one; `-` reads standard input'
 
-/** Adds `tier add|edit|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim` and `disclaim`. */
+/**
+ * Adds `tier add|edit|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim` and `disclaim`.
+ */
 export function addPolicyCommands(program: Command, action: Action): void {
   const tier = program.command('tier').description('change your policy, one tier at a time')
   tier

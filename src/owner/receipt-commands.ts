@@ -1,6 +1,6 @@
 /**
- * Owns `usher owner receipts`: what agents signed and the authority signed with it, and whether it holds. contract, "Grant answer (beat 4)":
- * both sides hold the receipt.
+ * Owns `usher owner receipts`: what agents signed and the authority signed with it, and whether it holds.
+ * Contract: "Grant answer (beat 4)": both sides hold the receipt.
  */
 import type { Command } from 'commander'
 import type { PublishedKey } from '../wire/keys.ts'

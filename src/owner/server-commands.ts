@@ -1,6 +1,7 @@
 /**
- * Owns the subcommands of `usher owner` about resource servers. contract, "Owner API" (`/owner/resource-servers*`): who may ask
- * about her grants is hers to approve and to withdraw, and from where nobody may even ask.
+ * Owns the subcommands of `usher owner` about resource servers. Contract: "Owner API"
+ * (`/owner/resource-servers*`): who may ask about her grants is hers to approve and to withdraw, and from
+ * where nobody may even ask.
  */
 import type { Command } from 'commander'
 import { printable } from '../terminal/printable.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns how the owner's records read on a terminal. contract, "Owner API": what an agent says of itself (reason, mission,
- * names) is shown as its claim, escaped.
+ * Owns how the owner's records read on a terminal. Contract: "Owner API": what an agent says of itself
+ * (reason, mission, names) is shown as its claim, escaped.
  */
 import { enforcedText, keptText } from './enforced.ts'
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
@@ -181,7 +181,10 @@ function registryText({ status, registry }: ResourceServer): string {
   return conflicts ? `${state}, ${conflicts} not taken` : state
 }
 
-/** The ledger, one line per entry; what is particular to a kind comes last, but for records within it (`--json` has all). */
+/**
+ * The ledger, one line per entry; what is particular to a kind comes last, but for records within it
+ * (`--json` has all).
+ */
 export function ledgerTable(entries: LedgerEntry[], columns?: number): string {
   if (entries.length === 0) return 'Nothing is recorded.\n'
   return table(['seq', 'time', 'kind', 'family', 'handle', 'more'], entries.map(ledgerCells), columns)

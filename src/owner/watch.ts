@@ -1,5 +1,5 @@
 /**
- * Owns `usher owner watch`. contract, "Events": the owner's notifications, for as long as she looks.
+ * Owns `usher owner watch`. Contract: "Events": the owner's notifications, for as long as she looks.
  */
 import { printable, printableLine } from '../terminal/printable.ts'
 import { readAll } from '../client/exchange.ts'
@@ -10,8 +10,8 @@ import type { Session } from './session.ts'
 import { eventLine, pendingTable } from './show.ts'
 
 /**
- * Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. To a person it first shows
- * what waits already: that was an event before she looked.
+ * Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. To a
+ * person it first shows what waits already: that was an event before she looked.
  */
 export async function watch(session: Session, { after }: { after?: string } = {}): Promise<void> {
   const { terminal, client } = session

@@ -1,6 +1,7 @@
 /**
- * Owns how far a later charter reaches a member who agreed to an earlier one. contract, "What the service does" (nothing above the owner can
- * widen) and "Versioning" (join names the version agreed): it narrows at once, and takes nothing more before she agreed again.
+ * Owns how far a later charter reaches a member who agreed to an earlier one. Contract: "What the service
+ * does" (nothing above the owner can widen) and "Versioning" (join names the version agreed): it narrows at
+ * once, and takes nothing more before she agreed again.
  */
 import type { Charter } from '../wire/charter.ts'
 import { covers } from './charter-patterns.ts'
@@ -23,7 +24,10 @@ export function agreedCharter(inForce: Bound, agreed: Bound): Bound {
   }
 }
 
-/** The patterns of either list that one pattern of the other covers. Two that only overlap name nothing together: what is not agreed is hers. */
+/**
+ * The patterns of either list that one pattern of the other covers. Two that only overlap name nothing
+ * together: what is not agreed is hers.
+ */
 function within(some: readonly string[], others: readonly string[]): string[] {
   const inside = (pattern: string, list: readonly string[]): boolean => list.some(one => covers(one, pattern))
   return [

@@ -29,7 +29,10 @@ export interface SignedClaims {
   readonly operation?: unknown
 }
 
-/** How it is judged: our issuer URL, the time in seconds since the epoch, `UMA_AS_MAX_REASON`, and how `iss` may begin. */
+/**
+ * How it is judged: our issuer URL, the time in seconds since the epoch, `UMA_AS_MAX_REASON`, and how `iss`
+ * may begin.
+ */
 export interface AgreementSetting {
   readonly issuer: string
   readonly now: number
@@ -45,8 +48,9 @@ export const MISSION_S256_CHARS_MAX = 128
 type Check = (claims: SignedClaims, offer: OfferedTerms, setting: AgreementSetting) => string | undefined
 
 /**
- * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do; undefined when it
- * stands. The checks run in a fixed order and the first that fails answers. Unknown claims are ignored.
+ * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
+ * undefined when it stands. The checks run in a fixed order and the first that fails answers. Unknown claims
+ * are ignored.
  */
 export function agreementFault(
   claims: SignedClaims,
@@ -193,9 +197,9 @@ export interface Operation {
 }
 
 /**
- * The operation the agreement names, or undefined where it names none or nothing readable: `{tool, params}`, params absent
- * standing for `{}`, or a string, a tool without arguments. A member beside those two is not read over but unreadable: the
- * owner would be shown less than was signed.
+ * The operation the agreement names, or undefined where it names none or nothing readable: `{tool, params}`,
+ * params absent standing for `{}`, or a string, a tool without arguments. A member beside those two is not
+ * read over but unreadable: the owner would be shown less than was signed.
  */
 export function operationOf(claims: Pick<SignedClaims, 'operation'>): Operation | undefined {
   const { operation } = claims
@@ -206,7 +210,10 @@ export function operationOf(claims: Pick<SignedClaims, 'operation'>): Operation 
   return Object.keys(beside).length === 0 ? { tool, params } : undefined
 }
 
-/** What the agreement refers to as its mission: a claim to record and show, never to fetch. Undefined: none, or malformed. */
+/**
+ * What the agreement refers to as its mission: a claim to record and show, never to fetch. Undefined: none,
+ * or malformed.
+ */
 export function missionOf(
   claims: Pick<SignedClaims, 'mission'>,
 ): { approver: string; s256: string } | undefined {
@@ -233,7 +240,10 @@ export function absencesOf(claims: Pick<SignedClaims, 'reason' | 'mission'>): {
   }
 }
 
-/** The bare https URL rule of `mission.approver`; control characters and spaces, which URL parsers drop, are refused. */
+/**
+ * The bare https URL rule of `mission.approver`; control characters and spaces, which URL parsers drop, are
+ * refused.
+ */
 function isHttpsUrl(text: string): boolean {
   return /^https:\/\/[\x21-\x7e]+$/.test(text) && URL.canParse(text)
 }

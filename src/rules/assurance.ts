@@ -1,6 +1,6 @@
 /**
- * Owns the three assurance axes: which level each has follows from the checks that ran, and from nothing the agent says.
- * Contract: "Policy vocabulary and tiers" (assurance), "Operator documents".
+ * Owns the three assurance axes: which level each has follows from the checks that ran, and from nothing the
+ * agent says. Contract: "Policy vocabulary and tiers" (assurance), "Operator documents".
  */
 import type { AssuranceFacts } from './conditions.ts'
 
@@ -24,8 +24,9 @@ export interface Assurance extends AssuranceFacts {
 }
 
 /**
- * The levels: binding 1 signed; provenance 0 self-made, 1 vouched for by an issuer; accountability 0 none, 1 the client
- * document claims its own URL, 2 the operator's directory lists the key. Each axis stands alone: no check moves another's.
+ * The levels: binding 1 signed; provenance 0 self-made, 1 vouched for by an issuer; accountability 0 none, 1
+ * the client document claims its own URL, 2 the operator's directory lists the key. Each axis stands alone:
+ * no check moves another's.
  */
 export function assuranceOf(checks: AssuranceChecks): Assurance {
   return {

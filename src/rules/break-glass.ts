@@ -1,6 +1,7 @@
 /**
- * Owns whether an acceptance is of one grant of an emergency window. contract, "The organization's authority" (`/break-glass`) and "What the
- * service does" (nothing above the owner can widen): it is for one call of one operation with one key, and for nothing beside.
+ * Owns whether an acceptance is of one grant of an emergency window. Contract: "The organization's authority"
+ * (`/break-glass`) and "What the service does" (nothing above the owner can widen): it is for one call of one
+ * operation with one key, and for nothing beside.
  */
 import type { BreakGlassAcceptance } from '../wire/break-glass.ts'
 
@@ -14,7 +15,10 @@ export interface PresentedBreakGlass {
   readonly single_use: boolean
 }
 
-/** Whether everything that the grant gives was accepted: the one named, no resource, scope, second or operation more. */
+/**
+ * Whether everything that the grant gives was accepted: the one named, no resource, scope, second or
+ * operation more.
+ */
 export function acceptsGrant(accepted: BreakGlassAcceptance, grant: PresentedBreakGlass): boolean {
   const { operation } = grant
   return (

@@ -1,7 +1,7 @@
 /**
- * Owns whether a grant lies within the ceiling of an organization at the call. contract, "Authorized call", order 2
- * (`organization_envelope_exceeded`), and "What the service does" (the organization may only narrow): it can refuse a grant of the owner's
- * authority, and never makes one.
+ * Owns whether a grant lies within the ceiling of an organization at the call. Contract: "Authorized call",
+ * order 2 (`organization_envelope_exceeded`), and "What the service does" (the organization may only narrow):
+ * it can refuse a grant of the owner's authority, and never makes one.
  */
 import type { EnforcedMembership } from '../wire/enforced-membership.ts'
 import { patternMatches } from './charter-patterns.ts'
@@ -20,7 +20,10 @@ export interface HeldGrant {
 export type CeilingFault =
   'not_a_member' | 'not_shared' | 'not_delegated' | 'scope' | 'lifetime' | 'operation' | 'no_break_glass'
 
-/** What an ordinary grant exceeds; undefined where it lies within, or where the organization does not govern the resource. */
+/**
+ * What an ordinary grant exceeds; undefined where it lies within, or where the organization does not govern
+ * the resource.
+ */
 export function ceilingFault(membership: EnforcedMembership, grant: HeldGrant): CeilingFault | undefined {
   const { resource_id } = grant
   if (!isNamed(membership.claims, resource_id)) return undefined
@@ -32,7 +35,10 @@ export function ceilingFault(membership: EnforcedMembership, grant: HeldGrant): 
   return isNamed(membership.always_ask, resource_id) && !grant.single_use ? 'operation' : undefined
 }
 
-/** What a grant of an emergency window exceeds. Whether the resource is shared with her, and may be passed on, is not asked in an emergency. */
+/**
+ * What a grant of an emergency window exceeds. Whether the resource is shared with her, and may be passed on,
+ * is not asked in an emergency.
+ */
 export function breakGlassCeilingFault(
   membership: EnforcedMembership,
   grant: HeldGrant,

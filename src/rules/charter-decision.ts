@@ -1,6 +1,7 @@
 /**
- * Owns what a charter answers for one request. contract, "The organization's authority" (`/decision`: allow, ask or refuse; never widens).
- * The strictest of all that speaks decides, so that nothing added to a charter can make an answer milder.
+ * Owns what a charter answers for one request. Contract: "The organization's authority" (`/decision`: allow,
+ * ask or refuse; never widens). The strictest of all that speaks decides, so that nothing added to a charter
+ * can make an answer milder.
  */
 import type { Charter } from '../wire/charter.ts'
 import { patternMatches } from './charter-patterns.ts'
@@ -29,8 +30,9 @@ export interface Governing {
 }
 
 /**
- * The answer, and in `because` a word for everything that speaks for it; a rule's is `<then>:<condition>+<condition>`. `governed` is false where
- * the charter does not claim the resource: then nothing is said about it.
+ * The answer, and in `because` a word for everything that speaks for it; a rule's is
+ * `<then>:<condition>+<condition>`. `governed` is false where the charter does not claim the resource: then
+ * nothing is said about it.
  */
 export interface CharterDecision {
   effect: 'allow' | 'ask' | 'refuse'
@@ -38,7 +40,10 @@ export interface CharterDecision {
   governed: boolean
 }
 
-/** What the charter answers. Rules whose conditions cannot be evaluated count as met: what is not known makes no answer milder. */
+/**
+ * What the charter answers. Rules whose conditions cannot be evaluated count as met: what is not known makes
+ * no answer milder.
+ */
 export function decideUnderCharter(governing: Governing, facts: DecisionFacts): CharterDecision {
   const { charter } = governing
   const { resource_id } = facts
@@ -94,7 +99,10 @@ function namedBy(patterns: readonly string[], resource_id: string): boolean {
   return patterns.some(pattern => patternMatches(pattern, resource_id))
 }
 
-/** The facts as conditions read them; how grave the operation is, and all that she remembers of the agent, is not told here. */
+/**
+ * The facts as conditions read them; how grave the operation is, and all that she remembers of the agent, is
+ * not told here.
+ */
 function requestFacts({ assurance, standing, ...facts }: DecisionFacts): RequestFacts {
   return {
     connection: standing.connected ? 'active' : 'none',

@@ -1,6 +1,7 @@
 /**
- * Owns which resources a pattern of a charter names, and when one pattern lies within another. contract, "The organization's authority"
- * and "What the service does" (the organization may only narrow): what a group is granted is never more than what is claimed.
+ * Owns which resources a pattern of a charter names, and when one pattern lies within another. Contract: "The
+ * organization's authority" and "What the service does" (the organization may only narrow): what a group is
+ * granted is never more than what is claimed.
  */
 
 /** Visible ASCII without a character that ids are never compared by; `/` between segments. */
@@ -13,7 +14,9 @@ export function patternFault(text: string): string | undefined {
   return undefined
 }
 
-/** Why a text is no claim: as `patternFault`, and its first segment says literally whose resources it names. */
+/**
+ * Why a text is no claim: as `patternFault`, and its first segment says literally whose resources it names.
+ */
 export function claimFault(text: string): string | undefined {
   const fault = patternFault(text)
   if (fault !== undefined) return fault
@@ -24,8 +27,8 @@ export function claimFault(text: string): string | undefined {
 }
 
 /**
- * Whether a pattern names a resource id: code point by code point, as many segments, and `*` for any characters of one segment, none too.
- * Ids are opaque, and never decoded.
+ * Whether a pattern names a resource id: code point by code point, as many segments, and `*` for any
+ * characters of one segment, none too. Ids are opaque, and never decoded.
  */
 export function patternMatches(pattern: string, id: string): boolean {
   const wanted = pattern.split('/')
@@ -34,8 +37,9 @@ export function patternMatches(pattern: string, id: string): boolean {
 }
 
 /**
- * Whether everything that `grant` names is named by `claim` too. Each `*` of the grant is replaced by one character that occurs in neither:
- * only a `*` of the claim can take that character, and what takes it takes any other text in its place.
+ * Whether everything that `grant` names is named by `claim` too. Each `*` of the grant is replaced by one
+ * character that occurs in neither: only a `*` of the claim can take that character, and what takes it takes
+ * any other text in its place.
  */
 export function covers(claim: string, grant: string): boolean {
   return patternMatches(claim, grant.replaceAll('*', fresh(claim + grant)))

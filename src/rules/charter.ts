@@ -1,6 +1,6 @@
 /**
- * Owns what a charter is allowed to say when it is saved. contract, "The organization's authority" (a group is refused that grants beyond
- * the charter) and "What the service does" (the organization may only narrow).
+ * Owns what a charter is allowed to say when it is saved. Contract: "The organization's authority" (a group
+ * is refused that grants beyond the charter) and "What the service does" (the organization may only narrow).
  */
 import type { Charter, CharterBreakGlass, CharterRole, CharterRule } from '../wire/charter.ts'
 import { isWebUrl } from '../wire/members.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns whether what is attested about a person meets what is required. contract, "Policy vocabulary and tiers" (clearance), "Errors" (where
- * nothing is attested, a requirement is unmet).
+ * Owns whether what is attested about a person meets what is required. Contract: "Policy vocabulary and
+ * tiers" (clearance), "Errors" (where nothing is attested, a requirement is unmet).
  */
 
 /** Facts by name with the values that are accepted of each; several facts must all be met. */

@@ -1,6 +1,6 @@
 /**
- * Owns the vocabulary of policy conditions: their class, their value, and what each means on the facts of a request.
- * Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policy-vocabulary`).
+ * Owns the vocabulary of policy conditions: their class, their value, and what each means on the facts of a
+ * request. Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policy-vocabulary`).
  */
 import type { ConnectionState } from './connection.ts'
 import { CONSEQUENCES, consequenceRank, parseConsequence, type Consequence } from './permission.ts'
@@ -8,8 +8,8 @@ import { CONSEQUENCES, consequenceRank, parseConsequence, type Consequence } fro
 type Fact<T> = T | undefined
 
 /**
- * Everything a tier's rules may see of a request. Every fact may be undefined: it could not be evaluated. Free text is not
- * among them; the agent's reason and mission arrive as two booleans.
+ * Everything a tier's rules may see of a request. Every fact may be undefined: it could not be evaluated.
+ * Free text is not among them; the agent's reason and mission arrive as two booleans.
  */
 export interface RequestFacts {
   readonly connection: Fact<ConnectionState>
@@ -47,7 +47,10 @@ export interface AssuranceFacts {
   readonly binding: Fact<number>
   /** 0 self-made, 1 issuer-verified agent token. */
   readonly provenance: Fact<number>
-  /** 0 none, 1 the client document claims its own URL, 2 the operator's same-origin directory lists the signing key. */
+  /**
+   * 0 none, 1 the client document claims its own URL, 2 the operator's same-origin directory lists the
+   * signing key.
+   */
   readonly accountability: Fact<number>
 }
 
@@ -60,14 +63,19 @@ export interface RequestedFacts {
   readonly consequence?: Fact<Consequence | 'undeclared'>
 }
 
-/** The fact for a declared word: an absent or unknown word is `undeclared`, which is neither safe nor grave. */
+/**
+ * The fact for a declared word: an absent or unknown word is `undeclared`, which is neither safe nor grave.
+ */
 export function consequenceFact(declared: unknown): Consequence | 'undeclared' {
   return parseConsequence(declared) ?? 'undeclared'
 }
 
 export type ConditionTakes = null | 'duration' | 'count' | 'level' | 'class'
 
-/** One word of the vocabulary. `value` is seconds, a count, a level or a consequence rank, by `takes`; 0 where null. */
+/**
+ * One word of the vocabulary. `value` is seconds, a count, a level or a consequence rank, by `takes`; 0 where
+ * null.
+ */
 export interface ConditionWord {
   readonly condition: string
   readonly may_relax: boolean
@@ -86,7 +94,10 @@ export interface Condition {
 
 const above = (fact: Fact<number>, value: number): Fact<boolean> =>
   fact === undefined ? undefined : fact > value
-/** A count that stopped at `countedTo` says nothing of higher numbers, such as those of a tier that is tried on the past. */
+/**
+ * A count that stopped at `countedTo` says nothing of higher numbers, such as those of a tier that is tried
+ * on the past.
+ */
 const countAbove = (
   { standing: { countedTo } }: RequestFacts,
   fact: Fact<number>,

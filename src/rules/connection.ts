@@ -1,11 +1,14 @@
 /**
- * Owns the states of a standing connection, what a request gets by connection and tier, introductions and lineage.
- * Contract: "Connection" (States and transitions), "Owner API" (introduction of a sibling agent).
+ * Owns the states of a standing connection, what a request gets by connection and tier, introductions and
+ * lineage. Contract: "Connection" (States and transitions), "Owner API" (introduction of a sibling agent).
  */
 
 export const CONNECTION_STATES = ['none', 'active', 'revoked'] as const
 export type ConnectionState = (typeof CONNECTION_STATES)[number]
-/** `admitted`: the owner approved a first-contact request. `introduced`: an active connection introduced the agent. */
+/**
+ * `admitted`: the owner approved a first-contact request. `introduced`: an active connection introduced the
+ * agent.
+ */
 export const CONNECTION_TRIGGERS = [
   'admitted',
   'introduced',
@@ -23,9 +26,9 @@ const MOVES: Record<ConnectionState, Partial<Record<ConnectionTrigger, Connectio
 }
 
 /**
- * The state after `trigger`, or undefined where nothing moves. Only the owner's own admission leads out of `revoked`: an
- * unblock restores the right to negotiate and no access, and an agent once ended cannot be introduced back in. The moves are made by SQL,
- * which test/storage/rules.test.ts holds to this.
+ * The state after `trigger`, or undefined where nothing moves. Only the owner's own admission leads out of
+ * `revoked`: an unblock restores the right to negotiate and no access, and an agent once ended cannot be
+ * introduced back in. The moves are made by SQL, which test/storage/rules.test.ts holds to this.
  * @internal
  */
 export function nextConnectionState(
@@ -38,16 +41,20 @@ export function nextConnectionState(
 /** What a waiting item asks the owner: to admit the agent, or to let one operation pass. */
 export type PendingKind = 'connection' | 'operation'
 
-/** What a verified request gets. `singleUse` says whether the grant, now or once approved, is spendable only once. */
+/**
+ * What a verified request gets. `singleUse` says whether the grant, now or once approved, is spendable only
+ * once.
+ */
 export type RequestAnswer =
   | { kind: 'grant'; singleUse: boolean }
   | { kind: 'ask'; of: PendingKind; singleUse: boolean }
   | { kind: 'deny'; because: string[] }
 
 /**
- * The answer by connection and tier. A refusing rule always denies. While no active connection exists everything else is
- * first contact, whatever the tier; at an active one `ask` pends as an operation and `auto` is granted. The owner is asked
- * once: approving a first contact also approves the operation carried by the same agreement.
+ * The answer by connection and tier. A refusing rule always denies. While no active connection exists
+ * everything else is first contact, whatever the tier; at an active one `ask` pends as an operation and
+ * `auto` is granted. The owner is asked once: approving a first contact also approves the operation carried
+ * by the same agreement.
  */
 export function answerFor(
   connection: ConnectionState,
@@ -61,20 +68,26 @@ export function answerFor(
 }
 
 /**
- * Whether a grant of this tier carries `single_use` and `operation`: every grant of an ask-me tier does, also one that a
- * rule let through, and no other, also not one that a rule had the owner asked about.
+ * Whether a grant of this tier carries `single_use` and `operation`: every grant of an ask-me tier does, also
+ * one that a rule let through, and no other, also not one that a rule had the owner asked about.
  */
 export function isSingleUse(tier: { readonly ask_me: boolean }): boolean {
   return tier.ask_me
 }
 
-/** Operators that may come to stand behind one connection by later agreements, so that an agent cannot fill the owner's list of them. */
+/**
+ * Operators that may come to stand behind one connection by later agreements, so that an agent cannot fill
+ * the owner's list of them.
+ */
 export const OPERATORS_PER_CONNECTION_MAX = 16
 
 /** Live agents one introducer may have brought in. */
 export const LIVE_INTRODUCED_MAX = 3
 
-/** The owner's record as an introduction meets it. undefined = could not be established, which never helps the newcomer. */
+/**
+ * The owner's record as an introduction meets it. undefined = could not be established, which never helps the
+ * newcomer.
+ */
 export interface IntroductionFacts {
   /** What names the introducer: its signed introduction, or the agent token's `parent_agent`. */
   readonly namedBy: 'introduction' | 'parent_agent' | undefined
@@ -102,8 +115,9 @@ export type IntroductionFallback =
 export type IntroductionAnswer = { ok: true } | { ok: false; because: IntroductionFallback }
 
 /**
- * Whether a well-formed introduction lets the newcomer skip first contact. Anything missing is a silent fall-back to first
- * contact, with the reason kept for the owner: an introduction never makes an answer worse than it would be without.
+ * Whether a well-formed introduction lets the newcomer skip first contact. Anything missing is a silent
+ * fall-back to first contact, with the reason kept for the owner: an introduction never makes an answer worse
+ * than it would be without.
  */
 export function introductionAnswer(facts: IntroductionFacts): IntroductionAnswer {
   const because = introductionFallback(facts)
@@ -124,9 +138,9 @@ function introductionFallback(facts: IntroductionFacts): IntroductionFallback | 
 }
 
 /**
- * Whether an act makes an agent first-party (`standing.first_party`): the owner herself approved or claimed it, it is of an
- * operator that she marked as her own, and that operator's directory listed its key when she did. Nothing that a request
- * says of itself is among these.
+ * Whether an act makes an agent first-party (`standing.first_party`): the owner herself approved or claimed
+ * it, it is of an operator that she marked as her own, and that operator's directory listed its key when she
+ * did. Nothing that a request says of itself is among these.
  */
 export function makesFirstParty(act: {
   readonly byOwner: boolean
@@ -140,14 +154,17 @@ export function makesFirstParty(act: {
 export interface LineageMember {
   readonly state: ConnectionState
   readonly generation: number
-  /** By the owner herself; an administrator's decision is not listed here. `generation` is the connection's then. */
+  /**
+   * By the owner herself; an administrator's decision is not listed here. `generation` is the connection's
+   * then.
+   */
   readonly approvals: readonly { readonly tier_id: string; readonly generation: number }[]
 }
 
 /**
- * Whether the owner personally approved this tier for a live member of the lineage: approval pools across it both ways, but
- * only approvals of a connection that is active now, given in its current generation. It is read by SQL (storage/authority/standing.ts), which
- * test/storage/rules.test.ts holds to this.
+ * Whether the owner personally approved this tier for a live member of the lineage: approval pools across it
+ * both ways, but only approvals of a connection that is active now, given in its current generation. It is
+ * read by SQL (storage/authority/standing.ts), which test/storage/rules.test.ts holds to this.
  * @internal
  */
 export function approvedAtTier(lineage: readonly LineageMember[], tier_id: string): boolean {

@@ -1,7 +1,8 @@
 /**
- * Owns how far the ceiling of an organization cuts a tier of a member. contract, "Organization membership, on the member's authorization
- * server" (what the ceiling does to each tier) and "What the service does" (nothing above the owner can widen). What comes out is never
- * wider than what went in; cutting again changes nothing, and a lower ceiling never leaves more.
+ * Owns how far the ceiling of an organization cuts a tier of a member. Contract: "Organization membership, on
+ * the member's authorization server" (what the ceiling does to each tier) and "What the service does"
+ * (nothing above the owner can widen). What comes out is never wider than what went in; cutting again changes
+ * nothing, and a lower ceiling never leaves more.
  */
 import type { CharterEnvelope } from '../wire/charter.ts'
 import { patternMatches } from './charter-patterns.ts'
@@ -26,8 +27,9 @@ export interface Cut {
 }
 
 /**
- * The tier under the ceiling: lifetime lowered, scopes left out, prohibitions added, each use asked about where a resource of it always is,
- * clearances intersected. A tier of which the organization governs one resource is cut whole, one of which it governs none stays as it is.
+ * The tier under the ceiling: lifetime lowered, scopes left out, prohibitions added, each use asked about
+ * where a resource of it always is, clearances intersected. A tier of which the organization governs one
+ * resource is cut whole, one of which it governs none stays as it is.
  */
 export function clampTier<Tier extends Clampable>(
   tier: Tier,

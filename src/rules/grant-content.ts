@@ -1,5 +1,6 @@
 /**
- * All that an RPT and its receipt say, as it is kept where somebody is asked first. Contract: "RPT claims", "Grant answer (beat 4)".
+ * All that an RPT and its receipt say, as it is kept where somebody is asked first. Contract: "RPT claims",
+ * "Grant answer (beat 4)".
  */
 import type { ClientId, Family, Handle, Owner } from '../wire/identifiers.ts'
 import type { RptClaims, RptOperation } from '../wire/tokens.ts'
@@ -33,5 +34,8 @@ export interface GrantContent {
   jkt: string
 }
 
-/** The RPT's claims, as introspection will answer them, and what else it tells of the grant: the classes declared by tool. */
+/**
+ * The RPT's claims, as introspection will answer them, and what else it tells of the grant: the classes
+ * declared by tool.
+ */
 export type GrantClaims = RptClaims & { consequences?: Record<string, string> }

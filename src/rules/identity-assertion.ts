@@ -1,6 +1,7 @@
 /**
- * Owns when an identity provider's assertion says who somebody is, to us. contract, "need_info answer (beat 2)" (format id-jag), "The
- * organization's authority" (join by identity-provider vouching). The claims are judged here, the signature elsewhere.
+ * Owns when an identity provider's assertion says who somebody is, to us. Contract: "need_info answer (beat
+ * 2)" (format id-jag), "The organization's authority" (join by identity-provider vouching). The claims are
+ * judged here, the signature elsewhere.
  */
 import type { Json, JsonObject } from '../wire/json.ts'
 import type { ReadToken } from './owner-token.ts'
@@ -21,7 +22,10 @@ export interface ExpectedAssertion {
   subject: string
 }
 
-/** Why an assertion is not taken, as a sentence that says what to do; undefined where it is, provided that its signature verifies. */
+/**
+ * Why an assertion is not taken, as a sentence that says what to do; undefined where it is, provided that its
+ * signature verifies.
+ */
 export function assertionFault(
   { header, payload }: ReadToken,
   { issuer, audience, subject }: ExpectedAssertion,

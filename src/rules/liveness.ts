@@ -21,7 +21,10 @@ export interface LivenessFacts {
   readonly signatureValid: boolean
   /** There is a grant row, its owner is the PAT's, and its `aud` is the asking resource server's resource. */
   readonly known: boolean
-  /** What ended it before its time, by what the party that issued it knows (`grantEnd` at an authority); null: nothing. */
+  /**
+   * What ended it before its time, by what the party that issued it knows (`grantEnd` at an authority); null:
+   * nothing.
+   */
   readonly ended?: GrantEnd | null | undefined
   readonly consumed?: boolean | undefined
   readonly expired?: boolean | undefined
@@ -30,7 +33,10 @@ export interface LivenessFacts {
 /** What ends a grant before its time. */
 export type GrantEnd = 'connection_revoked' | 'organization_revoked' | 'revoked'
 
-/** What an authority's grant hangs on. Left out counts against it; but `organizationEnded`, where none stands above the owner. */
+/**
+ * What an authority's grant hangs on. Left out counts against it; but `organizationEnded`, where none stands
+ * above the owner.
+ */
 export interface GrantHold {
   /** The connection is active. */
   readonly connected?: boolean | undefined
@@ -49,7 +55,10 @@ export function grantEnd(hold: GrantHold): GrantEnd | null {
   return hold.current === true && hold.governed === true ? null : 'revoked'
 }
 
-/** Why the token is not live, or undefined when it is. A token unknown to the asker says nothing more about itself. */
+/**
+ * Why the token is not live, or undefined when it is. A token unknown to the asker says nothing more about
+ * itself.
+ */
 export function livenessReason(facts: LivenessFacts): InactiveReason | undefined {
   if (!facts.signatureValid) return 'invalid_signature'
   if (!facts.known) return 'unknown_token'
@@ -62,9 +71,10 @@ export function livenessReason(facts: LivenessFacts): InactiveReason | undefined
 export type ConsumeError = InactiveReason | 'not_single_use'
 
 /**
- * The `error` of a consume that spent nothing: the reason introspection would now give; else that a live grant never was single-use.
- * Undefined where it is live and single-use: it came to stand again between the statement and these facts, and nothing was spent
- * (503 `temporarily_unavailable`, so that the caller asks again).
+ * The `error` of a consume that spent nothing: the reason introspection would now give; else that a live
+ * grant never was single-use. Undefined where it is live and single-use: it came to stand again between the
+ * statement and these facts, and nothing was spent (503 `temporarily_unavailable`, so that the caller asks
+ * again).
  */
 export function consumeError(facts: LivenessFacts, singleUse: boolean): ConsumeError | undefined {
   return livenessReason(facts) ?? (singleUse ? undefined : 'not_single_use')
@@ -79,8 +89,9 @@ const CHALLENGED: ReadonlySet<string> = new Set<InactiveReason>([
 ])
 
 /**
- * What the enforcement point does about an inactive grant: a fresh challenge, or `terminal` (403 `access_revoked`, no new
- * challenge). Every word not in the contract's table, and no word at all, is terminal.
+ * What the enforcement point does about an inactive grant: a fresh challenge, or `terminal` (403
+ * `access_revoked`, no new challenge). Every word not in the contract's table, and no word at all, is
+ * terminal.
  */
 export function reactTo(reason: unknown): 'challenge' | 'terminal' {
   return typeof reason === 'string' && CHALLENGED.has(reason) ? 'challenge' : 'terminal'

@@ -1,12 +1,16 @@
 /**
- * Owns what one member is told of a charter: the ceiling, what her group shares with her, and what follows, in sentences. contract, "The
- * organization's authority" (preview: the charter in sentences, before joining; the envelope, polled). Sentences are made by code from the
- * charter: nobody can write another promise into them.
+ * Owns what one member is told of a charter: the ceiling, what her group shares with her, and what follows,
+ * in sentences. Contract: "The organization's authority" (preview: the charter in sentences, before joining;
+ * the envelope, polled). Sentences are made by code from the charter: nobody can write another promise into
+ * them.
  */
 import type { Charter, CharterRole, Delegation } from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
 
-/** What administrators of an organization may do on agents that touch what it claims, unless she takes it away. */
+/**
+ * What administrators of an organization may do on agents that touch what it claims, unless she takes it
+ * away.
+ */
 export const ADMINISTRATOR_POWERS = ['approve', 'revoke', 'restore', 'block', 'unblock'] as const
 
 /** One thing that joining brings about. */

@@ -1,7 +1,7 @@
 /**
- * Owns what a membership reaches: which resources are an organization's to govern, what it shares, what a later version of its charter takes
- * away at once and what it takes only after she agreed again. contract, "Organization membership, on the member's authorization server" and
- * "The organization's authority".
+ * Owns what a membership reaches: which resources are an organization's to govern, what it shares, what a
+ * later version of its charter takes away at once and what it takes only after she agreed again. Contract:
+ * "Organization membership, on the member's authorization server" and "The organization's authority".
  */
 import type { CharterBreakGlass, Delegation } from '../wire/charter.ts'
 import { agreedCharter } from './agreed-charter.ts'
@@ -19,8 +19,8 @@ export interface Bound {
 export type Reach = 'governed' | 'shared'
 
 /**
- * Whether the organization governs a resource, and shares it with her. What is newly claimed is hers until she agrees, what is claimed no
- * more is hers at once; what is shared is as the organization says now.
+ * Whether the organization governs a resource, and shares it with her. What is newly claimed is hers until
+ * she agrees, what is claimed no more is hers at once; what is shared is as the organization says now.
  */
 export function reachOf(resource_id: string, { agreed, view }: Bound): Reach | null {
   const names = (patterns: readonly string[]): boolean =>
@@ -29,7 +29,10 @@ export function reachOf(resource_id: string, { agreed, view }: Bound): Reach | n
   return names(view.grants) ? 'shared' : 'governed'
 }
 
-/** Why a view is not one that a charter could make, as a clause; undefined where it is. Its digest is made anew, whatever it says. */
+/**
+ * Why a view is not one that a charter could make, as a clause; undefined where it is. Its digest is made
+ * anew, whatever it says.
+ */
 export function viewFault(view: MemberView): string | undefined {
   const within = (patterns: readonly string[]): boolean =>
     patterns.every(one => patternFault(one) === undefined && view.claims.some(claim => covers(claim, one)))
@@ -45,7 +48,10 @@ export function viewFault(view: MemberView): string | undefined {
     : 'its digest is not that of what it binds her to'
 }
 
-/** What a later version would bind her to beyond what she agreed to, as sentences; it does so only after she agreed again. */
+/**
+ * What a later version would bind her to beyond what she agreed to, as sentences; it does so only after she
+ * agreed again.
+ */
 export function enlargements({ agreed, view }: Bound): string[] {
   const claimed = view.claims.filter(claim => !agreed.claims.some(known => covers(known, claim)))
   return [
@@ -82,7 +88,10 @@ function breakGlassEnlargements(
   ]
 }
 
-/** What a grant on a governed resource hangs on: of the membership, of the connection, and of the operator that the request names (0: none). */
+/**
+ * What a grant on a governed resource hangs on: of the membership, of the connection, and of the operator
+ * that the request names (0: none).
+ */
 export interface OrganizationEpochs {
   readonly membership: number
   readonly handle: number
@@ -93,7 +102,8 @@ export interface OrganizationEpochs {
 export const STALE_SECONDS = 600
 
 /**
- * Why nobody is let in to a governed resource at the first presentation, as a word and a sentence; undefined where the rest decides.
+ * Why nobody is let in to a governed resource at the first presentation, as a word and a sentence; undefined
+ * where the rest decides.
  */
 export function governedFault(
   reach: Reach,
@@ -117,8 +127,8 @@ export function mayDelegateTo({ view }: Pick<Bound, 'view'>, agent: { first_part
 const DELEGATED: Record<Delegation, number> = { none: 0, 'first-party-only': 1, 'any-agent': 2 }
 
 /**
- * Whether a later view takes access away, so that no grant made before it may live on: another group, or less that she may pass on. What is
- * shared no more is told by `reachOf`, resource by resource.
+ * Whether a later view takes access away, so that no grant made before it may live on: another group, or less
+ * that she may pass on. What is shared no more is told by `reachOf`, resource by resource.
  */
 export function takesAccess(before: MemberView, after: MemberView): boolean {
   return before.role !== after.role || DELEGATED[after.delegation] < DELEGATED[before.delegation]

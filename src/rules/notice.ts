@@ -1,9 +1,12 @@
 /**
- * Owns what follows from the answer to a notice, and when it is told again. contract, "Events" (organization notice): at least once, and
- * nothing is told for ever to whom it does not concern.
+ * Owns what follows from the answer to a notice, and when it is told again. Contract: "Events" (organization
+ * notice): at least once, and nothing is told for ever to whom it does not concern.
  */
 
-/** `ended`: it was received, or does not concern who was told; `stopped`: it was not understood, so saying it again would not help. */
+/**
+ * `ended`: it was received, or does not concern who was told; `stopped`: it was not understood, so saying it
+ * again would not help.
+ */
 export type NoticeOutcome = 'ended' | 'stopped' | 'again'
 
 const ENDING = [403, 404, 409]
@@ -17,7 +20,10 @@ export function noticeOutcome(status: number | undefined): NoticeOutcome {
   return STOPPING.includes(status) ? 'stopped' : 'again'
 }
 
-/** Seconds until the next attempt after so many in vain: a second, then twice as long each time, to five minutes; less up to a half by chance. */
+/**
+ * Seconds until the next attempt after so many in vain: a second, then twice as long each time, to five
+ * minutes; less up to a half by chance.
+ */
 export function noticePause(attempts: number, chance: number): number {
   return Math.min(2 ** Math.min(attempts, 20), PAUSE_SECONDS_MAX) * (1 - chance / 2)
 }

@@ -1,10 +1,14 @@
 /**
- * Which token of the owner's realm is an access token meant for us. contract, "Authentication" (owner at the owner API): an
- * OIDC access token, validated with her realm's published keys. The claims are judged here, the signature elsewhere.
+ * Which token of the owner's realm is an access token meant for us. Contract: "Authentication" (owner at the
+ * owner API): an OIDC access token, validated with her realm's published keys. The claims are judged here,
+ * the signature elsewhere.
  */
 import type { Json, JsonObject } from '../wire/json.ts'
 
-/** A header `typ` that marks, or at least permits, an access token: RFC 9068's own, or the plain one of older realms. */
+/**
+ * A header `typ` that marks, or at least permits, an access token: RFC 9068's own, or the plain one of older
+ * realms.
+ */
 export const ACCESS_TOKEN_TYPES = ['at+jwt', 'JWT'] as const
 export type AccessTokenType = (typeof ACCESS_TOKEN_TYPES)[number]
 
@@ -28,13 +32,16 @@ export interface ReadToken {
 
 /** Clocks differ by this much (contract, "Limits"); no allowance is made for the end of a token. */
 const SKEW_SECONDS = 60
-/** Claims that tell of another kind of token (OIDC Core §2, §3.3.2.11; Back-Channel Logout §2.4), or of a proof we do not take. */
+/**
+ * Claims that tell of another kind of token (OIDC Core §2, §3.3.2.11; Back-Channel Logout §2.4), or of a
+ * proof we do not take.
+ */
 const FOREIGN_CLAIMS = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events', 'cnf'] as const
 const SUBJECT_CHARACTERS_MAX = 255
 
 /**
- * Why the token is not taken, as a sentence that says what to do; undefined where it is, provided that its signature
- * verifies. Then `sub` is a text that names somebody and `exp` a number.
+ * Why the token is not taken, as a sentence that says what to do; undefined where it is, provided that its
+ * signature verifies. Then `sub` is a text that names somebody and `exp` a number.
  */
 export function ownerTokenFault(token: ReadToken, policy: RealmPolicy, now: number): string | undefined {
   const { header, payload } = token
@@ -79,7 +86,9 @@ function kindFault({ header, payload }: ReadToken, types: readonly AccessTokenTy
   return type === 'at+jwt' || isPlainAccessToken(payload) ? undefined : wanted
 }
 
-/** A plain `JWT` must say what it is: access tokens say what they are for (RFC 8693 §4.2), ID tokens do not. */
+/**
+ * A plain `JWT` must say what it is: access tokens say what they are for (RFC 8693 §4.2), ID tokens do not.
+ */
 function isPlainAccessToken(payload: JsonObject): boolean {
   return (
     claim(payload, 'typ') === 'Bearer' ||

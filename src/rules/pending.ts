@@ -23,7 +23,10 @@ export const QUEUE_CAPS: QueueCaps = {
   operationsPerConnection: 20,
 }
 
-/** What now waits for this owner, counted under the lock of her queue row; items whose ticket expired do not count. */
+/**
+ * What now waits for this owner, counted under the lock of her queue row; items whose ticket expired do not
+ * count.
+ */
 export interface QueueCounts {
   /** First contacts whose operator has not published the agent's key. */
   readonly unattested: number
@@ -46,10 +49,10 @@ export interface QueueRequest {
 export type QueueAnswer = { admit: true } | { admit: false; reason: string }
 
 /**
- * Whether the request may wait. A repeat joins the item that waits already and is never refused. Otherwise a first contact
- * needs room in its lane, an attested one also under its operator's cap, an operation room on its connection. The operator's
- * cap counts attested items only: anybody can name an operator, and must not fill its places by that. `reason` is the
- * error_description of the 429 `request_denied`.
+ * Whether the request may wait. A repeat joins the item that waits already and is never refused. Otherwise a
+ * first contact needs room in its lane, an attested one also under its operator's cap, an operation room on
+ * its connection. The operator's cap counts attested items only: anybody can name an operator, and must not
+ * fill its places by that. `reason` is the error_description of the 429 `request_denied`.
  */
 export function queueAnswer(
   counts: QueueCounts,
@@ -96,8 +99,8 @@ export interface CollectionFacts {
 }
 
 /**
- * Why an approved request is refused all the same when it is collected (403 `request_denied`), as a sentence, or undefined:
- * no approval survives a block, a revocation, or the end of what it was about.
+ * Why an approved request is refused all the same when it is collected (403 `request_denied`), as a sentence,
+ * or undefined: no approval survives a block, a revocation, or the end of what it was about.
  */
 export function collectionFault(facts: CollectionFacts): string | undefined {
   if (facts.operatorBlocked) return 'The owner has since blocked the operator of this agent.'

@@ -1,6 +1,7 @@
 /**
- * Owns what a grant conveys: the permission that covers a call, consequence classes, the exact operation, and the scope and
- * lifetime a grant may have. Contract: "RPT claims", "Authorized call" (enforcement order 2 to 4).
+ * Owns what a grant conveys: the permission that covers a call, consequence classes, the exact operation, and
+ * the scope and lifetime a grant may have. Contract: "RPT claims", "Authorized call" (enforcement order 2 to
+ * 4).
  */
 
 /** Consequence classes by the remedy they leave, mildest first. */
@@ -33,15 +34,19 @@ export function gravestConsequence(words: readonly unknown[]): Consequence | und
   return declared.toSorted((a, b) => consequenceRank(b) - consequenceRank(a))[0]
 }
 
-/** What a resource server declares of a resource: the gravest class, and by tool where it tells its tools apart; null = undeclared. */
+/**
+ * What a resource server declares of a resource: the gravest class, and by tool where it tells its tools
+ * apart; null = undeclared.
+ */
 export interface DeclaredConsequences {
   readonly consequence: string | null
   readonly tools: Readonly<Record<string, string | null>> | null
 }
 
 /**
- * The class of the operation where one is named and its tool is told apart, which may be undeclared (null); else the gravest of the
- * resource. Name only an operation that the grant will be bound to: what else an agent says it will do tells nothing of what it may do.
+ * The class of the operation where one is named and its tool is told apart, which may be undeclared (null);
+ * else the gravest of the resource. Name only an operation that the grant will be bound to: what else an
+ * agent says it will do tells nothing of what it may do.
  */
 export function operationConsequence(
   { consequence, tools }: DeclaredConsequences,
@@ -65,14 +70,17 @@ export interface Permission {
   readonly nbf?: number | undefined
 }
 
-/** Whether `now` (seconds) is inside the permission's own window: nbf included, exp excluded (RFC 7519 4.1.4). */
+/**
+ * Whether `now` (seconds) is inside the permission's own window: nbf included, exp excluded (RFC 7519 4.1.4).
+ */
 function permissionIsOpen(permission: Permission, now: number): boolean {
   return now < permission.exp && (permission.nbf === undefined || now >= permission.nbf)
 }
 
 /**
- * The first permission that covers the call: this resource, every needed scope in one entry, inside its own exp and nbf.
- * Undefined means challenge (enforcement order 2). Entries are not added up: each was granted on its own conditions.
+ * The first permission that covers the call: this resource, every needed scope in one entry, inside its own
+ * exp and nbf. Undefined means challenge (enforcement order 2). Entries are not added up: each was granted on
+ * its own conditions.
  */
 export function matchPermission<P extends Permission>(
   permissions: readonly P[],
@@ -94,8 +102,9 @@ type ToldPermission = Omit<Permission, 'exp' | 'nbf'> & {
 }
 
 /**
- * What an authority tells of a grant, held to what the grant itself conveys: only resources and scopes that both name, inside the later
- * beginning and the earlier end, none after `end` (seconds since the epoch). Without `granted` what was told counts alone.
+ * What an authority tells of a grant, held to what the grant itself conveys: only resources and scopes that
+ * both name, inside the later beginning and the earlier end, none after `end` (seconds since the epoch).
+ * Without `granted` what was told counts alone.
  */
 export function stricterPermissions(
   told: readonly ToldPermission[],
@@ -125,8 +134,8 @@ export interface ApprovedOperation {
 }
 
 /**
- * Whether the call is exactly the approved operation: the same tool and the same hash of the parameters (enforcement
- * order 4). False without an operation; the caller names that case `operation_required`.
+ * Whether the call is exactly the approved operation: the same tool and the same hash of the parameters
+ * (enforcement order 4). False without an operation; the caller names that case `operation_required`.
  */
 export function operationMatches(
   operation: ApprovedOperation | undefined,
@@ -137,8 +146,8 @@ export function operationMatches(
 }
 
 /**
- * The scopes a grant may carry: those of the ticket that the terms offer and the agreement accepted, in the ticket's order,
- * each once. Empty means `request_denied`.
+ * The scopes a grant may carry: those of the ticket that the terms offer and the agreement accepted, in the
+ * ticket's order, each once. Empty means `request_denied`.
  */
 export function grantScope(
   ticket: readonly string[],

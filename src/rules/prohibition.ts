@@ -1,6 +1,7 @@
 /**
- * Owns what keeps a prohibition, beside the agent's signed promise. contract, "Agreement (claim_token, beat 3)" (nothing of what an agent signs is
- * enforced but the operation) and "Authorized call": what an enforcement point checks is permissions and the exact operation, never a prohibition.
+ * Owns what keeps a prohibition, beside the agent's signed promise. Contract: "Agreement (claim_token, beat
+ * 3)" (nothing of what an agent signs is enforced but the operation) and "Authorized call": what an
+ * enforcement point checks is permissions and the exact operation, never a prohibition.
  */
 import type { EnforcedProhibition } from '../wire/terms.ts'
 
@@ -17,8 +18,9 @@ export interface ProhibitionFacts {
 }
 
 /**
- * For each prohibition what keeps it. A prohibition is the owner's own words and nobody interprets them: only one that is, to the character, the name
- * of a scope of this resource that the terms do not offer, or of a tool other than the one call allowed, is kept by a check. All else is promised.
+ * For each prohibition what keeps it. A prohibition is the owner's own words and nobody interprets them: only
+ * one that is, to the character, the name of a scope of this resource that the terms do not offer, or of a
+ * tool other than the one call allowed, is kept by a check. All else is promised.
  */
 export function enforcedProhibitions({ terms, resource, boundTo }: ProhibitionFacts): EnforcedProhibition[] {
   const isWithheldScope = (word: string): boolean =>

@@ -1,7 +1,7 @@
 /**
- * Owns the states of a resource server's registration, how many may wait and for how long, what each state allows, and what its
- * document must say.
- * Contract: "Resource server registration", "Resource server establishment: POST `/rs/register`".
+ * Owns the states of a resource server's registration, how many may wait and for how long, what each state
+ * allows, and what its document must say. Contract: "Resource server registration", "Resource server
+ * establishment: POST `/rs/register`".
  */
 
 export const REGISTRATION_STATES = ['pending', 'active', 'revoked'] as const
@@ -9,7 +9,10 @@ export type RegistrationState = (typeof REGISTRATION_STATES)[number]
 export const REGISTRATION_TRIGGERS = ['registered', 'owner_approves', 'owner_withdraws'] as const
 export type RegistrationTrigger = (typeof REGISTRATION_TRIGGERS)[number]
 
-/** Resource servers that may wait for one owner at once; and of them, those of one origin of which she has approved nothing. */
+/**
+ * Resource servers that may wait for one owner at once; and of them, those of one origin of which she has
+ * approved nothing.
+ */
 export const PENDING_SERVERS_MAX = 20
 export const PENDING_OF_STRANGE_ORIGIN_MAX = 2
 /** How long one waits: what she has not approved by then has lapsed, and is as if it had not asked. */
@@ -25,8 +28,8 @@ const MOVES: Record<'none' | RegistrationState, Partial<Record<RegistrationTrigg
 }
 
 /**
- * The state after `trigger`, or undefined where nothing moves (409 at the owner API). Registering again leaves an active
- * server active and makes a revoked one pending: only the owner lets it back in.
+ * The state after `trigger`, or undefined where nothing moves (409 at the owner API). Registering again
+ * leaves an active server active and makes a revoked one pending: only the owner lets it back in.
  */
 export function nextRegistrationState(
   from: 'none' | RegistrationState,
@@ -35,7 +38,10 @@ export function nextRegistrationState(
   return MOVES[from][trigger]
 }
 
-/** What is known when a resource server registers, read under the lock of the owner's queue; what has lapsed counts nowhere. */
+/**
+ * What is known when a resource server registers, read under the lock of the owner's queue; what has lapsed
+ * counts nowhere.
+ */
 export interface RegistrationFacts {
   /** Its record, if there is one. */
   readonly known:
@@ -58,15 +64,19 @@ export interface RegistrationFacts {
 }
 
 /**
- * What a registration comes to: `registered` waits for the owner from now on, `waiting` did already, `active` she has approved;
- * `provisioned` is one with a secret, which no registration touches. She has banned the origin (`banned`), or withdrew this one a
- * short time ago (`paused`); as many as may wait do, of the origin (`origin_full`) or in all (`full`).
+ * What a registration comes to: `registered` waits for the owner from now on, `waiting` did already, `active`
+ * she has approved; `provisioned` is one with a secret, which no registration touches. She has banned the
+ * origin (`banned`), or withdrew this one a short time ago (`paused`); as many as may wait do, of the origin
+ * (`origin_full`) or in all (`full`).
  */
 export type RegistrationAnswer =
   | { outcome: 'registered' | 'waiting' | 'active' | 'provisioned' | 'banned' | 'origin_full' | 'full' }
   | { outcome: 'paused'; secondsLeft: number }
 
-/** Judges a registration whose origin is proven. What stands already is answered first: asking again takes no place. */
+/**
+ * Judges a registration whose origin is proven. What stands already is answered first: asking again takes no
+ * place.
+ */
 export function registrationAnswer({ known, pending, origin }: RegistrationFacts): RegistrationAnswer {
   if (known?.auth === 'secret') return { outcome: 'provisioned' }
   if (known?.status === 'active') return { outcome: 'active' }
@@ -80,8 +90,9 @@ export function registrationAnswer({ known, pending, origin }: RegistrationFacts
 }
 
 /**
- * Why this server gets no PAT and none of its PATs is honoured, as the 403 code: pending `authorization_pending`, revoked
- * `access_denied`; undefined when active. Read at every use, so that issuance and verification stop at once.
+ * Why this server gets no PAT and none of its PATs is honoured, as the 403 code: pending
+ * `authorization_pending`, revoked `access_denied`; undefined when active. Read at every use, so that
+ * issuance and verification stop at once.
  */
 export function protectionRefusal(
   state: RegistrationState,
@@ -104,8 +115,8 @@ export interface ClaimingDocument {
 }
 
 /**
- * Why the document does not establish the claim, as a sentence, or undefined: it must claim this very resource, name this
- * authorization server, and publish its keys at the resource's own origin.
+ * Why the document does not establish the claim, as a sentence, or undefined: it must claim this very
+ * resource, name this authorization server, and publish its keys at the resource's own origin.
  */
 export function registrationFault(
   document: ClaimingDocument,
@@ -122,7 +133,9 @@ export function registrationFault(
   return undefined
 }
 
-/** Whether both are URLs of one scheme, host and port. A URL without an origin of its own is the same as none. */
+/**
+ * Whether both are URLs of one scheme, host and port. A URL without an origin of its own is the same as none.
+ */
 export function sameOrigin(one: string, other: string): boolean {
   if (!URL.canParse(one) || !URL.canParse(other)) return false
   const { origin } = new URL(one)

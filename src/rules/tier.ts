@@ -49,9 +49,9 @@ export const CONDITIONS_PER_RULE_MAX = 20
 export const TERMS_SECONDS_MAX = 315_360_000
 
 /**
- * Why the tier cannot be saved, as the sentence of a 400, or undefined: the id fits a template id, ask_me and per_operation
- * agree, the terms can grant something, every resource is registered and not governed by another tier, and every rule is in
- * the vocabulary with `auto` naming only conditions that may relax.
+ * Why the tier cannot be saved, as the sentence of a 400, or undefined: the id fits a template id, ask_me and
+ * per_operation agree, the terms can grant something, every resource is registered and not governed by
+ * another tier, and every rule is in the vocabulary with `auto` naming only conditions that may relax.
  */
 export function tierFault(tier: TierDraft, registered: readonly GovernableResource[]): string | undefined {
   return namesFault(tier) ?? termsFault(tier) ?? resourcesFault(tier, registered) ?? rulesFault(tier.rules)
@@ -92,7 +92,10 @@ function resourcesFault(tier: TierDraft, registered: readonly GovernableResource
   return undefined
 }
 
-/** Why the rules of a tier cannot be saved, as a sentence naming the rule, the condition and why; or undefined. */
+/**
+ * Why the rules of a tier cannot be saved, as a sentence naming the rule, the condition and why; or
+ * undefined.
+ */
 export function rulesFault(rules: readonly Rule[]): string | undefined {
   if (rules.length > RULES_MAX) return `rules: at most ${RULES_MAX} rules.`
   for (const [at, rule] of rules.entries()) {
@@ -137,9 +140,9 @@ function resourceWarnings(tier: TierDraft, resource: GovernableResource): string
 }
 
 /**
- * What a tier answers. `because` holds the baseline (`baseline:ask_me` or `baseline:auto`), then every rule that matched, as
- * `<then>:<condition>+<condition>`, a condition that could not be evaluated ending in `?`. `relaxed` = a rule let through
- * what the owner is otherwise asked about.
+ * What a tier answers. `because` holds the baseline (`baseline:ask_me` or `baseline:auto`), then every rule
+ * that matched, as `<then>:<condition>+<condition>`, a condition that could not be evaluated ending in `?`.
+ * `relaxed` = a rule let through what the owner is otherwise asked about.
  */
 export interface TierAnswer {
   effect: Effect
@@ -150,9 +153,10 @@ export interface TierAnswer {
 const STRICTNESS: Record<Effect, number> = { auto: 0, ask: 1, refuse: 2 }
 
 /**
- * The tier's answer on these facts. Baseline: ask if ask_me, else auto. Pass 1: a matching `auto` rule lowers ask to auto.
- * Pass 2: the strictest matching rule wins, whatever the order. Inside a rule one false condition decides; else a condition
- * that cannot be evaluated counts as met if the rule asks or refuses, and as unmet if it lets through.
+ * The tier's answer on these facts. Baseline: ask if ask_me, else auto. Pass 1: a matching `auto` rule lowers
+ * ask to auto. Pass 2: the strictest matching rule wins, whatever the order. Inside a rule one false
+ * condition decides; else a condition that cannot be evaluated counts as met if the rule asks or refuses, and
+ * as unmet if it lets through.
  */
 export function evaluateTier(tier: TierRules, facts: RequestFacts): TierAnswer {
   const matched = tier.rules.map(rule => matchRule(rule, facts)).filter(match => match !== undefined)
@@ -178,7 +182,10 @@ function matchRule(rule: Rule, facts: RequestFacts): { effect: Effect; because: 
   return { effect, because: `${effect}:${written.join('+')}` }
 }
 
-/** Undefined where it cannot be evaluated; an observed condition never evaluates inside an `auto` rule, however stored. */
+/**
+ * Undefined where it cannot be evaluated; an observed condition never evaluates inside an `auto` rule,
+ * however stored.
+ */
 function conditionHolds(text: string, effect: Effect, facts: RequestFacts): boolean | undefined {
   const parsed = parseCondition(text)
   if ('fault' in parsed || (effect === 'auto' && !parsed.word.may_relax)) return undefined

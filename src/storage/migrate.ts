@@ -1,7 +1,7 @@
 /**
- * Applies a party's migrations (migrations/<party>/*.sql) in order, forward only, each in a transaction of its own. Safe when many replicas
- * start at once: one advisory lock is held throughout, and the others find nothing left to do.
- * docs/choices.md, "Storage": a migration is never edited, which is checked by digest.
+ * Applies a party's migrations (migrations/<party>/*.sql) in order, forward only, each in a transaction of
+ * its own. Safe when many replicas start at once: one advisory lock is held throughout, and the others find
+ * nothing left to do. docs/choices.md, "Storage": a migration is never edited, which is checked by digest.
  */
 import { createHash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
@@ -36,7 +36,8 @@ interface Migration {
  * Brings the database at `url` up to date.
  * @param tell told every 5 seconds what is waited for.
  * @returns the names applied by this call (empty where another replica was first).
- * @throws Error when an applied migration has since been edited, when the database is newer than this program, and as `refuseEarlier` does.
+ * @throws Error when an applied migration has since been edited, when the database is newer than this
+ * program, and as `refuseEarlier` does.
  */
 export async function migrate(
   url: string,
@@ -62,7 +63,10 @@ export async function migrate(
   return telling(() => `waiting for ${doing}, to bring the database up to date`, tell, work)
 }
 
-/** For a start that does not migrate. @throws Error saying what to do where the database was made before the first release. */
+/**
+ * For a start that does not migrate. @throws Error saying what to do where the database was made before the
+ * first release.
+ */
 export async function refuseEarlier(url: string): Promise<void> {
   const connection = await openConnection({ url, name: 'usher-start' })
   try {
@@ -84,7 +88,9 @@ async function assertReleased(client: Client): Promise<void> {
     )
 }
 
-/** Asked for again and again: a statement that waits would not be heard to end where the server falls silent. */
+/**
+ * Asked for again and again: a statement that waits would not be heard to end where the server falls silent.
+ */
 async function lock(client: Client): Promise<void> {
   const until = performance.now() + LOCK_MS_MAX
   for (;;) {

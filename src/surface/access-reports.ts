@@ -1,6 +1,7 @@
 /**
- * POST /audit/access: the enforcement point reports allowed calls, at least once; each is kept once, where the party tells
- * its owners what happened. Numbered by the run of an enforcement point, they also tell what never came. Contract: "Protection API" (/audit/access), "Events" (row 2).
+ * POST /audit/access: the enforcement point reports allowed calls, at least once; each is kept once, where
+ * the party tells its owners what happened. Numbered by the run of an enforcement point, they also tell what
+ * never came. Contract: "Protection API" (/audit/access), "Events" (row 2).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -17,7 +18,10 @@ const noNul = (max: number) =>
     .max(max)
     .refine(text => !text.includes('\0'), 'must not contain NUL')
 
-/** One run of an enforcement point, from its start to its end, and the number of a call that it let through for this owner: 1, 2, 3, … */
+/**
+ * One run of an enforcement point, from its start to its end, and the number of a call that it let through
+ * for this owner: 1, 2, 3, …
+ */
 const INSTANCE = noNul(100)
 const NUMBER = z.int().min(1)
 
@@ -44,7 +48,10 @@ const NUMBERED = ENTRY.refine(
   ({ instance, n }) => (instance === undefined) === (n === undefined),
   'give both instance and n, or neither',
 )
-/** How far a run has come; `ended`: it lets no more calls through. Strict, so that no report with a fault is taken for it. */
+/**
+ * How far a run has come; `ended`: it lets no more calls through. Strict, so that no report with a fault is
+ * taken for it.
+ */
 const WORD = z.strictObject({ instance: INSTANCE, n: NUMBER, ended: z.boolean().optional() })
 const REPORT = z.union([z.object({ entries: z.array(NUMBERED).min(1).max(ENTRIES_MAX) }), WORD, NUMBERED])
 export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
@@ -60,8 +67,10 @@ export interface Reporter {
 /** Where reports are kept. */
 export interface AccessRecord {
   /**
-   * Keeps reports of a resource server, in their order, each number of a run once, else each id once, and each that has neither.
-   * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
+   * Keeps reports of a resource server, in their order, each number of a run once, else each id once, and
+   * each that has neither.
+   * @returns how many were newly recorded, and the positions of those that name no grant of this owner for
+   * this server.
    */
   record(
     by: Reporter,
@@ -86,7 +95,10 @@ const RECORDED = z.object({
   unknown: z.array(z.string()).optional(),
 })
 
-/** `{recorded: n}`, n the newly recorded; entries of no grant of this server are named, by id or else by family. */
+/**
+ * `{recorded: n}`, n the newly recorded; entries of no grant of this server are named, by id or else by
+ * family.
+ */
 export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
   method: 'post',
   path: '/audit/access',

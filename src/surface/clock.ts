@@ -1,7 +1,8 @@
 /**
- * The time by which this replica signs: its database's. Every replica signs for the same owners, and rows are judged by the database's
- * clock, so a replica that went by its own would give what outlives its terms. One whose own clock is far off issues nothing at all.
- * Contract: "Limits" (lifetimes); docs/choices.md, "Storage".
+ * The time by which this replica signs: its database's. Every replica signs for the same owners, and rows are
+ * judged by the database's clock, so a replica that went by its own would give what outlives its terms. One
+ * whose own clock is far off issues nothing at all. Contract: "Limits" (lifetimes); docs/choices.md,
+ * "Storage".
  */
 import { Refusal } from '../wire/refusal.ts'
 
@@ -59,7 +60,8 @@ export function createClock({
 }: ClockOptions): Clock {
   let used: Used | undefined
   let stopped: string | undefined
-  // Counted on from the reading, so that a local clock which is set meanwhile neither moves the time nor hides that it is off.
+  // Counted on from the reading, so that a local clock which is set meanwhile neither moves the time nor
+  // hides that it is off.
   const now = (): number => (used === undefined ? local() : monotonic() + used.difference)
   const offsetSeconds = (): number | undefined => (used === undefined ? undefined : (now() - local()) / 1_000)
   const fault = (): string | undefined => faultOf(offsetSeconds())

@@ -1,7 +1,8 @@
 /**
- * POST /introspect and POST /consume: whether a grant is live, for the resource server that it was issued for, and the
- * spending of one that is for a single use. What it hangs on is the party's; the order of the reasons is the same for all.
- * Contract: "Introspection and consume answers", "Grant (RPT) liveness", "Single-use grant".
+ * POST /introspect and POST /consume: whether a grant is live, for the resource server that it was issued
+ * for, and the spending of one that is for a single use. What it hangs on is the party's; the order of the
+ * reasons is the same for all. Contract: "Introspection and consume answers", "Grant (RPT) liveness",
+ * "Single-use grant".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -44,7 +45,8 @@ export interface Grants {
   /** undefined where the owner has no such resource server. */
   read(holder: PatHolder, rptSha256: Buffer): Promise<GrantReading | undefined>
   /**
-   * Spends a live single-use grant of the holder's resource server, once, in one statement that proves all it hangs on.
+   * Spends a live single-use grant of the holder's resource server, once, in one statement that proves all it
+   * hangs on.
    * @returns its family where this call spent it.
    */
   consume(holder: PatHolder, rptSha256: Buffer): Promise<string | undefined>

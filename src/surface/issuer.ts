@@ -1,6 +1,6 @@
 /**
- * Who speaks in whatever an authorization server says: its identifier, its keys, and the time by which it signs.
- * Contract: "Parties" (owner's authorization server), "Authorization server metadata members".
+ * Who speaks in whatever an authorization server says: its identifier, its keys, and the time by which it
+ * signs. Contract: "Parties" (owner's authorization server), "Authorization server metadata members".
  */
 import type { PrivateKey } from '../wire/keys.ts'
 import type { Alias } from '../wire/names.ts'

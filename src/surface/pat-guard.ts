@@ -11,7 +11,9 @@ import type { Signer } from './issuer.ts'
 import type { OnBehalfOf } from './resource-servers.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
 
-/** The owner a PAT is for, the resource server it was issued to, and under which generation of that record. */
+/**
+ * The owner a PAT is for, the resource server it was issued to, and under which generation of that record.
+ */
 export interface PatHolder {
   owner: Owner
   client_id: ClientId

@@ -1,6 +1,6 @@
 /**
- * POST /perm: a sealed ticket for the permissions that a refused call needed. Writes nothing: strangers cause any number
- * of these. Contract: "Protection API" (/perm), "Permission ticket".
+ * POST /perm: a sealed ticket for the permissions that a refused call needed. Writes nothing: strangers cause
+ * any number of these. Contract: "Protection API" (/perm), "Permission ticket".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -37,7 +37,9 @@ export interface AskedReading {
 export interface RegisteredResources {
   /** undefined where there is no such owner or server. */
   read(of: AskedFor): Promise<AskedReading | undefined>
-  /** Looks at what a server that publishes its resources lists now, if it is not known to list nothing new. */
+  /**
+   * Looks at what a server that publishes its resources lists now, if it is not known to list nothing new.
+   */
   lookAgain(server: { owner: Owner; client_id: ClientId }): Promise<void>
 }
 

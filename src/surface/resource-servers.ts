@@ -1,6 +1,6 @@
 /**
- * Resource servers as an authorization server knows them: who asks at the protection API, and on whose behalf.
- * Contract: "Resource server registration", "Protection access token (PAT)".
+ * Resource servers as an authorization server knows them: who asks at the protection API, and on whose
+ * behalf. Contract: "Resource server registration", "Protection access token (PAT)".
  */
 import type { RegistrationState } from '../rules/registration.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
@@ -24,7 +24,10 @@ export interface ResourceServers {
 
 /** Those whose resource stands at an origin. */
 export interface ResourceServersByOrigin {
-  /** Those that registered themselves and that she has not withdrawn; two are enough to tell that it is not one. */
+  /**
+   * Those that registered themselves and that she has not withdrawn; two are enough to tell that it is not
+   * one.
+   */
   atOrigin(owner: Owner, origin: string): Promise<readonly ResourceServer[]>
 }
 

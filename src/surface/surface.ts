@@ -1,6 +1,6 @@
 /**
- * All that an authorization server serves to agents, resource servers and anybody, over what its party hands in.
- * Contract: "Owner's authorization server: public", "Token endpoint", "Protection API".
+ * All that an authorization server serves to agents, resource servers and anybody, over what its party hands
+ * in. Contract: "Owner's authorization server: public", "Token endpoint", "Protection API".
  */
 import type { Endpoint } from '../http/endpoint.ts'
 import { AUDIT_ACCESS, type AccessReports } from './access-reports.ts'

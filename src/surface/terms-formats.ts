@@ -30,7 +30,9 @@ export function represent(
   }
 }
 
-/** By `Accept` (RFC 9110 §12.5.1): the type with the highest weight that we have; JSON in every other case. */
+/**
+ * By `Accept` (RFC 9110 §12.5.1): the type with the highest weight that we have; JSON in every other case.
+ */
 export function preferredFormat(accept: string | undefined): Format {
   const weights = new Map<string, number>()
   for (const part of (accept ?? '').split(',')) {

@@ -109,7 +109,10 @@ async function onlyOwner(terms: TermsSource): Promise<Owner> {
   return first
 }
 
-/** RFC 9110 §13.1.2: `*`, or any of the tags listed, compared weakly: a proxy that recodes an answer weakens its tag. */
+/**
+ * RFC 9110 §13.1.2: `*`, or any of the tags listed, compared weakly: a proxy that recodes an answer weakens
+ * its tag.
+ */
 function names(ifNoneMatch: string | undefined, etag: string): boolean {
   const tags = ifNoneMatch?.split(',').map(tag => tag.trim().replace(/^W\//, '')) ?? []
   return tags.includes('*') || tags.includes(etag)

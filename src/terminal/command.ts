@@ -1,11 +1,14 @@
 /**
- * Owns how a command line ends: exit codes, and one clear line per error. contract, "Errors": `temporarily_unavailable` is
- * the only value worth another try, so it has an exit code of its own.
+ * Owns how a command line ends: exit codes, and one clear line per error. Contract: "Errors":
+ * `temporarily_unavailable` is the only value worth another try, so it has an exit code of its own.
  */
 import { CommanderError, type Command } from 'commander'
 import { printable } from './printable.ts'
 
-/** 0 done; 1 refused, denied or failed; 2 wrong usage; 3 try again later; 4 the owner did not decide in time; 130 interrupted. */
+/**
+ * 0 done; 1 refused, denied or failed; 2 wrong usage; 3 try again later; 4 the owner did not decide in time;
+ * 130 interrupted.
+ */
 export const EXIT = { done: 0, refused: 1, usage: 2, unavailable: 3, waiting: 4, interrupted: 130 } as const
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
@@ -13,7 +16,10 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export interface Terminal {
   out(text: string): void
   err(text: string): void
-  /** How many characters fit on a line; undefined where a file or a program reads, which gets everything whole. */
+  /**
+   * How many characters fit on a line; undefined where a file or a program reads, which gets everything
+   * whole.
+   */
   readonly columns?: number | undefined
 }
 
@@ -38,8 +44,9 @@ export interface Ending {
 }
 
 /**
- * Parses `args` (without the program's own name) and runs the command chosen. Answers the exit code and throws nothing:
- * a failure becomes one line on `err`. `endingOf` says how the party's own errors end; undefined leaves it to this.
+ * Parses `args` (without the program's own name) and runs the command chosen. Answers the exit code and
+ * throws nothing: a failure becomes one line on `err`. `endingOf` says how the party's own errors end;
+ * undefined leaves it to this.
  */
 export async function runCommand(
   program: Command,

@@ -1,6 +1,6 @@
 /**
- * Owns `usher keys`: the signing keys of servers. contract, "Authentication": what an authority or a resource signs is verified by the key that it
- * publishes.
+ * Owns `usher keys`: the signing keys of servers. Contract: "Authentication": what an authority or a resource
+ * signs is verified by the key that it publishes.
  */
 import { publicJwk } from '../wire/keys.ts'
 import type { Terminal } from './command.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns private keys in files: one JWK per file, readable by its user alone. contract, "Authentication": the agent's key and
- * the owner's device key never leave the machine of their holder.
+ * Owns private keys in files: one JWK per file, readable by its user alone. Contract: "Authentication": the
+ * agent's key and the owner's device key never leave the machine of their holder.
  */
 import { mkdir, open } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -10,7 +10,10 @@ import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/k
 import { Refusal } from '../wire/refusal.ts'
 import { UsageError } from './command.ts'
 
-/** The private key in a file. A file that is missing, open to others or no Ed25519 JWK is a `UsageError` that says what to do. */
+/**
+ * The private key in a file. A file that is missing, open to others or no Ed25519 JWK is a `UsageError` that
+ * says what to do.
+ */
 export async function readKeyFile(path: string, makeWith: string): Promise<PrivateKey> {
   let text: Buffer
   try {
@@ -34,7 +37,10 @@ export async function writeNewKey(path: string): Promise<PrivateKey> {
   return importPrivateJwk(jwk)
 }
 
-/** The same of a server's signing key, as `UMA_AS_KEYS_FILE` and its like take it: a set of one, to which others are added. */
+/**
+ * The same of a server's signing key, as `UMA_AS_KEYS_FILE` and its like take it: a set of one, to which
+ * others are added.
+ */
 export async function writeNewKeySet(path: string): Promise<PrivateKey> {
   const jwk = generatePrivateJwk()
   await writeNew(path, { keys: [jwk] })

@@ -1,8 +1,12 @@
 /**
- * Owns what a migration that is run as a command says: what it waits for on stderr, what it applied on stdout. docs/choices.md, "Storage".
+ * Owns what a migration that is run as a command says: what it waits for on stderr, what it applied on
+ * stdout. docs/choices.md, "Storage".
  */
 
-/** Runs a migration as a command. @param migrate brings the database up to date, and resolves to the names that it applied. */
+/**
+ * Runs a migration as a command. @param migrate brings the database up to date, and resolves to the names
+ * that it applied.
+ */
 export async function runMigrationCommand(
   migrate: (tell: (line: string) => void) => Promise<readonly string[]>,
 ): Promise<void> {

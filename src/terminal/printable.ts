@@ -1,13 +1,16 @@
 /**
- * Owns how text from others reaches a person's terminal. contract, "Agreement (claim_token, beat 3)": `reason` and its like
- * are shown to the owner, and are written by strangers; a terminal obeys what it is shown.
+ * Owns how text from others reaches a person's terminal. Contract: "Agreement (claim_token, beat 3)":
+ * `reason` and its like are shown to the owner, and are written by strangers; a terminal obeys what it is
+ * shown.
  */
 
-// Controls (ESC among them), format characters (direction marks, zero widths, tags), separators of lines and paragraphs,
-// halves of surrogate pairs, private use.
+// Controls (ESC among them), format characters (direction marks, zero widths, tags), separators of lines and
+// paragraphs, halves of surrogate pairs, private use.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu
 
-/** The text with every character that a terminal would act on, or hide, written as an escape: ESC is `\u{1b}`. */
+/**
+ * The text with every character that a terminal would act on, or hide, written as an escape: ESC is `\u{1b}`.
+ */
 export function printable(text: string): string {
   return text.replace(UNSEEN, mark => `\\u{${mark.codePointAt(0)!.toString(16)}}`)
 }
@@ -29,7 +32,10 @@ export function printableLine(value: unknown): string {
   return JSON.stringify(value).replace(/[^\x20-\x7e]/g, jsonEscape)
 }
 
-/** A time in seconds since the epoch or in ISO 8601 as `2026-11-21 09:30:00Z`; any other value printable as it is. */
+/**
+ * A time in seconds since the epoch or in ISO 8601 as `2026-11-21 09:30:00Z`; any other value printable as it
+ * is.
+ */
 export function printableTime(value: unknown): string {
   const date = new Date(typeof value === 'number' ? value * 1000 : String(value))
   if (value === null || value === undefined || value === '' || Number.isNaN(date.getTime()))
@@ -50,8 +56,9 @@ export function printableValue(value: unknown): string {
 }
 
 /**
- * A table with its columns aligned, one line per row; cells are made printable here. With `columns` it is at most so wide: long cells
- * are cut, with `…` at their end, and where that is not enough each row becomes a record of its own.
+ * A table with its columns aligned, one line per row; cells are made printable here. With `columns` it is at
+ * most so wide: long cells are cut, with `…` at their end, and where that is not enough each row becomes a
+ * record of its own.
  */
 export function table(
   headings: readonly string[],
@@ -90,7 +97,10 @@ const CUT_TO_MIN = 10
 /** A moment that is cut is none. */
 const NEVER_CUT = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/
 
-/** How wide each column is so that a line is at most `columns` wide, the widest cut first; undefined if that cannot be. */
+/**
+ * How wide each column is so that a line is at most `columns` wide, the widest cut first; undefined if that
+ * cannot be.
+ */
 function widthsWithin(cells: readonly (readonly string[])[], columns: number): number[] | undefined {
   const numbers = cells[0]!.map((_, column) => column)
   const widths = numbers.map(column => Math.max(...cells.map(row => lengthOf(row[column]))))

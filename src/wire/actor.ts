@@ -1,8 +1,11 @@
 /**
- * Owns who a decision is by, as it is stored and told. contract, "Owner API", "Events". `by` beside it stays a word.
+ * Owns who a decision is by, as it is stored and told. Contract: "Owner API", "Events". `by` beside it stays
+ * a word.
  */
 
-/** The owner, by which of her credentials; or an administrator of the organization that she is a member of. */
+/**
+ * The owner, by which of her credentials; or an administrator of the organization that she is a member of.
+ */
 export type Actor =
   | { kind: 'owner'; credential: 'device_key'; kid: string }
   | { kind: 'owner'; credential: 'login'; id: string }

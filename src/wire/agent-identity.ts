@@ -1,7 +1,7 @@
 /**
- * Owns who signed: the header of an agreement or introduction, agent tokens, handles, the operator's origin. contract,
- * "Agreement (claim_token, beat 3)" (JWS protected header), "Connection" (handles), "Authentication" (agent-token issuers);
- * draft-hardt-oauth-aauth-protocol (agent tokens).
+ * Owns who signed: the header of an agreement or introduction, agent tokens, handles, the operator's origin.
+ * Contract: "Agreement (claim_token, beat 3)" (JWS protected header), "Connection" (handles),
+ * "Authentication" (agent-token issuers); draft-hardt-oauth-aauth-protocol (agent tokens).
  */
 import type { JsonObject } from './json.ts'
 import { checkClaims, findByKid, parseJws, timeClaim, verifyJws, type Verified } from './jws.ts'
@@ -13,8 +13,8 @@ import { refuse } from './refusal.ts'
 import { asHandle, type Handle } from './identifiers.ts'
 
 /**
- * Who a header says signed. A bare key vouches for itself; a token vouches for nobody until `verifyAgentToken`, and `iss`
- * must be on the list of allowed issuers before anything is fetched from it.
+ * Who a header says signed. A bare key vouches for itself; a token vouches for nobody until
+ * `verifyAgentToken`, and `iss` must be on the list of allowed issuers before anything is fetched from it.
  */
 export type ClaimedIdentity =
   | { readonly kind: 'key'; readonly key: PublicKey }
@@ -45,8 +45,8 @@ const DISCOVERY_DOCUMENT = 'aauth-agent.json'
 const AGENT_TOKEN_BYTES_MAX = 8192
 
 /**
- * The identity a JWS header claims: exactly one of `jwk` and `agent_token`. Refuses (`invalid_request`) both, neither, an
- * unusable key, and a token that cannot be read.
+ * The identity a JWS header claims: exactly one of `jwk` and `agent_token`. Refuses (`invalid_request`) both,
+ * neither, an unusable key, and a token that cannot be read.
  */
 export function agentIdentity(header: JsonObject): ClaimedIdentity {
   const jwk = member(header, 'jwk')
@@ -70,10 +70,10 @@ export function claimedToken(token: unknown): ClaimedIdentity & { kind: 'agent_t
 }
 
 /**
- * Verifies an agent token against its issuer's published keys, at `now` (seconds): `typ`, `dwk`, signature by the key its
- * `kid` names, `exp` ahead and `iat` not (60 s for clocks that differ), a usable `iss`, `sub`, `cnf.jwk`, and `ps` and
- * `parent_agent` where present. Whether the issuer is one of ours was the caller's question, before it fetched the keys.
- * Refuses with `invalid_request`.
+ * Verifies an agent token against its issuer's published keys, at `now` (seconds): `typ`, `dwk`, signature by
+ * the key its `kid` names, `exp` ahead and `iat` not (60 s for clocks that differ), a usable `iss`, `sub`,
+ * `cnf.jwk`, and `ps` and `parent_agent` where present. Whether the issuer is one of ours was the caller's
+ * question, before it fetched the keys. Refuses with `invalid_request`.
  */
 export function verifyAgentToken(
   token: string,
@@ -110,8 +110,9 @@ export function signingKeyOf(identity: AgentIdentity): PublicKey {
 }
 
 /**
- * The handle of a connection: `jkt:` + RFC 7638 thumbprint for a bare key, `sub@issuer` (no scheme, no trailing slash) for
- * an identified agent. Agents of two issuers never share one, nor do a bare key and an identified agent.
+ * The handle of a connection: `jkt:` + RFC 7638 thumbprint for a bare key, `sub@issuer` (no scheme, no
+ * trailing slash) for an identified agent. Agents of two issuers never share one, nor do a bare key and an
+ * identified agent.
  */
 export function handleOf(identity: AgentIdentity): Handle {
   if (identity.kind === 'key') return thumbprintHandle(identity.key)
@@ -123,14 +124,18 @@ export function subjectHandle(sub: string, iss: string): Handle {
   return asHandle(`${sub}@${issuerInHandles(iss)}`)
 }
 
-/** An issuer as its agents' handles spell it. Two listed issuers must differ in this, or they would share handles. */
+/**
+ * An issuer as its agents' handles spell it. Two listed issuers must differ in this, or they would share
+ * handles.
+ */
 export function issuerInHandles(iss: string): string {
   return iss.replace(/^https?:\/\//, '').replace(/\/$/, '')
 }
 
 /**
- * The operator behind a client_id: the origin of that URL; undefined where the text is no client identity URL (https, or
- * http to a literal loopback host; a path; no user information, fragment, dot segments or dot at the end of the host).
+ * The operator behind a client_id: the origin of that URL; undefined where the text is no client identity URL
+ * (https, or http to a literal loopback host; a path; no user information, fragment, dot segments or dot at
+ * the end of the host).
  */
 export function operatorOrigin(client_id: string): string | undefined {
   if (!/^https?:\/\/[\x21-\x7e]+$/.test(client_id) || !URL.canParse(client_id)) return undefined
@@ -138,15 +143,16 @@ export function operatorOrigin(client_id: string): string | undefined {
   const reachable = url.protocol === 'https:' || isLoopbackHost(url.hostname)
   // With the dot of the root it is the same host, and another origin than the one an owner blocked.
   if (!isHostSpelledPlainly(client_id)) return undefined
-  // What the parser had to change (dot segments, `\`, a missing path, upper case) is not the URL that was signed.
+  // What the parser had to change (dot segments, `\`, a missing path, upper case) is not the URL that was
+  // signed.
   return reachable && url.href === client_id && url.username === '' && url.password === '' && url.hash === ''
     ? url.origin
     : undefined
 }
 
 /**
- * Whether a text is an agent-token issuer: an https URL (or http to a literal loopback host, which only development lists) in
- * one spelling, without user information, query or fragment.
+ * Whether a text is an agent-token issuer: an https URL (or http to a literal loopback host, which only
+ * development lists) in one spelling, without user information, query or fragment.
  */
 export function isAgentIssuer(iss: string): boolean {
   // No `@` anywhere: with one in its path, two issuers could make the same handle.
@@ -168,8 +174,8 @@ export function isAgentIdentifier(text: string): boolean {
 }
 
 /**
- * Whether an issuer may call an agent so: at most 255 characters of printable ASCII without blanks; one that says it is an
- * AAuth identifier must be one, of the issuer's own domain.
+ * Whether an issuer may call an agent so: at most 255 characters of printable ASCII without blanks; one that
+ * says it is an AAuth identifier must be one, of the issuer's own domain.
  */
 function isSubject(sub: string, iss: string): boolean {
   if (!/^[\x21-\x7e]{1,255}$/.test(sub)) return false

@@ -1,7 +1,7 @@
 /**
- * Owns the agreement an agent signs, and the claim_token it travels in. contract, "Agreement (claim_token, beat 3)". Here
- * stands who signed and that nothing was changed since; what the claims are worth is rules/agreement.ts. Receipts that
- * embed it are receipt.ts.
+ * Owns the agreement an agent signs, and the claim_token it travels in. Contract: "Agreement (claim_token,
+ * beat 3)". Here stands who signed and that nothing was changed since; what the claims are worth is
+ * rules/agreement.ts. Receipts that embed it are receipt.ts.
  */
 import { agentIdentity, operatorOrigin, signingKeyOf, type AgentIdentity } from './agent-identity.ts'
 import { decodeBase64url, encodeBase64url, s256 } from './encoding.ts'
@@ -21,14 +21,20 @@ export const CLAIM_TOKEN_BYTES_MAX = 32 * 1024
 /** What an agent refers to as its mission: a claim, recorded and never fetched. */
 export type Mission = { approver: string; s256: string }
 
-/** What an agent puts its name to. `iat` in seconds; `template` is repeated as it is, so narrow it before if at all. */
+/**
+ * What an agent puts its name to. `iat` in seconds; `template` is repeated as it is, so narrow it before if
+ * at all.
+ */
 export interface AgreementContent {
   template: TermsTemplate
   aud: string
   iat: number
   reason?: string | undefined
   mission?: Mission | undefined
-  /** The tool and its arguments, or the name of a tool called without; needed where the template says `per_operation`. */
+  /**
+   * The tool and its arguments, or the name of a tool called without; needed where the template says
+   * `per_operation`.
+   */
   operation?: { tool: string; params: JsonObject } | string | undefined
   introduction?: string | undefined
   /** The agent asked for the very same before, and never received what came of it. */
@@ -40,8 +46,8 @@ export interface AgreementContent {
 }
 
 /**
- * An agreement signed by `key`. `claims` are the payload as signed: no member's type is trusted yet. `hash` is the grant's
- * `contract`: s256 of the compact JWS.
+ * An agreement signed by `key`. `claims` are the payload as signed: no member's type is trusted yet. `hash`
+ * is the grant's `contract`: s256 of the compact JWS.
  */
 export interface Agreement {
   readonly claims: JsonObject
@@ -49,19 +55,24 @@ export interface Agreement {
   readonly hash: string
   readonly key: PublicKey
   readonly identity: AgentIdentity
-  /** URL of the operator's client document, and the URL of its key directory; claims, resolved by nobody yet. */
+  /**
+   * URL of the operator's client document, and the URL of its key directory; claims, resolved by nobody yet.
+   */
   readonly client_id: string | undefined
   readonly signature_agent: string | undefined
 }
 
-/** The claim_token of an agreement: base64url of the whole compact JWS, `iss` being `agent:` + the key's thumbprint. */
+/**
+ * The claim_token of an agreement: base64url of the whole compact JWS, `iss` being `agent:` + the key's
+ * thumbprint.
+ */
 export function signAgreement(content: AgreementContent, key: PrivateKey): string {
   return encodeBase64url(signJws({ typ: TYP.agreement, kid: false, ...agreementParts(content, key) }, key))
 }
 
 /**
- * The compact JWS inside a claim_token, and its parts, not yet believed. Refuses (`invalid_request`) more than 32 KiB, another
- * spelling of the same bytes, and what is no compact JWS.
+ * The compact JWS inside a claim_token, and its parts, not yet believed. Refuses (`invalid_request`) more
+ * than 32 KiB, another spelling of the same bytes, and what is no compact JWS.
  */
 export function openClaimToken(claim_token: string): UnverifiedJws {
   if (claim_token.length > CLAIM_TOKEN_BYTES_MAX) {
@@ -76,9 +87,9 @@ export function agreementHash(claim_token: string): string {
 }
 
 /**
- * Verifies who signed a claim_token: `typ` where present, header, signature. `identity` is what the header's identity was
- * verified to be; a bare key needs none, since it vouches for itself, and an agent token is refused without. Refuses with
- * `invalid_request`; judges no claim.
+ * Verifies who signed a claim_token: `typ` where present, header, signature. `identity` is what the header's
+ * identity was verified to be; a bare key needs none, since it vouches for itself, and an agent token is
+ * refused without. Refuses with `invalid_request`; judges no claim.
  */
 export function verifyAgreement(
   claim_token: string | UnverifiedJws,

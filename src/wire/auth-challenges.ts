@@ -1,7 +1,7 @@
 /**
- * Owns the WWW-Authenticate grammar: several challenges in a line, each a scheme with a token68 or with parameters.
- * contract, "Challenge (beat 1)"; RFC 9110 §11.2, §11.6.1. Strict: a parser that guesses can be made to see another challenge
- * than the next one sees.
+ * Owns the WWW-Authenticate grammar: several challenges in a line, each a scheme with a token68 or with
+ * parameters. Contract: "Challenge (beat 1)"; RFC 9110 §11.2, §11.6.1. Strict: a parser that guesses can be
+ * made to see another challenge than the next one sees.
  */
 import { refuse } from './refusal.ts'
 
@@ -23,8 +23,8 @@ const SPACES = / +/y
 const SEPARATORS = /(?:[ \t]*,)*[ \t]*/y
 
 /**
- * All challenges of the header's field lines, in order. Refuses (`invalid_request`) a line that does not follow the grammar,
- * a parameter named twice in one challenge, and more than 16 KiB.
+ * All challenges of the header's field lines, in order. Refuses (`invalid_request`) a line that does not
+ * follow the grammar, a parameter named twice in one challenge, and more than 16 KiB.
  */
 export function parseAuthChallenges(fieldLines: readonly string[]): AuthChallenge[] {
   if (fieldLines.reduce((sum, line) => sum + line.length, 0) > HEADER_LENGTH_MAX) malformed()
@@ -32,8 +32,8 @@ export function parseAuthChallenges(fieldLines: readonly string[]): AuthChalleng
 }
 
 /**
- * One challenge with parameters, each value as a quoted-string. Refuses (`temporarily_unavailable`, since nothing the caller
- * sent is at fault) a value with characters outside printable ASCII.
+ * One challenge with parameters, each value as a quoted-string. Refuses (`temporarily_unavailable`, since
+ * nothing the caller sent is at fault) a value with characters outside printable ASCII.
  */
 export function formatAuthChallenge(scheme: string, parameters: Readonly<Record<string, string>>): string {
   const formatted = Object.entries(parameters).map(([name, value]) => `${name}=${quote(name, value)}`)

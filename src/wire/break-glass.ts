@@ -1,7 +1,7 @@
 /**
- * Owns the yes of a member's authorization server to one grant of an emergency window. contract, "The organization's authority"
- * (`/break-glass`) and "What the service does" (nothing above the owner can widen): without it such a grant is none, so that an organization
- * that was stolen can neither make one nor hide one.
+ * Owns the yes of a member's authorization server to one grant of an emergency window. Contract: "The
+ * organization's authority" (`/break-glass`) and "What the service does" (nothing above the owner can widen):
+ * without it such a grant is none, so that an organization that was stolen can neither make one nor hide one.
  */
 import { asOwner, type Owner } from './identifiers.ts'
 import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
@@ -11,7 +11,10 @@ import { TYP } from './names.ts'
 import { readBreakGlassGrant, type BreakGlassGrant } from './notice.ts'
 import type { RptClaims, VerificationKeys } from './tokens.ts'
 
-/** What was accepted: `iss` is her authorization server, `aud` the organization, the rest is of the one grant as the notice told it. */
+/**
+ * What was accepted: `iss` is her authorization server, `aud` the organization, the rest is of the one grant
+ * as the notice told it.
+ */
 export type BreakGlassAcceptance = { iss: string; aud: string; owner: Owner } & BreakGlassGrant
 
 /** What a grant of an emergency window says beside what any RPT does. */
@@ -29,15 +32,17 @@ export type BreakGlassClaims = RptClaims & {
 
 /**
  * The compact acceptance: `accepted` in the answer to the notice, and in the grant.
- * @internal a member's authority signs with it; nothing of ours did when the enforcement point learned to read it.
+ * @internal a member's authority signs with it; nothing of ours did when the enforcement point learned to
+ * read it.
  */
 export function signBreakGlassAcceptance(claims: BreakGlassAcceptance, key: PrivateKey): string {
   return signJws({ typ: TYP.breakGlassAccepted, payload: claims }, key)
 }
 
 /**
- * Verifies an acceptance by `authority` (her authorization server), to `organization`, at `now` (seconds): `typ`, signature by one of the keys,
- * `iss`, `aud`, `exp`. Refuses with `invalid_request`. Does not compare it with any grant: see `acceptsGrant` of the rules.
+ * Verifies an acceptance by `authority` (her authorization server), to `organization`, at `now` (seconds):
+ * `typ`, signature by one of the keys, `iss`, `aud`, `exp`. Refuses with `invalid_request`. Does not compare
+ * it with any grant: see `acceptsGrant` of the rules.
  */
 export function verifyBreakGlassAcceptance(
   jwt: string,

@@ -1,6 +1,6 @@
 /**
- * Owns beat 1: the challenge in its two encodings, and the remediation inside. contract, "Challenge (beat 1)"; RFC 9396;
- * RFC 6750 §3.
+ * Owns beat 1: the challenge in its two encodings, and the remediation inside. Contract: "Challenge (beat
+ * 1)"; RFC 9396; RFC 6750 §3.
  */
 import { formatAuthChallenge, parseAuthChallenges } from './auth-challenges.ts'
 import { decodeBase64url, encodeBase64url, s256Json } from './encoding.ts'
@@ -21,7 +21,9 @@ export type AuthorizationDetail = {
   datatypes: string[]
 }
 
-/** What the agent may do about the refusal. `authorization_reference` is the s256 of `authorization_details`. */
+/**
+ * What the agent may do about the refusal. `authorization_reference` is the s256 of `authorization_details`.
+ */
 export type Remediation = {
   authorization_details: AuthorizationDetail[]
   authorization_reference: string
@@ -72,8 +74,8 @@ export function buildRemediation(call: {
 }
 
 /**
- * The WWW-Authenticate value of a challenge. Refuses (`temporarily_unavailable`: nothing the caller sent is at fault) what
- * cannot be written as printable ASCII within 8 KiB, and a scope that is no scope list.
+ * The WWW-Authenticate value of a challenge. Refuses (`temporarily_unavailable`: nothing the caller sent is
+ * at fault) what cannot be written as printable ASCII within 8 KiB, and a scope that is no scope list.
  */
 export function encodeChallenge(challenge: Challenge): string {
   if (!SCOPE_LIST.test(challenge.scope)) {
@@ -102,9 +104,10 @@ export interface ChallengeOptions {
 }
 
 /**
- * The one UMA challenge among the WWW-Authenticate field lines; challenges of other schemes are passed over. Refuses
- * (`invalid_request`) none, several, a malformed line, a missing or mistyped parameter, and a remediation that does not
- * agree with the parameters beside it. Believing `as_uri` is another matter: that takes the resource's metadata.
+ * The one UMA challenge among the WWW-Authenticate field lines; challenges of other schemes are passed over.
+ * Refuses (`invalid_request`) none, several, a malformed line, a missing or mistyped parameter, and a
+ * remediation that does not agree with the parameters beside it. Believing `as_uri` is another matter: that
+ * takes the resource's metadata.
  */
 export function parseChallenge(fieldLines: readonly string[], options: ChallengeOptions = {}): Challenge {
   const scheme = UMA_SCHEME.toLowerCase()
@@ -134,7 +137,10 @@ export function challengeData(challenge: Challenge): JsonObject {
   }
 }
 
-/** Whether JSON-RPC error data means to be a challenge: told by its shape, since others use -32001 for a timeout. */
+/**
+ * Whether JSON-RPC error data means to be a challenge: told by its shape, since others use -32001 for a
+ * timeout.
+ */
 export function isChallengeData(data: unknown): boolean {
   if (typeof data !== 'object' || data === null) return false
   return ['as_uri', 'ticket', 'authorization_remediation'].every(name => Object.hasOwn(data, name))
@@ -146,8 +152,8 @@ export function parseChallengeData(data: unknown, options: ChallengeOptions = {}
 }
 
 /**
- * `authorization_details` as RFC 9396 §5 wants it read: an array of objects of our type, every member there and of its type,
- * none beside them. Refuses with `invalid_request`.
+ * `authorization_details` as RFC 9396 §5 wants it read: an array of objects of our type, every member there
+ * and of its type, none beside them. Refuses with `invalid_request`.
  */
 function parseAuthorizationDetails(
   json: Json | undefined,

@@ -1,6 +1,6 @@
 /**
- * Owns the shape of an organization's charter. contract, "The organization's authority": what it claims, which groups it has, how far it
- * narrows. What a charter means is rules/charter.ts.
+ * Owns the shape of an organization's charter. Contract: "The organization's authority": what it claims,
+ * which groups it has, how far it narrows. What a charter means is rules/charter.ts.
  */
 import { s256Json } from './encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
@@ -67,8 +67,9 @@ export function charterDigest(charter: Charter): string {
 }
 
 /**
- * A charter as somebody sent it. Refuses (`invalid_request`) a member that is missing, unknown or of another type, naming its path, such as
- * `charter.roles.staff.grants[2]`. Says nothing of its meaning: see `charterFault`.
+ * A charter as somebody sent it. Refuses (`invalid_request`) a member that is missing, unknown or of another
+ * type, naming its path, such as `charter.roles.staff.grants[2]`. Says nothing of its meaning: see
+ * `charterFault`.
  */
 export function parseCharter(value: unknown, at = 'charter'): Charter {
   const of = members(value, at, ['name', 'claims', 'envelope'], {
@@ -174,7 +175,10 @@ function wrong(at: string, wanted: string): never {
   refuse('invalid_request', `Correct ${at}: give ${wanted}.`)
 }
 
-/** Reads members by name: those that must be there, and those that have a value where they are left out. No others. */
+/**
+ * Reads members by name: those that must be there, and those that have a value where they are left out. No
+ * others.
+ */
 // oxlint-disable-next-line eslint/max-params -- the value, where it stands, and the two kinds of members
 function members(
   value: unknown,

@@ -1,6 +1,7 @@
 /**
- * Owns what an organization attests about the person whom an agent acts for, to her authorization server alone. contract, "Policy vocabulary
- * and tiers" (clearance: fetched from authority to authority), "The organization's authority" (`/member/clearance`).
+ * Owns what an organization attests about the person whom an agent acts for, to her authorization server
+ * alone. Contract: "Policy vocabulary and tiers" (clearance: fetched from authority to authority), "The
+ * organization's authority" (`/member/clearance`).
  */
 import { asOwner, type Owner } from './identifiers.ts'
 import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
@@ -13,7 +14,10 @@ import type { VerificationKeys } from './tokens.ts'
 /** How long an attestation is good for. */
 export const CLEARANCE_SECONDS = 300
 
-/** `sub` is the owner at the authorization server `aud`; `clearance` has a text for each fact; times in seconds. */
+/**
+ * `sub` is the owner at the authorization server `aud`; `clearance` has a text for each fact; times in
+ * seconds.
+ */
 export type ClearanceClaims = {
   iss: string
   sub: Owner
@@ -31,9 +35,10 @@ export function signClearance(claims: ClearanceClaims, key: PrivateKey): string 
 }
 
 /**
- * Verifies an attestation by `issuer`, to the authorization server `audience`, of `owner`, at `now` (seconds): `typ`, signature by one of the keys, `iss`,
- * `aud`, `sub`, `iat`, an `exp` at most 300 s after it, and that each fact is text. Refuses with `invalid_request`. Says nothing of whether the
- * facts meet what is required.
+ * Verifies an attestation by `issuer`, to the authorization server `audience`, of `owner`, at `now`
+ * (seconds): `typ`, signature by one of the keys, `iss`, `aud`, `sub`, `iat`, an `exp` at most 300 s after
+ * it, and that each fact is text. Refuses with `invalid_request`. Says nothing of whether the facts meet what
+ * is required.
  * @internal until the authority of a member reads it.
  */
 export function verifyClearance(

@@ -1,8 +1,9 @@
 /**
  * Owns the byte spellings of the protocol: strict base64url, SHA-256 identifiers (`s256:`), and body digests.
  *
- * contract, "Challenge (beat 1)" and "RPT claims" (`s256:<hash>`); RFC 4648 §5; RFC 9530 (Content-Digest).
- * One value has one spelling here: every decoder re-encodes and compares, because Node's own decoders skip junk silently.
+ * Contract: "Challenge (beat 1)" and "RPT claims" (`s256:<hash>`); RFC 4648 §5; RFC 9530 (Content-Digest).
+ * One value has one spelling here: every decoder re-encodes and compares, because Node's own decoders skip
+ * junk silently.
  */
 import { hash } from 'node:crypto'
 import { canonicalize, type Json } from './json.ts'
@@ -15,12 +16,14 @@ export function encodeBase64url(bytes: Uint8Array | string): string {
 }
 
 /**
- * The bytes of an unpadded base64url text; refuses (`invalid_request`) every other spelling of the same bytes: padding,
- * the `+/` alphabet, blanks, non-zero trailing bits. RFC 7515 §2 and the one-handle-per-key rule depend on it.
+ * The bytes of an unpadded base64url text; refuses (`invalid_request`) every other spelling of the same
+ * bytes: padding, the `+/` alphabet, blanks, non-zero trailing bits. RFC 7515 §2 and the one-handle-per-key
+ * rule depend on it.
  */
 export function decodeBase64url(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url')
-  // Re-encoding is the whole check: its output uses only the strict alphabet, so any junk in `text` makes the two differ.
+  // Re-encoding is the whole check: its output uses only the strict alphabet, so any junk in `text` makes the
+  // two differ.
   if (bytes.toString('base64url') !== text) {
     refuse('invalid_request', 'Send canonical base64url: no padding, no blanks, only A-Z a-z 0-9 - and _.')
   }
@@ -32,7 +35,9 @@ export function sha256(content: Uint8Array | string): Buffer {
   return hash('sha256', content, 'buffer')
 }
 
-/** `s256:` + unpadded base64url of SHA-256 over the bytes (contract, "RPT claims": `contract`, `params_s256`). */
+/**
+ * `s256:` + unpadded base64url of SHA-256 over the bytes (contract, "RPT claims": `contract`, `params_s256`).
+ */
 export function s256(content: Uint8Array | string): string {
   return `s256:${hash('sha256', content, 'base64url')}`
 }
@@ -48,9 +53,9 @@ export function contentDigest(body: Uint8Array | string): string {
 }
 
 /**
- * Holds a `Content-Digest` field value against the body it came with (RFC 9530 §2). Only `sha-256` and `sha-512` count:
- * at least one must be there and every one there must match; the deprecated algorithms prove nothing and are passed over.
- * Refuses with `invalid_request`.
+ * Holds a `Content-Digest` field value against the body it came with (RFC 9530 §2). Only `sha-256` and
+ * `sha-512` count: at least one must be there and every one there must match; the deprecated algorithms prove
+ * nothing and are passed over. Refuses with `invalid_request`.
  */
 export function checkContentDigest(fieldValue: string, body: Uint8Array): void {
   const members = parseDictionaryField([fieldValue])

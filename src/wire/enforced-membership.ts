@@ -1,6 +1,6 @@
 /**
- * Owns what an organization tells an enforcement point of an owner. contract, "The organization's authority" (`/membership/{owner}`: governed
- * here, what is shared, the ceiling): never her group, and no sentence.
+ * Owns what an organization tells an enforcement point of an owner. Contract: "The organization's authority"
+ * (`/membership/{owner}`: governed here, what is shared, the ceiling): never her group, and no sentence.
  */
 import { DELEGATIONS, type Delegation } from './charter.ts'
 import { asObject, integerMember, member, objectMember, textMember, wordMember } from './members.ts'
@@ -8,8 +8,8 @@ import type { JsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 
 /**
- * Of a member: since when (ISO 8601), at which authorization server, the number of her view, and the ceiling, with patterns of resource ids.
- * `allowed_scopes` null: any. Of another: what of hers is claimed.
+ * Of a member: since when (ISO 8601), at which authorization server, the number of her view, and the ceiling,
+ * with patterns of resource ids. `allowed_scopes` null: any. Of another: what of hers is claimed.
  */
 export type EnforcedMembership =
   | {

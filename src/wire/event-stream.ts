@@ -1,10 +1,13 @@
 /**
- * Owns the reading of server-sent event streams (WHATWG HTML §9.2.6). contract, "Events": the owner's notifications travel
- * in one; so does a tool's answer over MCP's Streamable HTTP.
+ * Owns the reading of server-sent event streams (WHATWG HTML §9.2.6). Contract: "Events": the owner's
+ * notifications travel in one; so does a tool's answer over MCP's Streamable HTTP.
  */
 import { refuse } from './refusal.ts'
 
-/** One dispatched event. `type` is `message` where the stream named none; `id` is the last id seen, `''` if none. */
+/**
+ * One dispatched event. `type` is `message` where the stream named none; `id` is the last id seen, `''` if
+ * none.
+ */
 export interface ServerSentEvent {
   type: string
   data: string
@@ -15,8 +18,8 @@ export interface ServerSentEvent {
 const PENDING_LENGTH_MAX = 4 * 1024 * 1024
 
 /**
- * Reads one stream, chunk by chunk, whatever the chunks' edges. `lastEventId` and `retryMilliseconds` are what a
- * reconnecting client needs. An event that the stream ends within is never dispatched.
+ * Reads one stream, chunk by chunk, whatever the chunks' edges. `lastEventId` and `retryMilliseconds` are
+ * what a reconnecting client needs. An event that the stream ends within is never dispatched.
  */
 export class EventStreamReader {
   lastEventId: string
@@ -34,7 +37,9 @@ export class EventStreamReader {
     this.#id = lastEventId
   }
 
-  /** The events that this chunk completes. Refuses (`invalid_request`) an event of more than 4 Mi characters. */
+  /**
+   * The events that this chunk completes. Refuses (`invalid_request`) an event of more than 4 Mi characters.
+   */
   read(chunk: Uint8Array): ServerSentEvent[] {
     this.#text += this.#decoder.decode(chunk, { stream: true })
     const events: ServerSentEvent[] = []
@@ -49,7 +54,10 @@ export class EventStreamReader {
     return events
   }
 
-  /** The next whole line, without its end (LF, CR LF or CR). After a CR an LF belongs to it, even in a later chunk. */
+  /**
+   * The next whole line, without its end (LF, CR LF or CR). After a CR an LF belongs to it, even in a later
+   * chunk.
+   */
   #takeLine(): string | undefined {
     if (this.#skipLineFeed && this.#text !== '') {
       this.#skipLineFeed = false

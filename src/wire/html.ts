@@ -1,14 +1,17 @@
 /**
- * Owns text from others inside HTML. contract, "Terms document" (plain-language HTML): a reader must see what was written,
- * and a browser must find nothing in it to act on.
+ * Owns text from others inside HTML. Contract: "Terms document" (plain-language HTML): a reader must see what
+ * was written, and a browser must find nothing in it to act on.
  */
 
-// Controls, format characters (bidi marks, zero widths, tags), line and paragraph separators, halves of surrogate pairs and
-// private use: a reader would not see them, or would see the rest in another order.
+// Controls, format characters (bidi marks, zero widths, tags), line and paragraph separators, halves of
+// surrogate pairs and private use: a reader would not see them, or would see the rest in another order.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu
 const MARKUP = /[&<>"'`=]/g
 
-/** The text as HTML character data, fit for element content and quoted attributes; unseen characters as `\u{202e}`. */
+/**
+ * The text as HTML character data, fit for element content and quoted attributes; unseen characters as
+ * `\u{202e}`.
+ */
 export function escapeHtml(text: string): string {
   return text
     .replace(UNSEEN, mark => `\\u{${mark.codePointAt(0)!.toString(16)}}`)

@@ -1,11 +1,14 @@
 /**
- * Owns how a call of a plain HTTP API is written down as a tool with parameters: path templates, and queries as names and
- * values. contract, "Authorized call" (the tool maps to a resource, its exact parameters are what is approved). The agent builds
- * requests from these, the enforcement point reads them back, and both must come to one hash.
+ * Owns how a call of a plain HTTP API is written down as a tool with parameters: path templates, and queries
+ * as names and values. Contract: "Authorized call" (the tool maps to a resource, its exact parameters are
+ * what is approved). The agent builds requests from these, the enforcement point reads them back, and both
+ * must come to one hash.
  */
 import { refuse } from './refusal.ts'
 
-/** One HTTP method and path template below the base of a plain API, such as `GET` and `/accounts/{account}`. */
+/**
+ * One HTTP method and path template below the base of a plain API, such as `GET` and `/accounts/{account}`.
+ */
 export type HttpOperation = { method: string; path: string }
 
 /** A segment of a path template: a fixed text, or the name of a parameter that takes the whole segment. */
@@ -18,8 +21,9 @@ const LITERAL = /^[\w~.!$&'()*+,=:@-]*$/
 const PARAMETER = /^\{([A-Za-z_]\w{0,63})\}$/
 
 /**
- * The segments of a path template behind its first slash; none for the empty template, which is the base itself. A segment is a
- * plain text or one `{name}`; only the last may be empty (a trailing slash). Refuses (`invalid_request`) anything else.
+ * The segments of a path template behind its first slash; none for the empty template, which is the base
+ * itself. A segment is a plain text or one `{name}`; only the last may be empty (a trailing slash). Refuses
+ * (`invalid_request`) anything else.
  */
 export function parsePathTemplate(text: string): TemplateSegment[] {
   if (text === '') return []
@@ -40,7 +44,9 @@ export function parsePathTemplate(text: string): TemplateSegment[] {
   return segments
 }
 
-/** What two templates have in common that fit the same paths, were case and the names of parameters nothing. */
+/**
+ * What two templates have in common that fit the same paths, were case and the names of parameters nothing.
+ */
 export function templateShape(text: string): string {
   return parsePathTemplate(text)
     .map(segment => ('literal' in segment ? `/${segment.literal.toLowerCase()}` : '/{}'))
@@ -48,8 +54,9 @@ export function templateShape(text: string): string {
 }
 
 /**
- * The path that a template becomes with these values, percent-encoded. Refuses (`invalid_request`) a missing, unknown or empty
- * value, and one that would not stay one segment for every reader: dots alone, or with a slash or a backslash.
+ * The path that a template becomes with these values, percent-encoded. Refuses (`invalid_request`) a missing,
+ * unknown or empty value, and one that would not stay one segment for every reader: dots alone, or with a
+ * slash or a backslash.
  */
 export function expandPath(template: string, values: Readonly<Record<string, string>>): string {
   const segments = parsePathTemplate(template)
@@ -69,7 +76,9 @@ function segmentText(segment: TemplateSegment, values: Readonly<Record<string, s
   return encodeURIComponent(value)
 }
 
-/** The query without its `?`, everything but unreserved characters encoded; empty where there are no values. */
+/**
+ * The query without its `?`, everything but unreserved characters encoded; empty where there are no values.
+ */
 export function encodeQuery(values: Readonly<Record<string, readonly string[]>>): string {
   const pairs = Object.entries(values).flatMap(([name, list]) => list.map(value => [name, value] as const))
   if (pairs.some(pair => pair.some(text => !text.isWellFormed()))) {
@@ -79,8 +88,8 @@ export function encodeQuery(values: Readonly<Record<string, readonly string[]>>)
 }
 
 /**
- * A raw query, read as forms are (`&` between pairs, `+` a blank). `ambiguity`: a sentence where another reader could take it
- * otherwise. Refuses (`invalid_request`) escapes that are no UTF-8.
+ * A raw query, read as forms are (`&` between pairs, `+` a blank). `ambiguity`: a sentence where another
+ * reader could take it otherwise. Refuses (`invalid_request`) escapes that are no UTF-8.
  */
 export function decodeQuery(query: string): { values: QueryValues; ambiguity?: string } {
   const values = new Map<string, string[]>()
@@ -110,7 +119,10 @@ function decodeFormText(text: string): string {
   return decodeOnce(text.replaceAll('+', ' '))
 }
 
-/** The text that percent-escapes stand for, decoded once. Refuses (`invalid_request`) escapes that are no UTF-8. */
+/**
+ * The text that percent-escapes stand for, decoded once. Refuses (`invalid_request`) escapes that are no
+ * UTF-8.
+ */
 export function decodeOnce(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -1,6 +1,7 @@
 /**
- * Owns signing and verifying requests by RFC 9421, in the one profile every party uses. contract, "Authentication" (request
- * signatures) and "Limits" (60 s window); RFC 9421 §3, §7. Reads no clock and finds no key: both are given.
+ * Owns signing and verifying requests by RFC 9421, in the one profile every party uses. Contract:
+ * "Authentication" (request signatures) and "Limits" (60 s window); RFC 9421 §3, §7. Reads no clock and finds
+ * no key: both are given.
  *
  * Verification is in two halves around the one costly step, which may be made in a thread of its own:
  * `prepareVerification` → an Ed25519 check → `concludeVerification`.
@@ -29,7 +30,10 @@ export type { HeaderLines, SignedMessage } from './signature-base.ts'
 /** How far `created` may lie from now, either way, inclusive (contract, "Limits"). */
 export const SIGNATURE_WINDOW_SECONDS = 60
 
-/** What a signer chooses; times in seconds since the epoch. `keyid` defaults to the key's kid, false leaves it out. */
+/**
+ * What a signer chooses; times in seconds since the epoch. `keyid` defaults to the key's kid, false leaves it
+ * out.
+ */
 export interface SigningOptions extends BaseOptions {
   components: readonly string[]
   created: number
@@ -51,8 +55,8 @@ export interface VerificationOptions extends BaseOptions, KeyPolicy {
 }
 
 /**
- * A signature that verified. `signature` (64 bytes) is what a replay is recognised by; `covered` are component names, one with
- * parameters ending in a semicolon.
+ * A signature that verified. `signature` (64 bytes) is what a replay is recognised by; `covered` are
+ * component names, one with parameters ending in a semicolon.
  */
 export interface VerifiedSignature {
   key: PublicKey
@@ -68,8 +72,9 @@ export interface PreparedVerification extends VerifiedSignature {
 }
 
 /**
- * The `Signature-Input` and `Signature` values for a request (RFC 9421 §3.1). There is no `alg`: it follows from the key.
- * To cover `content-digest`, put the field into the message first. Refuses like a verifier when a component is missing.
+ * The `Signature-Input` and `Signature` values for a request (RFC 9421 §3.1). There is no `alg`: it follows
+ * from the key. To cover `content-digest`, put the field into the message first. Refuses like a verifier when
+ * a component is missing.
  */
 export function signRequest(
   message: SignedMessage,
@@ -91,8 +96,8 @@ export function signRequest(
 }
 
 /**
- * The one signature of a request that counts, verified (RFC 9421 §3.2). Refuses with `invalid_token`, 401, and a sentence
- * that says what is wrong; throws nothing else, whatever the headers hold.
+ * The one signature of a request that counts, verified (RFC 9421 §3.2). Refuses with `invalid_token`, 401,
+ * and a sentence that says what is wrong; throws nothing else, whatever the headers hold.
  */
 export function verifyRequest(message: SignedMessage, options: VerificationOptions): VerifiedSignature {
   const prepared = prepareVerification(message, options)
@@ -103,7 +108,10 @@ export function verifyRequest(message: SignedMessage, options: VerificationOptio
   )
 }
 
-/** As `verifyRequest`, the Ed25519 check made apart from the calling thread: for a server that has other calls to see to. */
+/**
+ * As `verifyRequest`, the Ed25519 check made apart from the calling thread: for a server that has other calls
+ * to see to.
+ */
 export async function verifyRequestApart(
   message: SignedMessage,
   options: VerificationOptions,
@@ -137,7 +145,10 @@ export function prepareVerification(
   }
 }
 
-/** The second half of `verifyRequest`, given whether the Ed25519 check held: the body is hashed only for a true signer. */
+/**
+ * The second half of `verifyRequest`, given whether the Ed25519 check held: the body is hashed only for a
+ * true signer.
+ */
 export function concludeVerification(
   message: SignedMessage,
   prepared: PreparedVerification,
@@ -161,8 +172,8 @@ function requiredComponents(message: SignedMessage, options: VerificationOptions
 }
 
 /**
- * A decimal or a date: `1.0` would parse to the same number as `1`, and dates beyond JavaScript's to no number, so neither
- * would serialise back to the text that was signed.
+ * A decimal or a date: `1.0` would parse to the same number as `1`, and dates beyond JavaScript's to no
+ * number, so neither would serialise back to the text that was signed.
  */
 const INEXACT_PARAMETER = /=(?:-?\d+\.|@)/
 
@@ -196,7 +207,10 @@ function withoutStrings(raw: string): string {
   return raw.replace(/"(?:[^"\\]|\\.)*"/g, '""')
 }
 
-/** Algorithms stated anywhere must agree (RFC 9421 §3.2 step 6), and ours follows from the key; the rest are texts. */
+/**
+ * Algorithms stated anywhere must agree (RFC 9421 §3.2 step 6), and ours follows from the key; the rest are
+ * texts.
+ */
 function checkTexts(parameters: InnerList[1]): void {
   const alg = parameters.get('alg')
   if (alg !== undefined && alg !== 'ed25519') refuseSignature('Sign with alg "ed25519", or leave alg out.')

@@ -1,7 +1,7 @@
 /**
- * The identifiers that are easily taken for one another, each a kind of text of its own: one in the place of another does not compile.
- * A text becomes one where it is read (a body, a parameter, a token, a configuration) or made, and nowhere else; rows are typed by it.
- * Contract: "Resources and their fields".
+ * The identifiers that are easily taken for one another, each a kind of text of its own: one in the place of
+ * another does not compile. A text becomes one where it is read (a body, a parameter, a token, a
+ * configuration) or made, and nowhere else; rows are typed by it. Contract: "Resources and their fields".
  */
 
 declare const owner: unique symbol
@@ -15,7 +15,9 @@ export type Owner = string & { readonly [owner]: true }
 export type Handle = string & { readonly [handle]: true }
 /** One negotiation, from its first ticket to what came of it. */
 export type Family = string & { readonly [family]: true }
-/** A resource server, as one owner's authority knows it. An agent's own client_id is a URL, and none of these. */
+/**
+ * A resource server, as one owner's authority knows it. An agent's own client_id is a URL, and none of these.
+ */
 export type ClientId = string & { readonly [client]: true }
 
 /** Says that a text which was read names an owner; not that there is such an owner. */

@@ -1,6 +1,7 @@
 /**
- * Owns how an identity assertion is asked for before terms are offered: one element of `required_claims`, built by the authorization server and
- * read by the agent. contract, "need_info answer (beat 2)" (`claim_token_format`: an identity assertion may be asked for); ID-JAG.
+ * Owns how an identity assertion is asked for before terms are offered: one element of `required_claims`,
+ * built by the authorization server and read by the agent. Contract: "need_info answer (beat 2)"
+ * (`claim_token_format`: an identity assertion may be asked for); ID-JAG.
  */
 import { textMember } from './members.ts'
 import { ID_JAG } from './names.ts'
@@ -19,7 +20,8 @@ export type IdentityRequest = {
 }
 
 /**
- * The `need_info` body that asks for an identity assertion, before any terms. `tokenEndpoint` is the issuer's.
+ * The `need_info` body that asks for an identity assertion, before any terms. `tokenEndpoint` is the
+ * issuer's.
  * @internal The authority asks so once it weighs agreements over governed resources.
  */
 export function needIdentity(of: IdentityRequest & { ticket: string; tokenEndpoint: string }): NeedInfo {
@@ -48,8 +50,9 @@ export function needIdentity(of: IdentityRequest & { ticket: string; tokenEndpoi
 }
 
 /**
- * The identity assertion that an answer asks for; undefined if it asks for none, or does not say by whom and to whom. Of `identity_provider` the issuer alone is read: whoever
- * fetches an assertion asks the issuer itself for the rest. Refuses (`invalid_request`) a provider without an issuer.
+ * The identity assertion that an answer asks for; undefined if it asks for none, or does not say by whom and
+ * to whom. Of `identity_provider` the issuer alone is read: whoever fetches an assertion asks the issuer
+ * itself for the rest. Refuses (`invalid_request`) a provider without an issuer.
  */
 export function requestedIdentity(needed: NeedInfo): IdentityRequest | undefined {
   const claim = needed.required_claims.find(one => one.claim_token_format.includes(ID_JAG))

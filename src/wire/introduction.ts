@@ -1,7 +1,7 @@
 /**
- * Owns the introduction of a sibling agent (`ext-introduction-v1+jws`). contract, "Owner API": introduction of a sibling
- * agent; it travels as the claim `introduction` of the newcomer's agreement. Whether the introducer may introduce is the
- * authorization server's question.
+ * Owns the introduction of a sibling agent (`ext-introduction-v1+jws`). Contract: "Owner API": introduction
+ * of a sibling agent; it travels as the claim `introduction` of the newcomer's agreement. Whether the
+ * introducer may introduce is the authorization server's question.
  */
 import {
   agentIdentity,
@@ -29,7 +29,10 @@ export interface Introduction {
   readonly exp: number
 }
 
-/** What is signed: the newcomer's key, the authorization server, times in seconds, the introducer's own agent token. */
+/**
+ * What is signed: the newcomer's key, the authorization server, times in seconds, the introducer's own agent
+ * token.
+ */
 export interface IntroductionContent {
   newcomer: PublicKey
   aud: string
@@ -39,7 +42,9 @@ export interface IntroductionContent {
   agent_token?: string | undefined
 }
 
-/** The compact introduction; its header carries the introducer's `jwk`, and its agent token where it has one. */
+/**
+ * The compact introduction; its header carries the introducer's `jwk`, and its agent token where it has one.
+ */
 export function signIntroduction(content: IntroductionContent, key: PrivateKey): string {
   const { newcomer, aud, iat, exp, jti, agent_token } = content
   return signJws(
@@ -54,8 +59,9 @@ export function signIntroduction(content: IntroductionContent, key: PrivateKey):
 }
 
 /**
- * The introducer that an introduction claims, not yet verified: its agent token where one is carried, else its bare key.
- * Refuses (`invalid_request`) a text over 4096 bytes, one that is no compact JWS, and one without `jwk`.
+ * The introducer that an introduction claims, not yet verified: its agent token where one is carried, else
+ * its bare key. Refuses (`invalid_request`) a text over 4096 bytes, one that is no compact JWS, and one
+ * without `jwk`.
  */
 export function introducerOf(introduction: unknown): ClaimedIdentity {
   if (typeof introduction !== 'string') refuse('invalid_request', 'Give introduction as a compact JWS.')
@@ -66,9 +72,9 @@ export function introducerOf(introduction: unknown): ClaimedIdentity {
 }
 
 /**
- * Verifies an introduction of `newcomer` to `aud` by `introducer`, at `now` (seconds): `typ` (or `typAlias`), the introducer's key or agent
- * token in the header, signature, `aud`, `sub` (thumbprint of the newcomer's key, bare or as `jkt:` handle), `iat`, and an
- * `exp` at most 300 s ahead. Refuses with `invalid_request`.
+ * Verifies an introduction of `newcomer` to `aud` by `introducer`, at `now` (seconds): `typ` (or `typAlias`),
+ * the introducer's key or agent token in the header, signature, `aud`, `sub` (thumbprint of the newcomer's
+ * key, bare or as `jkt:` handle), `iat`, and an `exp` at most 300 s ahead. Refuses with `invalid_request`.
  */
 export function verifyIntroduction(
   introduction: string,
@@ -97,7 +103,10 @@ export function verifyIntroduction(
   return verified as Verified<Introduction>
 }
 
-/** The header must carry exactly the identity that was verified: a token may not be left out to pass as a bare key. */
+/**
+ * The header must carry exactly the identity that was verified: a token may not be left out to pass as a bare
+ * key.
+ */
 function checkIntroducer(header: JsonObject, introducer: AgentIdentity): void {
   const token = introducer.kind === 'agent_token' ? introducer.agent.token : undefined
   const { thumbprint } = importPublicJwk(member(header, 'jwk'))

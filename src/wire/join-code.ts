@@ -1,5 +1,6 @@
 /**
- * Owns the codes by which people join an organization. contract, "The organization's authority" (join by invitation or shared code).
+ * Owns the codes by which people join an organization. Contract: "The organization's authority" (join by
+ * invitation or shared code).
  */
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { encodeBase64url, sha256 } from './encoding.ts'
@@ -15,8 +16,8 @@ export function newCodeId(): string {
 }
 
 /**
- * The code of an invitation, made from its name and a signing key (HKDF, HMAC): so that only its hash is kept, and it can still be told to
- * the authority of the person who was invited.
+ * The code of an invitation, made from its name and a signing key (HKDF, HMAC): so that only its hash is
+ * kept, and it can still be told to the authority of the person who was invited.
  */
 export function invitationCode(code_id: string, key: PrivateKey): string {
   const seed = key.privateKeyObject.export({ format: 'der', type: 'pkcs8' })
@@ -24,7 +25,10 @@ export function invitationCode(code_id: string, key: PrivateKey): string {
   return `inv_${code_id}.${encodeBase64url(createHmac('sha256', secret).update(code_id).digest())}`
 }
 
-/** Which invitation a code is of, by its form alone; undefined for any other text, which may be the shared code. */
+/**
+ * Which invitation a code is of, by its form alone; undefined for any other text, which may be the shared
+ * code.
+ */
 export function codeIdOf(code: string): string | undefined {
   return CODE_FORM.exec(code)?.[1]
 }

@@ -1,7 +1,7 @@
 /**
- * Owns JSON from outside and its canonical form. contract, "Agreement (claim_token, beat 3)" and "RPT claims": what is
- * hashed, signed or authorized must mean one thing to every reader, so anything two parsers could read differently is
- * refused (RFC 7493, I-JSON), and hashes are taken over RFC 8785.
+ * Owns JSON from outside and its canonical form. Contract: "Agreement (claim_token, beat 3)" and "RPT
+ * claims": what is hashed, signed or authorized must mean one thing to every reader, so anything two parsers
+ * could read differently is refused (RFC 7493, I-JSON), and hashes are taken over RFC 8785.
  */
 import { isUtf8 } from 'node:buffer'
 import { refuse } from './refusal.ts'
@@ -15,17 +15,17 @@ export interface JsonObject {
 export const JSON_DEPTH_MAX = 64
 
 /**
- * The value of one JSON document. Refuses (`invalid_request`) bytes that are not UTF-8, a byte order mark, anything after
- * the document, a member named twice in one object, nesting over 64, a number outside the range of a double, and half
- * a surrogate pair. `__proto__` is an ordinary own member of the result.
+ * The value of one JSON document. Refuses (`invalid_request`) bytes that are not UTF-8, a byte order mark,
+ * anything after the document, a member named twice in one object, nesting over 64, a number outside the
+ * range of a double, and half a surrogate pair. `__proto__` is an ordinary own member of the result.
  */
 export function parseJson(source: Uint8Array | string): Json {
   return parseText(decodeText(source))
 }
 
 /**
- * `parseJson`, and the text of the first number whose exact decimal value is not the one its double prints as (undefined
- * when there is none): `9007199254740993` would be hashed and shown as `9007199254740992`.
+ * `parseJson`, and the text of the first number whose exact decimal value is not the one its double prints as
+ * (undefined when there is none): `9007199254740993` would be hashed and shown as `9007199254740992`.
  */
 export function parseJsonExact(source: Uint8Array | string): {
   value: Json
@@ -48,8 +48,9 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * The RFC 8785 canonical text. Refuses (`invalid_request`) NaN, infinities, half surrogate pairs and nesting over 64;
- * throws TypeError for a value that never came from JSON (undefined, a function, a Date): that is a fault of ours.
+ * The RFC 8785 canonical text. Refuses (`invalid_request`) NaN, infinities, half surrogate pairs and nesting
+ * over 64; throws TypeError for a value that never came from JSON (undefined, a function, a Date): that is a
+ * fault of ours.
  */
 export function canonicalize(json: Json): string {
   return canonical(json, 1)
@@ -117,14 +118,18 @@ function parseText(text: string): Json {
   }
   // Only an escape can still bring in half a surrogate pair: the raw text was well-formed.
   const checkText = text.includes('\\ud') || text.includes('\\uD')
-  // JSON.parse keeps the last of two members of one name, so a repeated name leaves fewer members than there were colons.
+  // JSON.parse keeps the last of two members of one name, so a repeated name leaves fewer members than there
+  // were colons.
   if (countMembers(value, checkText) !== memberCount) {
     refuse('invalid_request', 'Name each member of a JSON object once.')
   }
   return value
 }
 
-/** Counts the colons outside strings, and bounds the nesting before anything is built. Need not understand bad JSON. */
+/**
+ * Counts the colons outside strings, and bounds the nesting before anything is built. Need not understand bad
+ * JSON.
+ */
 function scan(text: string): number {
   let memberCount = 0
   let depth = 0
@@ -191,7 +196,8 @@ function findInexactNumber(text: string): string | undefined {
 }
 
 function isExact(literal: string): boolean {
-  // Any decimal of at most 15 significant digits survives a double; only an exponent could take it out of range.
+  // Any decimal of at most 15 significant digits survives a double; only an exponent could take it out of
+  // range.
   if (literal.length <= 15 && !/[eE]/.test(literal)) return true
   const value = Number(literal)
   if (value === 0) return !/[1-9]/.test(literal.split(/[eE]/, 1)[0]!)

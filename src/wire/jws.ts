@@ -1,6 +1,7 @@
 /**
- * Owns compact JWS signed with Ed25519, and the checks every signed document shares. contract, "Algorithms"; RFC 7515,
- * 7519, 8725. A kind is told by `typ`; one kind never passes for another. Keys come from the caller, never from `jku`/`x5u`.
+ * Owns compact JWS signed with Ed25519, and the checks every signed document shares. Contract: "Algorithms";
+ * RFC 7515, 7519, 8725. A kind is told by `typ`; one kind never passes for another. Keys come from the
+ * caller, never from `jku`/`x5u`.
  */
 import { decodeBase64url, encodeBase64url } from './encoding.ts'
 import { parseJsonObject, type JsonObject } from './json.ts'
@@ -12,7 +13,9 @@ declare const verified: unique symbol
 /** A value whose signature was checked; only this folder makes one. */
 export type Verified<T> = T & { readonly [verified]: true }
 
-/** What goes into a signature. `header` members follow `alg`, `typ`, `kid`; `kid: false` leaves the kid out. */
+/**
+ * What goes into a signature. `header` members follow `alg`, `typ`, `kid`; `kid: false` leaves the kid out.
+ */
 export interface JwsContent {
   typ?: string
   kid?: string | false
@@ -42,8 +45,8 @@ export interface VerifiedJws {
 export type KeyFinder = (header: JsonObject, payload: JsonObject) => PublicKey | undefined
 
 /**
- * `typ` is compared without regard to case and to an `application/` prefix; `typAlias` is another name of the same kind;
- * `typOptional` lets it be absent, not other.
+ * `typ` is compared without regard to case and to an `application/` prefix; `typAlias` is another name of the
+ * same kind; `typOptional` lets it be absent, not other.
  */
 export interface JwsExpectation {
   typ: string
@@ -54,7 +57,9 @@ export interface JwsExpectation {
 
 const COMPACT_BYTES_MAX = 32 * 1024
 
-/** The compact JWS of a JSON payload. Header: `alg` as the key says it, `typ`, `kid`, then the rest as given. */
+/**
+ * The compact JWS of a JSON payload. Header: `alg` as the key says it, `typ`, `kid`, then the rest as given.
+ */
 export function signJws(content: JwsContent, key: PrivateKey): string {
   const header = {
     alg: key.alg,
@@ -67,9 +72,9 @@ export function signJws(content: JwsContent, key: PrivateKey): string {
 }
 
 /**
- * The parts of a compact JWS (RFC 7515 §7.1), each strictly decoded. Refuses (`invalid_request`) another number of parts,
- * lax base64url or JSON, a payload that is no object, `crit`, `b64`, an `alg` other than `Ed25519`/`EdDSA`, a signature
- * not of 64 bytes, and more than `maxBytes` (default 32 KiB).
+ * The parts of a compact JWS (RFC 7515 §7.1), each strictly decoded. Refuses (`invalid_request`) another
+ * number of parts, lax base64url or JSON, a payload that is no object, `crit`, `b64`, an `alg` other than
+ * `Ed25519`/`EdDSA`, a signature not of 64 bytes, and more than `maxBytes` (default 32 KiB).
  */
 export function parseJws(compact: string, maxBytes = COMPACT_BYTES_MAX): UnverifiedJws {
   if (compact.length > maxBytes)
@@ -93,8 +98,8 @@ export function parseJws(compact: string, maxBytes = COMPACT_BYTES_MAX): Unverif
 }
 
 /**
- * The document, once its `typ` is the expected one and its signature is by the key given or found. Refuses with
- * `invalid_request`; checks no claim (see `checkClaims`).
+ * The document, once its `typ` is the expected one and its signature is by the key given or found. Refuses
+ * with `invalid_request`; checks no claim (see `checkClaims`).
  */
 export function verifyJws(
   jws: string | UnverifiedJws,
@@ -118,8 +123,8 @@ export function verifyJws(
 }
 
 /**
- * A finder over published keys: by `kid` when the header names one, else the only key there is. Several keys under one
- * `kid` are no answer.
+ * A finder over published keys: by `kid` when the header names one, else the only key there is. Several keys
+ * under one `kid` are no answer.
  */
 export function findByKid(keys: readonly (PublicKey & { kid: string | undefined })[]): KeyFinder {
   return header => {
@@ -139,9 +144,10 @@ export interface ClaimExpectation {
 }
 
 /**
- * The registered claims of RFC 7519 §4.1. `iss` must equal, `aud` (string or array) must contain the expected one;
- * `exp` is refused from its second on, with no allowance; `nbf` and `iat` may lie `skewSeconds` (default 60) ahead, for
- * clocks that differ. A time that is present must be a finite number. Refuses with `invalid_request`.
+ * The registered claims of RFC 7519 §4.1. `iss` must equal, `aud` (string or array) must contain the expected
+ * one; `exp` is refused from its second on, with no allowance; `nbf` and `iat` may lie `skewSeconds` (default
+ * 60) ahead, for clocks that differ. A time that is present must be a finite number. Refuses with
+ * `invalid_request`.
  */
 export function checkClaims(payload: JsonObject, expected: ClaimExpectation): void {
   const { iss, aud, now, skewSeconds = 60, requireExp = false } = expected
@@ -159,7 +165,9 @@ export function checkClaims(payload: JsonObject, expected: ClaimExpectation): vo
   }
 }
 
-/** The value of a time claim, undefined when absent; refuses (`invalid_request`) one that is no finite number. */
+/**
+ * The value of a time claim, undefined when absent; refuses (`invalid_request`) one that is no finite number.
+ */
 export function timeClaim(payload: JsonObject, name: string): number | undefined {
   const value = Object.hasOwn(payload, name) ? payload[name] : undefined
   if (value === undefined) return undefined

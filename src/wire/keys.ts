@@ -1,9 +1,9 @@
 /**
- * Owns Ed25519 keys: import, thumbprints, publication, and the raw signature. contract, "Algorithms": every signature is
- * Ed25519, and the key says so, never a header; RFC 8032, 8037, 7638, 9864.
+ * Owns Ed25519 keys: import, thumbprints, publication, and the raw signature. Contract: "Algorithms": every
+ * signature is Ed25519, and the key says so, never a header; RFC 8032, 8037, 7638, 9864.
  *
- * One key has one spelling and so one handle. Node imports several spellings of `x`, and the small-order points under which
- * anybody can sign; both are refused here, at the only door.
+ * One key has one spelling and so one handle. Node imports several spellings of `x`, and the small-order
+ * points under which anybody can sign; both are refused here, at the only door.
  */
 import {
   createPrivateKey,
@@ -18,7 +18,10 @@ import { isJsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 import { asHandle, type Handle } from './identifiers.ts'
 
-/** The names that JOSE has for Ed25519: that of RFC 8037, which every library knows, and the newer one of RFC 9864, which many do not. */
+/**
+ * The names that JOSE has for Ed25519: that of RFC 8037, which every library knows, and the newer one of RFC
+ * 9864, which many do not.
+ */
 export type SigningAlg = 'EdDSA' | 'Ed25519'
 
 /** A public JWK as we write it: always with `alg`, `kid` and `use` when published. */
@@ -79,9 +82,10 @@ const PUBLISHED_TEST_KEYS: ReadonlySet<string> = new Set([
 const importedKeys = new Map<string, PublicKey>()
 
 /**
- * The key of a received public JWK. Refuses (`invalid_request`) anything but `kty` OKP / `crv` Ed25519, an `alg` other than
- * `Ed25519` or `EdDSA`, another `use`, a `d` member, an `x` that is not the canonical 43 characters, a small-order or
- * non-canonical point, and the keys printed in RFCs unless allowed. Members it does not know are dropped.
+ * The key of a received public JWK. Refuses (`invalid_request`) anything but `kty` OKP / `crv` Ed25519, an
+ * `alg` other than `Ed25519` or `EdDSA`, another `use`, a `d` member, an `x` that is not the canonical 43
+ * characters, a small-order or non-canonical point, and the keys printed in RFCs unless allowed. Members it
+ * does not know are dropped.
  */
 export function importPublicJwk(jwk: unknown, options: KeyImportOptions = {}): PublicKey {
   if (!isJsonObject(jwk)) refuse('invalid_request', 'Send the key as a JWK object.')
@@ -94,9 +98,10 @@ export function importPublicJwk(jwk: unknown, options: KeyImportOptions = {}): P
 }
 
 /**
- * The signing key of a private JWK of our own key files. Refuses what `importPublicJwk` refuses, and a `d` that is not
- * canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid. What it signs says `alg`, `EdDSA` when
- * left out, whatever name the file gives: files that were written with the other one stay good.
+ * The signing key of a private JWK of our own key files. Refuses what `importPublicJwk` refuses, and a `d`
+ * that is not canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid. What it
+ * signs says `alg`, `EdDSA` when left out, whatever name the file gives: files that were written with the
+ * other one stay good.
  */
 export function importPrivateJwk(
   jwk: unknown,
@@ -130,7 +135,10 @@ export function generatePrivateJwk(): PrivateJwk {
   return { kty: 'OKP', crv: 'Ed25519', x: x!, d: d!, kid: thumbprintOf(x!), alg: 'EdDSA', use: 'sig' }
 }
 
-/** The JWK under which a key is published: `{kty, crv, x, kid, alg, use: 'sig'}`; `kid` defaults to its own, `alg` is what it signs with. */
+/**
+ * The JWK under which a key is published: `{kty, crv, x, kid, alg, use: 'sig'}`; `kid` defaults to its own,
+ * `alg` is what it signs with.
+ */
 export function publicJwk(
   key: PublicKey & { kid?: string | undefined },
   kid = key.kid ?? key.thumbprint,
@@ -139,8 +147,8 @@ export function publicJwk(
 }
 
 /**
- * The usable keys of a JWKS, `{keys: [...]}`, in order, at most 100; members of other kinds are passed over, as
- * RFC 7517 §5 asks. Refuses (`invalid_request`) a document that is no JWKS.
+ * The usable keys of a JWKS, `{keys: [...]}`, in order, at most 100; members of other kinds are passed over,
+ * as RFC 7517 §5 asks. Refuses (`invalid_request`) a document that is no JWKS.
  */
 export function parseJwks(json: unknown, options: KeyImportOptions = {}): PublishedKey[] {
   const members = isJsonObject(json) ? json['keys'] : undefined
@@ -175,7 +183,10 @@ export function verifyEd25519(bytes: Uint8Array, signature: Uint8Array, key: Pub
   return signature.length === 64 && verify(null, bytes, key.keyObject, signature)
 }
 
-/** As `verifyEd25519`, in a thread of the pool, so that a server's own thread does other things meanwhile; never rejects. */
+/**
+ * As `verifyEd25519`, in a thread of the pool, so that a server's own thread does other things meanwhile;
+ * never rejects.
+ */
 export function verifyEd25519Apart(
   bytes: Uint8Array,
   signature: Uint8Array,
@@ -232,7 +243,10 @@ function publicKeyOf(x: string): PublicKey {
   return key
 }
 
-/** The RFC 7638 §3.2 thumbprint of an Ed25519 key's `x`, over the members RFC 8037 §2 requires, in lexicographic order. */
+/**
+ * The RFC 7638 §3.2 thumbprint of an Ed25519 key's `x`, over the members RFC 8037 §2 requires, in
+ * lexicographic order.
+ */
 export function thumbprintOf(x: string): string {
   return sha256(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).toString('base64url')
 }
@@ -242,7 +256,9 @@ function isCanonical32(text: string): boolean {
 }
 
 const FIELD_PRIME = 2n ** 255n - 19n
-/** The y coordinates of the eight points of small order (RFC 7748 §6.1 speaks of the like on the other curve). */
+/**
+ * The y coordinates of the eight points of small order (RFC 7748 §6.1 speaks of the like on the other curve).
+ */
 const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
   0n,
   1n,

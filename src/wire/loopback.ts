@@ -1,6 +1,7 @@
 /**
- * Owns which hosts are this machine. contract, "Authentication": tokens and signatures go to https alone, and in development to a literal
- * loopback address. A name, `localhost` among them, is what a resolver makes of it, and is none.
+ * Owns which hosts are this machine. Contract: "Authentication": tokens and signatures go to https alone, and
+ * in development to a literal loopback address. A name, `localhost` among them, is what a resolver makes of
+ * it, and is none.
  */
 
 const IPV4 = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/

@@ -1,6 +1,6 @@
 /**
- * Owns reading typed members out of parsed JSON from others. contract, "Resources and their fields": each field has one
- * type, and a parser that lets another through moves the fault to where nobody looks for it.
+ * Owns reading typed members out of parsed JSON from others. Contract: "Resources and their fields": each
+ * field has one type, and a parser that lets another through moves the fault to where nobody looks for it.
  *
  * Every reader refuses (`invalid_request`) with a sentence that names the member; only own members count.
  */
@@ -93,11 +93,13 @@ export function optionalUrl(object: JsonObject, name: string): string | undefine
 }
 
 /**
- * Whether the text is an absolute URL we would name a party or an endpoint by: https, or http to a literal loopback host
- * (whether that is ever reached is the outbound side's rule); printable ASCII; no user information, fragment or backslash.
+ * Whether the text is an absolute URL we would name a party or an endpoint by: https, or http to a literal
+ * loopback host (whether that is ever reached is the outbound side's rule); printable ASCII; no user
+ * information, fragment or backslash.
  */
 export function isWebUrl(text: string): boolean {
-  // Checked on the text and not on the parsed URL: the parser drops tabs, extra slashes, and turns `\` into `/`.
+  // Checked on the text and not on the parsed URL: the parser drops tabs, extra slashes, and turns `\` into
+  // `/`.
   if (
     !/^https?:\/\/[A-Za-z0-9[][\x21-\x5b\x5d-\x7e]*$/.test(text) ||
     text.includes('#') ||
@@ -109,12 +111,18 @@ export function isWebUrl(text: string): boolean {
   return url.protocol === 'https:' || isLoopbackHost(url.hostname)
 }
 
-/** Whether a URL names its host without the dot of the root, with which it would be the same host of another origin. */
+/**
+ * Whether a URL names its host without the dot of the root, with which it would be the same host of another
+ * origin.
+ */
 export function isHostSpelledPlainly(url: string): boolean {
   return URL.parse(url)?.hostname.endsWith('.') === false
 }
 
-/** Whether the text is an origin of such a URL, in its one spelling: lower case, no default port, names of other scripts in their ASCII form. */
+/**
+ * Whether the text is an origin of such a URL, in its one spelling: lower case, no default port, names of
+ * other scripts in their ASCII form.
+ */
 export function isBareOrigin(text: string): boolean {
   return isWebUrl(text) && new URL(text).origin === text && isHostSpelledPlainly(text)
 }

@@ -1,5 +1,5 @@
 /**
- * Owns what an organization signs for a member. contract, "The organization's authority" (join answers a
+ * Owns what an organization signs for a member. Contract: "The organization's authority" (join answers a
  * membership token).
  */
 import { asOwner, type Owner } from './identifiers.ts'
@@ -25,7 +25,10 @@ export function signMembership(claims: MembershipClaims, key: PrivateKey): strin
   return signJws({ typ: TYP.membership, payload: claims }, key)
 }
 
-/** The claims of a membership token made with one of the keys, by this issuer for itself; refuses (`invalid_request`) every other. */
+/**
+ * The claims of a membership token made with one of the keys, by this issuer for itself; refuses
+ * (`invalid_request`) every other.
+ */
 export function verifyMembership(
   token: string,
   keys: VerificationKeys,

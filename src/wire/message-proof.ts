@@ -1,7 +1,7 @@
 /**
- * Owns how a JSON-RPC message carries a grant and its proof where no HTTP request does (stdio, in process). contract, "Challenge (beat 1)"
- * ("Where there is no status line") and "Authorized call": the fields are those of the HTTP request that would carry the message to
- * its resource, and stand in `params._meta`.
+ * Owns how a JSON-RPC message carries a grant and its proof where no HTTP request does (stdio, in process).
+ * Contract: "Challenge (beat 1)" ("Where there is no status line") and "Authorized call": the fields are
+ * those of the HTTP request that would carry the message to its resource, and stand in `params._meta`.
  */
 import { canonicalize, isJsonObject, type JsonObject } from './json.ts'
 import { MESSAGE_META } from './names.ts'
@@ -12,7 +12,10 @@ const FIELDS = ['authorization', 'signature', 'signature-input', 'content-digest
 /** Header fields by their lower-case names. */
 export type MessageProof = Partial<Record<(typeof FIELDS)[number], string>>
 
-/** The body that stands for a message: its RFC 8785 text, without a proof. What a content-digest is computed over. */
+/**
+ * The body that stands for a message: its RFC 8785 text, without a proof. What a content-digest is computed
+ * over.
+ */
 export function messageBody(message: JsonObject): string {
   return canonicalize(takeProof(message).message)
 }
@@ -29,8 +32,9 @@ export function carryProof(message: JsonObject, proof: MessageProof): JsonObject
 }
 
 /**
- * Takes the proof out of a message, and what the sender says about who calls, which is not the sender's to say. A `_meta` that is left
- * empty goes too, and params that are left empty by that. Refuses `invalid_request` a proof that is no object of texts under the known names.
+ * Takes the proof out of a message, and what the sender says about who calls, which is not the sender's to
+ * say. A `_meta` that is left empty goes too, and params that are left empty by that. Refuses
+ * `invalid_request` a proof that is no object of texts under the known names.
  */
 export function takeProof(message: JsonObject): { message: JsonObject; proof: MessageProof } {
   const { params } = message

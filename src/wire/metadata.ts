@@ -1,6 +1,7 @@
 /**
- * Owns the metadata documents of both sides: the resource's (RFC 9728) with its signed copy, and the authorization server's
- * (RFC 8414, UMA 2.0 Grant §2). contract, "Resource metadata (RFC 9728)", "Authorization server metadata members".
+ * Owns the metadata documents of both sides: the resource's (RFC 9728) with its signed copy, and the
+ * authorization server's (RFC 8414, UMA 2.0 Grant §2). Contract: "Resource metadata (RFC 9728)",
+ * "Authorization server metadata members".
  */
 import { parsePathTemplate, type HttpOperation } from './http-operation.ts'
 import type { Json, JsonObject } from './json.ts'
@@ -32,7 +33,10 @@ import {
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
 
-/** A tool as the resource describes it, structural only. `http`: how it is called where the resource is a plain API. */
+/**
+ * A tool as the resource describes it, structural only. `http`: how it is called where the resource is a
+ * plain API.
+ */
 export type ToolSurface = {
   tool: string
   resource_scopes: string[]
@@ -65,9 +69,10 @@ export interface ResourceDescription {
 }
 
 /**
- * The URL of a resource's metadata (RFC 9728 §3.1): the well-known path inserted between host and path, after dropping a `/`
- * that stands directly behind the host; nothing is decoded or normalised. Refuses (`invalid_request`) a resource that is not
- * an https URL without fragment; http is let through for a literal loopback host alone.
+ * The URL of a resource's metadata (RFC 9728 §3.1): the well-known path inserted between host and path, after
+ * dropping a `/` that stands directly behind the host; nothing is decoded or normalised. Refuses
+ * (`invalid_request`) a resource that is not an https URL without fragment; http is let through for a literal
+ * loopback host alone.
  */
 export function resourceMetadataUrl(resource: string): string {
   const [, origin, rest] = /^(https?:\/\/[^/?#]+)([^#]*)$/.exec(resource) ?? []
@@ -78,7 +83,10 @@ export function resourceMetadataUrl(resource: string): string {
   return `${origin}${WELL_KNOWN.protectedResource}${path}`
 }
 
-/** The document of a resource with its `signed_metadata` (JWT under the resource's key, `iss` the resource itself). */
+/**
+ * The document of a resource with its `signed_metadata` (JWT under the resource's key, `iss` the resource
+ * itself).
+ */
 export function resourceMetadata(description: ResourceDescription, key: PrivateKey): ResourceMetadata {
   const document: ResourceMetadata = {
     resource: description.resource,
@@ -102,8 +110,9 @@ export function signedMetadata(document: ResourceMetadata, key: PrivateKey): str
 }
 
 /**
- * A received RFC 9728 document, each member of its type; unknown members are dropped. Refuses (`invalid_request`) one whose
- * `resource` is not, character by character, the one asked about (RFC 9728 §3.3). `signed_metadata` is not verified here.
+ * A received RFC 9728 document, each member of its type; unknown members are dropped. Refuses
+ * (`invalid_request`) one whose `resource` is not, character by character, the one asked about (RFC 9728
+ * §3.3). `signed_metadata` is not verified here.
  */
 export function parseResourceMetadata(json: unknown, expectedResource: string): ResourceMetadata {
   const object = asObject(json, 'the resource metadata')
@@ -127,8 +136,9 @@ export function parseResourceMetadata(json: unknown, expectedResource: string): 
 }
 
 /**
- * The claims of `signed_metadata`, verified against the resource's keys; they go before the plain members (RFC 9728 §2.2).
- * `typ` may be absent, not other. Refuses (`invalid_request`) another issuer or resource, and one nested in another.
+ * The claims of `signed_metadata`, verified against the resource's keys; they go before the plain members
+ * (RFC 9728 §2.2). `typ` may be absent, not other. Refuses (`invalid_request`) another issuer or resource,
+ * and one nested in another.
  */
 export function verifySignedMetadata(
   signed: string,
@@ -171,7 +181,10 @@ export interface AuthorityDescription {
   notices?: boolean
 }
 
-/** The metadata document, the same at every well-known path. Members of parts that are not served are left out. */
+/**
+ * The metadata document, the same at every well-known path. Members of parts that are not served are left
+ * out.
+ */
 export function authorizationServerMetadata(description: AuthorityDescription): JsonObject {
   const { issuer, specNs, aliases = [], owner_endpoint, registration = false, notices = false } = description
   const names = specNames(specNs)

@@ -1,6 +1,6 @@
 /**
- * Owns every fixed name of the protocol: identifier URIs, JWS kinds, grant types, header names, well-known paths.
- * contract, "Versioning" and the tables that name each; this is a leaf and imports nothing.
+ * Owns every fixed name of the protocol: identifier URIs, JWS kinds, grant types, header names, well-known
+ * paths. Contract: "Versioning" and the tables that name each; this is a leaf and imports nothing.
  */
 
 /** The namespace base `{spec_ns}` where no other is configured. */
@@ -17,7 +17,9 @@ export interface SpecNames {
   readonly termsProfile: string
 }
 
-/** The identifier URIs under a namespace base (contract, "Challenge (beat 1)", "need_info answer (beat 2)"). */
+/**
+ * The identifier URIs under a namespace base (contract, "Challenge (beat 1)", "need_info answer (beat 2)").
+ */
 export function specNames(specNs: string = DEFAULT_SPEC_NS): SpecNames {
   return {
     toolCall: `${specNs}/core/1.0#tool-call`,
@@ -29,8 +31,9 @@ export function specNames(specNs: string = DEFAULT_SPEC_NS): SpecNames {
 }
 
 /**
- * What other software calls things that the contract names otherwise. Each is taken, and told, only where the operator of the
- * authorization server lists it (`UMA_AS_ALIASES`); the contract's own name stands beside it always.
+ * What other software calls things that the contract names otherwise. Each is taken, and told, only where the
+ * operator of the authorization server lists it (`UMA_AS_ALIASES`); the contract's own name stands beside it
+ * always.
  */
 export const ALIAS = {
   /** The format of an agreement; goes with the claim type below. */
@@ -80,7 +83,9 @@ export const GRANT_TYPE_CLIENT_CREDENTIALS = 'client_credentials'
 
 /** The token type of an identity assertion, by which it is asked for and presented (ID-JAG). */
 export const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
-/** Its JWS `typ`. Providers sign it by algorithms of their own, so it is verified where logins are, not here. */
+/**
+ * Its JWS `typ`. Providers sign it by algorithms of their own, so it is verified where logins are, not here.
+ */
 export const ID_JAG_TYP = 'oauth-id-jag+jwt'
 
 /** The scope of a PAT. */
@@ -93,7 +98,9 @@ export const POP = 'PoP'
 export const UMA_SCHEME = 'UMA'
 export const CHALLENGE_ERROR = 'insufficient_authorization'
 
-/** Paths under an origin. The RFC 9728 one is inserted before the resource's path, see `resourceMetadataUrl`. */
+/**
+ * Paths under an origin. The RFC 9728 one is inserted before the resource's path, see `resourceMetadataUrl`.
+ */
 export const WELL_KNOWN = {
   agentsConfiguration: '/.well-known/agents-configuration',
   umaConfiguration: '/.well-known/uma2-configuration',
@@ -148,11 +155,15 @@ export const UPSTREAM_HEADER = {
 /** Prefix of those headers; also spelt with `_` by clients that hope some server folds the two. */
 export const UPSTREAM_HEADER_PREFIX = 'x-uma-'
 
-/** Both algorithm names a JWS header may carry, and the one of RFC 9421. The key decides, never the header. */
+/**
+ * Both algorithm names a JWS header may carry, and the one of RFC 9421. The key decides, never the header.
+ */
 export const JWS_ALGORITHMS = ['Ed25519', 'EdDSA'] as const
 export const HTTP_SIGNATURE_ALGORITHM = 'ed25519'
 
-/** Owners, tiers and accounts stand as one segment in paths and template ids, so they keep to this alphabet. */
+/**
+ * Owners, tiers and accounts stand as one segment in paths and template ids, so they keep to this alphabet.
+ */
 export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** The agreement's `iss` prefix (contract, "Agreement"). */
@@ -163,18 +174,24 @@ export function agentIssuerPrefixes(aliases: readonly Alias[]): string[] {
   return [AGENT_ISSUER_PREFIX, ...aliases.filter(alias => alias === ALIAS.agentIssuerPrefix)]
 }
 
-/** Members of `params._meta` of a JSON-RPC message that no HTTP request carries: its proof, and who was found to call. */
+/**
+ * Members of `params._meta` of a JSON-RPC message that no HTTP request carries: its proof, and who was found
+ * to call.
+ */
 export const MESSAGE_META = {
   authorization: 'usher/authorization',
   caller: 'usher/caller',
 } as const
 
-/** Codes of JSON-RPC errors: beat 1 where there is no status line, and any other denial. Others use -32001 too: never tell by it alone. */
+/**
+ * Codes of JSON-RPC errors: beat 1 where there is no status line, and any other denial. Others use -32001
+ * too: never tell by it alone.
+ */
 export const RPC_ERROR = { challenge: -32001, refusal: -32002 } as const
 
 /**
- * What a call of MCP 2026-07-28 carries beside its arguments where a tool asked back, by the member of `params`; and the name under which it
- * stands among the parameters that are approved.
+ * What a call of MCP 2026-07-28 carries beside its arguments where a tool asked back, by the member of
+ * `params`; and the name under which it stands among the parameters that are approved.
  */
 export const FURTHER_INPUT = {
   inputResponses: 'usher/inputResponses',

@@ -1,6 +1,7 @@
 /**
- * Owns the answers of the token endpoint in beats 2 to 4, built by the authorization server and read by the agent. contract,
- * "need_info answer (beat 2)", "Grant answer (beat 4)", "Errors"; UMA 2.0 Grant §3.3.5, §3.3.6. Beat 1 is challenge.ts.
+ * Owns the answers of the token endpoint in beats 2 to 4, built by the authorization server and read by the
+ * agent. Contract: "need_info answer (beat 2)", "Grant answer (beat 4)", "Errors"; UMA 2.0 Grant §3.3.5,
+ * §3.3.6. Beat 1 is challenge.ts.
  */
 import {
   asObject,
@@ -27,7 +28,9 @@ export {
   type Remediation,
 } from './challenge.ts'
 
-/** One element of `required_claims`. UMA makes every member optional; ours carries them all, and the template. */
+/**
+ * One element of `required_claims`. UMA makes every member optional; ours carries them all, and the template.
+ */
 export type RequiredClaim = {
   claim_token_format: string[]
   claim_type?: string
@@ -67,13 +70,17 @@ export type GrantAnswer = {
   receipt: string
 }
 
-/** Poll interval where the answer names none (UMA leaves it open; RFC 8628 §3.2 has 5 s), and the longest believed. */
+/**
+ * Poll interval where the answer names none (UMA leaves it open; RFC 8628 §3.2 has 5 s), and the longest
+ * believed.
+ */
 const POLL_SECONDS_DEFAULT = 5
 const POLL_SECONDS_MAX = 3600
 
 /**
- * The `need_info` body that asks for a signed agreement to the template. Where another name of the format is taken too, the claim is asked for
- * a second time under the other name of its type, since an agent finds it by either; one agreement answers both.
+ * The `need_info` body that asks for a signed agreement to the template. Where another name of the format is
+ * taken too, the claim is asked for a second time under the other name of its type, since an agent finds it
+ * by either; one agreement answers both.
  */
 export function needInfo(of: {
   specNs: string
@@ -113,7 +120,10 @@ export function parseNeedInfo(json: unknown): NeedInfo {
   }
 }
 
-/** The terms among the required claims that this agent can sign, by format; undefined where none are asked for. */
+/**
+ * The terms among the required claims that this agent can sign, by format; undefined where none are asked
+ * for.
+ */
 export function offeredTerms(answer: NeedInfo, specNs: string): TermsTemplate | undefined {
   const { agreementFormat } = specNames(specNs)
   return answer.required_claims.find(claim => claim.claim_token_format.includes(agreementFormat))
@@ -125,7 +135,9 @@ export function requestSubmitted(kind: RequestKind, ticket: string, interval: nu
   return { error: 'request_submitted', kind, ticket, interval }
 }
 
-/** A received `request_submitted` body; refuses (`invalid_request`) any other, and an interval over an hour. */
+/**
+ * A received `request_submitted` body; refuses (`invalid_request`) any other, and an interval over an hour.
+ */
 export function parseRequestSubmitted(json: unknown): RequestSubmitted {
   const object = asErrorBody(json, 'request_submitted')
   const named = member(object, 'interval') !== undefined
@@ -142,7 +154,10 @@ export function grantAnswer(grant: Omit<GrantAnswer, 'token_type'>): GrantAnswer
   return { access_token, token_type: POP, expires_in, receipt }
 }
 
-/** A received grant; `token_type` is compared without regard to case (RFC 6749 §7.1). Refuses (`invalid_request`) any other. */
+/**
+ * A received grant; `token_type` is compared without regard to case (RFC 6749 §7.1). Refuses
+ * (`invalid_request`) any other.
+ */
 export function parseGrantAnswer(json: unknown): GrantAnswer {
   const object = asObject(json, 'the answer')
   if (textMember(object, 'token_type').toLowerCase() !== POP.toLowerCase()) {

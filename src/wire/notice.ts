@@ -1,6 +1,7 @@
 /**
- * Owns what an organization tells a member's authorization server unasked. contract, "Organization membership, on the member's authorization
- * server" (`/org/notice`), "Events" (organization notice): a JWT by a key that the organization publishes, in the body `{"notice": "<jwt>"}`.
+ * Owns what an organization tells a member's authorization server unasked. Contract: "Organization
+ * membership, on the member's authorization server" (`/org/notice`), "Events" (organization notice): a JWT by
+ * a key that the organization publishes, in the body `{"notice": "<jwt>"}`.
  */
 import { asOwner, type Owner } from './identifiers.ts'
 import type { JsonObject } from './json.ts'
@@ -36,7 +37,10 @@ export type Notice =
 
 export type NoticeKind = Notice['kind']
 
-/** For whom a notice is; `membership` is the id of the join by which she is a member, `jti` the same at every attempt. */
+/**
+ * For whom a notice is; `membership` is the id of the join by which she is a member, `jti` the same at every
+ * attempt.
+ */
 export type NoticeClaims = {
   iss: string
   aud: string
@@ -47,7 +51,10 @@ export type NoticeClaims = {
   exp: number
 }
 
-/** A notice as it was signed. `notice` is undefined for a kind that is not known here: it is received, and changes nothing. */
+/**
+ * A notice as it was signed. `notice` is undefined for a kind that is not known here: it is received, and
+ * changes nothing.
+ */
 export interface ReceivedNotice {
   readonly claims: NoticeClaims
   readonly kind: string
@@ -63,7 +70,8 @@ export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey
 }
 
 /**
- * Who a notice says it is of, unverified: to find its keys by. Refuses (`invalid_request`) what is no notice by form, `typ` and `iss`.
+ * Who a notice says it is of, unverified: to find its keys by. Refuses (`invalid_request`) what is no notice
+ * by form, `typ` and `iss`.
  * @internal until the authority of a member reads it.
  */
 export function noticeIssuer(jwt: string): string {
@@ -73,8 +81,9 @@ export function noticeIssuer(jwt: string): string {
 }
 
 /**
- * Verifies a notice of `issuer` to `audience` at `now` (seconds): `typ`, signature by one of the keys, `iss`, `aud`, `iat`, an `exp` at most 300 s after
- * it, and the members of its kind. Refuses with `invalid_request`. Says nothing of the owner, of the membership, or of whether it was received before.
+ * Verifies a notice of `issuer` to `audience` at `now` (seconds): `typ`, signature by one of the keys, `iss`,
+ * `aud`, `iat`, an `exp` at most 300 s after it, and the members of its kind. Refuses with `invalid_request`.
+ * Says nothing of the owner, of the membership, or of whether it was received before.
  * @internal until the authority of a member reads it.
  */
 export function verifyNotice(

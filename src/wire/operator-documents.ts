@@ -1,8 +1,9 @@
 /**
- * Owns what operators and issuers of agent tokens publish: the client identity document, the key directory, the issuer's
- * discovery document. contract, "Operator documents", "Agreement (claim_token, beat 3)" (client_id, signature_agent) and
- * "Authentication" (agent-token issuers); draft-ietf-oauth-client-id-metadata-document,
- * draft-meunier-http-message-signatures-directory. Fetching is the authority's; here stands what a document says.
+ * Owns what operators and issuers of agent tokens publish: the client identity document, the key directory,
+ * the issuer's discovery document. Contract: "Operator documents", "Agreement (claim_token, beat 3)"
+ * (client_id, signature_agent) and "Authentication" (agent-token issuers);
+ * draft-ietf-oauth-client-id-metadata-document, draft-meunier-http-message-signatures-directory. Fetching is
+ * the authority's; here stands what a document says.
  */
 import { operatorOrigin } from './agent-identity.ts'
 import { asObject, member, textMember, urlMember } from './members.ts'
@@ -19,15 +20,17 @@ const SHARED_SECRET_METHODS: ReadonlySet<unknown> = new Set([
   'client_secret_jwt',
 ])
 
-/** A client identity document that claims the URL it was found at. `name` is free text of the operator's own. */
+/**
+ * A client identity document that claims the URL it was found at. `name` is free text of the operator's own.
+ */
 export interface ClientDocument {
   readonly client_id: string
   readonly name: string | undefined
 }
 
 /**
- * Reads the document found at `client_id`. Refuses (`invalid_request`) one that does not claim that URL character by
- * character, and one that carries a shared secret or says it authenticates by one.
+ * Reads the document found at `client_id`. Refuses (`invalid_request`) one that does not claim that URL
+ * character by character, and one that carries a shared secret or says it authenticates by one.
  */
 export function readClientDocument(json: Json, client_id: string): ClientDocument {
   const document = asObject(json, 'the client document')
@@ -48,8 +51,9 @@ function readName(document: JsonObject): string | undefined {
 }
 
 /**
- * Where the key directory of the operator behind `client_id` is: `signature_agent`, or its well-known path where that is a
- * bare origin or absent. Undefined where `signature_agent` is at another origin, as a directory there attests nothing.
+ * Where the key directory of the operator behind `client_id` is: `signature_agent`, or its well-known path
+ * where that is a bare origin or absent. Undefined where `signature_agent` is at another origin, as a
+ * directory there attests nothing.
  */
 export function directoryUrl(client_id: string, signature_agent: string | undefined): string | undefined {
   const operator = operatorOrigin(client_id)
@@ -67,8 +71,9 @@ export function directoryOf(operator: string): string {
 }
 
 /**
- * The thumbprints of the keys that a directory lists at `now` (seconds): Ed25519 keys for signatures, inside their own `nbf`
- * and `exp`. What counts is the key, whatever `kid` it stands under. Refuses (`invalid_request`) a document that is no JWKS.
+ * The thumbprints of the keys that a directory lists at `now` (seconds): Ed25519 keys for signatures, inside
+ * their own `nbf` and `exp`. What counts is the key, whatever `kid` it stands under. Refuses
+ * (`invalid_request`) a document that is no JWKS.
  */
 export function directoryThumbprints(json: Json, now: number): ReadonlySet<string> {
   const members = isJsonObject(json) ? member(json, 'keys') : undefined
@@ -114,8 +119,8 @@ export function issuerDocumentUrl(iss: string): string {
 }
 
 /**
- * The address of an issuer's keys, from its discovery document. Refuses (`invalid_request`) a document that names another
- * issuer, or none, and one without `jwks_uri`.
+ * The address of an issuer's keys, from its discovery document. Refuses (`invalid_request`) a document that
+ * names another issuer, or none, and one without `jwks_uri`.
  */
 export function readIssuerDocument(json: Json, iss: string): string {
   const document = asObject(json, "the issuer's document")

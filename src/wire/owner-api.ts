@@ -1,6 +1,7 @@
 /**
- * The records that the owner API answers with: one type each, for who serves them, who reads them and who describes them.
- * Contract: "Owner API"; the members are settled in docs/choices.md. A reader keeps what else it is sent. Times are ISO 8601.
+ * The records that the owner API answers with: one type each, for who serves them, who reads them and who
+ * describes them. Contract: "Owner API"; the members are settled in docs/choices.md. A reader keeps what else
+ * it is sent. Times are ISO 8601.
  */
 import type { Actor } from './actor.ts'
 import type { ClientId, Family, Handle } from './identifiers.ts'
@@ -27,7 +28,10 @@ export interface PendingItem {
   reason: string | null
   mission: { approver: string; s256: string } | null
   prohibited: string[]
-  /** What a grant would be held to, and as `prohibited` what keeps each prohibition (wire/terms.ts, `EnforcedProhibition`). */
+  /**
+   * What a grant would be held to, and as `prohibited` what keeps each prohibition (wire/terms.ts,
+   * `EnforcedProhibition`).
+   */
   enforced: Record<string, unknown>
   /** Seconds that a grant would live. */
   expires_in: number
@@ -152,7 +156,10 @@ export interface Resource {
   source: 'provisioned' | 'pulled'
 }
 
-/** A resource server with protection access, or one that asks for it. `registry` is null where nothing is pulled from it. */
+/**
+ * A resource server with protection access, or one that asks for it. `registry` is null where nothing is
+ * pulled from it.
+ */
 export interface ResourceServer {
   client_id: ClientId
   name: string

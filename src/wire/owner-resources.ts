@@ -1,6 +1,6 @@
 /**
- * Owns the owner-bound listing of a resource server: what it answers her authority, and how that is read. contract,
- * "Registry materialization" and "Resource server enforcement point" (`/owner-resources`).
+ * Owns the owner-bound listing of a resource server: what it answers her authority, and how that is read.
+ * Contract: "Registry materialization" and "Resource server enforcement point" (`/owner-resources`).
  */
 import type { JsonObject } from './json.ts'
 import { asObject, member, optionalText, textMember } from './members.ts'
@@ -11,8 +11,9 @@ import { asOwner, type Owner } from './identifiers.ts'
 export type ResourceTool = { tool: string; consequence?: string }
 
 /**
- * One resource of hers. `_id` is `<owner>/…`, or stands below a namespace of hers; `consequence` is the gravest class declared of what touches it, and stands for each tool
- * where the listing does not tell the tools apart.
+ * One resource of hers. `_id` is `<owner>/…`, or stands below a namespace of hers; `consequence` is the
+ * gravest class declared of what touches it, and stands for each tool where the listing does not tell the
+ * tools apart.
  */
 export type OwnerResource = {
   _id: string
@@ -43,8 +44,8 @@ const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/
 
 /**
  * A received listing, each member of its type; unknown members are dropped, `owner` is not judged. Refuses
- * (`invalid_request`) as a whole one with an id that stands twice or is below neither its own owner's name nor one of
- * `namespaces`, those of the owner who was asked about.
+ * (`invalid_request`) as a whole one with an id that stands twice or is below neither its own owner's name
+ * nor one of `namespaces`, those of the owner who was asked about.
  */
 export function parseOwnerListing(json: unknown, namespaces: readonly string[] = []): OwnerListing {
   const object = asObject(json, 'the listing')

@@ -1,6 +1,6 @@
 /**
- * Owns the receipt: the owner's authority counter-signs the agreement, so that both sides hold the same record. contract,
- * "Grant answer (beat 4)".
+ * Owns the receipt: the owner's authority counter-signs the agreement, so that both sides hold the same
+ * record. Contract: "Grant answer (beat 4)".
  */
 import { s256 } from './encoding.ts'
 import type { JsonObject } from './json.ts'
@@ -29,8 +29,9 @@ import { OPTIONAL_ECHOES } from './terms.ts'
 import { asFamily, asHandle, asOwner, type Family, type Handle, type Owner } from './identifiers.ts'
 
 /**
- * `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the agent's key. `echo_absent`
- * names the claims of the offer that the agreement left out; absent where it repeated all.
+ * `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the
+ * agent's key. `echo_absent` names the claims of the offer that the agreement left out; absent where it
+ * repeated all.
  */
 export type ReceiptClaims = {
   iss: string
@@ -66,10 +67,10 @@ export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {
 }
 
 /**
- * Verifies a receipt against its authority's published keys, at `now` (seconds): `typ`, `iss`, signature, every claim of its
- * type, and the embedded agreement: its hash, its own signature by the key that `cnf.jkt` names, and that receipt and
- * agreement speak of the same terms, template, family and resource. With `agreement` (s256) also that it is that one. Refuses with
- * `invalid_request`.
+ * Verifies a receipt against its authority's published keys, at `now` (seconds): `typ`, `iss`, signature,
+ * every claim of its type, and the embedded agreement: its hash, its own signature by the key that `cnf.jkt`
+ * names, and that receipt and agreement speak of the same terms, template, family and resource. With
+ * `agreement` (s256) also that it is that one. Refuses with `invalid_request`.
  */
 export function verifyReceipt(
   compact: string,
@@ -132,8 +133,8 @@ function checkEmbedded(claims: ReceiptClaims): JsonObject {
 }
 
 /**
- * The key an agreement's header names. An agent token is read for its key and not verified: who the agent is was settled
- * when the agreement was made, and the token may have expired since.
+ * The key an agreement's header names. An agent token is read for its key and not verified: who the agent is
+ * was settled when the agreement was made, and the token may have expired since.
  */
 function headerKey({ header }: UnverifiedJws): PublicKey {
   if (member(header, 'agent_token') === undefined) return importPublicJwk(member(header, 'jwk'))

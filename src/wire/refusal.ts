@@ -1,8 +1,11 @@
 /**
- * Owns every word of refusal, in one table, and the one error class that carries them. contract, "Errors".
+ * Owns every word of refusal, in one table, and the one error class that carries them. Contract: "Errors".
  */
 
-/** How a code is answered: its usual HTTP status, whether it ends the token presented, and the row it comes from. */
+/**
+ * How a code is answered: its usual HTTP status, whether it ends the token presented, and the row it comes
+ * from.
+ */
 export interface RefusalRow {
   readonly status: number
   /** True for all but `temporarily_unavailable` (contract, "Grant (RPT) liveness"). */
@@ -15,7 +18,9 @@ function row(status: number, source: string, terminal = true): RefusalRow {
   return { status, terminal, row: source }
 }
 
-/** Every code we answer with. Where one code has two statuses, the caller gives the other (`{ status: 429 }`). */
+/**
+ * Every code we answer with. Where one code has two statuses, the caller gives the other (`{ status: 429 }`).
+ */
 export const REFUSALS = {
   // The contract's own table.
   insufficient_authorization: row(401, 'contract, Errors: no sufficient grant (beat 1)'),
@@ -33,7 +38,8 @@ export const REFUSALS = {
   access_revoked: row(403, 'contract, Errors: terminal introspection reasons'),
   temporarily_unavailable: row(503, 'contract, Errors: the only non-terminal refusal', false),
 
-  // Why a grant is not live, and why a consume was refused (contract, "Grant (RPT) liveness", "Single-use grant").
+  // Why a grant is not live, and why a consume was refused (contract, "Grant (RPT) liveness", "Single-use
+  // grant").
   already_consumed: row(403, 'contract, Errors: consumed false'),
   not_single_use: row(403, 'contract, Errors: consumed false'),
   connection_revoked: row(403, 'contract, Grant (RPT) liveness'),
@@ -43,7 +49,8 @@ export const REFUSALS = {
   unknown_token: row(403, 'contract, Grant (RPT) liveness'),
   invalid_signature: row(403, 'contract, Grant (RPT) liveness'),
 
-  // The enforcement point (contract, "Authorized call" and "Authentication": truncated body, inputs never from transport).
+  // The enforcement point (contract, "Authorized call" and "Authentication": truncated body, inputs never
+  // from transport).
   operation_required: row(403, 'contract, Authorized call, order 4'),
   operation_mismatch: row(403, 'contract, Authorized call, order 4'),
   unknown_tool: row(403, 'contract, What the service does, 8'),
@@ -71,7 +78,9 @@ export const REFUSALS = {
 /** A word of refusal that we know. */
 export type RefusalCode = keyof typeof REFUSALS
 
-/** `status` replaces the table's; `extra` are further members of the body; `headers` go with the HTTP answer. */
+/**
+ * `status` replaces the table's; `extra` are further members of the body; `headers` go with the HTTP answer.
+ */
 export interface RefusalOptions {
   status?: number
   extra?: Record<string, unknown>
@@ -79,7 +88,10 @@ export interface RefusalOptions {
   cause?: unknown
 }
 
-/** A request that is answered with no. `detail` is a sentence that says what to do; it becomes `error_description`. */
+/**
+ * A request that is answered with no. `detail` is a sentence that says what to do; it becomes
+ * `error_description`.
+ */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: RefusalCode
@@ -106,12 +118,18 @@ export function refuse(code: RefusalCode, detail?: string, options: RefusalOptio
   throw new Refusal(code, detail, options)
 }
 
-/** The header fields of a refusal. An outage says when to come again (RFC 9110 §10.2.3): at once would not help, and clients ask. */
+/**
+ * The header fields of a refusal. An outage says when to come again (RFC 9110 §10.2.3): at once would not
+ * help, and clients ask.
+ */
 export function refusalHeaders({ status, headers = {} }: Refusal): Record<string, string> {
   return status === 503 && headers['retry-after'] === undefined ? { ...headers, 'retry-after': '1' } : headers
 }
 
-/** The body of a refusal, `{error, error_description?, ...extra}` (RFC 6749 §5.2); extra never replaces the two. */
+/**
+ * The body of a refusal, `{error, error_description?, ...extra}` (RFC 6749 §5.2); extra never replaces the
+ * two.
+ */
 export function refusalBody(refusal: Refusal): Record<string, unknown> {
   return {
     error: refusal.code,
@@ -121,8 +139,8 @@ export function refusalBody(refusal: Refusal): Record<string, unknown> {
 }
 
 /**
- * What `work` returns; a `Refusal` with `invalid_request`, as all parsers here throw, becomes one with `code` and the same
- * sentence. Other refusals and faults pass through.
+ * What `work` returns; a `Refusal` with `invalid_request`, as all parsers here throw, becomes one with `code`
+ * and the same sentence. Other refusals and faults pass through.
  */
 export function refusingAs<T>(code: RefusalCode, work: () => T, options: RefusalOptions = {}): T {
   try {

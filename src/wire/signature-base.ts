@@ -1,6 +1,7 @@
 /**
- * Owns the RFC 9421 signature base of a request: component identifiers, their values, and the text that is signed.
- * contract, "Authentication"; RFC 9421 §2. Scheme and authority come from configuration, never from the message.
+ * Owns the RFC 9421 signature base of a request: component identifiers, their values, and the text that is
+ * signed. Contract: "Authentication"; RFC 9421 §2. Scheme and authority come from configuration, never from
+ * the message.
  */
 import {
   parseItem,
@@ -19,8 +20,9 @@ import { parseDictionaryField, serializeMember, trimWhitespace } from './structu
 export type HeaderLines = ReadonlyMap<string, readonly string[]>
 
 /**
- * A request as it is signed. `authority` and `scheme` are configured values; `path` is the raw path of the target, before
- * any decoding and without its query; `query` is the raw query without its `?`, undefined when the target has none.
+ * A request as it is signed. `authority` and `scheme` are configured values; `path` is the raw path of the
+ * target, before any decoding and without its query; `query` is the raw query without its `?`, undefined when
+ * the target has none.
  */
 export interface SignedMessage {
   method: string
@@ -34,7 +36,10 @@ export interface SignedMessage {
 
 /** How a request may differ from the plain reading of RFC 9421 §2. */
 export interface BaseOptions {
-  /** `authorization` covered while absent counts as the empty string (owner, resource-server and AS-to-RS requests). */
+  /**
+   * `authorization` covered while absent counts as the empty string (owner, resource-server and AS-to-RS
+   * requests).
+   */
   absentAuthorizationIsEmpty?: boolean | undefined
   /** Structured types of further fields, for the `sf` parameter. */
   structuredFields?: ReadonlyMap<string, StructuredType> | undefined
@@ -68,8 +73,9 @@ export function plainComponent(name: string): Item {
 }
 
 /**
- * The signature base (RFC 9421 §2.5): one line per covered component, then `"@signature-params"`, no final newline.
- * Refuses (`invalid_token`, 401) a component that is unknown, repeated, missing from the message, or not plain ASCII.
+ * The signature base (RFC 9421 §2.5): one line per covered component, then `"@signature-params"`, no final
+ * newline. Refuses (`invalid_token`, 401) a component that is unknown, repeated, missing from the message, or
+ * not plain ASCII.
  */
 export function signatureBase(message: SignedMessage, covered: InnerList, options: BaseOptions = {}): string {
   let base = ''
@@ -159,7 +165,9 @@ function requestTarget(message: SignedMessage): string {
   return message.query === undefined ? pathValue(message) : `${pathValue(message)}?${queryValue(message)}`
 }
 
-/** One query parameter, name and value re-encoded; a name that occurs twice is ambiguous (RFC 9421 §2.2.8). */
+/**
+ * One query parameter, name and value re-encoded; a name that occurs twice is ambiguous (RFC 9421 §2.2.8).
+ */
 function queryParameterValue(message: SignedMessage, parameters: Item[1]): string {
   const wanted = parameters.get('name')
   if (typeof wanted !== 'string' || parameters.size !== 1)
@@ -205,7 +213,9 @@ function fieldLine(line: string): string {
   return value
 }
 
-/** Obsolete line folding becomes one space (RFC 9421 §2.1); a newline that folds nothing stays, to be refused. */
+/**
+ * Obsolete line folding becomes one space (RFC 9421 §2.1); a newline that folds nothing stays, to be refused.
+ */
 function unfold(line: string): string {
   return line
     .split(/\r?\n(?=[ \t])/)

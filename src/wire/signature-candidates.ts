@@ -1,6 +1,6 @@
 /**
- * Owns reading the signatures of a request and choosing the one that counts. contract, "Authentication"; RFC 9421 §3.2
- * steps 1 and 2, §4. Nothing here is believed yet.
+ * Owns reading the signatures of a request and choosing the one that counts. Contract: "Authentication"; RFC
+ * 9421 §3.2 steps 1 and 2, §4. Nothing here is believed yet.
  */
 import type { InnerList } from 'structured-headers'
 import type { PublicKey } from './keys.ts'
@@ -11,7 +11,9 @@ const LABELS_MAX = 4
 const COMPONENTS_MAX = 64
 const FIELD_CHARACTERS_MAX = 8192
 
-/** One label's pair, read only as far as choosing needs: signatures of other parties may use other algorithms. */
+/**
+ * One label's pair, read only as far as choosing needs: signatures of other parties may use other algorithms.
+ */
 export interface Candidate {
   covered: InnerList
   /** Names of the covered components; one with parameters is another component and ends in a semicolon. */
@@ -24,14 +26,18 @@ export interface Candidate {
 /** Whose signature is asked for. */
 export interface KeyPolicy {
   /**
-   * The trusted key behind a `keyid`. Where no keyid is required (an agent's call) it is asked with undefined for the bound
-   * key when there is a single signature, whatever keyid that has; with several, for the keyid of each.
+   * The trusted key behind a `keyid`. Where no keyid is required (an agent's call) it is asked with undefined
+   * for the bound key when there is a single signature, whatever keyid that has; with several, for the keyid
+   * of each.
    */
   findKey: (keyid: string | undefined) => PublicKey | undefined
   keyidRequired: boolean
 }
 
-/** All signatures of a message, at most four, none without its other half (RFC 9421 §4); refuses with `invalid_token`, 401. */
+/**
+ * All signatures of a message, at most four, none without its other half (RFC 9421 §4); refuses with
+ * `invalid_token`, 401.
+ */
 export function readSignatures(headers: HeaderLines): Candidate[] {
   const inputs = signatureField(headers, 'signature-input')
   const signatures = signatureField(headers, 'signature')
@@ -88,8 +94,9 @@ export function signatureBytes(signature: DictionaryMember): Buffer {
 }
 
 /**
- * The signature that counts and the key it must be by (RFC 9421 §3.2 step 2): chosen by policy, never "any signature that
- * verifies"; a label means nothing. Refuses with `invalid_token`, 401, when none or more than one is meant.
+ * The signature that counts and the key it must be by (RFC 9421 §3.2 step 2): chosen by policy, never "any
+ * signature that verifies"; a label means nothing. Refuses with `invalid_token`, 401, when none or more than
+ * one is meant.
  */
 export function chooseSignature(
   candidates: readonly Candidate[],
@@ -111,7 +118,8 @@ export function chooseSignature(
   }
   if (named.length === 0) refuseSignature('Name the bound key by keyid in one of the signatures.')
   if (named.length === 1) return named[0]!
-  // A key may also sign for somebody else's profile; only a signature that covers what is asked for here can be meant.
+  // A key may also sign for somebody else's profile; only a signature that covers what is asked for here can
+  // be meant.
   const meant = named.filter(({ candidate }) => required.every(name => candidate.names.includes(name)))
   if (meant.length !== 1)
     refuseSignature('Send one signature of the bound key that covers the required components.')

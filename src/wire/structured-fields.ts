@@ -1,7 +1,7 @@
 /**
- * Owns what Structured Fields (RFC 9651) need beyond the parser we depend on: the raw text of each dictionary member,
- * and the refusal of repeated keys. contract, "Authentication" (request signatures); RFC 9421 §7.5 wants both, while SF
- * parsing itself says "the last one wins".
+ * Owns what Structured Fields (RFC 9651) need beyond the parser we depend on: the raw text of each dictionary
+ * member, and the refusal of repeated keys. Contract: "Authentication" (request signatures); RFC 9421 §7.5
+ * wants both, while SF parsing itself says "the last one wins".
  */
 import {
   parseDictionary,
@@ -11,15 +11,19 @@ import {
   type Item,
 } from 'structured-headers'
 
-/** One dictionary member: its parsed value, and the text after `key=` (empty for a bare key, which means true). */
+/**
+ * One dictionary member: its parsed value, and the text after `key=` (empty for a bare key, which means
+ * true).
+ */
 export interface DictionaryMember {
   value: Item | InnerList
   raw: string
 }
 
 /**
- * The members of a dictionary field given as its field lines, in order; undefined when the text is not a dictionary or
- * uses a key or a parameter name twice. RFC 9651 §4.2: a field that does not parse is as good as absent.
+ * The members of a dictionary field given as its field lines, in order; undefined when the text is not a
+ * dictionary or uses a key or a parameter name twice. RFC 9651 §4.2: a field that does not parse is as good
+ * as absent.
  */
 export function parseDictionaryField(lines: readonly string[]): Map<string, DictionaryMember> | undefined {
   const text = lines.length === 1 ? lines[0]! : lines.join(', ')
@@ -47,7 +51,10 @@ export function isInnerList(member: Item | InnerList): member is InnerList {
   return Array.isArray(member[0])
 }
 
-/** The strict serialisation of a dictionary member, as RFC 9421 §2.1.2 puts it in a signature base (true is `?1`). */
+/**
+ * The strict serialisation of a dictionary member, as RFC 9421 §2.1.2 puts it in a signature base (true is
+ * `?1`).
+ */
 export function serializeMember(member: Item | InnerList): string {
   return isInnerList(member) ? serializeInnerList(member) : serializeItem(member)
 }
@@ -59,8 +66,8 @@ function countParameters(member: Item | InnerList): number {
 }
 
 /**
- * Cuts at the commas, and counts the semicolons, that stand outside quoted strings. In a text the parser accepts these are
- * exactly the member and parameter separators: no other value may contain either character.
+ * Cuts at the commas, and counts the semicolons, that stand outside quoted strings. In a text the parser
+ * accepts these are exactly the member and parameter separators: no other value may contain either character.
  */
 function splitMembers(text: string): { members: string[]; parameterCount: number } {
   const members: string[] = []

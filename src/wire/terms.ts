@@ -1,6 +1,6 @@
 /**
- * Owns an owner's terms: the template an agent is offered, and the terms document in its three representations. contract,
- * "need_info answer (beat 2)" (terms_template), "Terms document"; ODRL 2.2.
+ * Owns an owner's terms: the template an agent is offered, and the terms document in its three
+ * representations. Contract: "need_info answer (beat 2)" (terms_template), "Terms document"; ODRL 2.2.
  */
 import type { Json, JsonObject } from './json.ts'
 import { escapeHtml } from './html.ts'
@@ -9,7 +9,9 @@ import { AUTHORITY_PATH, specNames } from './names.ts'
 import { refuse } from './refusal.ts'
 import { asFamily, asOwner, type Family, type Owner } from './identifiers.ts'
 
-/** The `terms_template` of a need_info answer; `expires_in` in seconds. Its members reappear in the agreement. */
+/**
+ * The `terms_template` of a need_info answer; `expires_in` in seconds. Its members reappear in the agreement.
+ */
 export type TermsTemplate = {
   template_id: string
   terms_uri: string
@@ -26,8 +28,9 @@ export type TermsTemplate = {
 }
 
 /**
- * Members of a template that an agreement may leave out: `template_id`, `terms_uri`, `family` and `nonce` name one offer, by one
- * authority, of one resource already. There are agents that leave these out; another value than the offered one is refused.
+ * Members of a template that an agreement may leave out: `template_id`, `terms_uri`, `family` and `nonce`
+ * name one offer, by one authority, of one resource already. There are agents that leave these out; another
+ * value than the offered one is refused.
  */
 export const OPTIONAL_ECHOES = ['proffered_by', 'resource_id'] as const
 export type OptionalEcho = (typeof OPTIONAL_ECHOES)[number]
@@ -47,8 +50,9 @@ export interface TermsVersion {
 }
 
 /**
- * What keeps a prohibition: `scope`, the enforcement point lets no call pass that needs a scope of this name; `operation`, the grant is for one other
- * call; `promise`, nothing but the agent's signed word, kept with the receipt.
+ * What keeps a prohibition: `scope`, the enforcement point lets no call pass that needs a scope of this name;
+ * `operation`, the grant is for one other call; `promise`, nothing but the agent's signed word, kept with the
+ * receipt.
  */
 export type EnforcedProhibition = { prohibition: string; by: 'scope' | 'operation' | 'promise' }
 
@@ -70,7 +74,10 @@ export function parseTemplateId(
   return { owner: asOwner(owner), tier_id, version: Number(digits) }
 }
 
-/** The URL at which a version stays dereferenceable, `{issuer}/terms/<owner>/<tier>/v<n>`, each segment encoded. */
+/**
+ * The URL at which a version stays dereferenceable, `{issuer}/terms/<owner>/<tier>/v<n>`, each segment
+ * encoded.
+ */
 export function termsUri(issuer: string, template_id: string): string {
   return `${issuer}${AUTHORITY_PATH.terms}/${template_id.split('/').map(encodeURIComponent).join('/')}`
 }
@@ -89,7 +96,10 @@ export function offerTemplate(
   }
 }
 
-/** A received terms template, each member of its type; members that it does not know are dropped. Refuses others. */
+/**
+ * A received terms template, each member of its type; members that it does not know are dropped. Refuses
+ * others.
+ */
 export function parseTermsTemplate(json: unknown): TermsTemplate {
   const object = asObject(json, 'terms_template')
   const scope = textsMember(object, 'scope')
@@ -126,7 +136,10 @@ export function termsRoster(owner: Owner, issuer: string, versions: readonly Ter
   return { owner, proffered_by: issuer, terms: versions.map(version => termsDocument(version, issuer)) }
 }
 
-/** The plain-language representation: a whole HTML page, every value escaped, no script, no style, no agent named. */
+/**
+ * The plain-language representation: a whole HTML page, every value escaped, no script, no style, no agent
+ * named.
+ */
 export function termsHtml(version: TermsVersion, issuer: string): string {
   const { owner, name, purpose, scope, prohibited } = version
   const id = templateId(owner, version.tier_id, version.version)
@@ -157,8 +170,9 @@ ${asks}
 }
 
 /**
- * The JSON-LD representation (`?format=jsonld`, `application/ld+json`): an ODRL 2.2 Offer by the owner, one permission per
- * scope within the purpose and duration, one prohibition per prohibited item; where they meet, the prohibition wins.
+ * The JSON-LD representation (`?format=jsonld`, `application/ld+json`): an ODRL 2.2 Offer by the owner, one
+ * permission per scope within the purpose and duration, one prohibition per prohibited item; where they meet,
+ * the prohibition wins.
  */
 export function termsOdrl(version: TermsVersion, where: { issuer: string; specNs: string }): JsonObject {
   const { termsProfile } = specNames(where.specNs)
@@ -214,8 +228,9 @@ function profferedTerms(
 }
 
 /**
- * What of the terms is enforced at every use, in the words of a pending item; the rest the agent promises. The document is of no resource in
- * particular, so it claims no check for a prohibition: what one resource's scopes and tools keep is told where somebody asks for it.
+ * What of the terms is enforced at every use, in the words of a pending item; the rest the agent promises.
+ * The document is of no resource in particular, so it claims no check for a prohibition: what one resource's
+ * scopes and tools keep is told where somebody asks for it.
  */
 function enforcedTerms({ scope, expires_in, per_operation, prohibited }: TermsVersion): JsonObject {
   const promised = prohibited.map((prohibition): EnforcedProhibition => ({ prohibition, by: 'promise' }))

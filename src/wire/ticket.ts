@@ -1,10 +1,10 @@
 /**
- * Owns permission tickets and the other unguessable names of a negotiation. contract, "Permission ticket"; UMA 2.0 Grant
- * §3.3.6, §5.5.
+ * Owns permission tickets and the other unguessable names of a negotiation. Contract: "Permission ticket";
+ * UMA 2.0 Grant §3.3.6, §5.5.
  *
- * `<tag>~tkt_<opaque>`. The first ticket of a negotiation is sealed: it carries what `/perm` was asked, under a MAC, so that a
- * stranger's refused call writes nothing. Later ones are 32 random bytes, kept as their SHA-256. The tag routes to the
- * owner's rows and says nothing of her.
+ * `<tag>~tkt_<opaque>`. The first ticket of a negotiation is sealed: it carries what `/perm` was asked, under
+ * a MAC, so that a stranger's refused call writes nothing. Later ones are 32 random bytes, kept as their
+ * SHA-256. The tag routes to the owner's rows and says nothing of her.
  */
 import {
   createHmac,
@@ -19,7 +19,9 @@ import { parseJson, type Json } from './json.ts'
 import type { PrivateKey } from './keys.ts'
 import { asFamily, type ClientId, type Family, type Owner } from './identifiers.ts'
 
-/** What a sealed ticket says. `client_id` is the resource server's; `expires_at` in seconds since the epoch. */
+/**
+ * What a sealed ticket says. `client_id` is the resource server's; `expires_at` in seconds since the epoch.
+ */
 export interface SealedTicket {
   readonly tag: string
   readonly issuer: string
@@ -44,14 +46,18 @@ const TICKET_FORM = /^([A-Za-z0-9_-]{1,64})~tkt_([A-Za-z0-9_-]+)(?:\.([A-Za-z0-9
 const KEY_SALT = 'usher sealed ticket v1'
 
 /**
- * The ticket keys of an authority: one per signing key, in the same order, by HKDF (RFC 5869), so replicas that share the
- * key file share these, and a ticket sealed under the previous first key stays good while that key is listed.
+ * The ticket keys of an authority: one per signing key, in the same order, by HKDF (RFC 5869), so replicas
+ * that share the key file share these, and a ticket sealed under the previous first key stays good while that
+ * key is listed.
  */
 export function ticketKeys(keys: readonly [PrivateKey, ...PrivateKey[]]): [TicketKey, ...TicketKey[]] {
   return keys.map(deriveTicketKey) as [TicketKey, ...TicketKey[]]
 }
 
-/** The ticket for these fields, `<tag>~tkt_<fields>.<mac>`. Costs no write and is the same for the same fields. */
+/**
+ * The ticket for these fields, `<tag>~tkt_<fields>.<mac>`. Costs no write and is the same for the same
+ * fields.
+ */
 export function sealTicket(fields: SealedTicket, key: TicketKey): string {
   const { tag, issuer, owner, family, resource_id, resource_scopes, client_id, expires_at } = fields
   const scopes = [...resource_scopes]
@@ -61,8 +67,8 @@ export function sealTicket(fields: SealedTicket, key: TicketKey): string {
 }
 
 /**
- * What a sealed ticket says, if one of the keys sealed it and `now` (seconds) is before its expiry; undefined for every
- * other text. The caller compares `issuer` with itself.
+ * What a sealed ticket says, if one of the keys sealed it and `now` (seconds) is before its expiry; undefined
+ * for every other text. The caller compares `issuer` with itself.
  */
 export function openTicket(
   ticket: string,
@@ -124,7 +130,10 @@ function isMac(mac: string, body: string, key: TicketKey): boolean {
   return timingSafeEqual(Buffer.from(mac), Buffer.from(encodeBase64url(macOf(body, key))))
 }
 
-/** The fields under a MAC that holds: ours, unless another version or another key id was sealed with the same secret. */
+/**
+ * The fields under a MAC that holds: ours, unless another version or another key id was sealed with the same
+ * secret.
+ */
 function readSealed(text: string, tag: string, kid: string): SealedTicket | undefined {
   const sealed = parseJson(decodeBase64url(text)) as Json[]
   const [version, sealedKid, issuer, owner, family, resource_id, resource_scopes, client_id, expires_at] =

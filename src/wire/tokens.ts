@@ -1,6 +1,6 @@
 /**
- * Owns the two access tokens: the RPT bound to an agent's key, and the resource server's PAT. contract, "RPT claims",
- * "Protection access token (PAT)"; RFC 9068, RFC 7800.
+ * Owns the two access tokens: the RPT bound to an agent's key, and the resource server's PAT. Contract: "RPT
+ * claims", "Protection access token (PAT)"; RFC 9068, RFC 7800.
  */
 import type { JsonObject } from './json.ts'
 import {
@@ -69,8 +69,8 @@ export type RptClaims = {
 }
 
 /**
- * The PAT's claims: `sub` the owner, `azp` the resource server; `rs_generation` counts how often she had withdrawn it when
- * the PAT was issued, so that approving it again revives none.
+ * The PAT's claims: `sub` the owner, `azp` the resource server; `rs_generation` counts how often she had
+ * withdrawn it when the PAT was issued, so that approving it again revives none.
  */
 export type PatClaims = {
   iss: string
@@ -98,7 +98,10 @@ export function signRpt(claims: RptClaims, key: PrivateKey): string {
   return signJws({ typ: TYP.rpt, payload: claims }, key)
 }
 
-/** The claims of an RPT made with one of the keys; refuses (`invalid_request`) every other kind, issuer, audience, and time. */
+/**
+ * The claims of an RPT made with one of the keys; refuses (`invalid_request`) every other kind, issuer,
+ * audience, and time.
+ */
 export function verifyRpt(
   token: string,
   keys: VerificationKeys,
@@ -110,8 +113,8 @@ export function verifyRpt(
 }
 
 /**
- * The claims of an RPT as its text has them, unverified: for its holder, who wants to know when it ends. Nothing may be
- * allowed on their strength. Refuses (`invalid_request`) what is no RPT by `typ` and shape.
+ * The claims of an RPT as its text has them, unverified: for its holder, who wants to know when it ends.
+ * Nothing may be allowed on their strength. Refuses (`invalid_request`) what is no RPT by `typ` and shape.
  */
 export function readRptClaims(token: string): RptClaims {
   const { header, payload } = parseJws(token)
@@ -124,7 +127,10 @@ export function signPat(claims: PatClaims, key: PrivateKey): string {
   return signJws({ typ: TYP.pat, payload: claims }, key)
 }
 
-/** The claims of a PAT made with one of the keys; refuses (`invalid_request`) every other kind, issuer, and time. */
+/**
+ * The claims of a PAT made with one of the keys; refuses (`invalid_request`) every other kind, issuer, and
+ * time.
+ */
 export function verifyPat(
   token: string,
   keys: VerificationKeys,

@@ -1,10 +1,12 @@
 /**
- * Owns how a list of tools says what calling each would take. contract, "What the service does", beats 1 to 4: no grant is needed, terms are,
- * the owner is asked each time, or nothing helps.
+ * Owns how a list of tools says what calling each would take. Contract: "What the service does", beats 1 to
+ * 4: no grant is needed, terms are, the owner is asked each time, or nothing helps.
  */
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 
-/** `free`: called without a grant, or a grant is held. `asks`: needs terms, or the owner. `closed`: refused. */
+/**
+ * `free`: called without a grant, or a grant is held. `asks`: needs terms, or the owner. `closed`: refused.
+ */
 export type ToolAccess = 'free' | 'asks' | 'closed' | 'unknown'
 
 /** The member of `_meta` and of `annotations` that says it. */

@@ -1,4 +1,6 @@
-/** Contract, "The organization's authority" (`/admin/...`) from the command line, against a real organization. */
+/**
+ * Contract, "The organization's authority" (`/admin/...`) from the command line, against a real organization.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

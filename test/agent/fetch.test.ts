@@ -1,4 +1,7 @@
-/** contract, "Grant (RPT) liveness", for the calls that somebody else's client makes with the `fetch` of the agent. */
+/**
+ * contract, "Grant (RPT) liveness", for the calls that somebody else's client makes with the `fetch` of the
+ * agent.
+ */
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type AgentStore } from '../../src/agent/index.ts'
 import { startScriptedPeers } from '../support/scripted-resource.ts'

@@ -1,4 +1,7 @@
-/** contract, "Grant answer (beat 4)", seen from the agent: a grant or a receipt that does not agree with what was signed is not kept. */
+/**
+ * contract, "Grant answer (beat 4)", seen from the agent: a grant or a receipt that does not agree with what
+ * was signed is not kept.
+ */
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type AgentOptions } from '../../src/agent/index.ts'
 import { openClaimToken, signAgreement } from '../../src/wire/agreement.ts'

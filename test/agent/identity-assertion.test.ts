@@ -1,4 +1,7 @@
-/** contract, "need_info answer (beat 2)": an authority may ask for an identity assertion before it offers terms. ID-JAG. */
+/**
+ * contract, "need_info answer (beat 2)": an authority may ask for an identity assertion before it offers
+ * terms. ID-JAG.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

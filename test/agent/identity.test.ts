@@ -1,4 +1,7 @@
-/** contract, "Agreement (claim_token, beat 3)" (JWS protected header) and "Owner API" (introduction of a sibling agent). */
+/**
+ * contract, "Agreement (claim_token, beat 3)" (JWS protected header) and "Owner API" (introduction of a
+ * sibling agent).
+ */
 import { describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
 import { openClaimToken } from '../../src/wire/agreement.ts'

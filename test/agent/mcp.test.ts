@@ -1,4 +1,7 @@
-/** MCP 2026-07-28 and 2025-11-25, Streamable HTTP, as far as a tool call needs it (contract, "Authorized call"). */
+/**
+ * MCP 2026-07-28 and 2025-11-25, Streamable HTTP, as far as a tool call needs it (contract, "Authorized
+ * call").
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createAgent } from '../../src/agent/index.ts'
 import { encodeHeaderValue } from '../../src/agent/mcp.ts'

@@ -1,4 +1,7 @@
-/** contract, "Challenge (beat 1)", client rule, and "need_info answer (beat 2)": what does not agree is not signed. */
+/**
+ * contract, "Challenge (beat 1)", client rule, and "need_info answer (beat 2)": what does not agree is not
+ * signed.
+ */
 import { describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
 import { openClaimToken } from '../../src/wire/agreement.ts'

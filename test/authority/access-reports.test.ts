@@ -1,4 +1,7 @@
-/** Contract, "Protection API" (/audit/access) and "Events" (row 2): what enforcement points report of allowed calls. */
+/**
+ * Contract, "Protection API" (/audit/access) and "Events" (row 2): what enforcement points report of allowed
+ * calls.
+ */
 import { describe, expect, it } from 'vitest'
 import type { Handle } from '../../src/wire/identifiers.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'

@@ -1,6 +1,7 @@
 /**
- * The published agent with every identity it can have, at the real authority. contract, "Agreement (claim_token, beat 3)" (header),
- * "Owner API" (introduction of a sibling agent); the resource is scripted, its tickets are real.
+ * The published agent with every identity it can have, at the real authority. contract, "Agreement
+ * (claim_token, beat 3)" (header), "Owner API" (introduction of a sibling agent); the resource is scripted,
+ * its tickets are real.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAgent, type AgentOptions } from '../../src/agent/index.ts'
@@ -58,7 +59,9 @@ afterAll(async () => {
   await Promise.all([issuer, operator, tools].map(server => server.close()))
 })
 
-/** Challenges with a ticket of the real authority, and answers a call that carries a grant with whose it is. */
+/**
+ * Challenges with a ticket of the real authority, and answers a call that carries a grant with whose it is.
+ */
 async function answerCall({ path, headers, body }: Received): Promise<Reply | undefined> {
   if (path.startsWith('/.well-known/oauth-protected-resource'))
     return { body: { resource, authorization_servers: [authority.issuer], scopes_supported: ['read'] } }

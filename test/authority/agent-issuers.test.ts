@@ -1,4 +1,7 @@
-/** Contract, "Authentication" (agent-token issuers) and "Connection" (identified): agents that a listed issuer vouches for. */
+/**
+ * Contract, "Authentication" (agent-token issuers) and "Connection" (identified): agents that a listed issuer
+ * vouches for.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseJwks, publicJwk } from '../../src/wire/keys.ts'
 import { WELL_KNOWN } from '../../src/wire/names.ts'

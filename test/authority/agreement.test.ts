@@ -1,4 +1,7 @@
-/** Contract, "Agreement": one that does not say what was offered, or is not signed by who it names, denies the request. */
+/**
+ * Contract, "Agreement": one that does not say what was offered, or is not signed by who it names, denies the
+ * request.
+ */
 import { describe, expect, it } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'
 import { generatePrivateJwk, importPrivateJwk, parseJwks } from '../../src/wire/keys.ts'

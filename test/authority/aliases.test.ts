@@ -1,6 +1,7 @@
 /**
- * What an authority takes, and tells, of other software's names for what the contract names: nothing unless its operator lists them
- * (`UMA_AS_ALIASES`), and then each by itself. Contract, "need_info answer (beat 2)", "Agreement (claim_token, beat 3)", "Authorization server metadata members".
+ * What an authority takes, and tells, of other software's names for what the contract names: nothing unless
+ * its operator lists them (`UMA_AS_ALIASES`), and then each by itself. Contract, "need_info answer (beat 2)",
+ * "Agreement (claim_token, beat 3)", "Authorization server metadata members".
  */
 import { describe, expect, it } from 'vitest'
 import { signJws } from '../../src/wire/jws.ts'

@@ -1,6 +1,6 @@
 /**
- * Replicas whose machines' clocks are wrong: they sign by the database's time, and too far off they issue nothing.
- * Contract, "Limits" (lifetimes), "Grant (RPT) liveness", "Errors" (503).
+ * Replicas whose machines' clocks are wrong: they sign by the database's time, and too far off they issue
+ * nothing. Contract, "Limits" (lifetimes), "Grant (RPT) liveness", "Errors" (503).
  */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'

@@ -1,6 +1,7 @@
 /**
- * The consequence class is that of the operation, through a real sidecar that lists its tools and the authority that pulls them. Contract, "RPT
- * claims", "Registry materialization", "Authorized call" (3: `consequence_changed`), "Policy vocabulary and tiers".
+ * The consequence class is that of the operation, through a real sidecar that lists its tools and the
+ * authority that pulls them. Contract, "RPT claims", "Registry materialization", "Authorized call" (3:
+ * `consequence_changed`), "Policy vocabulary and tiers".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from '../../src/dev/ports.ts'
@@ -47,7 +48,10 @@ const of = (tools: Tools) =>
   }))
 
 let starts = 0
-/** The sidecar declares these, and the authority has pulled them: for that each start lists a resource that is new. */
+/**
+ * The sidecar declares these, and the authority has pulled them: for that each start lists a resource that is
+ * new.
+ */
 async function declare(tools: Tools): Promise<void> {
   const fresh = `fresh-${++starts}`
   await broker.start([...of(tools), { tool: fresh, resource_id: `alice/${fresh}`, scopes: ['use'] }])

@@ -1,4 +1,6 @@
-/** The enforcement point and the authority meet on the wire. contract, "Authorized call", "Protection API". */
+/**
+ * The enforcement point and the authority meet on the wire. contract, "Authorized call", "Protection API".
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from '../../src/dev/ports.ts'
 import type { Denied } from '../../src/enforcement/call.ts'

@@ -1,4 +1,7 @@
-/** How an owner gets her first credential: contract, "Authentication" (owner at the owner API; no static owner credential exists). */
+/**
+ * How an owner gets her first credential: contract, "Authentication" (owner at the owner API; no static owner
+ * credential exists).
+ */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

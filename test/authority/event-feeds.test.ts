@@ -28,7 +28,10 @@ interface Stream {
   close(): void
 }
 
-/** Opens one that stands, as soon as those of the test before have given their places back; closed with the test. */
+/**
+ * Opens one that stands, as soon as those of the test before have given their places back; closed with the
+ * test.
+ */
 const open = (owner: TestOwner = authority.alice): Promise<Stream> => vi.waitFor(() => tryOpen(owner), WAIT)
 
 async function tryOpen(owner: TestOwner): Promise<Stream> {

@@ -1,4 +1,7 @@
-/** What waits for her and expires unanswered is told, once. Contract, "Permission ticket" (awaiting-owner: ticket expires), "Events", "Limits". */
+/**
+ * What waits for her and expires unanswered is told, once. Contract, "Permission ticket" (awaiting-owner:
+ * ticket expires), "Events", "Limits".
+ */
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { withdrawExpired } from '../../src/authority/negotiation/withdrawals.ts'

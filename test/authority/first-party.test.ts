@@ -1,4 +1,7 @@
-/** Contract, "Policy vocabulary and tiers": an agent is the owner's own only by her own act, while its operator lists its key. */
+/**
+ * Contract, "Policy vocabulary and tiers": an agent is the owner's own only by her own act, while its
+ * operator lists its key.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { readConnection } from '../../src/storage/authority/connections.ts'

@@ -1,4 +1,7 @@
-/** Contract, "Connection" (introduced by an active connection) and "Owner API" (introduction of a sibling agent). */
+/**
+ * Contract, "Connection" (introduced by an active connection) and "Owner API" (introduction of a sibling
+ * agent).
+ */
 import { describe, expect, it, vi } from 'vitest'
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { readTier, updateTier } from '../../src/storage/authority/tiers.ts'

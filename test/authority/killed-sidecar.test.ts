@@ -1,4 +1,6 @@
-/** A sidecar killed outright while calls go on: contract, "Events", 2, and the choices on `reports.state_dir`. */
+/**
+ * A sidecar killed outright while calls go on: contract, "Events", 2, and the choices on `reports.state_dir`.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -76,7 +78,10 @@ const lastSeq = async () => Math.max(0, ...(await ledger('touched')).map(({ seq 
 
 const CALLERS = 8
 
-/** Lets calls through until `enough` says so or the process is gone. @returns how many, as their callers saw it. */
+/**
+ * Lets calls through until `enough` says so or the process is gone. @returns how many, as their callers saw
+ * it.
+ */
 async function load({ client }: Running, enough: (allowed: number) => boolean): Promise<number> {
   const call = () => {
     const { headers, body } = callOf({ token, signer: agent.key })
@@ -97,7 +102,10 @@ async function load({ client }: Running, enough: (allowed: number) => boolean): 
   return allowed
 }
 
-/** Killed under load, while its reports of more than one request could not be recorded. @returns how many calls were let through. */
+/**
+ * Killed under load, while its reports of more than one request could not be recorded. @returns how many
+ * calls were let through.
+ */
 async function killUnderLoad(running: Running, since: number): Promise<number> {
   const first = await load(running, allowed => allowed >= 20)
   await until(async () => (await ledger('touched', since)).length === first, 30_000)
@@ -125,7 +133,8 @@ describe('A sidecar killed while calls go on', () => {
     next.client.close()
     const told = await ledger('touched', since)
     expect(told.map(({ n }) => n).toSorted((a, b) => a - b)).toEqual(told.map((_, index) => index + 1))
-    // A call that was written down and not answered any more may be told, too: it was about to be let through.
+    // A call that was written down and not answered any more may be told, too: it was about to be let
+    // through.
     expect(told.length).toBeGreaterThanOrEqual(allowed)
     expect(told.length).toBeLessThanOrEqual(allowed + CALLERS)
     expect(await ledger('reports_missing', since)).toEqual([])

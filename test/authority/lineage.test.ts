@@ -1,4 +1,7 @@
-/** Contract, "Connection": what an introducer and the agents that it introduced have in common, and what ends them together. */
+/**
+ * Contract, "Connection": what an introducer and the agents that it introduced have in common, and what ends
+ * them together.
+ */
 import { describe, expect, it } from 'vitest'
 import type { PrivateKey } from '../../src/wire/keys.ts'
 import { startTestAuthority } from '../support/authority.ts'
@@ -68,7 +71,8 @@ describe('Lineage', () => {
       introduction: introductionTo(asking.issuer, parent.key, child.key),
     })
     await parent.granted()
-    // The parent was approved at another tier, so the child is asked about; once it is, its whole lineage is not.
+    // The parent was approved at another tier, so the child is asked about; once it is, its whole lineage is
+    // not.
     expect((await first.ask('place_trade', by(first))).body).toMatchObject({ kind: 'operation' })
     await decide(asking, first.handle, 'approved')
     expect((await parent.ask('place_trade', TRADE)).status).toBe(200)

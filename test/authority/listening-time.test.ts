@@ -1,4 +1,7 @@
-/** Contract, "Events", 2: an enforcement point is told as silent only by an authority that would have heard it. */
+/**
+ * Contract, "Events", 2: an enforcement point is told as silent only by an authority that would have heard
+ * it.
+ */
 import { expect, it } from 'vitest'
 import { listeningFor } from '../../src/authority/listening-time.ts'
 

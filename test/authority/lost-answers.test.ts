@@ -1,6 +1,7 @@
 /**
- * Contract, "Permission ticket" (awaiting-owner) and "Single-use grant", for an agent that was killed while the answer to its poll was on its way:
- * a ticket is presented once, so it negotiates anew and says so (`answer_lost`), and the owner is asked once all the same.
+ * Contract, "Permission ticket" (awaiting-owner) and "Single-use grant", for an agent that was killed while
+ * the answer to its poll was on its way: a ticket is presented once, so it negotiates anew and says so
+ * (`answer_lost`), and the owner is asked once all the same.
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { consumeGrant } from '../../src/storage/authority/grants.ts'
@@ -88,7 +89,8 @@ describe('An agent whose answer was lost after the owner approved', () => {
         agent.ask('place_trade', { ...claims, ...LOST }),
       ])
       const waiting = await pendingAt(authority)
-      // Either the call was made, and she is asked about another; or the lost grant ended, and the approval is collected.
+      // Either the call was made, and she is asked about another; or the lost grant ended, and the approval
+      // is collected.
       expect(waiting).toHaveLength(spent === undefined ? 0 : 1)
       if (spent === undefined) expect(await consume(await collect(agent, asked))).toBe(familyOf(rpt))
       await denyAll(authority)

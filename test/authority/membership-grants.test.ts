@@ -1,4 +1,7 @@
-/** What a membership does to negotiations and grants: contract, "Organization membership, on the member's authorization server". */
+/**
+ * What a membership does to negotiations and grants: contract, "Organization membership, on the member's
+ * authorization server".
+ */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startMembershipStand } from '../support/membership.ts'

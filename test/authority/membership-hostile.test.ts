@@ -1,4 +1,7 @@
-/** An organization that is hostile or stolen: contract, "What the service does" (nothing above the owner can widen). */
+/**
+ * An organization that is hostile or stolen: contract, "What the service does" (nothing above the owner can
+ * widen).
+ */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'

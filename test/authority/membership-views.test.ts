@@ -1,4 +1,7 @@
-/** What her organization changes while she is a member: contract, "Organization membership, on the member's authorization server", "Events". */
+/**
+ * What her organization changes while she is a member: contract, "Organization membership, on the member's
+ * authorization server", "Events".
+ */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Membership at the member's own authority: contract, "Organization membership, on the member's authorization server". */
+/**
+ * Membership at the member's own authority: contract, "Organization membership, on the member's authorization
+ * server".
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { sql } from 'kysely'
 import type { Cut } from '../../src/rules/envelope.ts'

@@ -1,4 +1,7 @@
-/** Resource ids below a namespace listed for their owner, on the wire: contract, "Registry materialization" and "Protection API" (`/perm`). */
+/**
+ * Resource ids below a namespace listed for their owner, on the wire: contract, "Registry materialization"
+ * and "Protection API" (`/perm`).
+ */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { insertNamespace } from '../../src/storage/authority/owners.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'

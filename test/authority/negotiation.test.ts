@@ -1,4 +1,7 @@
-/** Contract, "Permission ticket", "Connection" and "Limits" (pending queue): beats 2 to 4 against the started authority. */
+/**
+ * Contract, "Permission ticket", "Connection" and "Limits" (pending queue): beats 2 to 4 against the started
+ * authority.
+ */
 import { describe, expect, it } from 'vitest'
 import { sql } from 'kysely'
 import { decodeBase64url, s256 } from '../../src/wire/encoding.ts'

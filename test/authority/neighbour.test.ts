@@ -1,6 +1,7 @@
 /**
- * contract, "What the service does" (many owners at one authority): whatever is done to one of them, the others are served. A replica that is
- * stopped in the midst of a change keeps her rows locked: what a flood of her agents then waits for must not be what others wait for.
+ * contract, "What the service does" (many owners at one authority): whatever is done to one of them, the
+ * others are served. A replica that is stopped in the midst of a change keeps her rows locked: what a flood
+ * of her agents then waits for must not be what others wait for.
  */
 import { expect, it } from 'vitest'
 import type { Reply } from '../support/authority.ts'

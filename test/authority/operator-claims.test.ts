@@ -1,4 +1,7 @@
-/** Contract, "Policy vocabulary and tiers" (the owner activated it herself); our claim and disclaim of an operator. */
+/**
+ * Contract, "Policy vocabulary and tiers" (the owner activated it herself); our claim and disclaim of an
+ * operator.
+ */
 import { describe, expect, it } from 'vitest'
 import { newKey, startOperator } from '../support/operators.ts'
 import { testAgent } from '../support/test-agent.ts'

@@ -1,4 +1,7 @@
-/** Contract, "Operator documents" and "Agreement (claim_token, beat 3)" (client_id, signature_agent): what operators publish. */
+/**
+ * Contract, "Operator documents" and "Agreement (claim_token, beat 3)" (client_id, signature_agent): what
+ * operators publish.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { WELL_KNOWN } from '../../src/wire/names.ts'

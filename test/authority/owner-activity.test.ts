@@ -1,4 +1,7 @@
-/** What waits for the owner and what happened: contract, "Permission ticket" (awaiting-owner), "Owner API", "Events". */
+/**
+ * What waits for the owner and what happened: contract, "Permission ticket" (awaiting-owner), "Owner API",
+ * "Events".
+ */
 import { sql } from 'kysely'
 import { describe, expect, it, vi } from 'vitest'
 import { readConnection } from '../../src/storage/authority/connections.ts'
@@ -40,7 +43,10 @@ const poll = ({ ticketHash }: { ticketHash: Buffer }) =>
     awaitingSeconds: 60,
     pollSeconds: 0,
   })
-/** Ledger readers stop before the oldest transaction in flight, be it of another test: what was written comes soon. */
+/**
+ * Ledger readers stop before the oldest transaction in flight, be it of another test: what was written comes
+ * soon.
+ */
 const ledger = (query: string, entries: number, owner = authority.alice) =>
   vi.waitFor(
     async () => {

@@ -1,4 +1,7 @@
-/** Standing connections and operators: contract, "Connection" (states), "Owner API", "What the service does" (row 9). */
+/**
+ * Standing connections and operators: contract, "Connection" (states), "Owner API", "What the service does"
+ * (row 9).
+ */
 import { describe, expect, it, vi } from 'vitest'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'

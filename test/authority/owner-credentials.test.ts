@@ -1,4 +1,7 @@
-/** Her logins, beside her device keys: contract, "Authentication" (each sufficient, each revocable on its own), "Events". */
+/**
+ * Her logins, beside her device keys: contract, "Authentication" (each sufficient, each revocable on its
+ * own), "Events".
+ */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { changeAs, type OwnerCredential } from '../../src/authority/owner/guard.ts'

@@ -1,4 +1,6 @@
-/** Who may speak for an owner: contract, "Authentication" (owner at the owner API), "Limits" (clock window). */
+/**
+ * Who may speak for an owner: contract, "Authentication" (owner at the owner API), "Limits" (clock window).
+ */
 import { request as httpRequest } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { readConnection } from '../../src/storage/authority/connections.ts'

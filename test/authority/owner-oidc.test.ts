@@ -1,4 +1,7 @@
-/** An owner who logs in at her realm, a real OpenID provider: contract, "Authentication" (owner at the owner API). */
+/**
+ * An owner who logs in at her realm, a real OpenID provider: contract, "Authentication" (owner at the owner
+ * API).
+ */
 import { sql } from 'kysely'
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

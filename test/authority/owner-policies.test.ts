@@ -1,4 +1,7 @@
-/** Contract, "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers", "Terms document"; and our dry run. */
+/**
+ * Contract, "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers", "Terms document"; and our dry
+ * run.
+ */
 import { describe, expect, it } from 'vitest'
 import type { OwnerCall } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'

@@ -1,4 +1,7 @@
-/** `GET /owner/receipts`. Contract, "Grant answer (beat 4)": both sides hold the receipt, the authority's side for ever. */
+/**
+ * `GET /owner/receipts`. Contract, "Grant answer (beat 4)": both sides hold the receipt, the authority's side
+ * for ever.
+ */
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'

@@ -1,6 +1,7 @@
 /**
- * Her ledger is whole: what agents gave as their reasons, under which tier they called, and whatever she or somebody for her changed, each with who did it.
- * Contract, "Agreement (claim_token, beat 3)" (recorded), "Events" (rows 2 and 5), "Owner API" (`/owner/ledger`).
+ * Her ledger is whole: what agents gave as their reasons, under which tier they called, and whatever she or
+ * somebody for her changed, each with who did it. Contract, "Agreement (claim_token, beat 3)" (recorded),
+ * "Events" (rows 2 and 5), "Owner API" (`/owner/ledger`).
  */
 import { describe, expect, it } from 'vitest'
 import type { LedgerKind } from '../../src/storage/authority/ledger.ts'

@@ -1,4 +1,7 @@
-/** Bad input at every owner endpoint gets its coded 4xx with a sentence, never a 500: contract, "Errors" and "Limits". */
+/**
+ * Bad input at every owner endpoint gets its coded 4xx with a sentence, never a 500: contract, "Errors" and
+ * "Limits".
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { OwnerCall } from '../support/authority.ts'

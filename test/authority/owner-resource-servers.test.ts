@@ -1,4 +1,7 @@
-/** Contract, "Owner API" (`/owner/resource-servers`) and "Resource server registration": what she withdraws ends at once. */
+/**
+ * Contract, "Owner API" (`/owner/resource-servers`) and "Resource server registration": what she withdraws
+ * ends at once.
+ */
 import { describe, expect, it } from 'vitest'
 import { watchEvents, type OwnerEvent } from '../../src/owner/index.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'

@@ -1,4 +1,7 @@
-/** Polls of what waits for the owner: contract, "Permission ticket" (awaiting-owner), with the interval of its answers. */
+/**
+ * Polls of what waits for the owner: contract, "Permission ticket" (awaiting-owner), with the interval of its
+ * answers.
+ */
 import { expect, it } from 'vitest'
 import { authorityStand } from '../support/stands.ts'
 import { testAgent } from '../support/test-agent.ts'

@@ -1,4 +1,7 @@
-/** Contract, "Protection API", "Token endpoint" (client_credentials), "Grant (RPT) liveness", "Introspection and consume answers". */
+/**
+ * Contract, "Protection API", "Token endpoint" (client_credentials), "Grant (RPT) liveness", "Introspection
+ * and consume answers".
+ */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { signPat, signRpt, readRptClaims } from '../../src/wire/tokens.ts'

@@ -1,4 +1,7 @@
-/** Logins in the provisioning file: contract, "Authentication" (owner at the owner API); docs/configuration.md. */
+/**
+ * Logins in the provisioning file: contract, "Authentication" (owner at the owner API);
+ * docs/configuration.md.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

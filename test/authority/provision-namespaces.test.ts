@@ -1,4 +1,7 @@
-/** Namespaces in the provisioning file: what her resource ids may begin with beside her name. contract, "What the service does". */
+/**
+ * Namespaces in the provisioning file: what her resource ids may begin with beside her name. contract, "What
+ * the service does".
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** The provisioning file: what it may say, its faults, and that each item is applied once. contract, "Policy vocabulary and tiers". */
+/**
+ * The provisioning file: what it may say, its faults, and that each item is applied once. contract, "Policy
+ * vocabulary and tiers".
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** How long what a resource publishes is kept, and when it is looked at again: contract, "Resource metadata (RFC 9728)". */
+/**
+ * How long what a resource publishes is kept, and when it is looked at again: contract, "Resource metadata
+ * (RFC 9728)".
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   createPublishedResources,

@@ -1,4 +1,7 @@
-/** Contract, "Limits" (pending queue, two lanes) and "Errors" (429): what waits for the owner, and who is never kept out. */
+/**
+ * Contract, "Limits" (pending queue, two lanes) and "Errors" (429): what waits for the owner, and who is
+ * never kept out.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newKey, startDocuments, startOperator, type TestOperator } from '../support/operators.ts'
 import type { ScriptedServer } from '../support/scripted-http.ts'
@@ -158,7 +161,8 @@ describe('A flood of strangers', () => {
           expect(trade.body).toMatchObject({ kind: 'operation' })
           await decide(authority, established.handle, 'denied')
         }
-        // What matters is that nobody stands in line behind the flood; where the machine is slow, the flood is, too.
+        // What matters is that nobody stands in line behind the flood; where the machine is slow, the flood
+        // is, too.
         const bound = Math.max(10_000, 3 * slowest.stranger)
         expect(slowest.newcomer).toBeLessThan(bound)
         expect(slowest.known).toBeLessThan(bound)

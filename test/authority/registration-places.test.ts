@@ -1,6 +1,7 @@
 /**
- * An owner's places for resource servers that ask to serve her: nobody fills them for good, and she says whose software may not ask.
- * Contract: "Resource server registration", "Owner API" (`/owner/resource-servers`), "Events".
+ * An owner's places for resource servers that ask to serve her: nobody fills them for good, and she says
+ * whose software may not ask. Contract: "Resource server registration", "Owner API"
+ * (`/owner/resource-servers`), "Events".
  */
 import { describe, expect, it } from 'vitest'
 import { sweepLapsed } from '../../src/authority/registry/lapsed-registrations.ts'

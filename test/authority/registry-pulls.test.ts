@@ -1,4 +1,7 @@
-/** Contract, "Registry materialization", "Protection API" (`/perm`) and "Health": when the registry is pulled, and by whom. */
+/**
+ * Contract, "Registry materialization", "Protection API" (`/perm`) and "Health": when the registry is pulled,
+ * and by whom.
+ */
 import { describe, expect, it } from 'vitest'
 import { ISSUER, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
 import { agePulls, pulled, registryOf } from '../support/registry.ts'

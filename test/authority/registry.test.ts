@@ -1,4 +1,6 @@
-/** Contract, "Registry materialization": what lands of what resource servers publish, and how it is replaced. */
+/**
+ * Contract, "Registry materialization": what lands of what resource servers publish, and how it is replaced.
+ */
 import { describe, expect, it } from 'vitest'
 import { verifyRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
@@ -14,7 +16,10 @@ const authority = authorityStand({ owners: ['alice', 'bea'], environment: { UMA_
 const tools = startedOnce(() => startResourceServer(ISSUER))
 const sources = sourcesOf(authority, tools)
 
-/** What a grant of that resource says of consequences: its RPT, and introspection by the server that it is for. */
+/**
+ * What a grant of that resource says of consequences: its RPT, and introspection by the server that it is
+ * for.
+ */
 async function consequencesOf(name: string, id: string) {
   await sources.govern(id)
   const agent = testAgent(authority)

@@ -1,4 +1,7 @@
-/** Contract, "Events", 2, and the choices under "Protection API": reports that are numbered by the run of an enforcement point. */
+/**
+ * Contract, "Events", 2, and the choices under "Protection API": reports that are numbered by the run of an
+ * enforcement point.
+ */
 import { sql } from 'kysely'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'

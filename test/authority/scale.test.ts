@@ -1,7 +1,7 @@
 /**
- * A thousand items wait, ten thousand agents are known, a ledger is long: every owner call reads a bounded number of rows, by
- * index. Contract, "Owner API" (lists are paged) and "Limits". Rows read are counted, not milliseconds: they are the same on every
- * machine. UMA_TEST_LEDGER_ROWS=1000000 fills a million.
+ * A thousand items wait, ten thousand agents are known, a ledger is long: every owner call reads a bounded
+ * number of rows, by index. Contract, "Owner API" (lists are paged) and "Limits". Rows read are counted, not
+ * milliseconds: they are the same on every machine. UMA_TEST_LEDGER_ROWS=1000000 fills a million.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Client } from 'pg'
@@ -91,8 +91,8 @@ function read(node: PlanNode): Cost {
 }
 
 /**
- * What goes on beside a call: waking others, and the sequencer, which numbers what was committed before, a thousand at a time. Whether its
- * statement falls into the time of a call is chance.
+ * What goes on beside a call: waking others, and the sequencer, which numbers what was committed before, a
+ * thousand at a time. Whether its statement falls into the time of a call is chance.
  */
 const BESIDE = /pg_notify|new_entries AS MATERIALIZED/
 const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
@@ -143,7 +143,9 @@ const busy = encodeURIComponent(BUSY)
 const post = (target: string, json: object): OwnerCall => ({ method: 'POST', target, json })
 const get = (target: string): OwnerCall => ({ target })
 
-/** Each with the most rows that it may read: some for each item of its page, and no more for a longer list. */
+/**
+ * Each with the most rows that it may read: some for each item of its page, and no more for a longer list.
+ */
 const CALLS: [string, OwnerCall, number][] = [
   ['what waits', get('/owner/pending'), 5 * PAGE],
   ['what waits, further on', get('/owner/pending?after=fam_00000500'), 5 * PAGE],
@@ -151,7 +153,8 @@ const CALLS: [string, OwnerCall, number][] = [
   ['connections', get('/owner/connections'), 5 * PAGE],
   ['connections, further on', get('/owner/connections?after=jkt:agent005000'), 5 * PAGE],
   ['connections, the most at once', get('/owner/connections?limit=1000'), 5 * 1_000],
-  // An operator is told with how many agents it has: these are counted, once each (where it stands, then by index, then from table).
+  // An operator is told with how many agents it has: these are counted, once each (where it stands, then by
+  // index, then from table).
   ['operators', get('/owner/operators'), 3 * CONNECTIONS + 5 * PAGE],
   ['policies', get('/owner/policies'), 5 * 1_000],
   ['resources', get('/owner/resources'), 5 * PAGE],

@@ -1,6 +1,7 @@
 /**
- * A sidecar introduces itself to a real authority, from nothing to an allowed call. Contract, "Resource server establishment:
- * POST `/rs/register`", "Registry materialization", "Resource server enforcement point" and "Authorized call".
+ * A sidecar introduces itself to a real authority, from nothing to an allowed call. Contract, "Resource
+ * server establishment: POST `/rs/register`", "Registry materialization", "Resource server enforcement point"
+ * and "Authorized call".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from '../../src/dev/ports.ts'

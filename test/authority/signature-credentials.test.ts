@@ -1,4 +1,7 @@
-/** Contract, "Authentication" (resource server at the token endpoint) and "Token endpoint": a PAT by signature. */
+/**
+ * Contract, "Authentication" (resource server at the token endpoint) and "Token endpoint": a PAT by
+ * signature.
+ */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { verifyPat } from '../../src/wire/tokens.ts'

@@ -1,6 +1,7 @@
 /**
- * A tier that the owner changes while agents negotiate under it: contract, "Permission ticket" (states), "Policy vocabulary and tiers", and
- * what `docs/choices.md` says of them. No grant is made under terms that were replaced before it was.
+ * A tier that the owner changes while agents negotiate under it: contract, "Permission ticket" (states),
+ * "Policy vocabulary and tiers", and what `docs/choices.md` says of them. No grant is made under terms that
+ * were replaced before it was.
  */
 import { describe, expect, it } from 'vitest'
 import { type Reply } from '../support/authority.ts'
@@ -70,7 +71,10 @@ const decision = (family: string, decided: string) =>
     json: { decision: decided },
   })
 let named = 0
-/** An agent that names a client document of its own; while it is fetched she makes a change, and has her answer before it has come. */
+/**
+ * An agent that names a client document of its own; while it is fetched she makes a change, and has her
+ * answer before it has come.
+ */
 function slowAgent(change: () => Promise<unknown>, key = keys.pop()!) {
   const path = `/client-${named++}.json`
   const client_id = `${operator.origin}${path}`

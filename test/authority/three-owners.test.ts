@@ -1,6 +1,7 @@
 /**
- * Several owners on one authority: what is another's and what is nobody's get the same status, body and headers, at every route of the
- * owner API. Contract: "Owner API" (every operation acts on the owner the credential proved), "Authentication".
+ * Several owners on one authority: what is another's and what is nobody's get the same status, body and
+ * headers, at every route of the owner API. Contract: "Owner API" (every operation acts on the owner the
+ * credential proved), "Authentication".
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
@@ -31,7 +32,10 @@ interface Names {
   login: string
 }
 
-/** The names of an owner's things, and names beside them that are nobody's: as long, and in the same place of any order. */
+/**
+ * The names of an owner's things, and names beside them that are nobody's: as long, and in the same place of
+ * any order.
+ */
 interface Named {
   hers: Names
   nobodys: Names
@@ -140,7 +144,8 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
     target: `/owner/pending/${family}/decision`,
     json: { decision },
   })),
-  // Positions in the ledger, among the receipts and the events are each owner's own, from 1: no number is another's.
+  // Positions in the ledger, among the receipts and the events are each owner's own, from 1: no number is
+  // another's.
   'GET /owner/ledger': [({ handle }) => ({ target: `/owner/ledger?handle=${encodeURIComponent(handle)}` })],
   'GET /owner/events': [],
   'GET /owner/receipts': [],
@@ -224,7 +229,8 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
   'POST /owner/operators/claim': [post('/owner/operators/claim', ({ operator }) => ({ origin: operator }))],
   'POST /owner/operators/block': [post('/owner/operators/block', ({ operator }) => ({ origin: operator }))],
   'GET /owner/device-keys': [list('/owner/device-keys', ({ kid }) => kid)],
-  // A key or a login that is taken is 409 whoever has it; only who holds the key or the token can ask (below).
+  // A key or a login that is taken is 409 whoever has it; only who holds the key or the token can ask
+  // (below).
   'POST /owner/device-keys': [],
   'DELETE /owner/device-keys/{}': [({ kid }) => ({ method: 'DELETE', target: `/owner/device-keys/${kid}` })],
   'GET /owner/logins': [list('/owner/logins', ({ login }) => login)],
@@ -243,7 +249,9 @@ it('every route of the owner API is probed here', () => {
   expect(Object.keys(PROBES).sort()).toEqual(ROUTES.sort())
 })
 
-/** What can be told apart in an answer: all of it but the time, and the names that the request itself sent. */
+/**
+ * What can be told apart in an answer: all of it but the time, and the names that the request itself sent.
+ */
 async function seen(prepared: PreparedCall, names: Names): Promise<string> {
   const gone = new AbortController()
   const { url, method, headers, body } = prepared

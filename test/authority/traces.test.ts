@@ -1,6 +1,6 @@
 /**
- * One trace from the caller's `traceparent` through the sidecar to the authority, as a receiver of OTLP gets it, and the metrics of both.
- * contract, "Authorized call"; docs/operating.md.
+ * One trace from the caller's `traceparent` through the sidecar to the authority, as a receiver of OTLP gets
+ * it, and the metrics of both. contract, "Authorized call"; docs/operating.md.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

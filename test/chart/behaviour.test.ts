@@ -1,4 +1,7 @@
-/** What the chart promises beside being well-formed: who may reach whom, what restarts and what does not, which paths are public. */
+/**
+ * What the chart promises beside being well-formed: who may reach whom, what restarts and what does not,
+ * which paths are public.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'

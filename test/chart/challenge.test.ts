@@ -1,4 +1,7 @@
-/** The script that `helm test` runs, with the very arguments that the chart gives it but for the addresses, against a real sidecar. */
+/**
+ * The script that `helm test` runs, with the very arguments that the chart gives it but for the addresses,
+ * against a real sidecar.
+ */
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

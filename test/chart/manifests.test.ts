@@ -1,4 +1,7 @@
-/** Every value set, rendered: against the schemas of Kubernetes, against what every pod is held to, and against usher's own configuration. */
+/**
+ * Every value set, rendered: against the schemas of Kubernetes, against what every pod is held to, and
+ * against usher's own configuration.
+ */
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'

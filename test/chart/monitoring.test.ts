@@ -1,4 +1,7 @@
-/** The alerts and the dashboard of the chart: what Prometheus says of them, and whether the processes have the metrics they ask for. */
+/**
+ * The alerts and the dashboard of the chart: what Prometheus says of them, and whether the processes have the
+ * metrics they ask for.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -85,7 +88,10 @@ describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
     })
   })
 
-  /** A series, and the alert that it must raise at the 30th minute; the same series standing still must raise none. */
+  /**
+   * A series, and the alert that it must raise at the 30th minute; the same series standing still must raise
+   * none.
+   */
   const RAISED: [string, string, string, string][] = [
     ['UsherOutage', 'usher_decisions_total{reason="temporarily_unavailable"}', '0+5x40', '5x40'],
     ['UsherNotApproved', 'usher_pat_requests_total{outcome="refused"}', '0+1x40', '1x40'],

@@ -1,4 +1,7 @@
-/** Owns the chart as Helm renders it, for the tests; what they need beside Node is prepared by test/chart/tools.sh. */
+/**
+ * Owns the chart as Helm renders it, for the tests; what they need beside Node is prepared by
+ * test/chart/tools.sh.
+ */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,7 @@
 /**
- * Writes JSON Schemas of Kubernetes' own kinds and of custom resources, for kubeconform: out of the description of its API that Kubernetes
- * publishes, and out of definitions of custom resources. All are closed, as the API server is to whoever asks for strict validation.
+ * Writes JSON Schemas of Kubernetes' own kinds and of custom resources, for kubeconform: out of the
+ * description of its API that Kubernetes publishes, and out of definitions of custom resources. All are
+ * closed, as the API server is to whoever asks for strict validation.
  *
  *   write-schemas.ts DIRECTORY swagger.json crds.yaml…
  */

@@ -1,6 +1,8 @@
 /**
- * The chart and the image in a real cluster: installed as its page says, under restricted Pod Security, with a real Postgres and a real Envoy; then
- * changed and hurt under load. A NetworkPolicy is judged for its form alone: the network of this cluster enforces none. contract, "Authorized call" and "Behaviour that must hold": what should pass passes, and nothing else.
+ * The chart and the image in a real cluster: installed as its page says, under restricted Pod Security, with
+ * a real Postgres and a real Envoy; then changed and hurt under load. A NetworkPolicy is judged for its form
+ * alone: the network of this cluster enforces none. contract, "Authorized call" and "Behaviour that must
+ * hold": what should pass passes, and nothing else.
  */
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'

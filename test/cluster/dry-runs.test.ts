@@ -1,6 +1,7 @@
 /**
- * What is applied to a cluster, held against a real API server with the real custom resources: every set of values of the chart, and the manifests of
- * envoy/. contract, "Resource server enforcement point". Nothing is made: the API server says whether it would be.
+ * What is applied to a cluster, held against a real API server with the real custom resources: every set of
+ * values of the chart, and the manifests of envoy/. contract, "Resource server enforcement point". Nothing is
+ * made: the API server says whether it would be.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

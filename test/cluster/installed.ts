@@ -1,6 +1,6 @@
 /**
- * Owns a release of `charts/usher` in the cluster and what an operator makes for it: namespaces, Secrets, values. The world of the demo, so that its story
- * can be told to it. contract, "Parties".
+ * Owns a release of `charts/usher` in the cluster and what an operator makes for it: namespaces, Secrets,
+ * values. The world of the demo, so that its story can be told to it. contract, "Parties".
  */
 import { X509Certificate } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'

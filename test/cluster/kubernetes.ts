@@ -1,4 +1,7 @@
-/** Owns asking the cluster, by the commands that an operator uses: `kubectl` and `helm` of test/cluster/programs.sh. */
+/**
+ * Owns asking the cluster, by the commands that an operator uses: `kubectl` and `helm` of
+ * test/cluster/programs.sh.
+ */
 import { execFile, spawn } from 'node:child_process'
 import { promisify } from 'node:util'
 import { stringify } from 'yaml'

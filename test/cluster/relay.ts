@@ -1,4 +1,7 @@
-/** Owns the way from a cluster to what listens on this machine's loopback, where neither pods nor endpoints of a Service reach. contract, "Parties". */
+/**
+ * Owns the way from a cluster to what listens on this machine's loopback, where neither pods nor endpoints of
+ * a Service reach. contract, "Parties".
+ */
 import { connect, createServer, type Server } from 'node:net'
 
 /** Of the node: what is there is beside the cluster, as tools often are. */

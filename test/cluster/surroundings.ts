@@ -1,6 +1,6 @@
 /**
- * Owns what stands around usher in the cluster, as a deployment has it: a real Postgres, and a real Envoy as the gateway. Both run as strictly as the
- * release itself. contract, "Resource server enforcement point".
+ * Owns what stands around usher in the cluster, as a deployment has it: a real Postgres, and a real Envoy as
+ * the gateway. Both run as strictly as the release itself. contract, "Resource server enforcement point".
  */
 import { parse } from 'yaml'
 import { envoyConfig } from '../../src/dev/envoy-config.ts'

@@ -1,4 +1,7 @@
-/** What `make cluster-test` runs, inside the cluster that test/cluster/main.sh started: apart from the other tests, which need none. */
+/**
+ * What `make cluster-test` runs, inside the cluster that test/cluster/main.sh started: apart from the other
+ * tests, which need none.
+ */
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({

@@ -1,4 +1,7 @@
-/** `ENFORCEMENT_MODE` must fit the door: two enforcement points in a row would spend a grant twice, and none at all would let anybody in. */
+/**
+ * `ENFORCEMENT_MODE` must fit the door: two enforcement points in a row would spend a grant twice, and none
+ * at all would let anybody in.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** The settings of the owners' realm: contract, "Authentication" (owner at the owner API; `UMA_AS_OWNER_AUTH`). */
+/**
+ * The settings of the owners' realm: contract, "Authentication" (owner at the owner API;
+ * `UMA_AS_OWNER_AUTH`).
+ */
 import { describe, expect, it } from 'vitest'
 import { readAuthorityConfig, readClientConfig, readEnrolmentConfig } from '../../src/config.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'

@@ -1,4 +1,7 @@
-/** The settings and the provisioning file of an organization: contract, "Limits" and "The organization's authority". */
+/**
+ * The settings and the provisioning file of an organization: contract, "Limits" and "The organization's
+ * authority".
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'

@@ -1,6 +1,7 @@
 /**
- * Contract, where it speaks of who an agent is: identified agents, operators, introductions, the queue's lanes and what policy may
- * make of all that. Each row against the started authority, real issuers and real operators.
+ * Contract, where it speaks of who an agent is: identified agents, operators, introductions, the queue's
+ * lanes and what policy may make of all that. Each row against the started authority, real issuers and real
+ * operators.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'
@@ -112,7 +113,8 @@ describe('Parties', () => {
     expect(item).toMatchObject({ assurance: { accountability: 2 }, identity: { operator: operator.origin } })
     await decide(stand.authority, agent.handle, 'approved')
     expect((await agent.ask()).status).toBe(200)
-    // And none at all, of an operator that is gone, closes nothing: she is asked the same, and what she approves stands.
+    // And none at all, of an operator that is gone, closes nothing: she is asked the same, and what she
+    // approves stands.
     const gone = await startOperator()
     await gone.close()
     const orphan = testAgent(stand.authority, { client_id: gone.client_id })

@@ -1,4 +1,7 @@
-/** Contract, "Authentication" and the order of an authorized call: each row against the started authority and sidecar. */
+/**
+ * Contract, "Authentication" and the order of an authorized call: each row against the started authority and
+ * sidecar.
+ */
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { signRequest } from '../../src/wire/http-signature.ts'

@@ -1,4 +1,7 @@
-/** Contract, "Errors": each row against the started authority and sidecar. Those of resource servers: registration.test.ts. */
+/**
+ * Contract, "Errors": each row against the started authority and sidecar. Those of resource servers:
+ * registration.test.ts.
+ */
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { sql } from 'kysely'
 import { createAgent } from '../../src/agent/index.ts'

@@ -1,6 +1,7 @@
 /**
- * Whatever is sent to whichever endpoint, the answer is one of the contract's: a status below 500, a word of the table and a
- * sentence. Contract, "Endpoints" and "Errors". The list of endpoints is the one that OpenAPI is made from.
+ * Whatever is sent to whichever endpoint, the answer is one of the contract's: a status below 500, a word of
+ * the table and a sentence. Contract, "Endpoints" and "Errors". The list of endpoints is the one that OpenAPI
+ * is made from.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -125,7 +126,10 @@ function bytesOf(body: Attempt['body']): { body?: string | Buffer } {
   return { body: typeof body.bytes === 'string' ? body.bytes : Buffer.from(body.bytes) }
 }
 
-/** A refusal has a known word and a sentence; whatever it is, its type is said and no browser may guess another. */
+/**
+ * A refusal has a known word and a sentence; whatever it is, its type is said and no browser may guess
+ * another.
+ */
 async function expectCoded(response: Response): Promise<void> {
   expect(response.status).toBeLessThan(500)
   const type = response.headers.get('content-type') ?? ''

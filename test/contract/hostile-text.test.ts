@@ -1,6 +1,7 @@
 /**
- * What a stranger writes stays text wherever it is shown: in JSON, on the owner's event stream, in her terminal, on the page of
- * her terms. Contract, "Agreement (claim_token, beat 3)" (reason: shown to the owner), "Terms document" and "Events".
+ * What a stranger writes stays text wherever it is shown: in JSON, on the owner's event stream, in her
+ * terminal, on the page of her terms. Contract, "Agreement (claim_token, beat 3)" (reason: shown to the
+ * owner), "Terms document" and "Events".
  */
 import fc from 'fast-check'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

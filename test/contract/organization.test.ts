@@ -1,4 +1,7 @@
-/** Contract, "The organization's authority": what it serves to anybody, and how groups are managed, against a started one. */
+/**
+ * Contract, "The organization's authority": what it serves to anybody, and how groups are managed, against a
+ * started one.
+ */
 import { describe, expect } from 'vitest'
 import { row } from '../support/contract-row.ts'
 import { ORG_ISSUER, startTestOrganization } from '../support/organization.ts'

@@ -1,4 +1,7 @@
-/** Contract, "Authentication": the owner at the owner API, against the started authority and a real OpenID provider. */
+/**
+ * Contract, "Authentication": the owner at the owner API, against the started authority and a real OpenID
+ * provider.
+ */
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { row } from '../support/contract-row.ts'

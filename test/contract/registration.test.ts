@@ -1,6 +1,6 @@
 /**
- * Contract, "Resource server registration", "Resource server establishment: POST `/rs/register`" and what the owner does about it:
- * each row against the started authority and a started resource server.
+ * Contract, "Resource server registration", "Resource server establishment: POST `/rs/register`" and what the
+ * owner does about it: each row against the started authority and a started resource server.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'
 import { freePorts } from '../../src/dev/ports.ts'
@@ -101,7 +101,8 @@ describe('Resource server establishment', () => {
   })
 
   row('register-documents', async () => {
-    // Another path of the same server is a resource that it does not describe; bea's authority is not named for alice's.
+    // Another path of the same server is a resource that it does not describe; bea's authority is not named
+    // for alice's.
     const elsewhere = await server.register({ resource_uri: server.resource.replace('alice', 'nobody') })
     expect(answers(elsewhere)).toEqual([400, 'invalid_request'])
     const dead = `http://127.0.0.1:${(await freePorts(1))[0]}/mcp/alice`

@@ -1,4 +1,7 @@
-/** The keys that a realm publishes, kept and looked for again: contract, "Authentication", "Limits"; OIDC Discovery §4. */
+/**
+ * The keys that a realm publishes, kept and looked for again: contract, "Authentication", "Limits"; OIDC
+ * Discovery §4.
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
 import { createRealmKeys, RealmUnreachable, type RealmKeys } from '../../src/credentials/realm-keys.ts'

@@ -1,4 +1,7 @@
-/** Allowed calls on their way to the owner's ledger, past an authority that is slow, away, and back. contract, "Events", 2. */
+/**
+ * Allowed calls on their way to the owner's ledger, past an authority that is slow, away, and back. contract,
+ * "Events", 2.
+ */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   createAccessReports,

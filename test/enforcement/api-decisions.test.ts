@@ -1,4 +1,7 @@
-/** contract, "Authorized call", for a plain HTTP API: what is decided about a call, from the challenge to a grant that is spent. */
+/**
+ * contract, "Authorized call", for a plain HTTP API: what is decided about a call, from the challenge to a
+ * grant that is spent.
+ */
 import { describe, expect, test } from 'vitest'
 import type { CallBody } from '../../src/enforcement/call.ts'
 import { s256Json } from '../../src/wire/encoding.ts'

@@ -1,4 +1,7 @@
-/** contract, "Authorized call", for a plain HTTP API: a table from method and path to tool, with exact parameters. */
+/**
+ * contract, "Authorized call", for a plain HTTP API: a table from method and path to tool, with exact
+ * parameters.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { apiReader } from '../../src/enforcement/request/api.ts'

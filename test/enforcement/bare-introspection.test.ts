@@ -1,4 +1,7 @@
-/** contract, "Introspection and consume answers" (RFC 7662 shape): any OAuth server's answer is enough, and the stricter word counts. */
+/**
+ * contract, "Introspection and consume answers" (RFC 7662 shape): any OAuth server's answer is enough, and
+ * the stricter word counts.
+ */
 import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { PrivateKey } from '../../src/wire/keys.ts'

@@ -1,4 +1,7 @@
-/** Owns the two doors of a gateway, gRPC and HTTP, before the same cores and a scripted authority: what one decides, both must tell. */
+/**
+ * Owns the two doors of a gateway, gRPC and HTTP, before the same cores and a scripted authority: what one
+ * decides, both must tell.
+ */
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import { startCheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'
 import { startHttpCheckServer } from '../../src/enforcement/doors/http/check-server.ts'

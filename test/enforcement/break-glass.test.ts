@@ -1,4 +1,7 @@
-/** A grant of an emergency window at the call: contract, "The organization's authority" (`/break-glass`), "What the service does" (only narrow). */
+/**
+ * A grant of an emergency window at the call: contract, "The organization's authority" (`/break-glass`),
+ * "What the service does" (only narrow).
+ */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { signBreakGlassAcceptance, type BreakGlassAcceptance } from '../../src/wire/break-glass.ts'
 import { s256Json } from '../../src/wire/encoding.ts'

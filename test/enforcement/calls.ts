@@ -1,4 +1,7 @@
-/** Builds calls as a proxy would show them, signed as an agent would, and an enforcement core that asks a real authority on the wire. */
+/**
+ * Builds calls as a proxy would show them, signed as an agent would, and an enforcement core that asks a real
+ * authority on the wire.
+ */
 import {
   createAccessReports,
   type AccessReports,

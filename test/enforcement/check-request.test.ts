@@ -1,4 +1,7 @@
-/** How a CheckRequest is read, asked by a real gRPC client that speaks the official messages. contract, "Resource server enforcement point". */
+/**
+ * How a CheckRequest is read, asked by a real gRPC client that speaks the official messages. contract,
+ * "Resource server enforcement point".
+ */
 import { describe, expect, test } from 'vitest'
 import type { Call } from '../../src/enforcement/call.ts'
 import { checkBytes, denialIn, type HttpFacts } from '../support/check-client.ts'

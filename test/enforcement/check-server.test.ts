@@ -1,4 +1,7 @@
-/** The gRPC server of ext_authz: time, ends of calls, health, addresses, certificates. contract, "Resource server enforcement point", "Health". */
+/**
+ * The gRPC server of ext_authz: time, ends of calls, health, addresses, certificates. contract, "Resource
+ * server enforcement point", "Health".
+ */
 import { credentials } from '@grpc/grpc-js'
 import { spawnSync } from 'node:child_process'
 import { mkdtemp, rm, stat } from 'node:fs/promises'

@@ -1,4 +1,7 @@
-/** contract, "Authorized call": who is challenged, who is let through, and what the authority's words about a grant come to. */
+/**
+ * contract, "Authorized call": who is challenged, who is let through, and what the authority's words about a
+ * grant come to.
+ */
 import { describe, expect, test } from 'vitest'
 import type { Allowed, Denied } from '../../src/enforcement/call.ts'
 import { parseChallenge } from '../../src/wire/challenge.ts'

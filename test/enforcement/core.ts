@@ -1,4 +1,7 @@
-/** Owns a core as the tests of the enforcement point have it: one agent, a scripted authority, and grants of that authority for the agent. */
+/**
+ * Owns a core as the tests of the enforcement point have it: one agent, a scripted authority, and grants of
+ * that authority for the agent.
+ */
 import { afterEach, beforeEach } from 'vitest'
 import type { Outcome } from '../../src/enforcement/call.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
@@ -44,7 +47,10 @@ export const permissionOf = (resource: string, scope: string, more: object = {})
   { resource_id: `alice/${resource}`, resource_scopes: [scope], exp: nowSeconds() + 600, ...more },
 ]
 
-/** Registers the hooks of a suite that give each test a core with these settings and an authority that remembers nothing. */
+/**
+ * Registers the hooks of a suite that give each test a core with these settings and an authority that
+ * remembers nothing.
+ */
 export function coreStand(overrides: CoreOverrides = {}): CoreStand {
   const agent = newKey()
   const resource = `${PUBLIC_URL}${overrides.api === undefined ? '/mcp/alice' : '/api/alice'}`

@@ -1,4 +1,7 @@
-/** One line of the log for each call, whole at every ending. contract, "Events" and "Authentication"; docs/operating.md. */
+/**
+ * One line of the log for each call, whole at every ending. contract, "Events" and "Authentication";
+ * docs/operating.md.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,6 @@
-/** contract, "What the service does" (one core): the gRPC door and the HTTP door give one answer to one call. */
+/**
+ * contract, "What the service does" (one core): the gRPC door and the HTTP door give one answer to one call.
+ */
 import * as fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'

@@ -1,4 +1,7 @@
-/** What the ext_authz door answers, asked by a real gRPC client that speaks the official messages. contract, "Errors". */
+/**
+ * What the ext_authz door answers, asked by a real gRPC client that speaks the official messages. contract,
+ * "Errors".
+ */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Allowed, Outcome } from '../../src/enforcement/call.ts'

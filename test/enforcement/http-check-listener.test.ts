@@ -13,7 +13,8 @@ import { makeLocalCa } from '../support/local-ca.ts'
 describe('The listener', () => {
   test('tells its health, never as an allow, and ends connections once it drains', async () => {
     const { client, health } = await stand()
-    // A gateway that leaves out the prefix asks here about a client's own /health: nothing is 2xx, which is an allow.
+    // A gateway that leaves out the prefix asks here about a client's own /health: nothing is 2xx, which is
+    // an allow.
     expect((await client.check({ target: '/health' })).status).toBe(304)
     for (const target of ['/health?x', '/health/']) expect((await client.check({ target })).status).toBe(404)
     health.drain()
@@ -44,7 +45,8 @@ describe('The listener', () => {
     const { client, address } = await stand()
     const { socket, status } = await sendConnect(address)
     expect(status).toBe('HTTP/1.1 400 Bad Request')
-    // An error of a socket that nobody listens to ends the process; Vitest tells of it as of an unhandled one.
+    // An error of a socket that nobody listens to ends the process; Vitest tells of it as of an unhandled
+    // one.
     socket.resetAndDestroy()
     expect((await client.check({ target: '/check/a' })).status).toBe(200)
   })

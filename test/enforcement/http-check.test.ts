@@ -1,4 +1,7 @@
-/** contract, "Resource server enforcement point", `/check{path}`: what the HTTP door reads and answers, over real sockets. */
+/**
+ * contract, "Resource server enforcement point", `/check{path}`: what the HTTP door reads and answers, over
+ * real sockets.
+ */
 import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { Outcome } from '../../src/enforcement/call.ts'

@@ -23,7 +23,8 @@ test('a flood of invented tokens is introspected within the bound of its source,
   expect(authority.count('/introspect') - before).toBeLessThanOrEqual(20 + PER_MINUTE + refilled)
   expect(authority.count('/perm')).toBeLessThanOrEqual(PER_MINUTE + refilled)
 
-  // The first call with a fresh grant from there is told when to come again, never that its grant is bad; from elsewhere it goes through, and so it does ever after.
+  // The first call with a fresh grant from there is told when to come again, never that its grant is bad;
+  // from elsewhere it goes through, and so it does ever after.
   const fresh = standing()
   const first = (await decide({ token: fresh, signer: agent })) as Denied
   expect(verdict(first)).toBe('429 temporarily_unavailable')

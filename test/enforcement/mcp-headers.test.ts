@@ -1,4 +1,7 @@
-/** The header fields and the body state of an MCP request. contract, "Authentication"; MCP 2026-07-28, Streamable HTTP. */
+/**
+ * The header fields and the body state of an MCP request. contract, "Authentication"; MCP 2026-07-28,
+ * Streamable HTTP.
+ */
 import { describe, expect, test } from 'vitest'
 import type { Call } from '../../src/enforcement/call.ts'
 import { denialOf } from '../../src/enforcement/denial.ts'

@@ -1,4 +1,6 @@
-/** What MCP 2026-07-28 repeats in header fields, and adds beside the arguments. contract, "Authorized call". */
+/**
+ * What MCP 2026-07-28 repeats in header fields, and adds beside the arguments. contract, "Authorized call".
+ */
 import { describe, expect, test } from 'vitest'
 import { DocumentRefusal } from '../../src/enforcement/denial.ts'
 import { checkOperation } from '../../src/enforcement/operation.ts'

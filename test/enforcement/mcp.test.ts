@@ -1,4 +1,6 @@
-/** What an MCP request asks for. contract, "Authorized call"; MCP 2025-03-26 to 2026-07-28, Streamable HTTP. */
+/**
+ * What an MCP request asks for. contract, "Authorized call"; MCP 2025-03-26 to 2026-07-28, Streamable HTTP.
+ */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Call, CallBody } from '../../src/enforcement/call.ts'

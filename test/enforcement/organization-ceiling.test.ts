@@ -1,4 +1,7 @@
-/** The ceiling of the organization above an owner, at the call: contract, "Authorized call", order 2; "Errors". */
+/**
+ * The ceiling of the organization above an owner, at the call: contract, "Authorized call", order 2;
+ * "Errors".
+ */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { row } from '../support/contract-row.ts'

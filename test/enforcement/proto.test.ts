@@ -1,4 +1,7 @@
-/** Our message definitions against the official ones: same names, numbers and types, same bytes. contract, "Resource server enforcement point". */
+/**
+ * Our message definitions against the official ones: same names, numbers and types, same bytes. contract,
+ * "Resource server enforcement point".
+ */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { encodeCheckResponse } from '../../src/enforcement/doors/grpc/check-response-bytes.ts'

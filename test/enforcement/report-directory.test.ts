@@ -108,7 +108,9 @@ const segments = (): string[] =>
 const away = () => authority.script('/audit/access', { status: 503, body: {} })
 const back = () => authority.script('/audit/access', undefined)
 
-/** What a killed process leaves: its directory as it stands, while it goes on elsewhere and can tell nobody. */
+/**
+ * What a killed process leaves: its directory as it stands, while it goes on elsewhere and can tell nobody.
+ */
 async function leave(client: AuthorityClient, tools: string[]): Promise<void> {
   away()
   const killed = open([client])

@@ -1,6 +1,7 @@
 /**
- * Two authorities at the addresses that a sidecar's file lists, one after the other killed outright while calls go on. contract, "Authorized
- * call" and "Errors": nothing fails that should pass but a consume that was under way, which is told as an outage; none passes twice.
+ * Two authorities at the addresses that a sidecar's file lists, one after the other killed outright while
+ * calls go on. contract, "Authorized call" and "Errors": nothing fails that should pass but a consume that
+ * was under way, which is told as an outage; none passes twice.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Credential } from '../../src/dev/raw-call.ts'
@@ -69,7 +70,10 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
     return line?.endsWith(' 1') === true
   }
 
-  /** Kills the authority once the first of a burst of single-use calls is answered, and says what came of all of them. */
+  /**
+   * Kills the authority once the first of a burst of single-use calls is answered, and says what came of all
+   * of them.
+   */
   async function killDuring(replica: number, burst: Trade[]): Promise<string[]> {
     const child = stack.children.find(({ name }) => name === `authority-${replica + 1}`)!
     const first = Promise.withResolvers<undefined>()
@@ -100,7 +104,8 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
       for (const [index, trade] of burst.entries()) {
         const outcome = outcomes[index]!
         expect([outcome, ['200', OUTAGE].includes(outcome)]).toEqual([outcome, true])
-        // Asked again, the other authority tells the truth: it was spent when the answer was lost, or it is good.
+        // Asked again, the other authority tells the truth: it was spent when the answer was lost, or it is
+        // good.
         const again = await place(trade)
         const fate = `${outcome}, then ${again}`
         fates[fate] = (fates[fate] ?? 0) + 1

@@ -1,6 +1,7 @@
 /**
- * The manifests of Istio and Envoy Gateway, run: what these two make of them, as far as the filter is concerned, in a real Envoy in front
- * of a real sidecar; and the sidecar on a Unix socket. contract, "Resource server enforcement point" and "Authorized call".
+ * The manifests of Istio and Envoy Gateway, run: what these two make of them, as far as the filter is
+ * concerned, in a real Envoy in front of a real sidecar; and the sidecar on a Unix socket. contract,
+ * "Resource server enforcement point" and "Authorized call".
  */
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -22,7 +23,10 @@ import { startTestSidecar } from '../support/sidecar.ts'
 const manifest = (file: string): unknown =>
   parse(readFileSync(join(import.meta.dirname, '..', '..', 'envoy', file), 'utf8'))
 
-/** The filter that Istio makes of a provider over gRPC: it has no raw headers, no context, and no deny list of headers. */
+/**
+ * The filter that Istio makes of a provider over gRPC: it has no raw headers, no context, and no deny list of
+ * headers.
+ */
 function istioFilter(cluster: string): Record<string, unknown> {
   const { extensionProviders } = ISTIO_PROVIDERS.parse(manifest('istio/mesh-config.yaml'))
   const provider = extensionProviders[0]!.envoyExtAuthzGrpc!
@@ -52,7 +56,10 @@ interface ExtAuth {
 const extAuth = () =>
   (manifest('envoy-gateway/security-policy.yaml') as { spec: { extAuth: ExtAuth } }).spec.extAuth
 
-/** The filter that Envoy Gateway makes of a SecurityPolicy over gRPC: text bodies, whole ones only, joined header fields. */
+/**
+ * The filter that Envoy Gateway makes of a SecurityPolicy over gRPC: text bodies, whole ones only, joined
+ * header fields.
+ */
 function gatewayFilter(cluster: string): Record<string, unknown> {
   const { timeout, failOpen, statusOnError, recomputeRoute, bodyToExtAuth } = extAuth()
   return {

@@ -1,6 +1,6 @@
 /**
- * Connections between Envoy and a sidecar do not live for ever, so that load spreads over replicas; renewing them must lose no call.
- * contract, "Resource server enforcement point".
+ * Connections between Envoy and a sidecar do not live for ever, so that load spreads over replicas; renewing
+ * them must lose no call. contract, "Resource server enforcement point".
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
@@ -54,7 +54,10 @@ describeWith(await envoy(), 'connections of a sidecar at their age', found => {
     await rm(directory, { recursive: true })
   })
 
-  /** A server's goodbye crosses with what Envoy sends meanwhile, and that is lost: so Envoy ends them first, as envoy/envoy.yaml has it. */
+  /**
+   * A server's goodbye crosses with what Envoy sends meanwhile, and that is lost: so Envoy ends them first,
+   * as envoy/envoy.yaml has it.
+   */
   test('no call is lost where Envoy renews them before the sidecar would', async () => {
     const until = Date.now() + 6_000
     const statuses = new Map<number | undefined, number>()

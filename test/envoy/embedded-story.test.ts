@@ -1,4 +1,7 @@
-/** The story of the demo through a tool server that enforces by itself, on a real Postgres. contract, "What the service does". */
+/**
+ * The story of the demo through a tool server that enforces by itself, on a real Postgres. contract, "What
+ * the service does".
+ */
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { openScene, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'

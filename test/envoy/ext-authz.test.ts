@@ -1,6 +1,6 @@
 /**
- * What a real Envoy makes of our answers, with `failure_mode_allow: true`: whatever would be an error would let the call pass.
- * contract, "Errors" and "Authentication" (a truncated body fails closed).
+ * What a real Envoy makes of our answers, with `failure_mode_allow: true`: whatever would be an error would
+ * let the call pass. contract, "Errors" and "Authentication" (a truncated body fails closed).
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
@@ -17,7 +17,10 @@ import { envoys } from '../support/envoy.ts'
 import { askProxy, startProxy, type Proxy, type ProxyQuestion } from '../support/proxy.ts'
 import { describeWith } from '../support/requirement.ts'
 
-/** How the two listeners differ: bytes and lines as they are and our cap, or text, joined lines and a cap far above ours. */
+/**
+ * How the two listeners differ: bytes and lines as they are and our cap, or text, joined lines and a cap far
+ * above ours.
+ */
 const LISTENERS = {
   untouched: { pack_as_bytes: true, encode_raw_headers: true, max_request_bytes: BODY_BYTES_MAX },
   rewritten: { pack_as_bytes: false, encode_raw_headers: false, max_request_bytes: 8_388_608 },

@@ -1,6 +1,7 @@
 /**
- * What Envoy, as we configure it, and the sidecar make of requests together: who may be told what, what is refused before anybody is
- * asked, and that no answer is no permission. contract, "Resource server enforcement point" and "Errors".
+ * What Envoy, as we configure it, and the sidecar make of requests together: who may be told what, what is
+ * refused before anybody is asked, and that no answer is no permission. contract, "Resource server
+ * enforcement point" and "Errors".
  */
 import { readFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'

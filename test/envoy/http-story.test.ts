@@ -1,4 +1,7 @@
-/** The story of the demo through a real Envoy that asks by HTTP (envoy/envoy-http.yaml), and what it makes of outages. contract, "Errors". */
+/**
+ * The story of the demo through a real Envoy that asks by HTTP (envoy/envoy-http.yaml), and what it makes of
+ * outages. contract, "Errors".
+ */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -1,6 +1,7 @@
 /**
- * The official SDK's own clients, of both revisions, through a real Envoy as shipped (envoy/envoy.yaml, envoy/envoy-http.yaml), to the demo's
- * MCP server and to one that keeps sessions. contract, "Authorized call"; MCP 2025-11-25 and 2026-07-28.
+ * The official SDK's own clients, of both revisions, through a real Envoy as shipped (envoy/envoy.yaml,
+ * envoy/envoy-http.yaml), to the demo's MCP server and to one that keeps sessions. contract, "Authorized
+ * call"; MCP 2025-11-25 and 2026-07-28.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -52,7 +53,8 @@ describeWith(await envoy(), "The official SDK's clients", found => {
     directory = await mkdtemp(join(tmpdir(), 'usher-clients-'))
     authority = await startScriptedAuthority()
     sessionTools = createSessionTools()
-    // One upstream of Envoy; a field that no client of the world sends says which of the two servers is meant.
+    // One upstream of Envoy; a field that no client of the world sends says which of the two servers is
+    // meant.
     tools = await startToolServer(
       0,
       handler => (request, response) =>

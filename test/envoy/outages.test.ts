@@ -1,6 +1,7 @@
 /**
- * Outages told apart from refusals, through the shipped configuration and through the same one with `failure_mode_allow: true`: never an
- * allow, 503, and a single-use grant unspent or honestly reported spent. contract, "Errors" and "Authorized call".
+ * Outages told apart from refusals, through the shipped configuration and through the same one with
+ * `failure_mode_allow: true`: never an allow, 503, and a single-use grant unspent or honestly reported spent.
+ * contract, "Errors" and "Authorized call".
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -164,7 +165,10 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
   })
 })
 
-/** The shipped configuration with nothing changed but what becomes of failures, in front of the same sidecar and tool. */
+/**
+ * The shipped configuration with nothing changed but what becomes of failures, in front of the same sidecar
+ * and tool.
+ */
 async function openOnFailures(found: Envoy, stack: Stack): Promise<{ child: Child; url: string }> {
   const [port, documents] = await freePorts(2)
   const config = parse(

@@ -1,6 +1,7 @@
 /**
- * Parameters approved are parameters executed: whatever bytes an agent sends with a single-use grant, through a real Envoy, the tool
- * executes exactly what was approved, or nothing. contract, "Authorized call", order 4, and "Authentication" (a truncated body).
+ * Parameters approved are parameters executed: whatever bytes an agent sends with a single-use grant, through
+ * a real Envoy, the tool executes exactly what was approved, or nothing. contract, "Authorized call", order
+ * 4, and "Authentication" (a truncated body).
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'

@@ -1,6 +1,7 @@
 /**
- * Two authorities share one Postgres, and every call goes to the other one than the call before. contract, "What the service does",
- * "Permission ticket" (each rotation) and "Connection" (revocation); docs/choices.md, "Permission ticket" (a repeat joins).
+ * Two authorities share one Postgres, and every call goes to the other one than the call before. contract,
+ * "What the service does", "Permission ticket" (each rotation) and "Connection" (revocation);
+ * docs/choices.md, "Permission ticket" (a repeat joins).
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openScene, told, type Scene } from '../../src/dev/scene.ts'

@@ -1,6 +1,7 @@
 /**
- * Two sidecars and two authorities behind a real Envoy, each ended and started anew in turn while calls go on. contract, "Health",
- * "Authorized call" and "Behaviour that must hold": no call fails that should pass, none passes that should fail.
+ * Two sidecars and two authorities behind a real Envoy, each ended and started anew in turn while calls go
+ * on. contract, "Health", "Authorized call" and "Behaviour that must hold": no call fails that should pass,
+ * none passes that should fail.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Credential } from '../../src/dev/raw-call.ts'

@@ -1,6 +1,6 @@
 /**
- * The story with TLS throughout and no development switch: agents to Envoy, everybody to the authority, Envoy to the sidecar
- * mutually. contract, "Authentication".
+ * The story with TLS throughout and no development switch: agents to Envoy, everybody to the authority, Envoy
+ * to the sidecar mutually. contract, "Authentication".
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

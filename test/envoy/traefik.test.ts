@@ -1,4 +1,7 @@
-/** An HTTP API behind a real Traefik on the configuration that we ship. contract, "What the service does" and "Errors". */
+/**
+ * An HTTP API behind a real Traefik on the configuration that we ship. contract, "What the service does" and
+ * "Errors".
+ */
 import { plainApiStory } from '../support/plain-api-story.ts'
 import { describeWith } from '../support/requirement.ts'
 import { traefik, traefikOf } from '../support/traefik.ts'

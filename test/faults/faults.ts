@@ -1,6 +1,7 @@
 /**
- * Owns the lists of test/faults (*.yaml): the faults that such systems are known to have had, each as a patch that brings it into this tree,
- * and the one test that must then fail. Beside them those that cannot be brought in yet, and why.
+ * Owns the lists of test/faults (*.yaml): the faults that such systems are known to have had, each as a patch
+ * that brings it into this tree, and the one test that must then fail. Beside them those that cannot be
+ * brought in yet, and why.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +28,10 @@ const LIST = z.strictObject({
 
 export type Fault = z.infer<typeof FAULT>
 
-/** The faults in their order. Throws where a list is malformed, names one twice, or differs from the patches that are there. */
+/**
+ * The faults in their order. Throws where a list is malformed, names one twice, or differs from the patches
+ * that are there.
+ */
 export function readFaults(): Fault[] {
   const files = readdirSync(FAULTS_DIRECTORY)
   const lists = files.filter(file => file.endsWith('.yaml')).toSorted()
@@ -41,7 +45,10 @@ export function readFaults(): Fault[] {
   return faults
 }
 
-/** What is wrong with the tests that the faults name, in view of a whole run: a sentence each. A file that was not run is not judged by. */
+/**
+ * What is wrong with the tests that the faults name, in view of a whole run: a sentence each. A file that was
+ * not run is not judged by.
+ */
 export function missingTests(faults: readonly Fault[], executed: readonly ExecutedTest[]): string[] {
   return faults
     .filter(({ file }) => executed.some(test => test.file === file))

@@ -1,6 +1,7 @@
 /**
- * Owns running one named test in a copy of the tree, and telling how it ended: passed, failed by what it asserts, or not shown at all
- * (it never ran, or it fell over something that no longer compiles or loads, which shows nothing).
+ * Owns running one named test in a copy of the tree, and telling how it ended: passed, failed by what it
+ * asserts, or not shown at all (it never ran, or it fell over something that no longer compiles or loads,
+ * which shows nothing).
  */
 import { spawn } from 'node:child_process'
 import { readFile, rm } from 'node:fs/promises'
@@ -38,7 +39,9 @@ const NO_PROGRAM =
 /** What needs the database of the run (vitest.config.ts). */
 const WITH_POSTGRES = /^test\/(?:storage|authority|contract|envoy)\//
 
-/** How the named tests end in this directory, in their order. `databaseUrl`: a server for those that need one. */
+/**
+ * How the named tests end in this directory, in their order. `databaseUrl`: a server for those that need one.
+ */
 export async function runTests(
   directory: string,
   named: readonly Named[],
@@ -86,7 +89,10 @@ function escaped(test: string): string {
   return test.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)
 }
 
-/** Runs vitest as a group of its own, so that whatever a broken test left behind ends with it. Answers what it printed. */
+/**
+ * Runs vitest as a group of its own, so that whatever a broken test left behind ends with it. Answers what it
+ * printed.
+ */
 async function execute(
   directory: string,
   args: string[],

@@ -1,6 +1,7 @@
 /**
- * Owns `make faults`: brings the faults of test/faults/faults.yaml into copies of this tree, one at a time, and demands that the test
- * each one names is green without it and fails with it. A suite that lets a known fault pass is no proof of its absence.
+ * Owns `make faults`: brings the faults of test/faults/faults.yaml into copies of this tree, one at a time,
+ * and demands that the test each one names is green without it and fails with it. A suite that lets a known
+ * fault pass is no proof of its absence.
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'

@@ -1,6 +1,6 @@
 /**
- * Owns the throw-away copy of this tree that faults are brought into: what git knows or would take on, with the installed packages
- * and the cache linked. The tree itself is never touched.
+ * Owns the throw-away copy of this tree that faults are brought into: what git knows or would take on, with
+ * the installed packages and the cache linked. The tree itself is never touched.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, rmSync } from 'node:fs'
@@ -46,7 +46,10 @@ export async function copyTree(): Promise<Tree> {
   }
 }
 
-/** Whether a patch applies to this tree as it stands: undefined where it does, else what git says. Changes nothing. */
+/**
+ * Whether a patch applies to this tree as it stands: undefined where it does, else what git says. Changes
+ * nothing.
+ */
 export async function whyNotApplying(patch: string): Promise<string | undefined> {
   return applyPatch(ROOT, ['--check', patch]).then(
     () => undefined,
@@ -56,8 +59,8 @@ export async function whyNotApplying(patch: string): Promise<string | undefined>
 
 async function applyPatch(cwd: string, args: string[]): Promise<void> {
   try {
-    // A line of context is enough: what only stands near a fault may change. Without the repository around it, so that the
-    // copy and a tree inside another repository are treated alike.
+    // A line of context is enough: what only stands near a fault may change. Without the repository around
+    // it, so that the copy and a tree inside another repository are treated alike.
     await run('git', ['apply', '-C1', ...args], {
       cwd,
       env: { ...process.env, GIT_CEILING_DIRECTORIES: cwd },

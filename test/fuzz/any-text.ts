@@ -1,4 +1,7 @@
-/** Owns random texts of any characters. fast-check's own binary unit builds a table of all of Unicode per arbitrary. */
+/**
+ * Owns random texts of any characters. fast-check's own binary unit builds a table of all of Unicode per
+ * arbitrary.
+ */
 import * as fc from 'fast-check'
 
 const RANGES = fc.oneof(

@@ -1,6 +1,7 @@
 /**
- * Owns what every fuzz target shares: the ext_authz door as it stands in the product, in front of an authority that knows every grant,
- * and what must hold of any answer. contract, "Errors": never a crash, never a gRPC error, never a missing status.
+ * Owns what every fuzz target shares: the ext_authz door as it stands in the product, in front of an
+ * authority that knows every grant, and what must hold of any answer. contract, "Errors": never a crash,
+ * never a gRPC error, never a missing status.
  */
 import { answerCheck } from '../../src/enforcement/doors/grpc/ext-authz.ts'
 import { isRefusalCode } from '../support/refusals.ts'
@@ -12,7 +13,10 @@ export const CAP = 4_096
 
 export interface FuzzDoor {
   grants: KnownGrants
-  /** The answer to the bytes of a CheckRequest. Fails unless it is well-formed; throws what the product should have caught. */
+  /**
+   * The answer to the bytes of a CheckRequest. Fails unless it is well-formed; throws what the product should
+   * have caught.
+   */
   ask(bytes: Buffer): Promise<Answer>
   close(): Promise<void>
 }
@@ -50,7 +54,10 @@ export function hold(condition: boolean, rule: string, found?: unknown): asserts
   if (!condition) throw new Error(`${rule}: ${JSON.stringify(found)}`)
 }
 
-/** An allow is an allow and nothing else; a denial has a status, a word that we know, and headers that a proxy takes. */
+/**
+ * An allow is an allow and nothing else; a denial has a status, a word that we know, and headers that a proxy
+ * takes.
+ */
 function wellFormed(bytes: Buffer): Answer {
   hold(bytes[0] === 0x0a, 'the status is on the wire')
   const answer = readAnswer(bytes)
@@ -80,7 +87,9 @@ function wellFormedDenial(answer: Answer): void {
   hold(status !== 401 || names.includes('www-authenticate'), 'a 401 says how to go on', names)
 }
 
-/** `allow`, or the status of the denial: what a target counts, so that a run shows how far its inputs came. */
+/**
+ * `allow`, or the status of the denial: what a target counts, so that a run shows how far its inputs came.
+ */
 export function outcomeOf(answer: Answer): string {
   return answer.ok_response ? 'allow' : String(answer.denied_response!.status!.code)
 }

@@ -1,6 +1,6 @@
 /**
- * Owns when an allow is due, by a plain reading of what arrived: it is free, or it has a live grant for just this.
- * contract, "Authorized call" and "Single-use grant".
+ * Owns when an allow is due, by a plain reading of what arrived: it is free, or it has a live grant for just
+ * this. contract, "Authorized call" and "Single-use grant".
  */
 import { hold } from './door.ts'
 import { APPROVED, type KnownGrants } from './known-grants.ts'

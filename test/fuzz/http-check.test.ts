@@ -1,4 +1,7 @@
-/** Fuzzes the HTTP door with what gateways send to `/check`, whole and damaged. contract, "Authorized call", "Errors". */
+/**
+ * Fuzzes the HTTP door with what gateways send to `/check`, whole and damaged. contract, "Authorized call",
+ * "Errors".
+ */
 import { afterAll } from 'vitest'
 import { openHttpDoor } from './http-door.ts'
 import { fuzz } from './target.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns what the fuzz target of the HTTP door stands on: the door as it stands in the product, on sockets, once for each way of asking,
- * and what must hold of any answer. contract, "Errors": never a crash, always a status and a word.
+ * Owns what the fuzz target of the HTTP door stands on: the door as it stands in the product, on sockets,
+ * once for each way of asking, and what must hold of any answer. contract, "Errors": never a crash, always a
+ * status and a word.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -23,7 +24,9 @@ export interface WayOfAsking {
   bodyHeader?: string
 }
 
-/** As envoy/envoy-http.yaml asks; as an Envoy asks that says no more than it must; as envoy/nginx.conf asks. */
+/**
+ * As envoy/envoy-http.yaml asks; as an Envoy asks that says no more than it must; as envoy/nginx.conf asks.
+ */
 export const WAYS = {
   envoy: { gateway: { length: 'x-usher-length', peer: 'x-usher-peer' }, outageStatus: 424 },
   bare: { gateway: {}, outageStatus: 503 },
@@ -54,7 +57,10 @@ export interface Asked {
 
 export interface HttpFuzzDoor {
   grants: { mcp: KnownGrants; api: KnownGrants }
-  /** Sends bytes on a connection of their own, and hears as many answers as there are whole requests in them, or what comes until it ends. */
+  /**
+   * Sends bytes on a connection of their own, and hears as many answers as there are whole requests in them,
+   * or what comes until it ends.
+   */
   ask(way: Way, bytes: Buffer): Promise<Asked>
   close(): Promise<void>
 }
@@ -119,7 +125,10 @@ async function openWays(
   return Promise.all((Object.keys(WAYS) as Way[]).map(open))
 }
 
-/** Waits for as many answers as whole requests were sent, and only then ends its half: an end before is taken for a caller that has gone. */
+/**
+ * Waits for as many answers as whole requests were sent, and only then ends its half: an end before is taken
+ * for a caller that has gone.
+ */
 function exchange(path: string, bytes: Buffer): Promise<HttpMessage[]> {
   const wanted = readMessages(bytes).length
   return new Promise((resolve, reject) => {
@@ -145,7 +154,9 @@ function exchange(path: string, bytes: Buffer): Promise<HttpMessage[]> {
 
 const HEADER_CHARACTERS_MAX = 16_384
 
-/** 200 without a word, or a denial with a status, a word that we know, and header fields that a gateway takes. */
+/**
+ * 200 without a word, or a denial with a status, a word that we know, and header fields that a gateway takes.
+ */
 function wellFormed(message: HttpMessage, { outageStatus, bodyHeader }: WayOfAsking): Reply {
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(message.start)?.[1])
   // 304 tells health: neither an allow nor a denial.

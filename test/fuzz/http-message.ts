@@ -1,6 +1,7 @@
 /**
- * Owns a second reading of HTTP/1.1, with nothing of the product in it: the requests that are in some bytes, and the answers. It takes
- * only what no two readers could take differently (RFC 9112), so an allow of anything else is a find.
+ * Owns a second reading of HTTP/1.1, with nothing of the product in it: the requests that are in some bytes,
+ * and the answers. It takes only what no two readers could take differently (RFC 9112), so an allow of
+ * anything else is a find.
  */
 
 /** Header lines in order, names in lower case, one character per byte. */
@@ -12,7 +13,10 @@ export interface HttpMessage {
 
 const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\0\r\n]*?)[ \t]*$/
 
-/** The messages that are wholly there, one after the other, up to the first that is not, or is not well-formed. */
+/**
+ * The messages that are wholly there, one after the other, up to the first that is not, or is not
+ * well-formed.
+ */
 export function readMessages(bytes: Buffer): HttpMessage[] {
   const messages: HttpMessage[] = []
   for (let rest = bytes; rest.length > 0;) {

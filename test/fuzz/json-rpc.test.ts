@@ -1,4 +1,7 @@
-/** Fuzzes the ext_authz door with bodies that two readers could take differently. contract, "Authorized call", "Errors". */
+/**
+ * Fuzzes the ext_authz door with bodies that two readers could take differently. contract, "Authorized call",
+ * "Errors".
+ */
 import { afterAll } from 'vitest'
 import { openDoor } from './door.ts'
 import { fuzz } from './target.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the authority as a fuzz target meets it: it knows every grant there is, answers in the form of the wire without a network, and
- * remembers what it was asked. Its answers go through the product's own readers.
+ * Owns the authority as a fuzz target meets it: it knows every grant there is, answers in the form of the
+ * wire without a network, and remembers what it was asked. Its answers go through the product's own readers.
  */
 import type { AuthorityClient } from '../../src/enforcement/authorities/authority-client.ts'
 import { outage } from '../../src/enforcement/deadline.ts'
@@ -56,7 +56,10 @@ export interface KnownGrants {
   renew(params?: Json): void
 }
 
-/** Grants of alice over a resource for the agent: one that stands, one for a single trade, and those that are none any more. */
+/**
+ * Grants of alice over a resource for the agent: one that stands, one for a single trade, and those that are
+ * none any more.
+ */
 export function knownGrants(resource = RESOURCE): KnownGrants {
   const permission = (resource_id: string, scope: string) => [
     { resource_id, resource_scopes: [scope], exp: nowSeconds() + 1_000_000 },

@@ -1,6 +1,6 @@
 /**
- * Owns a second reading of a request, written for this purpose and with nothing of the product in it: what it would be taken for by
- * whoever stands behind the proxy. An allow must be one in this reading too.
+ * Owns a second reading of a request, written for this purpose and with nothing of the product in it: what it
+ * would be taken for by whoever stands behind the proxy. An allow must be one in this reading too.
  */
 import { createHash } from 'node:crypto'
 
@@ -28,7 +28,9 @@ export function isFree(method: string | undefined): boolean {
   )
 }
 
-/** `params_s256`, computed in another way than the product does: sorted by a replacer, hashed with createHash. */
+/**
+ * `params_s256`, computed in another way than the product does: sorted by a replacer, hashed with createHash.
+ */
 export function hashArguments(args: unknown): string {
   const sorted = (value: unknown): unknown =>
     Array.isArray(value)

@@ -1,6 +1,7 @@
 /**
- * Owns a second JSON reader, by the grammar of RFC 8259 and nothing else: it keeps what others drop (repeated names, the text of
- * numbers), so that it can say whether all readers would read the same. Shares no code with the product's.
+ * Owns a second JSON reader, by the grammar of RFC 8259 and nothing else: it keeps what others drop (repeated
+ * names, the text of numbers), so that it can say whether all readers would read the same. Shares no code
+ * with the product's.
  */
 import { hashArguments } from './reading.ts'
 
@@ -135,7 +136,10 @@ function rational(text: string): { digits: bigint; power: number } {
   return { digits: BigInt(whole + fraction), power: Number(exponent) - fraction.length }
 }
 
-/** How servers differ in what they take from a document: the last of two names, the first, or one whatever its case. */
+/**
+ * How servers differ in what they take from a document: the last of two names, the first, or one whatever its
+ * case.
+ */
 export type Reader = 'last' | 'first' | 'folding'
 
 /** The value as such a server has it. Numbers are doubles. */

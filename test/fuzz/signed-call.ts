@@ -1,6 +1,6 @@
 /**
- * Owns a call as plain data, and the CheckRequest that a proxy would make of it, signed afresh whenever it is built. What is signed
- * and what is sent can differ: that is what is to be found out.
+ * Owns a call as plain data, and the CheckRequest that a proxy would make of it, signed afresh whenever it is
+ * built. What is signed and what is sent can differ: that is what is to be found out.
  */
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns how a fuzz target is run: first every input that once was a find, then new ones from a seed. `FUZZ_SEED` replays a run, `FUZZ_RUNS`
- * (20,000) and `FUZZ_SECONDS` (per target, in place of the number) say how long. Inputs are plain data, so a find can be kept.
+ * Owns how a fuzz target is run: first every input that once was a find, then new ones from a seed.
+ * `FUZZ_SEED` replays a run, `FUZZ_RUNS` (20,000) and `FUZZ_SECONDS` (per target, in place of the number) say
+ * how long. Inputs are plain data, so a find can be kept.
  */
 import * as fc from 'fast-check'
 import { existsSync, readFileSync } from 'node:fs'
@@ -14,8 +15,8 @@ export interface FuzzTarget<T> {
   /** Throws where something does not hold; answers how it ended, for the count. */
   check: (input: T) => Promise<string> | string
   /**
-   * Least share of inputs that must end so, far below what is usual: else the inputs have stopped reaching what they are for.
-   * Deviations of a run of thousands stay well above.
+   * Least share of inputs that must end so, far below what is usual: else the inputs have stopped reaching
+   * what they are for. Deviations of a run of thousands stay well above.
    */
   shares: Record<string, number>
 }
@@ -27,7 +28,10 @@ interface Find {
 
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 20_000)
 const SECONDS = Number(process.env['FUZZ_SECONDS'] ?? 0)
-/** The same at every run of the tests, which must not turn red by luck; another at every `make fuzz`, which is there to find. */
+/**
+ * The same at every run of the tests, which must not turn red by luck; another at every `make fuzz`, which is
+ * there to find.
+ */
 const SEED = Number(process.env['FUZZ_SEED'] ?? (SECONDS > 0 ? (Math.random() * 2 ** 31) | 0 : 1))
 
 /** Declares the tests of a target. */

@@ -1,6 +1,7 @@
 /**
- * Istio's own control plane, reading envoy/istio out of a real API server, feeds a real Envoy: what it makes of our manifests asks usher, and the story of the
- * demo holds through it. contract, "Resource server enforcement point". Plain http on loopback; of Istio's own build of Envoy and its agent nothing is here.
+ * Istio's own control plane, reading envoy/istio out of a real API server, feeds a real Envoy: what it makes
+ * of our manifests asks usher, and the story of the demo holds through it. contract, "Resource server
+ * enforcement point". Plain http on loopback; of Istio's own build of Envoy and its agent nothing is here.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'

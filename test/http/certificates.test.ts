@@ -1,6 +1,6 @@
 /**
- * Certificates that are renewed on disk while servers and clients run: seen without a restart, and never at the cost of a connection.
- * contract, "Authentication".
+ * Certificates that are renewed on disk while servers and clients run: seen without a restart, and never at
+ * the cost of a connection. contract, "Authentication".
  */
 import { credentials } from '@grpc/grpc-js'
 import { readFile } from 'node:fs/promises'

@@ -1,4 +1,6 @@
-/** Contract, "Endpoints": what is declared of one is what is served, described and held against its answers. */
+/**
+ * Contract, "Endpoints": what is declared of one is what is served, described and held against its answers.
+ */
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'

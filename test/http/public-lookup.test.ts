@@ -7,7 +7,10 @@ import { publicLookup } from '../../src/http/public-lookup.ts'
 
 const A = 1
 const AAAA = 28
-/** What the server says of a name, by type of record; a name without entry is unknown, `silent` is never answered. */
+/**
+ * What the server says of a name, by type of record; a name without entry is unknown, `silent` is never
+ * answered.
+ */
 const ZONE: Record<string, { [A]?: string[]; [AAAA]?: string[] } | 'silent'> = {
   'public.example': { [A]: ['8.8.8.8', '1.1.1.1'], [AAAA]: ['2606:4700::1111'] },
   'private.example': { [A]: ['10.0.0.7'] },

@@ -1,4 +1,7 @@
-/** Contract, "Operator documents" and "Limits": documents that others name, within the bounds of outbound fetching. */
+/**
+ * Contract, "Operator documents" and "Limits": documents that others name, within the bounds of outbound
+ * fetching.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createFetchGate } from '../../src/http/fetch-gate.ts'
 import { createOriginBudget } from '../../src/http/origin-budget.ts'

@@ -67,7 +67,10 @@ const fault = async (promise: Promise<unknown>): Promise<OutboundFault> => {
 const cut = { write: (response: { socket: Socket | null }) => void response.socket?.destroy() }
 const hang = { write: () => undefined }
 
-/** Takes connections and never says anything: what a replica that is frozen, or behind a broken network, looks like. */
+/**
+ * Takes connections and never says anything: what a replica that is frozen, or behind a broken network, looks
+ * like.
+ */
 async function silentServer(): Promise<Server & { origin: string }> {
   const server = createServer(socket => void socket.on('error', () => undefined).resume())
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

@@ -1,4 +1,7 @@
-/** The administration of an organization: contract, "The organization's authority" (`/admin/...`), "Authentication", "Versioning". */
+/**
+ * The administration of an organization: contract, "The organization's authority" (`/admin/...`),
+ * "Authentication", "Versioning".
+ */
 import { describe, expect, it } from 'vitest'
 import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
 import { row } from '../support/contract-row.ts'

@@ -1,4 +1,7 @@
-/** What lets a person in: contract, "The organization's authority" (join by invitation, by identity-provider vouching or by shared code). */
+/**
+ * What lets a person in: contract, "The organization's authority" (join by invitation, by identity-provider
+ * vouching or by shared code).
+ */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startMemberStand } from '../support/organization-members.ts'

@@ -1,4 +1,7 @@
-/** Vouchers and grants of emergency windows: contract, "The organization's authority" (`/introspect`, `/consume`), "Limits". */
+/**
+ * Vouchers and grants of emergency windows: contract, "The organization's authority" (`/introspect`,
+ * `/consume`), "Limits".
+ */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { deadlineAt } from '../../src/enforcement/deadline.ts'

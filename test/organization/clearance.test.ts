@@ -1,4 +1,7 @@
-/** What is attested of a member: contract, "Policy vocabulary and tiers" (clearance), "The organization's authority" (`/member/clearance`). */
+/**
+ * What is attested of a member: contract, "Policy vocabulary and tiers" (clearance), "The organization's
+ * authority" (`/member/clearance`).
+ */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { verifyClearance } from '../../src/wire/clearance.ts'

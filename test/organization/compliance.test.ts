@@ -1,4 +1,7 @@
-/** What a member's authority reports: contract, "The organization's authority" (`/member/compliance`), "Events" (compliance report). */
+/**
+ * What a member's authority reports: contract, "The organization's authority" (`/member/compliance`),
+ * "Events" (compliance report).
+ */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { exchange, prepare } from '../support/authority.ts'

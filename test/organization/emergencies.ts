@@ -1,4 +1,7 @@
-/** Owns an organization with an emergency clause, for tests, and an authority of its members that says yes to everything unless it is told otherwise. */
+/**
+ * Owns an organization with an emergency clause, for tests, and an authority of its members that says yes to
+ * everything unless it is told otherwise.
+ */
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
@@ -101,7 +104,10 @@ export const refusal = ({ status, body: said }: { status: number; body: JsonObje
   status,
   said['reason'] ?? said['error'],
 ]
-/** Registers the hooks of a suite: an organization of which amy and ben are members, and a desk that publishes the agent's key. */
+/**
+ * Registers the hooks of a suite: an organization of which amy and ben are members, and a desk that publishes
+ * the agent's key.
+ */
 export function startEmergencies(): void {
   beforeAll(async () => {
     await new Promise<void>(resolve => desk.listen(0, '127.0.0.1', resolve))

@@ -1,4 +1,7 @@
-/** What an enforcement point is told of members: contract, "The organization's authority" (`/membership/{owner}`), "Authentication". */
+/**
+ * What an enforcement point is told of members: contract, "The organization's authority"
+ * (`/membership/{owner}`), "Authentication".
+ */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { randomBytes } from 'node:crypto'

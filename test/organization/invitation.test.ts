@@ -1,4 +1,6 @@
-/** Who was asked for, and what she answered: contract, "The organization's authority" (`/member/invitation`). */
+/**
+ * Who was asked for, and what she answered: contract, "The organization's authority" (`/member/invitation`).
+ */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { row } from '../support/contract-row.ts'

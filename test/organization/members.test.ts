@@ -1,4 +1,7 @@
-/** Members, as administrators manage them: contract, "The organization's authority" (group management, clearances, `/admin/...`). */
+/**
+ * Members, as administrators manage them: contract, "The organization's authority" (group management,
+ * clearances, `/admin/...`).
+ */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { row } from '../support/contract-row.ts'

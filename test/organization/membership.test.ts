@@ -1,4 +1,7 @@
-/** Joining and leaving an organization: contract, "The organization's authority" (preview, join, envelope), "Errors". */
+/**
+ * Joining and leaving an organization: contract, "The organization's authority" (preview, join, envelope),
+ * "Errors".
+ */
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { OwnerCall } from '../support/authority.ts'

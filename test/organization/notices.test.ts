@@ -1,4 +1,7 @@
-/** What a member's authorization server is told unasked: contract, "Events" (organization notice), "Authentication" (by published keys). */
+/**
+ * What a member's authorization server is told unasked: contract, "Events" (organization notice),
+ * "Authentication" (by published keys).
+ */
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { beforeEach, describe, expect, it } from 'vitest'

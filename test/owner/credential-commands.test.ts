@@ -1,4 +1,7 @@
-/** `usher owner`: her credentials, and a token in place of a key (contract, "Authentication": owner at the owner API). */
+/**
+ * `usher owner`: her credentials, and a token in place of a key (contract, "Authentication": owner at the
+ * owner API).
+ */
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** `usher owner ledger`: the whole of it, its newest part, and what happens from now on (contract, "Events", "Owner API"). */
+/**
+ * `usher owner ledger`: the whole of it, its newest part, and what happens from now on (contract, "Events",
+ * "Owner API").
+ */
 import { describe, expect, it, vi } from 'vitest'
 import { ownerCommand } from '../support/owner-command.ts'
 import type { Received, Reply } from '../support/scripted-http.ts'

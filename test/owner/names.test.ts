@@ -1,4 +1,7 @@
-/** One of her things is named by the beginning of its name, as long as only one begins so (contract, "Owner API": on the wire it is whole). */
+/**
+ * One of her things is named by the beginning of its name, as long as only one begins so (contract, "Owner
+ * API": on the wire it is whole).
+ */
 import { describe, expect, it } from 'vitest'
 import { ownerCommand } from '../support/owner-command.ts'
 

@@ -1,4 +1,6 @@
-/** `usher owner organization …`: contract, "Organization membership, on the member's authorization server". */
+/**
+ * `usher owner organization …`: contract, "Organization membership, on the member's authorization server".
+ */
 import { describe, expect, it } from 'vitest'
 import { ownerCommand } from '../support/owner-command.ts'
 

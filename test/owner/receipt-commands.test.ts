@@ -1,4 +1,7 @@
-/** `usher owner receipts`. Contract, "Grant answer (beat 4)": what both sides hold can be shown, and verified by whoever has the published keys. */
+/**
+ * `usher owner receipts`. Contract, "Grant answer (beat 4)": what both sides hold can be shown, and verified
+ * by whoever has the published keys.
+ */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/agreement.ts'
 import { publicJwk, type PrivateKey } from '../../src/wire/keys.ts'

@@ -1,4 +1,7 @@
-/** `usher owner servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin`, `banned-origins`: contract, "Owner API" (`/owner/resource-servers`). */
+/**
+ * `usher owner servers`, `approve-server`, `revoke-server`, `ban-origin`, `unban-origin`, `banned-origins`:
+ * contract, "Owner API" (`/owner/resource-servers`).
+ */
 import { describe, expect, it } from 'vitest'
 import { eventLine } from '../../src/owner/show.ts'
 import { ownerCommand } from '../support/owner-command.ts'

@@ -1,4 +1,7 @@
-/** How far a later charter reaches a member: contract, "What the service does" (nothing above the owner can widen), "Versioning". */
+/**
+ * How far a later charter reaches a member: contract, "What the service does" (nothing above the owner can
+ * widen), "Versioning".
+ */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agreedCharter, type Bound } from '../../src/rules/agreed-charter.ts'

@@ -185,7 +185,8 @@ describe('an introduction', () => {
           liveIntroduced: fc.option(fc.nat({ max: 5 }), { nil: undefined }),
         }),
         ({ ask_me, rules }, facts, introduction) => {
-          // It moves a newcomer from none to active, or nothing at all; an active agent is never turned back to first contact.
+          // It moves a newcomer from none to active, or nothing at all; an active agent is never turned back
+          // to first contact.
           const newcomer = introduction.newcomer ?? 'none'
           const connection = introductionAnswer(introduction).ok ? 'active' : newcomer
           if (introductionAnswer(introduction).ok) expect(newcomer).toBe('none')

@@ -1,4 +1,7 @@
-/** The organization's ceiling at the call: contract, "Authorized call", order 2; "What the service does" (it may only narrow). */
+/**
+ * The organization's ceiling at the call: contract, "Authorized call", order 2; "What the service does" (it
+ * may only narrow).
+ */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { breakGlassCeilingFault, ceilingFault, type HeldGrant } from '../../src/rules/ceiling.ts'

@@ -1,4 +1,7 @@
-/** contract, "The organization's authority" (`/decision`): the strictest of all that a charter says, and nothing of what it does not claim. */
+/**
+ * contract, "The organization's authority" (`/decision`): the strictest of all that a charter says, and
+ * nothing of what it does not claim.
+ */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decideUnderCharter, type DecisionFacts, type Governing } from '../../src/rules/charter-decision.ts'

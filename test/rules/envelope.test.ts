@@ -1,4 +1,7 @@
-/** How far a ceiling cuts a tier: contract, "Organization membership, on the member's authorization server", "What the service does" (row 10). */
+/**
+ * How far a ceiling cuts a tier: contract, "Organization membership, on the member's authorization server",
+ * "What the service does" (row 10).
+ */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

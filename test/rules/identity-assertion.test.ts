@@ -1,4 +1,7 @@
-/** contract, "The organization's authority" (join by identity-provider vouching): when an assertion says who somebody is, to us. */
+/**
+ * contract, "The organization's authority" (join by identity-provider vouching): when an assertion says who
+ * somebody is, to us.
+ */
 import { describe, expect, it } from 'vitest'
 import { assertionFault } from '../../src/rules/identity-assertion.ts'
 import type { JsonObject } from '../../src/wire/json.ts'

@@ -1,4 +1,7 @@
-/** What keeps a prohibition, beside the agent's promise: contract, "Agreement (claim_token, beat 3)" and "Authorized call". */
+/**
+ * What keeps a prohibition, beside the agent's promise: contract, "Agreement (claim_token, beat 3)" and
+ * "Authorized call".
+ */
 import { describe, expect, it } from 'vitest'
 import { enforcedProhibitions, type ProhibitionFacts } from '../../src/rules/prohibition.ts'
 

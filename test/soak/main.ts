@@ -1,4 +1,7 @@
-/** `make soak`: runs the soak for so many minutes, prints how memory went, and fails where it grew. contract, "Health". */
+/**
+ * `make soak`: runs the soak for so many minutes, prints how memory went, and fails where it grew. contract,
+ * "Health".
+ */
 import { HEAP, soak } from './soak.ts'
 
 const GROWTH_MAX = 0.05

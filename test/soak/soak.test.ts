@@ -1,4 +1,7 @@
-/** The short form of `make soak`. contract, "Health": calls, probes and probes that leave do not fill the enforcement point up. */
+/**
+ * The short form of `make soak`. contract, "Health": calls, probes and probes that leave do not fill the
+ * enforcement point up.
+ */
 import { expect, test } from 'vitest'
 import { describeWith } from '../support/requirement.ts'
 import { soak } from './soak.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the soak: a sidecar of its own process under calls, probes and probes that leave, and how its resident memory goes. contract,
- * "Health": whoever probes must not fill it up.
+ * Owns the soak: a sidecar of its own process under calls, probes and probes that leave, and how its resident
+ * memory goes. contract, "Health": whoever probes must not fill it up.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect as connectHttp2 } from 'node:http2'
@@ -45,8 +45,8 @@ export interface SoakResult {
 }
 
 /**
- * Beside the image's own flags, the heap of a small container. Left to itself on a machine with much memory V8 collects so rarely that
- * garbage of minutes hides a leak, and looks like one.
+ * Beside the image's own flags, the heap of a small container. Left to itself on a machine with much memory
+ * V8 collects so rarely that garbage of minutes hides a leak, and looks like one.
  */
 export const HEAP = '--max-old-space-size=96'
 const CALLS_PER_SECOND = 100
@@ -231,7 +231,10 @@ function askers({ authority, check, documents }: Place, client: CheckClient) {
       if (status !== wanted && status !== 503) throw new Error(`${wanted} was due: ${JSON.stringify(answer)}`)
       return String(status)
     },
-    /** gRPC health on a connection of its own, a connection that only comes and goes, or the page that machines scrape. */
+    /**
+     * gRPC health on a connection of its own, a connection that only comes and goes, or the page that
+     * machines scrape.
+     */
     probe: async (nth: number): Promise<string> => {
       if (nth % 3 === 0) return leave(check)
       if (nth % 3 === 1) return scrape(documents, nth)

@@ -1,4 +1,7 @@
-/** Operators beside connections, as rows: contract, "Connection" (owner blocks the operator). Races are on a real Postgres. */
+/**
+ * Operators beside connections, as rows: contract, "Connection" (owner blocks the operator). Races are on a
+ * real Postgres.
+ */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { blockOperator, lockOperator, readConnection } from '../../src/storage/authority/connections.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'

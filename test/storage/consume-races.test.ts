@@ -1,6 +1,6 @@
 /**
- * A consume against what ends the tier it rests on, on a real Postgres. Contract: "Single-use grant" (spent exactly once), "Policy
- * vocabulary and tiers" (an ungoverned resource is denied).
+ * A consume against what ends the tier it rests on, on a real Postgres. Contract: "Single-use grant" (spent
+ * exactly once), "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'

@@ -1,6 +1,6 @@
 /**
- * What a failover looks like from here: a standby that streams from the primary, and is one until it is promoted.
- * Contract: "Grant (RPT) liveness", "Errors" (503), "Events".
+ * What a failover looks like from here: a standby that streams from the primary, and is one until it is
+ * promoted. Contract: "Grant (RPT) liveness", "Errors" (503), "Events".
  */
 import { Client, Pool } from 'pg'
 import { CompiledQuery, Kysely, PostgresDialect, sql } from 'kysely'

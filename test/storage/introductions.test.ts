@@ -1,4 +1,7 @@
-/** Contract, "Connection": what the record says of an introduction, and that nothing introduced outlives its introducer. */
+/**
+ * Contract, "Connection": what the record says of an introduction, and that nothing introduced outlives its
+ * introducer.
+ */
 import { describe, expect, it } from 'vitest'
 import {
   admitConnection,

@@ -1,4 +1,7 @@
-/** What is still to be told, on a real Postgres: contract, "Events" (organization notice: charter moves and role changes arrive). */
+/**
+ * What is still to be told, on a real Postgres: contract, "Events" (organization notice: charter moves and
+ * role changes arrive).
+ */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'

@@ -1,6 +1,7 @@
 /**
- * What an organization's loss of reach ends, on a real Postgres: contract, "Grant (RPT) liveness" (organization_revoked), "Single-use grant".
- * No grant is touched: each carries the epochs that it was issued under.
+ * What an organization's loss of reach ends, on a real Postgres: contract, "Grant (RPT) liveness"
+ * (organization_revoked), "Single-use grant". No grant is touched: each carries the epochs that it was issued
+ * under.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'

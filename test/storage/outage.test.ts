@@ -1,4 +1,7 @@
-/** What a lost database means: the caller's statement fails as an outage, and the process goes on. contract, "Errors" (503). */
+/**
+ * What a lost database means: the caller's statement fails as an outage, and the process goes on. contract,
+ * "Errors" (503).
+ */
 import { sql } from 'kysely'
 import { expect, it } from 'vitest'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'

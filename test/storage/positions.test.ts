@@ -1,4 +1,7 @@
-/** Contract, "Events": what an owner's readers get, in which order, whoever writes meanwhile, and wherever her rows are moved. */
+/**
+ * Contract, "Events": what an owner's readers get, in which order, whoever writes meanwhile, and wherever her
+ * rows are moved.
+ */
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'

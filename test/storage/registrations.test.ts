@@ -1,4 +1,7 @@
-/** How many resource servers may wait for an owner, and for how long: contract, "Resource server registration". */
+/**
+ * How many resource servers may wait for an owner, and for how long: contract, "Resource server
+ * registration".
+ */
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { sweepDue } from '../../src/authority/sweeper.ts'

@@ -1,6 +1,7 @@
 /**
- * What a grant rests on is carried into the statement that writes it: a change that returned before the statement began wins, without a
- * lock. Contract: "What the service does" (row 9), "Policy vocabulary and tiers".
+ * What a grant rests on is carried into the statement that writes it: a change that returned before the
+ * statement began wins, without a lock. Contract: "What the service does" (row 9), "Policy vocabulary and
+ * tiers".
  */
 import { describe, expect, it } from 'vitest'
 import { blockOperator, revokeConnection } from '../../src/storage/authority/connections.ts'

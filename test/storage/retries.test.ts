@@ -1,6 +1,6 @@
 /**
- * What Postgres gives up for the sake of another (a deadlock, a serialization failure) is begun again as a whole, a few times; nothing else is.
- * Contract, "Errors" (503), "What the service does" (atomicity).
+ * What Postgres gives up for the sake of another (a deadlock, a serialization failure) is begun again as a
+ * whole, a few times; nothing else is. Contract, "Errors" (503), "What the service does" (atomicity).
  */
 import { sql } from 'kysely'
 import { Client } from 'pg'
@@ -42,7 +42,9 @@ afterAll(async () => {
 
 const HANDLE = asHandle('jkt:agent')
 
-/** Has the next `times` statements that write a table end as `how` says; what was counted is not rolled back. */
+/**
+ * Has the next `times` statements that write a table end as `how` says; what was counted is not rolled back.
+ */
 async function breaking(table: string, times: number, how: string): Promise<void> {
   await sql`SELECT setval('tries', 1, false)`.execute(database.db)
   await admin.query(`

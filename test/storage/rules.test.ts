@@ -1,4 +1,7 @@
-/** Contract, "Connection": what SQL does about a connection and its lineage is what the rules say, move by move. */
+/**
+ * Contract, "Connection": what SQL does about a connection and its lineage is what the rules say, move by
+ * move.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

@@ -1,4 +1,7 @@
-/** contract, "What the service does" (many owners at one authority): the connections to Postgres are shared, and no owner has more than half. */
+/**
+ * contract, "What the service does" (many owners at one authority): the connections to Postgres are shared,
+ * and no owner has more than half.
+ */
 import { CompiledQuery, sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { inTransaction, isOutage, sqlState } from '../../src/storage/core/database.ts'

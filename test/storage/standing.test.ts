@@ -1,4 +1,6 @@
-/** What counting an agent's recent acts costs: contract, "Policy vocabulary and tiers" (`standing.*_above`). */
+/**
+ * What counting an agent's recent acts costs: contract, "Policy vocabulary and tiers" (`standing.*_above`).
+ */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { readStanding } from '../../src/storage/authority/standing.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns one address in front of several replicas, as a balancer would be: each request goes to the next replica in turn, and to
- * another where one cannot be reached. It can lose an answer, as networks do.
+ * Owns one address in front of several replicas, as a balancer would be: each request goes to the next
+ * replica in turn, and to another where one cannot be reached. It can lose an answer, as networks do.
  */
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

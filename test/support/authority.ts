@@ -1,6 +1,7 @@
 /**
- * Owns a started authority for tests: a fresh database, a provisioned world (each owner with a device key, the resource
- * server `demo-tools`, four resources, three tiers), and signed requests to it. Everything goes through real sockets.
+ * Owns a started authority for tests: a fresh database, a provisioned world (each owner with a device key,
+ * the resource server `demo-tools`, four resources, three tiers), and signed requests to it. Everything goes
+ * through real sockets.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Owns test/bridge-rows.yaml: every rule of the bridge, in our own words, and which tests show it, by file and words of their name as the file has them
- * (`%s` and `$name` stand for whatever a table puts there).
+ * Owns test/bridge-rows.yaml: every rule of the bridge, in our own words, and which tests show it, by file
+ * and words of their name as the file has them (`%s` and `$name` stand for whatever a table puts there).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +39,10 @@ export function unwrittenTests(rows: readonly BridgeRow[]): string[] {
   )
 }
 
-/** What is wrong with the rows in view of a whole run, a sentence each. A file that was not run is not judged by. */
+/**
+ * What is wrong with the rows in view of a whole run, a sentence each. A file that was not run is not judged
+ * by.
+ */
 export function unshownBridgeRows(rows: readonly BridgeRow[], executed: readonly ExecutedTest[]): string[] {
   return rows.flatMap(({ id, tests }) =>
     tests.map(namedIn).flatMap(({ file, words }) => {

@@ -1,4 +1,7 @@
-/** Owns what the tests of the bridge share: a whole stack, its owner, a folder of state, and the bridges that were started, ended after each test. */
+/**
+ * Owns what the tests of the bridge share: a whole stack, its owner, a folder of state, and the bridges that
+ * were started, ended after each test.
+ */
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import type { Stack } from '../../src/dev/stack.ts'
 import type { OwnerClient, PendingItem } from '../../src/owner/index.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns tasks (MCP 2026-07-28, extension io.modelcontextprotocol/tasks) at the official SDK's client of TypeScript, which has none: an answer that is a task is
- * seen as it comes over the transport, and fetched by requests of its own.
+ * Owns tasks (MCP 2026-07-28, extension io.modelcontextprotocol/tasks) at the official SDK's client of
+ * TypeScript, which has none: an answer that is a task is seen as it comes over the transport, and fetched by
+ * requests of its own.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/client'

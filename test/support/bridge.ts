@@ -1,4 +1,7 @@
-/** Owns the bridge as a client meets it: a process of its own on standard input and output, under the official SDK's clients of both revisions. */
+/**
+ * Owns the bridge as a client meets it: a process of its own on standard input and output, under the official
+ * SDK's clients of both revisions.
+ */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

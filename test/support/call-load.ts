@@ -1,6 +1,6 @@
 /**
- * Owns calls that go on while something is done to the stack under them, and what came of each. contract, "Authorized call": what should
- * pass passes, and nothing else.
+ * Owns calls that go on while something is done to the stack under them, and what came of each. contract,
+ * "Authorized call": what should pass passes, and nothing else.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Grant } from '../../src/agent/index.ts'

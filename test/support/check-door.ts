@@ -1,4 +1,7 @@
-/** Owns the ext_authz door as tests meet it: the real gRPC server, a real client, and a `decide` that the test gives. */
+/**
+ * Owns the ext_authz door as tests meet it: the real gRPC server, a real client, and a `decide` that the test
+ * gives.
+ */
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import type { Allowed, Call, Outcome } from '../../src/enforcement/call.ts'
 import { startCheckServer, type CheckServer } from '../../src/enforcement/doors/grpc/check-server.ts'

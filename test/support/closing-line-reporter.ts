@@ -5,7 +5,10 @@ import type { Reporter, TestModule } from 'vitest/node'
 
 const STDOUT = 1
 
-/** Counts the whole run, over all projects. A file that could not be loaded and an error outside any test count as failed. */
+/**
+ * Counts the whole run, over all projects. A file that could not be loaded and an error outside any test
+ * count as failed.
+ */
 export default class ClosingLineReporter implements Reporter {
   #line: string | undefined
 

@@ -1,4 +1,7 @@
-/** Owns files of configuration for tests: a folder of their own with a keys file in it, and what is wrong with settings. */
+/**
+ * Owns files of configuration for tests: a folder of their own with a keys file in it, and what is wrong with
+ * settings.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

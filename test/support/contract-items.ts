@@ -1,4 +1,7 @@
-/** Owns reading the contract as a list: every row of its tables and every point of its lists, each under its heading. */
+/**
+ * Owns reading the contract as a list: every row of its tables and every point of its lists, each under its
+ * heading.
+ */
 export interface ContractItem {
   /** The nearest one above, without backticks. */
   heading: string

@@ -1,4 +1,7 @@
-/** Owns tests that are named after a row of the contract (test/contract-rows.yaml): `<id>: <what the row says>`. */
+/**
+ * Owns tests that are named after a row of the contract (test/contract-rows.yaml): `<id>: <what the row
+ * says>`.
+ */
 import { test } from 'vitest'
 import { readContractRows } from './contract-rows.ts'
 

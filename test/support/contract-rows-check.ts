@@ -1,7 +1,8 @@
 /**
- * Run after a whole test run: fails on a due row of the contract that no executed test names, and, where the contract's
- * own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that test/contract-rows.yaml lacks; and on a
- * fault whose test is gone (test/faults/faults.yaml), and a rule of the bridge whose test is (test/bridge-rows.yaml).
+ * Run after a whole test run: fails on a due row of the contract that no executed test names, and, where the
+ * contract's own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that
+ * test/contract-rows.yaml lacks; and on a fault whose test is gone (test/faults/faults.yaml), and a rule of
+ * the bridge whose test is (test/bridge-rows.yaml).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * Owns test/contract-rows.yaml: every row of the contract, in our own words, and which executed tests show it. A test is
- * named after a row by beginning with its id (test/support/contract-row.ts), or the row's `tests` name it by file and words of its name.
+ * Owns test/contract-rows.yaml: every row of the contract, in our own words, and which executed tests show
+ * it. A test is named after a row by beginning with its id (test/support/contract-row.ts), or the row's
+ * `tests` name it by file and words of its name.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'

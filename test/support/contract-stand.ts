@@ -1,7 +1,8 @@
 /**
- * Owns the started parties that the rows of the contract are tested against: an authority with the owners alice and bea, and a
- * sidecar in front of their tools. Carl's tools stand behind the same sidecar, and his authority is one that says what it is told
- * to, because the real one never says some of what a sidecar must be ready for.
+ * Owns the started parties that the rows of the contract are tested against: an authority with the owners
+ * alice and bea, and a sidecar in front of their tools. Carl's tools stand behind the same sidecar, and his
+ * authority is one that says what it is told to, because the real one never says some of what a sidecar must
+ * be ready for.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * Owns an owner with more of everything than anybody has: written by INSERT … SELECT, so that a million ledger rows take seconds. For the
- * tests and the bench of what her lists cost.
+ * Owns an owner with more of everything than anybody has: written by INSERT … SELECT, so that a million
+ * ledger rows take seconds. For the tests and the bench of what her lists cost.
  */
 import { sql, type RawBuilder } from 'kysely'
 import type { RequestFacts } from '../../src/rules/conditions.ts'
@@ -119,7 +119,10 @@ async function crowdFamilies(
     FROM generate_series(1, ${waiting * 50}) n`.execute(db)
 }
 
-/** Mostly touches. A kind that hardly occurs stands at the very beginning; one that the busy agent never had is frequent. */
+/**
+ * Mostly touches. A kind that hardly occurs stands at the very beginning; one that the busy agent never had
+ * is frequent.
+ */
 async function crowdLedger(
   db: Db,
   { owner, connections, ledgerRows }: Omit<Crowd, 'waiting'>,

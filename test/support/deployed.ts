@@ -1,10 +1,16 @@
-/** The command by which the image runs usher, made from a checkout: for what must be measured as it is deployed. */
+/**
+ * The command by which the image runs usher, made from a checkout: for what must be measured as it is
+ * deployed.
+ */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Bundles the checkout and answers the Dockerfile's ENV and ENTRYPOINT with the paths of this machine; a subcommand follows them. */
+/**
+ * Bundles the checkout and answers the Dockerfile's ENV and ENTRYPOINT with the paths of this machine; a
+ * subcommand follows them.
+ */
 export async function bundledCommand(tree: string): Promise<string[]> {
   await promisify(execFile)('npm', ['run', '--silent', 'bundle'], { cwd: tree })
   const image = (await readFile(join(tree, 'Dockerfile'), 'utf8')).split(/^FROM /m).at(-1)!

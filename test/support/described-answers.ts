@@ -1,6 +1,6 @@
 /**
- * Owns the check that every answer a test gets is one that the OpenAPI document describes: right status, right
- * shape. Refusals need only be coded ones.
+ * Owns the check that every answer a test gets is one that the OpenAPI document describes: right status,
+ * right shape. Refusals need only be coded ones.
  */
 import Ajv2020, { type ValidateFunction } from 'ajv/dist/2020.js'
 import { aboutListener, ENDPOINTS, type Listener } from '../../src/authority/endpoints.ts'
@@ -20,7 +20,10 @@ const documents = Object.fromEntries(
 ) as Record<Listener, Paths>
 const validators = new Map<object, ValidateFunction>()
 
-/** What is wrong with an answer by the document; undefined where it is as described, or where nothing is served at that path. */
+/**
+ * What is wrong with an answer by the document; undefined where it is as described, or where nothing is
+ * served at that path.
+ */
 export function undescribed(
   listener: Listener,
   request: { method: string; target: string },

@@ -1,4 +1,7 @@
-/** Owns an enforcement point inside a resource as tests meet it: a real one, before a scripted authority, and calls on the wire. */
+/**
+ * Owns an enforcement point inside a resource as tests meet it: a real one, before a scripted authority, and
+ * calls on the wire.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request as send, type IncomingHttpHeaders, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'

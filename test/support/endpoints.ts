@@ -1,4 +1,7 @@
-/** Owns what is served where: the routes that the sources register, and the endpoints that docs/contract.md lists. */
+/**
+ * Owns what is served where: the routes that the sources register, and the endpoints that docs/contract.md
+ * lists.
+ */
 import type { Described } from '../../src/http/endpoint.ts'
 import { HEALTH, READY } from '../../src/http/health.ts'
 import { AUTHORITY_PATH, ORGANIZATION_PATH, WELL_KNOWN } from '../../src/wire/names.ts'
@@ -14,7 +17,10 @@ export interface Endpoint {
 const REGISTRATION = /\b(?:app|server)\s*\.(get|post|put|patch|delete)(?:<[^()]*>)?\(\s*([^,]+),/g
 const ENDPOINT = /\b(GET or POST|GET|POST|PUT|DELETE) `([^`]+)`/g
 
-/** The routes that the sources register, each path with its parameters as `{}`. Throws for a path that it cannot read. */
+/**
+ * The routes that the sources register, each path with its parameters as `{}`. Throws for a path that it
+ * cannot read.
+ */
 export function registeredEndpoints(sources: readonly TextFile[]): Endpoint[] {
   return sources.flatMap(({ path: file, text }) =>
     [...text.matchAll(REGISTRATION)].map(([, method, expression]) => ({
@@ -36,7 +42,10 @@ export function declaredEndpoints(declared: readonly Described[], party: string)
     }))
 }
 
-/** The endpoints of the contract, from its tables and from the headings that name one. A template id is three segments. */
+/**
+ * The endpoints of the contract, from its tables and from the headings that name one. A template id is three
+ * segments.
+ */
 export function contractEndpoints(markdown: string): Endpoint[] {
   const rows = tableRows(markdown).filter(({ cells }) => cells.has('Here'))
   const listed = rows.flatMap(({ heading, first, cells }) => {

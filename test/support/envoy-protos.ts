@@ -1,6 +1,6 @@
 /**
- * Owns the official protobuf definitions that tests hold ours against: those that `@grpc/grpc-js-xds` carries. A proxy in a test
- * speaks them, never ours.
+ * Owns the official protobuf definitions that tests hold ours against: those that `@grpc/grpc-js-xds`
+ * carries. A proxy in a test speaks them, never ours.
  */
 import { loadSync, type MessageTypeDefinition, type PackageDefinition } from '@grpc/proto-loader'
 import { createRequire } from 'node:module'

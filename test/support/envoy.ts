@@ -13,7 +13,8 @@ export async function envoy(): Promise<Requirement<Envoy>> {
 }
 
 /**
- * The releases to run a suite with: those of `ENVOY_VERSIONS` (`make envoy-matrix`), separated by blanks; else the one that there is.
+ * The releases to run a suite with: those of `ENVOY_VERSIONS` (`make envoy-matrix`), separated by blanks;
+ * else the one that there is.
  */
 export async function envoys(): Promise<{ title: string; envoy: Requirement<Envoy> }[]> {
   const versions = (process.env['ENVOY_VERSIONS'] ?? '').split(/\s+/).filter(version => version !== '')

@@ -1,6 +1,6 @@
 /**
- * Owns the record of a test run: which tests were executed, and which of them passed, for those who ask afterwards
- * what was shown (test/support/contract-rows-check.ts). Written to .cache/executed-tests.json.
+ * Owns the record of a test run: which tests were executed, and which of them passed, for those who ask
+ * afterwards what was shown (test/support/contract-rows-check.ts). Written to .cache/executed-tests.json.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -1,4 +1,7 @@
-/** Owns a gateway's end of `/check` in tests: it sends exactly the method, target and header lines that it is given. */
+/**
+ * Owns a gateway's end of `/check` in tests: it sends exactly the method, target and header lines that it is
+ * given.
+ */
 import { Agent, request } from 'node:http'
 
 export interface HttpCheck {

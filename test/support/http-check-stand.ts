@@ -1,4 +1,7 @@
-/** Owns the HTTP door as its tests stand before it: on a socket, with a core that only remembers what it was asked. */
+/**
+ * Owns the HTTP door as its tests stand before it: on a socket, with a core that only remembers what it was
+ * asked.
+ */
 import { onTestFinished } from 'vitest'
 import type { Call } from '../../src/enforcement/call.ts'
 import { createHealth, type Health } from '../../src/enforcement/telemetry/health.ts'
@@ -23,7 +26,10 @@ export interface Stand {
   stop: () => Promise<void>
 }
 
-/** A door on a socket until the test is finished, behind it a decision that lets everything through unless the options say otherwise. */
+/**
+ * A door on a socket until the test is finished, behind it a decision that lets everything through unless the
+ * options say otherwise.
+ */
 export async function stand(options: Partial<HttpCheckServerOptions> = {}): Promise<Stand> {
   const [calls, unjudged, faults]: [Call[], (string | undefined)[], unknown[]] = [[], [], []]
   const health = createHealth()

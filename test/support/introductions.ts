@@ -1,4 +1,7 @@
-/** Owns where agents introduce others: an authority that reads agent tokens of one issuer, and an operator that publishes many keys. */
+/**
+ * Owns where agents introduce others: an authority that reads agent tokens of one issuer, and an operator
+ * that publishes many keys.
+ */
 import { beforeEach } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'
 import type { PrivateKey, PublicKey } from '../../src/wire/keys.ts'

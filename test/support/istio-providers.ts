@@ -1,6 +1,7 @@
 /**
- * Owns the two messages of Istio's MeshConfig that name an external authorizer. MeshConfig is no custom resource, so there is no schema
- * of it: these are its members as its reference documentation lists them, and no others.
+ * Owns the two messages of Istio's MeshConfig that name an external authorizer. MeshConfig is no custom
+ * resource, so there is no schema of it: these are its members as its reference documentation lists them, and
+ * no others.
  */
 import { z } from 'zod'
 

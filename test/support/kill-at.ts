@@ -1,7 +1,8 @@
 /**
- * Owns where a process is killed: preloaded (`--import`) before the program, it counts what the program does to the world outside (requests
- * that it sends, files that it gives their name) and ends the process by SIGKILL at the step named by `KILL_AT`: `<what>#<n>`, `before` or
- * `after` it. Each step that was reached is a line of the file `STEPS`. At the step `FULL_AT` the disk is full, for that one file.
+ * Owns where a process is killed: preloaded (`--import`) before the program, it counts what the program does
+ * to the world outside (requests that it sends, files that it gives their name) and ends the process by
+ * SIGKILL at the step named by `KILL_AT`: `<what>#<n>`, `before` or `after` it. Each step that was reached is
+ * a line of the file `STEPS`. At the step `FULL_AT` the disk is full, for that one file.
  */
 import { appendFileSync } from 'node:fs'
 import promises from 'node:fs/promises'

@@ -18,7 +18,10 @@ export function makeCa(): Promise<Pair> {
   ])
 }
 
-/** A new certificate of it, for `localhost` or other `names`, which serves and may be shown by a client; `commonName` tells it from others. */
+/**
+ * A new certificate of it, for `localhost` or other `names`, which serves and may be shown by a client;
+ * `commonName` tells it from others.
+ */
 export function issueCertificate(
   ca: Pair,
   commonName: string,
@@ -37,7 +40,10 @@ export function issueCertificate(
   )
 }
 
-/** Makes a CA and one certificate of it for each party, in files below `directory`; all bear the name `localhost`. */
+/**
+ * Makes a CA and one certificate of it for each party, in files below `directory`; all bear the name
+ * `localhost`.
+ */
 export async function makeLocalCa(directory: string): Promise<StackTls & { ca: string }> {
   const ca = await makeCa()
   const write = async (party: string, purpose: { serverAuth: boolean; clientAuth: boolean }) => {

@@ -1,4 +1,7 @@
-/** Owns the official SDK's clients as tests use them: what they send is signed where there is a grant; they themselves know nothing of it. */
+/**
+ * Owns the official SDK's clients as tests use them: what they send is signed where there is a grant; they
+ * themselves know nothing of it.
+ */
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
 import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -60,7 +63,10 @@ export async function connect1(
   return { client, transport }
 }
 
-/** A client of the SDK 2.x: pinned to a revision, finding it out (`auto`), or shaking hands as 2025-11-25 does (`legacy`). */
+/**
+ * A client of the SDK 2.x: pinned to a revision, finding it out (`auto`), or shaking hands as 2025-11-25 does
+ * (`legacy`).
+ */
 export async function connect2(
   url: URL,
   fetch: typeof globalThis.fetch,

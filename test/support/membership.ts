@@ -1,6 +1,6 @@
 /**
- * Owns an authority and an organization of which its owners may become members, for tests: each at the address that it is called by, so that
- * they find and prove each other as they do in the world.
+ * Owns an authority and an organization of which its owners may become members, for tests: each at the
+ * address that it is called by, so that they find and prove each other as they do in the world.
  */
 import { freePorts } from '../../src/dev/ports.ts'
 import {

@@ -1,4 +1,7 @@
-/** Owns a directory as Kubernetes mounts a secret: files are links through `..data`, which is swapped as a whole. */
+/**
+ * Owns a directory as Kubernetes mounts a secret: files are links through `..data`, which is swapped as a
+ * whole.
+ */
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

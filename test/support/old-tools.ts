@@ -1,6 +1,7 @@
 /**
- * Owns the tool server of a test that is of MCP 2025-11-25 (the official SDK 1.x) and does what it is told to: cuts a call off, answers with more
- * than anybody takes, changes what its tools are. It stands where the sample tool server of the stack does.
+ * Owns the tool server of a test that is of MCP 2025-11-25 (the official SDK 1.x) and does what it is told
+ * to: cuts a call off, answers with more than anybody takes, changes what its tools are. It stands where the
+ * sample tool server of the stack does.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

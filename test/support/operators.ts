@@ -1,6 +1,6 @@
 /**
- * Owns operators and issuers of agent tokens for tests: real HTTPS servers on loopback, whose every document a test can
- * script, and which keep a record of what was asked of them.
+ * Owns operators and issuers of agent tokens for tests: real HTTPS servers on loopback, whose every document
+ * a test can script, and which keep a record of what was asked of them.
  */
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { generate } from 'selfsigned'

@@ -1,6 +1,6 @@
 /**
- * Owns an organization with two authorization servers whose owners may join it, for tests. Of those servers nothing is needed but their
- * keys; everything goes through real sockets.
+ * Owns an organization with two authorization servers whose owners may join it, for tests. Of those servers
+ * nothing is needed but their keys; everything goes through real sockets.
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * Owns a started organization for tests: a fresh database, one administrator with a device key, and signed requests to it. Everything
- * goes through real sockets.
+ * Owns a started organization for tests: a fresh database, one administrator with a device key, and signed
+ * requests to it. Everything goes through real sockets.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** Owns a sidecar that registers itself for alice at a real authority and publishes where agents call it; it can be started again with other tools. */
+/**
+ * Owns a sidecar that registers itself for alice at a real authority and publishes where agents call it; it
+ * can be started again with other tools.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

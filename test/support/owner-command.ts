@@ -1,4 +1,7 @@
-/** Owns `usher owner` as its tests run it: in this process, with a device key and settings of its own, against a scripted owner API. */
+/**
+ * Owns `usher owner` as its tests run it: in this process, with a device key and settings of its own, against
+ * a scripted owner API.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,8 +36,8 @@ export interface CommandRun {
 }
 
 /**
- * Registers the hooks that give each test an API, a key and the settings that lead to both. Where it `publishes` keys, the issuer is a server of its
- * own that answers them.
+ * Registers the hooks that give each test an API, a key and the settings that lead to both. Where it
+ * `publishes` keys, the issuer is a server of its own that answers them.
  */
 export function ownerCommand(publishes?: () => unknown): OwnerCommand {
   const answers: Record<string, Reply> = {}

@@ -1,4 +1,7 @@
-/** Owns what tests of an owner's device keys and logins ask: the requests that add and remove them, and an owner with one key. */
+/**
+ * Owns what tests of an owner's device keys and logins ask: the requests that add and remove them, and an
+ * owner with one key.
+ */
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'

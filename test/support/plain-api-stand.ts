@@ -1,6 +1,6 @@
 /**
- * Owns a plain HTTP API behind a gateway that asks by forward-auth: a real authority, a real sidecar, the gateway on a configuration that
- * we ship, an API that writes down what arrives, and who calls it.
+ * Owns a plain HTTP API behind a gateway that asks by forward-auth: a real authority, a real sidecar, the
+ * gateway on a configuration that we ship, an API that writes down what arrives, and who calls it.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

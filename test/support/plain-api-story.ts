@@ -1,6 +1,6 @@
 /**
- * Owns what must hold of a plain HTTP API behind any gateway that asks by forward-auth, as tests. contract, "What the service does" and
- * "Errors"; "Authorized call": what was judged is what is executed.
+ * Owns what must hold of a plain HTTP API behind any gateway that asks by forward-auth, as tests. contract,
+ * "What the service does" and "Errors"; "Authorized call": what was judged is what is executed.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Grant } from '../../src/agent/index.ts'
@@ -8,7 +8,10 @@ import { parseChallenge } from '../../src/wire/challenge.ts'
 import type { HandCall } from './hand-call.ts'
 import { standPlainApi, type ForwardAuthGateway, type PlainApiStand } from './plain-api-stand.ts'
 
-/** What the gateway makes of bodies: it shows them to usher; or not, and one of unknown length beside a call that needs none is … */
+/**
+ * What the gateway makes of bodies: it shows them to usher; or not, and one of unknown length beside a call
+ * that needs none is …
+ */
 export type Bodies = 'shown' | 'dropped' | 'refused'
 
 type Stand = () => PlainApiStand
@@ -134,7 +137,8 @@ function describeGrant(stand: Stand, token: Token, keep: (granted: Grant) => voi
 
 function describeRefusals(stand: Stand, token: Token, bodies: Bodies): void {
   const unseen = UNSEEN[bodies]
-  // Traefik decodes what need not be encoded, before the check and for good: what it asks about was not signed.
+  // Traefik decodes what need not be encoded, before the check and for good: what it asks about was not
+  // signed.
   const encoded: [number, string] = bodies === 'shown' ? [401, 'invalid_token'] : [403, 'unknown_tool']
   test.each<[string, HandCall, number, string | undefined]>([
     ['a path that nobody listed', { path: '/api/alice/nothing' }, 403, 'unknown_tool'],

@@ -1,6 +1,6 @@
 /**
- * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL where set, else the embedded server, else a container.
- * It makes one migrated template database; test/support/postgres.ts clones it.
+ * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL where set, else the embedded server,
+ * else a container. It makes one migrated template database; test/support/postgres.ts clones it.
  */
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'

@@ -1,5 +1,6 @@
 /**
- * Owns fresh databases for tests: each call clones the migrated template of the run (test/support/postgres-server.ts).
+ * Owns fresh databases for tests: each call clones the migrated template of the run
+ * (test/support/postgres-server.ts).
  */
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
@@ -14,8 +15,9 @@ const CLONE_DEADLINE_MS = 30_000
 export type FreshDatabaseOptions = Partial<Omit<DatabaseOptions, 'url'>>
 
 /**
- * For races that say who wins, not how soon: on a loaded machine 32 callers stand longer in line for one row, or for a connection, than the
- * product lets anybody wait. What comes of that is for `shares.test.ts` and `outage.test.ts`.
+ * For races that say who wins, not how soon: on a loaded machine 32 callers stand longer in line for one row,
+ * or for a connection, than the product lets anybody wait. What comes of that is for `shares.test.ts` and
+ * `outage.test.ts`.
  */
 export const PATIENT = { lockTimeoutMs: 60_000, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }
 

@@ -1,6 +1,7 @@
 /**
- * Owns a real Envoy for tests with listeners of their making: each asks the same check server and forwards to the same tool, and they
- * differ in how ext_authz is set. The product's own configuration is run elsewhere (test/support/stack.ts).
+ * Owns a real Envoy for tests with listeners of their making: each asks the same check server and forwards to
+ * the same tool, and they differ in how ext_authz is set. The product's own configuration is run elsewhere
+ * (test/support/stack.ts).
  */
 import { writeFile } from 'node:fs/promises'
 import { request, type OutgoingHttpHeaders } from 'node:http'
@@ -35,7 +36,9 @@ export interface ProxyOptions {
   /** The port of the tool. */
   tool: number
   listeners: Record<string, ProxyListener>
-  /** `common_http_protocol_options` of the connections to check servers; Envoy's own defaults when left out. */
+  /**
+   * `common_http_protocol_options` of the connections to check servers; Envoy's own defaults when left out.
+   */
   checkConnections?: Record<string, unknown> | undefined
 }
 

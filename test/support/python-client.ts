@@ -1,4 +1,7 @@
-/** Owns the official Python SDK's client as a test leads it: a process that starts the bridge itself, told what to do by lines of JSON. */
+/**
+ * Owns the official Python SDK's client as a test leads it: a process that starts the bridge itself, told
+ * what to do by lines of JSON.
+ */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'

@@ -1,6 +1,7 @@
 /**
- * Owns the Python programs that tests run beside ours: other people's libraries and clients. `python/<set>.txt` pins each set whole; it stands
- * in a virtual environment of its own in the project's cache, made by `make python` and never by a test, so that no test waits for a download.
+ * Owns the Python programs that tests run beside ours: other people's libraries and clients.
+ * `python/<set>.txt` pins each set whole; it stands in a virtual environment of its own in the project's
+ * cache, made by `make python` and never by a test, so that no test waits for a download.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -22,7 +23,10 @@ const RUN_TIMEOUT_MS = 60_000
 export interface Python {
   /** The interpreter, to be started as a process. */
   program: string
-  /** Runs a script of `test/support/python`: it reads `input` as JSON from its standard input and answers JSON on its standard output. */
+  /**
+   * Runs a script of `test/support/python`: it reads `input` as JSON from its standard input and answers JSON
+   * on its standard output.
+   */
   ask(script: string, input: unknown): Promise<unknown>
 }
 
@@ -53,7 +57,10 @@ async function ask(program: string, script: string, input: unknown): Promise<unk
   return JSON.parse(stdout)
 }
 
-/** Installs what is not there yet. A set is made beside its place and moved there, so that an interrupted install leaves no half of it. */
+/**
+ * Installs what is not there yet. A set is made beside its place and moved there, so that an interrupted
+ * install leaves no half of it.
+ */
 async function install(set: string): Promise<void> {
   const place = placeOf(set)
   if (existsSync(interpreter(place))) return

@@ -1,6 +1,7 @@
 /**
- * Owns a real OpenID provider for tests: a realm in which owners log in through a browser's steps and get access, ID and refresh
- * tokens; its own keys also sign what no realm should. It can rotate its keys and go away.
+ * Owns a real OpenID provider for tests: a realm in which owners log in through a browser's steps and get
+ * access, ID and refresh tokens; its own keys also sign what no realm should. It can rotate its keys and go
+ * away.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
@@ -166,7 +167,9 @@ function accessClaims(iss: string, sub: string): JWTPayload {
   return { iss, sub, aud: AUDIENCE, client_id: PORTAL, scope: 'owner', iat, exp: iat + 300, jti }
 }
 
-/** The steps of a browser: authorization request, login page, code; then the client redeems the code (PKCE). */
+/**
+ * The steps of a browser: authorization request, login page, code; then the client redeems the code (PKCE).
+ */
 async function login(issuer: string, subject: string): Promise<RealmTokens> {
   const verifier = randomBytes(32).toString('base64url')
   const browse = browser(issuer)
@@ -206,7 +209,10 @@ async function login(issuer: string, subject: string): Promise<RealmTokens> {
   return answer
 }
 
-/** Keeps cookies, follows nothing. @returns where the answer leads: a path at the provider, or a URL elsewhere. */
+/**
+ * Keeps cookies, follows nothing. @returns where the answer leads: a path at the provider, or a URL
+ * elsewhere.
+ */
 function browser(issuer: string): (path: string, form?: URLSearchParams) => Promise<string> {
   const cookies = new Map<string, string>()
   return async (path, form) => {

@@ -19,7 +19,9 @@ export function refusalOf(run: () => unknown): Refusal {
   return expect.fail(`expected a refusal, got ${JSON.stringify(value) ?? String(value)}`)
 }
 
-/** The refusal that `run` throws, if it throws one; anything else it throws fails the test. For properties. */
+/**
+ * The refusal that `run` throws, if it throws one; anything else it throws fails the test. For properties.
+ */
 export function refusalOrValue<T>(run: () => T): { refusal: Refusal } | { value: T } {
   try {
     return { value: run() }

@@ -1,6 +1,6 @@
 /**
- * Owns a resource server that registers itself: a real sidecar that publishes its documents where agents call it, and the requests
- * that it signs, made by hand so that a test can make any part of them wrong.
+ * Owns a resource server that registers itself: a real sidecar that publishes its documents where agents call
+ * it, and the requests that it signs, made by hand so that a test can make any part of them wrong.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,9 @@ export interface RegisteringServer {
   close(): Promise<void>
 }
 
-/** Starts one for alice whose tool `read_notes` works on the resource `alice/<notes>`, published by it alone. */
+/**
+ * Starts one for alice whose tool `read_notes` works on the resource `alice/<notes>`, published by it alone.
+ */
 export async function startRegisteringServer(
   authority: TestAuthority,
   notes: string,

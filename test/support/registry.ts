@@ -1,4 +1,7 @@
-/** Owns how the registry stands in tests: what its owner is told of a source, and making a pull due without waiting. */
+/**
+ * Owns how the registry stands in tests: what its owner is told of a source, and making a pull due without
+ * waiting.
+ */
 import type { Reply, TestAuthority, TestOwner } from './authority.ts'
 import { decideServer, type ListedResource, type TestResourceServer, type Twists } from './resource-server.ts'
 import { until } from './until.ts'
@@ -36,7 +39,10 @@ export async function agePulls(authority: TestAuthority, client_id: string, seco
   )
 }
 
-/** Resource servers of alice's that publish, and what became of it. Each source is a resource of its own at one origin. */
+/**
+ * Resource servers of alice's that publish, and what became of it. Each source is a resource of its own at
+ * one origin.
+ */
 export interface Sources {
   /** Registers and approves a resource that lists these; answers its name once a pull from it has ended. */
   published(listing: ListedResource[], twists?: Twists): Promise<string>

@@ -1,10 +1,14 @@
 /**
- * Owns tests that need something this machine may lack (Envoy, a container runtime): where it is missing, one line says so and
- * they are not registered, so not counted; with `REQUIRE_ALL=1`, which CI sets, missing is failing, but for what CI cannot get.
+ * Owns tests that need something this machine may lack (Envoy, a container runtime): where it is missing, one
+ * line says so and they are not registered, so not counted; with `REQUIRE_ALL=1`, which CI sets, missing is
+ * failing, but for what CI cannot get.
  */
 import { describe, expect, test } from 'vitest'
 
-/** What was found, or one line that says what is missing and how to get it. `inCi: false`: CI has no way to get it, and does without. */
+/**
+ * What was found, or one line that says what is missing and how to get it. `inCi: false`: CI has no way to
+ * get it, and does without.
+ */
 export type Requirement<T> = { found: T } | { missing: string; inCi?: false }
 
 /** A suite that needs what `requirement` found; `register` gets it and declares the tests. */

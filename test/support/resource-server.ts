@@ -1,6 +1,7 @@
 /**
- * A resource server on the wire as an authority meets it: its documents, its listing, its signed requests. Plain by default,
- * hostile or broken where a test changes what it publishes. The address is a loopback one (UMA_DEV_LOOPBACK).
+ * A resource server on the wire as an authority meets it: its documents, its listing, its signed requests.
+ * Plain by default, hostile or broken where a test changes what it publishes. The address is a loopback one
+ * (UMA_DEV_LOOPBACK).
  */
 import { randomBytes } from 'node:crypto'
 import { contentDigest } from '../../src/wire/encoding.ts'
@@ -34,10 +35,15 @@ export interface ListedResource {
   tools?: { tool: string; consequence?: string }[]
 }
 
-/** How a request is signed: with the resource server's key, over what must be covered, unless said otherwise. */
+/**
+ * How a request is signed: with the resource server's key, over what must be covered, unless said otherwise.
+ */
 export type Signing = Partial<SigningOptions> & { key?: PrivateKey; issuer?: string; digestOf?: string }
 
-/** What authorities read is kept for a while, so each test takes a resource of another name: all stand at one origin. */
+/**
+ * What authorities read is kept for a while, so each test takes a resource of another name: all stand at one
+ * origin.
+ */
 export interface TestResourceServer {
   origin: string
   key: PrivateKey
@@ -196,7 +202,10 @@ function documentOf({ twists, key, issuer, origin }: State, name: string): Membe
   return { ...members, signed_metadata: signed === undefined ? compact : signed(compact) }
 }
 
-/** As if every decision about this resource server had been made so much earlier: by default long enough ago for it to register again. */
+/**
+ * As if every decision about this resource server had been made so much earlier: by default long enough ago
+ * for it to register again.
+ */
 export async function ageDecision(
   { database }: Pick<TestAuthority, 'database'>,
   client_id: string,

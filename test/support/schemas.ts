@@ -1,6 +1,7 @@
 /**
- * Owns the way to the schemas of Kubernetes' custom resources, which are not part of this repository: `SCHEMAS_DIR` says where they are.
- * They are closed here, as the API server is to whoever asks for strict validation: a member that they do not name is a fault.
+ * Owns the way to the schemas of Kubernetes' custom resources, which are not part of this repository:
+ * `SCHEMAS_DIR` says where they are. They are closed here, as the API server is to whoever asks for strict
+ * validation: a member that they do not name is a fault.
  */
 import { Ajv } from 'ajv'
 import { existsSync, readFileSync } from 'node:fs'
@@ -17,7 +18,10 @@ export interface Manifest {
   spec?: Record<string, unknown>
 }
 
-/** What is wrong with a manifest, as sentences; none when it is right. Throws where no schema of its kind is here. */
+/**
+ * What is wrong with a manifest, as sentences; none when it is right. Throws where no schema of its kind is
+ * here.
+ */
 export type ManifestCheck = (manifest: Manifest) => string[]
 
 /** The check against the schemas, if they are here. */

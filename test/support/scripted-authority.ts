@@ -1,6 +1,7 @@
 /**
- * A peer on the wire that speaks the authority's side as a test scripts it: slow, broken, lying or plain. Real sockets, real bytes; it
- * stands in for an authority that misbehaves, which the real one cannot be made to do.
+ * A peer on the wire that speaks the authority's side as a test scripts it: slow, broken, lying or plain.
+ * Real sockets, real bytes; it stands in for an authority that misbehaves, which the real one cannot be made
+ * to do.
  */
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -22,7 +23,9 @@ export interface Received {
   body: string
 }
 
-/** A status and a body (text as it is, anything else as JSON); or no answer: `hang`, or the connection `cut`. */
+/**
+ * A status and a body (text as it is, anything else as JSON); or no answer: `hang`, or the connection `cut`.
+ */
 export type Script =
   { status: number; body: unknown; headers?: Record<string, string>; delayMs?: number } | 'hang' | 'cut'
 export type Scripted = Script | ((received: Received, nth: number) => Script)

@@ -1,12 +1,15 @@
 /**
- * A server on the wire whose every answer a test can script: real sockets, real bytes, a record of what came and when. What
- * is not scripted is answered by the `plain` handler that the server was started with.
+ * A server on the wire whose every answer a test can script: real sockets, real bytes, a record of what came
+ * and when. What is not scripted is answered by the `plain` handler that the server was started with.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
-/** A request as it came. `at` is in milliseconds of a clock that only rises; `lines` are field lines by lower-case name. */
+/**
+ * A request as it came. `at` is in milliseconds of a clock that only rises; `lines` are field lines by
+ * lower-case name.
+ */
 export interface Received {
   at: number
   method: string
@@ -19,7 +22,10 @@ export interface Received {
   form: URLSearchParams
 }
 
-/** An answer: a body as it is (text or bytes) or as JSON. `write` instead does what it likes with the response. */
+/**
+ * An answer: a body as it is (text or bytes) or as JSON. `write` instead does what it likes with the
+ * response.
+ */
 export interface Reply {
   status?: number
   headers?: Record<string, string | string[]>
@@ -27,7 +33,10 @@ export interface Reply {
   write?: (response: ServerResponse, request: IncomingMessage) => void | Promise<void>
 }
 
-/** How one request is answered; `undefined` leaves it to the plain answer. `nth` counts the requests to this path from 1. */
+/**
+ * How one request is answered; `undefined` leaves it to the plain answer. `nth` counts the requests to this
+ * path from 1.
+ */
 export type Scripted = (received: Received, nth: number) => Reply | undefined | Promise<Reply | undefined>
 
 export interface ScriptedServer {

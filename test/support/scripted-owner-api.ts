@@ -1,6 +1,6 @@
 /**
- * An owner API on the wire that checks who asks, as the real one does, and answers as a test scripts it: pages, refusals,
- * streams that break.
+ * An owner API on the wire that checks who asks, as the real one does, and answers as a test scripts it:
+ * pages, refusals, streams that break.
  */
 import { verifyRequest } from '../../src/wire/http-signature.ts'
 import type { PublicKey } from '../../src/wire/keys.ts'
@@ -13,8 +13,8 @@ export interface ScriptedOwnerApi extends ScriptedServer {
 }
 
 /**
- * Starts it for one enrolled device key. `plain` answers what was signed as it must be: over the issuer's authority, with a
- * digest of the body, under the key's thumbprint, and never twice the same.
+ * Starts it for one enrolled device key. `plain` answers what was signed as it must be: over the issuer's
+ * authority, with a digest of the body, under the key's thumbprint, and never twice the same.
  */
 export async function startScriptedOwnerApi(
   enrolled: { issuer: string; key: PublicKey },

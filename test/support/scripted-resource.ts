@@ -1,6 +1,7 @@
 /**
- * A resource and its owner's authority on the wire, as an agent meets them: plain by default, and hostile or broken where a
- * test changes one of their documents or answers. They stand in for peers that the real ones cannot be made to be.
+ * A resource and its owner's authority on the wire, as an agent meets them: plain by default, and hostile or
+ * broken where a test changes one of their documents or answers. They stand in for peers that the real ones
+ * cannot be made to be.
  */
 import { s256Json } from '../../src/wire/encoding.ts'
 import { verifyRequest } from '../../src/wire/http-signature.ts'
@@ -148,7 +149,10 @@ function resourceAnswer(state: State, received: Received): Reply | undefined {
   return { body: { jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } } }
 }
 
-/** A plain API below the resource, of the one tool `api_call`: it answers what it was asked, and with which grant. */
+/**
+ * A plain API below the resource, of the one tool `api_call`: it answers what it was asked, and with which
+ * grant.
+ */
 function apiAnswer(state: State, received: Received): Reply {
   const { authorization } = received.headers
   if (authorization === undefined) return challengeReply(state, 'api_call')
@@ -164,7 +168,10 @@ function challengeReply(state: State, tool: string): Reply {
   return { status: 401, headers: { 'www-authenticate': encodeChallenge(challenge) } }
 }
 
-/** As an enforcement point does: the signature of the key in the grant, over what was sent. Throws where it is not. */
+/**
+ * As an enforcement point does: the signature of the key in the grant, over what was sent. Throws where it is
+ * not.
+ */
 function verifyCall(state: State, received: Received, token: string): RptClaims {
   const claims = readRptClaims(token)
   const url = new URL(state.resource)

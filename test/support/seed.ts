@@ -1,4 +1,7 @@
-/** Rows for storage tests: an owner with a resource server, a resource, a tier, and whatever a test needs beside. */
+/**
+ * Rows for storage tests: an owner with a resource server, a resource, a tier, and whatever a test needs
+ * beside.
+ */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { inTransaction } from '../../src/storage/core/database.ts'

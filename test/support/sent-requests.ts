@@ -1,6 +1,6 @@
 /**
- * Owns what a process sends, as a test looks at it: preloaded (`--import`) before the program, it writes each request that goes by `fetch` as a line of
- * JSON to the file `SENT` before it leaves.
+ * Owns what a process sends, as a test looks at it: preloaded (`--import`) before the program, it writes each
+ * request that goes by `fetch` as a line of JSON to the file `SENT` before it leaves.
  */
 import { appendFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

@@ -1,6 +1,6 @@
 /**
- * Owns an MCP server that keeps sessions, on the official SDK 1.x (revision 2025-11-25): what the sample tool server, which is stateless,
- * cannot show. Streams of its own (GET), long answers, tasks.
+ * Owns an MCP server that keeps sessions, on the official SDK 1.x (revision 2025-11-25): what the sample tool
+ * server, which is stateless, cannot show. Streams of its own (GET), long answers, tasks.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
@@ -30,7 +30,10 @@ const INPUT = {
   qty: z.number().optional(),
 }
 
-/** A server with `portfolio_read`, which tells of its progress as often as it is asked to, and `place_trade`, which can be a task. */
+/**
+ * A server with `portfolio_read`, which tells of its progress as often as it is asked to, and `place_trade`,
+ * which can be a task.
+ */
 export function createSessionTools(): SessionTools {
   const sessions: SessionTools['sessions'] = new Map()
   const arrivals: SessionTools['arrivals'] = []

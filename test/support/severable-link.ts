@@ -8,7 +8,10 @@ export interface SeverableLink {
   cut(): void
   /** Lets nothing more through on the open connections, and breaks none: what a frozen server looks like. */
   freeze(): void
-  /** Takes new connections, and never says a word on them: what a server looks like whose machine accepts for it. */
+  /**
+   * Takes new connections, and never says a word on them: what a server looks like whose machine accepts for
+   * it.
+   */
   silence(): void
   mend(): void
   /** New connections go to this server from now on. */

@@ -1,4 +1,7 @@
-/** Owns a sidecar in this process, as its main starts it from a file, in front of a scripted authority: alice's two tools. */
+/**
+ * Owns a sidecar in this process, as its main starts it from a file, in front of a scripted authority:
+ * alice's two tools.
+ */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'

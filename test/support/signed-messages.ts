@@ -44,8 +44,8 @@ export function signed(
 }
 
 /**
- * The message with a true signature over the given base, under the given `Signature-Input` member: what a hostile or odd
- * signer could send, whose base was not made by our code.
+ * The message with a true signature over the given base, under the given `Signature-Input` member: what a
+ * hostile or odd signer could send, whose base was not made by our code.
  */
 export function signedOver(message: TestMessage, member: string, lines: readonly string[]): TestMessage {
   const base = [...lines, `"@signature-params": ${member}`].join('\n')

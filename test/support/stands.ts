@@ -1,4 +1,6 @@
-/** Owns what stands for all tests of a file: it is started before the first of them and closed after the last. */
+/**
+ * Owns what stands for all tests of a file: it is started before the first of them and closed after the last.
+ */
 import { afterAll, beforeAll } from 'vitest'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from './authority.ts'
@@ -7,7 +9,10 @@ import { freshDatabase, type FreshDatabaseOptions } from './postgres.ts'
 /** As long as a machine may take that does much else. */
 const START_MS_MAX = 120_000
 
-/** An authority, reached as `startTestAuthority` answers it. Has nothing until the first test or a later `beforeAll`. */
+/**
+ * An authority, reached as `startTestAuthority` answers it. Has nothing until the first test or a later
+ * `beforeAll`.
+ */
 export function authorityStand(options?: TestAuthorityOptions): TestAuthority {
   return standing(() => startTestAuthority(options))
 }

@@ -1,4 +1,7 @@
-/** Owns what tests share and must end: it is started before them, closed after them, and bears one name all the while. */
+/**
+ * Owns what tests share and must end: it is started before them, closed after them, and bears one name all
+ * the while.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
 
 interface Started {

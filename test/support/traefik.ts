@@ -1,4 +1,7 @@
-/** Owns whether this machine has a Traefik for the end-to-end tests, and the start of one on the configuration that we ship. */
+/**
+ * Owns whether this machine has a Traefik for the end-to-end tests, and the start of one on the configuration
+ * that we ship.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,7 @@
 /**
- * Owns the way to the official test vectors: they are not part of this repository. `VECTORS_DIR` says where they are;
- * where one is absent, a line says so and its tests are not registered, unless `REQUIRE_ALL=1` makes that a failure.
+ * Owns the way to the official test vectors: they are not part of this repository. `VECTORS_DIR` says where
+ * they are; where one is absent, a line says so and its tests are not registered, unless `REQUIRE_ALL=1`
+ * makes that a failure.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +10,10 @@ import { describeWith } from './requirement.ts'
 const DIRECTORY =
   process.env['VECTORS_DIR'] ?? join(import.meta.dirname, '..', '..', '..', 'shared', 'vectors')
 
-/** The parsed vector file of a name (`rfc9421.json`, `wycheproof/ed25519_test.json`), or undefined when it is not here. */
+/**
+ * The parsed vector file of a name (`rfc9421.json`, `wycheproof/ed25519_test.json`), or undefined when it is
+ * not here.
+ */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller knows the file's shape
 export function vectors<T>(name: string): T | undefined {
   const path = join(DIRECTORY, name)

@@ -1,4 +1,6 @@
-/** What strangers write reaches a terminal only as text (contract, "Agreement (claim_token, beat 3)": reason). */
+/**
+ * What strangers write reaches a terminal only as text (contract, "Agreement (claim_token, beat 3)": reason).
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

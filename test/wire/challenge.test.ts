@@ -12,7 +12,10 @@ import { asOwner } from '../../src/wire/identifiers.ts'
 
 const sample = challenge()
 
-/** Own printable ASCII without what JSON or headers would need to escape to tell apart; the escapes have their own tests. */
+/**
+ * Own printable ASCII without what JSON or headers would need to escape to tell apart; the escapes have their
+ * own tests.
+ */
 const names = fc.stringMatching(/^[A-Za-z0-9._-]{1,30}$/)
 const anyChallenge = fc
   .record({

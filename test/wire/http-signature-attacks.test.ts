@@ -18,7 +18,9 @@ const COMPONENTS = CALL_COMPONENTS.map(name => `"${name}"`).join(' ')
 const member = (parameters: string, components = COMPONENTS) => `(${components})${parameters}`
 const created = `;created=${SIGNED_AT}`
 
-/** A true signature over the very base that this member stands for, so that only the member can be at fault. */
+/**
+ * A true signature over the very base that this member stands for, so that only the member can be at fault.
+ */
 function over(
   parameters: string,
   components = COMPONENTS,

@@ -1,5 +1,6 @@
 /**
- * Identifiers cannot be taken for one another: each line under `@ts-expect-error` would compile if it could, and the type check of this file fails then.
+ * Identifiers cannot be taken for one another: each line under `@ts-expect-error` would compile if it could,
+ * and the type check of this file fails then.
  */
 import { describe, expect, it } from 'vitest'
 import type { Db, Tx } from '../../src/storage/authority/database.ts'

@@ -33,7 +33,10 @@ const header = { jwk: key.jwk }
 const agreementClaims = { ...TEMPLATE, iss: `agent:${key.thumbprint}`, aud: ISSUER, iat: NOW }
 const agreementJws = signJws({ kid: false, header, payload: agreementClaims }, key)
 
-/** The claims that make each kind good, but for its `typ`. One key signs all, so nothing but the kind tells them apart. */
+/**
+ * The claims that make each kind good, but for its `typ`. One key signs all, so nothing but the kind tells
+ * them apart.
+ */
 const CLAIMS: Record<Kind, object> = {
   agreement: agreementClaims,
   receipt: receiptClaims(key, { compact: agreementJws, hash: s256(agreementJws) }),

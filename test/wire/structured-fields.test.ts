@@ -103,7 +103,8 @@ describeVectors(
 
     describe.each(SERIALISATION_FILES)('serialisation: %s', file => {
       const records = vectors<FieldRecord[]>(`structured-field-tests/serialisation-tests/${file}.json`)!
-      // Known gap: a fourth decimal is not rounded as asked. It never comes from a field, only from a program.
+      // Known gap: a fourth decimal is not rounded as asked. It never comes from a field, only from a
+      // program.
       it.each(records.filter(record => !record.name.includes('round')))('write or refuse $name', record => {
         const write = () => serialize(record.header_type, unplain(record))
         if (record.must_fail) expect(write).toThrow()
@@ -115,7 +116,8 @@ describeVectors(
 
 function checkRecord(record: FieldRecord): void {
   const parsed = parse(record.header_type, record.raw!.join(', '))
-  // Known gap of the parser: a date outside JavaScript's range parses, to no date. Signature parameters refuse dates.
+  // Known gap of the parser: a date outside JavaScript's range parses, to no date. Signature parameters
+  // refuse dates.
   if (record.name.startsWith('syntactic m')) return
   expect(plain(parsed)).toEqual(plain(record.expected))
   // Known gap of the serialiser: a whole decimal loses its fraction, 1.0 becomes 1. They refuse decimals too.
@@ -132,7 +134,9 @@ function serialize(type: FieldRecord['header_type'], value: unknown): string {
   return type === 'list' ? serializeList(value as List) : serializeDictionary(value as Dictionary)
 }
 
-/** A parsed value in the notation of the records: maps as arrays of pairs, special types as `{__type, value}`. */
+/**
+ * A parsed value in the notation of the records: maps as arrays of pairs, special types as `{__type, value}`.
+ */
 function plain(value: unknown): unknown {
   if (value instanceof Map) return [...value].map(plain)
   if (Array.isArray(value)) return value.map(plain)

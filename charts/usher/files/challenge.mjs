@@ -1,4 +1,5 @@
-// What `helm test` runs: the authority says who it is, and a call without a grant is answered with a challenge. Nothing is granted or changed.
+// What `helm test` runs: the authority says who it is, and a call without a grant is answered with a
+// challenge. Nothing is granted or changed.
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import http2 from 'node:http2'
@@ -32,7 +33,8 @@ function request(target, { method = 'GET', headers = {}, body, servername } = {}
   })
 }
 
-// Protocol buffers as far as a check needs them: fields of bytes alone are written, and of an answer those and whole numbers read.
+// Protocol buffers as far as a check needs them: fields of bytes alone are written, and of an answer those
+// and whole numbers read.
 function varint(value) {
   const bytes = []
   for (; value > 127; value >>>= 7) bytes.push((value & 127) | 128)

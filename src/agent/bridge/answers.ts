@@ -1,6 +1,7 @@
 /**
- * Owns what a client is told where there is no answer of the tool: in words that a model can act on, and in `_meta` for programs. contract,
- * "Errors": an outage is never told as a denial, nor a denial as an outage; and no token is ever part of it.
+ * Owns what a client is told where there is no answer of the tool: in words that a model can act on, and in
+ * `_meta` for programs. Contract: "Errors": an outage is never told as a denial, nor a denial as an outage;
+ * and no token is ever part of it.
  */
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { AgentError } from '../agent-error.ts'
@@ -13,8 +14,8 @@ export const META = { family: 'usher/family', reason: 'usher/reason', since: 'us
 type Waiting = Extract<Stage, { name: 'waiting' }>
 
 /**
- * The owner has not decided. It is no error, unless the tool promises structured answers: clients refuse one that has none, and an error is
- * exempt.
+ * The owner has not decided. It is no error, unless the tool promises structured answers: clients refuse one
+ * that has none, and an error is exempt.
  */
 export function waitingResult(tool: string, waiting: Waiting, structured: boolean): CallToolResult {
   return {

@@ -1,13 +1,17 @@
 /**
- * Owns what a tool may ask of the client before it answers: a form or a page for the person, in escaped words, and nothing else. contract,
- * "Agreement (claim_token, beat 3)" (what strangers write is shown, never obeyed): nobody samples the client's model or reads its roots through the bridge.
+ * Owns what a tool may ask of the client before it answers: a form or a page for the person, in escaped
+ * words, and nothing else. Contract: "Agreement (claim_token, beat 3)" (what strangers write is shown, never
+ * obeyed): nobody samples the client's model or reads its roots through the bridge.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { fail } from '../agent-error.ts'
 import { foreignText } from './foreign-text.ts'
 import { namesArePlain, withPlainWords } from './tools.ts'
 
-/** The tool's answer: as it is, or where it asks back with its questions escaped. Fails with `unexpected_answer` where it asks something else. */
+/**
+ * The tool's answer: as it is, or where it asks back with its questions escaped. Fails with
+ * `unexpected_answer` where it asks something else.
+ */
 export function withPlainQuestions(result: Json): Json {
   if (!isJsonObject(result) || result['resultType'] !== 'input_required') return result
   const { inputRequests } = result

@@ -1,6 +1,7 @@
 /**
- * Owns what becomes of a call that a client makes: sent under a grant that is held, or bare, and where it is challenged joined to the
- * negotiation that is about it. contract, "What the service does", beats 1 to 4; "Grant (RPT) liveness" (a grant is dropped where it ends).
+ * Owns what becomes of a call that a client makes: sent under a grant that is held, or bare, and where it is
+ * challenged joined to the negotiation that is about it. Contract: "What the service does", beats 1 to 4;
+ * "Grant (RPT) liveness" (a grant is dropped where it ends).
  */
 import type { Progress } from '@modelcontextprotocol/client'
 import type { Json } from '../../wire/json.ts'
@@ -96,7 +97,8 @@ export function createCalls(parts: CallParts): Calls {
       const seen = await known(resource, call.tool)
       const operation = familyId(resource, call, true)
       await pending.get(operation)?.dropped
-      // Whatever is known of the tool by now: this very call is under way, or was, and is not made beside that.
+      // Whatever is known of the tool by now: this very call is under way, or was, and is not made beside
+      // that.
       if (pending.has(operation) || (await state.family(operation)) !== undefined)
         return join(newFamily(operation, asked, parts.now()), undefined)
       const id = familyId(resource, call, seen?.access === 'asks')
@@ -112,7 +114,8 @@ export function createCalls(parts: CallParts): Calls {
     find: async id => {
       const record = pending.get(id)?.record ?? (await state.family<Family>(id))
       if (record === undefined) return undefined
-      // What a person agreed to counts for the tool as it is listed: unread, she would be asked anew, and nobody is there.
+      // What a person agreed to counts for the tool as it is listed: unread, she would be asked anew, and
+      // nobody is there.
       await parts.listed(record.resource)
       const joined = join(record, undefined)
       return joined.kind === 'pending' ? joined : undefined
@@ -258,7 +261,9 @@ async function callDirectly(parts: CallParts, asked: Asked, note: Note): Promise
   return sendUnder(parts, asked, renewed ?? held)
 }
 
-/** Another grant on the same terms, without asking anybody; undefined where somebody would have to be asked. */
+/**
+ * Another grant on the same terms, without asking anybody; undefined where somebody would have to be asked.
+ */
 async function renewedGrant(
   parts: CallParts,
   { resource, call, signal }: Asked,
@@ -334,7 +339,10 @@ async function sendUnder(
   return attempt(profile, { resource, call, signal, send }, { grant, name })
 }
 
-/** Somebody waited for it when its process ended: they have from now on to come back. Undefined where another process leads it. */
+/**
+ * Somebody waited for it when its process ended: they have from now on to come back. Undefined where another
+ * process leads it.
+ */
 async function leftNow({ state, now }: CallParts, id: string): Promise<number | undefined> {
   const release = await state.hold(id)
   if (release === undefined) return undefined

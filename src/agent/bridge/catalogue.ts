@@ -1,6 +1,6 @@
 /**
- * Owns what the resources behind the bridge list: each for itself, kept as long as it says, so that one which is down or slow takes no other
- * with it. contract, "What the service does".
+ * Owns what the resources behind the bridge list: each for itself, kept as long as it says, so that one which
+ * is down or slow takes no other with it. Contract: "What the service does".
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
@@ -20,13 +20,19 @@ export interface CatalogueOptions {
 /** The resources, and what they listed last. */
 export interface Catalogue {
   upstreamOf: (resource: string) => Upstream
-  /** The tools of all that answer, and how long the list may be kept, milliseconds. Fails where none answers. */
+  /**
+   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails where none answers.
+   */
   all: () => Promise<Listing>
-  /** Reads the list of a resource, where none was read yet. Fails with `AgentError` where it does not answer. */
+  /**
+   * Reads the list of a resource, where none was read yet. Fails with `AgentError` where it does not answer.
+   */
   listed: (resource: string) => Promise<unknown>
   /** Hash of the tool as it was listed last. */
   definitionOf: (resource: string, tool: string) => string | undefined
-  /** The tool of that name, as a client calls it. Fails with `AgentError` where its resource does not answer. */
+  /**
+   * The tool of that name, as a client calls it. Fails with `AgentError` where its resource does not answer.
+   */
   find: (name: string) => Promise<ListedTool | undefined>
   /** What the resource listed counts no more: it is read anew when somebody asks, and the client is told. */
   renew: (resource: string) => void

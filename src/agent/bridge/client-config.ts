@@ -1,6 +1,6 @@
 /**
- * Owns the entry by which an MCP client starts the bridge. contract, "What the service does": the client stays as it is, and is given one
- * more server.
+ * Owns the entry by which an MCP client starts the bridge. Contract: "What the service does": the client
+ * stays as it is, and is given one more server.
  */
 import { copyFile, mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -32,7 +32,10 @@ interface Start {
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/
 
-/** Prints the entry, or merges it into the file. Fails with `UsageError` where the file is not what it should be. */
+/**
+ * Prints the entry, or merges it into the file. Fails with `UsageError` where the file is not what it should
+ * be.
+ */
 export async function configure(options: ConfigureOptions, terminal: Terminal): Promise<void> {
   const { resources, client, name, write } = options
   if (!NAME.test(name)) throw new UsageError('Give --name letters, digits, - and _.')

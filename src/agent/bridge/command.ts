@@ -1,6 +1,7 @@
 /**
- * Owns `usher agent bridge`: its options, what it says at its start, and how it ends. contract, "What the service does". Standard output
- * belongs to the client; whatever a person should know goes to standard error, escaped.
+ * Owns `usher agent bridge`: its options, what it says at its start, and how it ends. Contract: "What the
+ * service does". Standard output belongs to the client; whatever a person should know goes to standard error,
+ * escaped.
  */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -114,7 +115,10 @@ function sayTo(terminal: Terminal): (line: string) => void {
 
 const LINE_MAX = 2000
 
-/** What the SDK notes with `console`, in words of the resource: not on the client's channel, and escaped like all else. */
+/**
+ * What the SDK notes with `console`, in words of the resource: not on the client's channel, and escaped like
+ * all else.
+ */
 function redirectConsole(say: (line: string) => void): void {
   for (const name of ['debug', 'info', 'log', 'warn', 'error'] as const)
     console[name] = (...noted: unknown[]) => say(format(...noted))

@@ -1,6 +1,7 @@
 /**
- * Owns how a call that has to wait is brought to its end with what its client can do: a form for the terms, a task, a link to the owner's
- * console, else patience and words. contract, "Permission ticket" (awaiting-owner), docs/choices.md for the order of these.
+ * Owns how a call that has to wait is brought to its end with what its client can do: a form for the terms, a
+ * task, a link to the owner's console, else patience and words. Contract: "Permission ticket"
+ * (awaiting-owner), docs/choices.md for the order of these.
  */
 import { inputRequired, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/server'
 import type { Json, JsonObject } from '../../wire/json.ts'
@@ -62,7 +63,10 @@ const START_MILLISECONDS_MIN = 30_000
 /** A standing grant may be gone when it is used: then the call begins anew, not for ever. */
 const ROUNDS_MAX = 3
 
-/** Answers the call. Fails with `AgentError` only where the tool itself answered with a JSON-RPC error, or the client left. */
+/**
+ * Answers the call. Fails with `AgentError` only where the tool itself answered with a JSON-RPC error, or the
+ * client left.
+ */
 export async function answerCall(calls: Calls, asked: Answering): Promise<Answer> {
   let family: string | undefined
   try {
@@ -89,7 +93,10 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
   }
 }
 
-/** Follows a request as far as this call can; undefined where there is a grant now, or it turned out to be about another call. */
+/**
+ * Follows a request as far as this call can; undefined where there is a grant now, or it turned out to be
+ * about another call.
+ */
 async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
   const { signal, client } = asked
   const holdMilliseconds = asked.holdSeconds * 1000

@@ -1,6 +1,6 @@
 /**
- * Owns the bridge for one client: its state on disk, the resources behind it, and the list of their tools as it stands. contract, "What the
- * service does", from the requesting side.
+ * Owns the bridge for one client: its state on disk, the resources behind it, and the list of their tools as
+ * it stands. Contract: "What the service does", from the requesting side.
  */
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { generatePrivateJwk } from '../../wire/keys.ts'
@@ -35,7 +35,10 @@ export interface Bridge {
   close(): Promise<void>
 }
 
-/** Opens it; nothing is asked of anybody before the client asks. `capabilities`: what it can do for a tool that asks back, read when that is reached. */
+/**
+ * Opens it; nothing is asked of anybody before the client asks. `capabilities`: what it can do for a tool
+ * that asks back, read when that is reached.
+ */
 export function openBridge(
   options: BridgeOptions,
   client: string,

@@ -1,6 +1,7 @@
 /**
- * Owns `usher agent bridge doctor`: what keeps the bridge from working with a resource, found out one thing after the other. contract,
- * "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s), "Authorization server metadata members".
+ * Owns `usher agent bridge doctor`: what keeps the bridge from working with a resource, found out one thing
+ * after the other. Contract: "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s),
+ * "Authorization server metadata members".
  */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Owns one request under way as it is kept on disk, and what a repeat of it finds there. contract, "Permission ticket" (the family id),
- * "Single-use grant": whatever was sent under one is never sent again.
+ * Owns one request under way as it is kept on disk, and what a repeat of it finds there. Contract:
+ * "Permission ticket" (the family id), "Single-use grant": whatever was sent under one is never sent again.
  */
 import { s256Json } from '../../wire/encoding.ts'
 import type { Json } from '../../wire/json.ts'
@@ -17,7 +17,10 @@ export interface Family {
   resource: string
   call: ToolCall
   owner?: Owner | undefined
-  /** What the owner was asked about first, where a later negotiation of the same terms joined it: its family and template. */
+  /**
+   * What the owner was asked about first, where a later negotiation of the same terms joined it: its family
+   * and template.
+   */
   joined?: { family: string; template_id: string } | undefined
   /** Since when the owner is asked. */
   since: number
@@ -93,7 +96,10 @@ export function isDecision({ code, terminal }: AgentError): boolean {
   return terminal && code !== 'aborted' && code !== 'invalid_grant'
 }
 
-/** Whose it is, as the challenge says that was found to agree with the resource: `<owner>/<tool>`, and the authority. */
+/**
+ * Whose it is, as the challenge says that was found to agree with the resource: `<owner>/<tool>`, and the
+ * authority.
+ */
 export function ownerIn({ as_uri, authorization_remediation }: Challenge): Owner {
   const [first] = authorization_remediation.authorization_details
   const owner = first?.identifier.split('/')[0]

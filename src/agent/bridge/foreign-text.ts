@@ -1,6 +1,7 @@
 /**
- * Owns what of a stranger's words reaches a client or a terminal: escaped, and no longer than somebody would read. contract, "Agreement
- * (claim_token, beat 3)" (what strangers write is shown, never obeyed). Clients show text as Markdown or HTML, so markup is escaped too.
+ * Owns what of a stranger's words reaches a client or a terminal: escaped, and no longer than somebody would
+ * read. Contract: "Agreement (claim_token, beat 3)" (what strangers write is shown, never obeyed). Clients
+ * show text as Markdown or HTML, so markup is escaped too.
  */
 import { printable, printableLines } from '../../terminal/printable.ts'
 
@@ -22,7 +23,9 @@ export function foreignText(text: string): string {
   return withoutMarkup(printableLines(bounded(text, TEXT_MAX)))
 }
 
-/** Whether `foreignLine` shows the text as it is: a name that it would have to change is not used as a name. */
+/**
+ * Whether `foreignLine` shows the text as it is: a name that it would have to change is not used as a name.
+ */
 export function isPlain(text: string): boolean {
   return foreignLine(text) === text
 }

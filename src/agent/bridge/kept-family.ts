@@ -1,6 +1,7 @@
 /**
- * Owns the record of one request on disk while this process leads it: held against every other process, written in order, dropped once.
- * contract, "Permission ticket" (the family outlives a process): what may have happened is written down before it can.
+ * Owns the record of one request on disk while this process leads it: held against every other process,
+ * written in order, dropped once. Contract: "Permission ticket" (the family outlives a process): what may
+ * have happened is written down before it can.
  */
 import type { Family } from './family.ts'
 import type { BridgeState } from './state.ts'
@@ -35,7 +36,10 @@ export class KeptFamily {
     await release?.()
   }
 
-  /** What an earlier process left of it becomes the record, but for since when nobody waits; false where there is nothing. */
+  /**
+   * What an earlier process left of it becomes the record, but for since when nobody waits; false where there
+   * is nothing.
+   */
   async recover(): Promise<boolean> {
     const kept = await this.#state.family<Family>(this.record.id)
     if (kept === undefined) return false

@@ -1,7 +1,7 @@
 /**
- * Owns the course of one negotiation of the bridge: what was kept of it is taken up again, else it begins from a challenge; the terms are put to a
- * person, the owner is waited for, and a call that she approved is sent once. contract, "Permission ticket", "Agreement (claim_token, beat 3)",
- * "Single-use grant".
+ * Owns the course of one negotiation of the bridge: what was kept of it is taken up again, else it begins
+ * from a challenge; the terms are put to a person, the owner is waited for, and a call that she approved is
+ * sent once. Contract: "Permission ticket", "Agreement (claim_token, beat 3)", "Single-use grant".
  */
 import type { Json } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
@@ -184,7 +184,10 @@ export class Negotiation {
     }
   }
 
-  /** Whether the owner was asked already, by a ticket that counts for nothing any more: the answer to it was lost. */
+  /**
+   * Whether the owner was asked already, by a ticket that counts for nothing any more: the answer to it was
+   * lost.
+   */
   #waitedBefore(): boolean {
     const { record } = this
     if (record.phase.name !== 'waiting') return false

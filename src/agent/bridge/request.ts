@@ -1,6 +1,7 @@
 /**
- * Owns one negotiation as the calls that wait for it see it: who waits, what they are told, how long it stays when nobody does. contract,
- * "Permission ticket" and "Single-use grant": the owner is asked once, and what she approved once is sent once, when somebody waits for it.
+ * Owns one negotiation as the calls that wait for it see it: who waits, what they are told, how long it stays
+ * when nobody does. Contract: "Permission ticket" and "Single-use grant": the owner is asked once, and what
+ * she approved once is sent once, when somebody waits for it.
  */
 import type { Challenge } from '../../wire/negotiation.ts'
 import { AgentError } from '../agent-error.ts'
@@ -138,7 +139,10 @@ export class PendingRequest {
     }
   }
 
-  /** What came of something that the owner was asked is told to whoever asks next; an outage changes nothing of what is kept. */
+  /**
+   * What came of something that the owner was asked is told to whoever asks next; an outage changes nothing
+   * of what is kept.
+   */
   async #failed(failure: AgentError): Promise<void> {
     // Of one that another process leads nothing is ours to say.
     const name = this.#kept.isHeld ? this.record.phase.name : 'new'

@@ -1,6 +1,7 @@
 /**
- * Owns the bridge's side towards its client: an MCP server on the official SDK, over stdio or on the loopback, of whichever revision the
- * client speaks. contract, "What the service does": the client is unmodified and knows nothing of it.
+ * Owns the bridge's side towards its client: an MCP server on the official SDK, over stdio or on the
+ * loopback, of whichever revision the client speaks. Contract: "What the service does": the client is
+ * unmodified and knows nothing of it.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

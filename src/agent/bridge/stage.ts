@@ -1,6 +1,6 @@
 /**
- * Owns where a negotiation is, and who is told when that changes. contract, "Permission ticket" (its states, as a client of the bridge meets
- * them).
+ * Owns where a negotiation is, and who is told when that changes. Contract: "Permission ticket" (its states,
+ * as a client of the bridge meets them).
  */
 import type { Json } from '../../wire/json.ts'
 import type { AgentError } from '../agent-error.ts'
@@ -9,7 +9,10 @@ import type { Grant } from '../store.ts'
 import type { Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 
-/** How a negotiation ended well: a grant for every call of the tool, or the answer to the one call that was approved. */
+/**
+ * How a negotiation ended well: a grant for every call of the tool, or the answer to the one call that was
+ * approved.
+ */
 export type Settled =
   { kind: 'grant'; grant: Grant; owner: Owner } | { kind: 'answer'; result: Json; family: string }
 

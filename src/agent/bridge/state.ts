@@ -1,7 +1,8 @@
 /**
- * Owns what the bridge keeps on disk for one client: a key for each owner and authority, receipts and grants, what a person agreed to, and
- * the requests under way. contract, "Connection" (a pseudonymous handle is a key, so one owner sees one agent and two owners cannot link
- * it) and "Permission ticket" (the family outlives a process).
+ * Owns what the bridge keeps on disk for one client: a key for each owner and authority, receipts and grants,
+ * what a person agreed to, and the requests under way. Contract: "Connection" (a pseudonymous handle is a
+ * key, so one owner sees one agent and two owners cannot link it) and "Permission ticket" (the family
+ * outlives a process).
  */
 import { readFileSync } from 'node:fs'
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -111,7 +112,10 @@ async function openIdentity(place: string): Promise<Identity> {
   return { key: importPrivateJwk(parseJson(text)), file: join(place, 'key.json'), store: fileStore(place) }
 }
 
-/** The text of a file, made where it is not there; of two processes that make it at once, both have that of the first. */
+/**
+ * The text of a file, made where it is not there; of two processes that make it at once, both have that of
+ * the first.
+ */
 async function keptOnce(folder: string, name: string, make: () => string): Promise<string> {
   const path = join(folder, name)
   const read = (): Promise<string | undefined> =>
@@ -143,8 +147,8 @@ async function linked(file: string, name: string): Promise<void> {
 }
 
 /**
- * A record of a request. One that is there and cannot be read may say that a call was sent, so nobody goes on as if it were not there: fails with
- * `state_unusable`.
+ * A record of a request. One that is there and cannot be read may say that a call was sent, so nobody goes on
+ * as if it were not there: fails with `state_unusable`.
  */
 async function readRecord<T>(path: string): Promise<T | undefined> {
   let text: string
@@ -206,8 +210,9 @@ const HOLD_ATTEMPTS = 5
 const HOLD_PAUSE_MILLISECONDS = 40
 
 /**
- * A file with the number of this process beside those of others that want the same. Each writes its own before it looks, so of two at least one
- * sees the other; and only a file whose process has ended is ever removed by somebody else.
+ * A file with the number of this process beside those of others that want the same. Each writes its own
+ * before it looks, so of two at least one sees the other; and only a file whose process has ended is ever
+ * removed by somebody else.
  */
 async function holdFile(folder: string, id: string): Promise<(() => Promise<void>) | undefined> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -244,7 +249,10 @@ async function isHeldByAnother(folder: string, { id, mine }: { id: string; mine:
   return false
 }
 
-/** Whether that process still runs: numbers are given again, so where the system tells when it began, that too must be the same. */
+/**
+ * Whether that process still runs: numbers are given again, so where the system tells when it began, that too
+ * must be the same.
+ */
 async function isRunning(pid: number, started: string): Promise<boolean> {
   if (!lives(pid)) return false
   // Of a file that is just being written nothing can be read yet.

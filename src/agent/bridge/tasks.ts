@@ -1,6 +1,7 @@
 /**
- * Owns calls that a client waits for as tasks (MCP 2026-07-28, extension io.modelcontextprotocol/tasks): created where the owner is asked,
- * fetched by `tasks/get`, also from another process. contract, "Permission ticket" (awaiting-owner).
+ * Owns calls that a client waits for as tasks (MCP 2026-07-28, extension io.modelcontextprotocol/tasks):
+ * created where the owner is asked, fetched by `tasks/get`, also from another process. Contract: "Permission
+ * ticket" (awaiting-owner).
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
@@ -94,7 +95,10 @@ export function createTasks(calls: Calls): Tasks {
   }
 }
 
-/** The answer of the call, when the owner has decided; undefined where another process leads it, which will have the answer. */
+/**
+ * The answer of the call, when the owner has decided; undefined where another process leads it, which will
+ * have the answer.
+ */
 async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObject | undefined> {
   const { signal } = ending
   try {

@@ -1,6 +1,7 @@
 /**
- * Owns whether terms may be signed: by a person who was shown them, by one who named their hash beforehand, or because she agreed to these
- * very terms before. contract, "Terms document", "Agreement (claim_token, beat 3)": terms that changed are other terms.
+ * Owns whether terms may be signed: by a person who was shown them, by one who named their hash beforehand,
+ * or because she agreed to these very terms before. Contract: "Terms document", "Agreement (claim_token, beat
+ * 3)": terms that changed are other terms.
  */
 import { readFile } from 'node:fs/promises'
 import { s256Json } from '../../wire/encoding.ts'
@@ -28,7 +29,10 @@ export type AcceptedBeforehand = ReadonlySet<string>
 
 const S256 = /^(?:s256:)?([A-Za-z0-9_-]{43})$/
 
-/** The hashes of `--accept-terms`: one, or `any-of` and a file with one on each line. A `UsageError` for anything else. */
+/**
+ * The hashes of `--accept-terms`: one, or `any-of` and a file with one on each line. A `UsageError` for
+ * anything else.
+ */
 export async function readAcceptedTerms(given: readonly string[] | undefined): Promise<AcceptedBeforehand> {
   const [first, file, ...rest] = given ?? []
   if (first === undefined) return new Set()
@@ -56,8 +60,8 @@ function hashIn(text: string): string {
 }
 
 /**
- * The offer whole: its document is read, and must say what the template says. Fails with `terms_untrusted` where it does not, or where the
- * terms are too long to be shown whole.
+ * The offer whole: its document is read, and must say what the template says. Fails with `terms_untrusted`
+ * where it does not, or where the terms are too long to be shown whole.
  */
 export async function readOffer(
   of: { resource: string; tool: string; definition: string | undefined; template: TermsTemplate },
@@ -79,7 +83,10 @@ export async function readOffer(
   return { resource, tool, template, terms_s256, consent }
 }
 
-/** What offer and document must both say. Whose terms they are is among it: a copy that another authority publishes has the same hash. */
+/**
+ * What offer and document must both say. Whose terms they are is among it: a copy that another authority
+ * publishes has the same hash.
+ */
 const PUBLISHED = [
   'template_id',
   'terms_uri',

@@ -1,6 +1,7 @@
 /**
- * Owns the list of tools that the bridge shows: every tool of every resource with its schema and annotations, marked with what calling it
- * takes, and with nothing in it that a client or a terminal would obey. contract, "What the service does".
+ * Owns the list of tools that the bridge shows: every tool of every resource with its schema and annotations,
+ * marked with what calling it takes, and with nothing in it that a client or a terminal would obey. Contract:
+ * "What the service does".
  */
 import type { Tool } from '@modelcontextprotocol/client'
 import { printable } from '../../terminal/printable.ts'
@@ -48,7 +49,10 @@ function decoded(part: string): string {
   }
 }
 
-/** The tools of one resource as they are shown; one that would have to be changed to be shown is left out, and one that is too long to be read. */
+/**
+ * The tools of one resource as they are shown; one that would have to be changed to be shown is left out, and
+ * one that is too long to be read.
+ */
 export function listedTools(resource: string, prefix: string, tools: readonly Tool[]): ListedTool[] {
   let lengthLeft = LIST_LENGTH_MAX
   return tools.flatMap(tool => {
@@ -91,7 +95,10 @@ const LINES = {
 } as const
 
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/
-/** Characters of a tool's schemas, and of a resource's whole list: clients take 10 MiB in one message, of all resources together. */
+/**
+ * Characters of a tool's schemas, and of a resource's whole list: clients take 10 MiB in one message, of all
+ * resources together.
+ */
 const SCHEMAS_LENGTH_MAX = 65_536
 const LIST_LENGTH_MAX = 1_048_576
 /** What clients need of a tool; its own `_meta` and icons are for programs and pictures of the resource's. */
@@ -116,7 +123,10 @@ function shown(tool: JsonObject, name: string): JsonObject {
 
 const WORDS = new Set(['title', 'description', '$comment'])
 
-/** A schema with its words escaped; what is compared with a value (names, enum, const, pattern) stays as it is. */
+/**
+ * A schema with its words escaped; what is compared with a value (names, enum, const, pattern) stays as it
+ * is.
+ */
 export function withPlainWords(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(withPlainWords)
   if (!isJsonObject(schema)) return schema

@@ -1,7 +1,8 @@
 /**
- * Owns the bridge's side towards a resource: the official SDK's client, of whichever revision the resource speaks, over a `fetch` that sends
- * each call under the grant chosen for it and no other. contract, "Authorized call", "Challenge (beat 1)": a challenge or a refusal
- * is read here, before the SDK makes an error of it.
+ * Owns the bridge's side towards a resource: the official SDK's client, of whichever revision the resource
+ * speaks, over a `fetch` that sends each call under the grant chosen for it and no other. Contract:
+ * "Authorized call", "Challenge (beat 1)": a challenge or a refusal is read here, before the SDK makes an
+ * error of it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type {
@@ -37,7 +38,10 @@ export interface Upstream {
   readonly resource: string
   /** Every tool it lists, and how long the list may be kept, milliseconds. */
   listTools(): Promise<{ tools: Tool[]; ttlMs: number }>
-  /** Sends a call once. Fails with `unreachable` and `unsent` where it never left, `outcome_unknown` where nobody can say what became of it. */
+  /**
+   * Sends a call once. Fails with `unreachable` and `unsent` where it never left, `outcome_unknown` where
+   * nobody can say what became of it.
+   */
   send(sending: Sending): Promise<CallAnswer>
   close(): Promise<void>
 }
@@ -71,7 +75,10 @@ const TTL_MILLISECONDS = 60_000
 const TOOLS_MAX = 2000
 const LAST_EVENT_MILLISECONDS = 250
 
-/** A resource, connected to when it is first asked, and again after a connection was lost or a server ended its session. */
+/**
+ * A resource, connected to when it is first asked, and again after a connection was lost or a server ended
+ * its session.
+ */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
   const connections = keepConnected(() => connect(options, underway))
@@ -111,7 +118,10 @@ export function openUpstream(options: UpstreamOptions): Upstream {
   }
 }
 
-/** The SDK's client is loaded when a resource is first asked: the bridge's own client has its first answer sooner. */
+/**
+ * The SDK's client is loaded when a resource is first asked: the bridge's own client has its first answer
+ * sooner.
+ */
 const loadSdk = () => import('@modelcontextprotocol/client')
 
 type Answered = { value: CallAnswer } | { error: unknown }
@@ -125,7 +135,9 @@ interface Connection {
 function keepConnected(connectNow: () => Promise<Connection>): {
   current: () => Promise<Connection>
   lose: (connection: Connection) => void
-  /** A step that changes nothing, taken once more over another connection where the one there was fails it. */
+  /**
+   * A step that changes nothing, taken once more over another connection where the one there was fails it.
+   */
   repeatable: <T>(step: (connection: Connection) => Promise<T>) => Promise<T>
   close: () => Promise<void>
 } {
@@ -167,7 +179,10 @@ function keepConnected(connectNow: () => Promise<Connection>): {
   }
 }
 
-/** Asking back is declared to servers of 2026-07-28 alone: an older one would ask in the middle of a call, which the call's client may have left. */
+/**
+ * Asking back is declared to servers of 2026-07-28 alone: an older one would ask in the middle of a call,
+ * which the call's client may have left.
+ */
 async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Connection> {
   const capabilities = options.capabilities()
   const found = await connectAs(capabilities, 'auto', { options, underway })
@@ -291,7 +306,9 @@ async function readRefusal(response: Response, exchange: Exchange, options: Upst
   }
 }
 
-/** The response, cut off with an error where it, or one event of its stream, is longer than any answer may be. */
+/**
+ * The response, cut off with an error where it, or one event of its stream, is longer than any answer may be.
+ */
 function bounded(response: Response, url: URL, exchange: Exchange | undefined): Response {
   if (response.body === null) return response
   const isStream = response.headers.get('content-type')?.includes('text/event-stream') ?? false

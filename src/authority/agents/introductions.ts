@@ -1,7 +1,8 @@
 /**
- * Introductions: an agent that the owner knows names a sibling, or an issuer names an agent's parent, and the newcomer
- * skips first contact where her record bears it out. Whatever is missing falls back to first contact, with the reason
- * kept for her. Contract: "Owner API" (introduction of a sibling agent), "Connection" (introduced).
+ * Introductions: an agent that the owner knows names a sibling, or an issuer names an agent's parent, and the
+ * newcomer skips first contact where her record bears it out. Whatever is missing falls back to first
+ * contact, with the reason kept for her. Contract: "Owner API" (introduction of a sibling agent),
+ * "Connection" (introduced).
  */
 import { introductionAnswer, type IntroductionAnswer } from '../../rules/connection.ts'
 import { admitConnection, lockOperator, readConnection } from '../../storage/authority/connections.ts'
@@ -23,8 +24,8 @@ type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'aliases' | 'n
 
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
- * `parent_agent`. A malformed, misdirected or expired introduction throws `invalid_request` and denies the request; one
- * whose introducer's issuer cannot be reached gives the note that is kept.
+ * `parent_agent`. A malformed, misdirected or expired introduction throws `invalid_request` and denies the
+ * request; one whose introducer's issuer cannot be reached gives the note that is kept.
  */
 export async function namedIntroducer(
   authority: Naming,
@@ -85,7 +86,8 @@ export async function weighIntroduction(
     operator: agent.operator ?? null,
   }
   const record = await readIntroduction(db, owner, of)
-  // A parent has signed nothing here: its key is the one on record now, not the one that was there a moment ago.
+  // A parent has signed nothing here: its key is the one on record now, not the one that was there a moment
+  // ago.
   const introducerJkt = named.namedBy === 'parent_agent' ? record.jkt : named.jkt
   return introductionAnswer({
     namedBy: named.namedBy,
@@ -104,8 +106,8 @@ export async function weighIntroduction(
 }
 
 /**
- * Locks what an introduction rests on (queue, operator, introducer, in this order) and reads again that it still
- * stands. @returns false where it does not: the request is to be weighed anew.
+ * Locks what an introduction rests on (queue, operator, introducer, in this order) and reads again that it
+ * still stands. @returns false where it does not: the request is to be weighed anew.
  */
 export async function introductionStands(tx: Tx, weighed: Weighed): Promise<boolean> {
   const { agent, introducer } = weighed
@@ -118,8 +120,8 @@ export async function introductionStands(tx: Tx, weighed: Weighed): Promise<bool
 }
 
 /**
- * Writes the connection of an introduced agent; the caller has seen `introductionStands` in this transaction, and that
- * nothing else refuses the request. @returns the generation of the new connection.
+ * Writes the connection of an introduced agent; the caller has seen `introductionStands` in this transaction,
+ * and that nothing else refuses the request. @returns the generation of the new connection.
  */
 export async function admitIntroduced(tx: Tx, weighed: Weighed): Promise<number> {
   const { agent, introducer, family, governed } = weighed

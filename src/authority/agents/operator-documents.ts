@@ -1,7 +1,8 @@
 /**
- * What an operator publishes about an agent, as far as checks that ran can tell: its client document and its key
- * directory, read before any transaction. A document that cannot be had proves nothing, and is no fault of the request.
- * Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`, `signature_agent`).
+ * What an operator publishes about an agent, as far as checks that ran can tell: its client document and its
+ * key directory, read before any transaction. A document that cannot be had proves nothing, and is no fault
+ * of the request. Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`,
+ * `signature_agent`).
  */
 import type { RemoteDocument, RemoteDocuments } from '../../http/remote-documents.ts'
 import type { Json } from '../../wire/json.ts'
@@ -41,7 +42,10 @@ export interface OperatorFindings {
 export interface OperatorDocuments {
   /** What the operator behind a client_id publishes of it and of these keys. Never throws. */
   lookUp(named: NamedOperator, patience: Patience): Promise<OperatorFindings>
-  /** Every thumbprint in the directory at an operator's well-known path; undefined where there is none to be had. */
+  /**
+   * Every thumbprint in the directory at an operator's well-known path; undefined where there is none to be
+   * had.
+   */
   published(origin: string, patience: Patience): Promise<ReadonlySet<string> | undefined>
 }
 

@@ -12,8 +12,9 @@ import type { Patience } from './operator-documents.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /**
- * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory lists. Nothing is
- * fetched from an operator that the owner blocked. A document that cannot be had leaves its level at 0.
+ * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory
+ * lists. Nothing is fetched from an operator that the owner blocked. A document that cannot be had leaves its
+ * level at 0.
  */
 export async function withOperator(
   { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,

@@ -1,6 +1,7 @@
 /**
- * What becomes of a request that waited for the owner: her approval is collected once, after looking again at all that it rests
- * on; a denial says why; the agent may take it back. Contract: "Permission ticket" (awaiting-owner).
+ * What becomes of a request that waited for the owner: her approval is collected once, after looking again at
+ * all that it rests on; a denial says why; the agent may take it back. Contract: "Permission ticket"
+ * (awaiting-owner).
  */
 import type { Reach } from '../../rules/membership.ts'
 import { collectionFault } from '../../rules/pending.ts'
@@ -83,7 +84,10 @@ export async function collect(authority: Signer & Weighing, family: FamilyRow): 
   }
 }
 
-/** Somebody else ended or moved on what was to be collected: after an edit of the tier the next poll gets the new terms. */
+/**
+ * Somebody else ended or moved on what was to be collected: after an edit of the tier the next poll gets the
+ * new terms.
+ */
 async function answerGone(db: Db, family: FamilyRow): Promise<Collected> {
   const seen = await readFamily(db, family.owner, family.family)
   if (seen?.state === 'need_info') return { kind: 'terms-changed' }

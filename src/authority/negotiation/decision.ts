@@ -1,6 +1,6 @@
 /**
- * What an authority decides on an agreement: weighed by the tier, it is answered by a grant, by holding it for the owner, or by a
- * refusal. Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
+ * What an authority decides on an agreement: weighed by the tier, it is answered by a grant, by holding it
+ * for the owner, or by a refusal. Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
  */
 import type { FamilyRow } from '../../storage/authority/tickets.ts'
 import type { Signed } from '../../surface/agents/identity.ts'
@@ -26,8 +26,8 @@ type Learning = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' 
 export type Deciding = Signer & Learning & Weighing & Holding
 
 /**
- * Decides on an agreement. 'terms-changed' where the owner edited the tier while documents of others were read, or while the
- * answer was committed: nothing was written, and the terms are to be offered anew.
+ * Decides on an agreement. 'terms-changed' where the owner edited the tier while documents of others were
+ * read, or while the answer was committed: nothing was written, and the terms are to be offered anew.
  */
 export async function decide(
   authority: Deciding,
@@ -59,7 +59,9 @@ async function learn(
   }
 }
 
-/** Weighs, and does so again where a fact moved between being read and committing the answer that rests on it. */
+/**
+ * Weighs, and does so again where a fact moved between being read and committing the answer that rests on it.
+ */
 async function weighAndAnswer(authority: Deciding, first: Presented): Promise<Decision> {
   let presented = first
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {

@@ -1,7 +1,7 @@
 /**
- * Weighs a verified agreement: the owner's record of the agent and of whoever introduces it, the tier's rules on those
- * facts, and what follows. Reads only; everything of others was fetched before.
- * Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
+ * Weighs a verified agreement: the owner's record of the agent and of whoever introduces it, the tier's rules
+ * on those facts, and what follows. Reads only; everything of others was fetched before. Contract: "Agreement
+ * (claim_token, beat 3)", "Policy vocabulary and tiers".
  */
 import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
@@ -141,7 +141,10 @@ function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds
   }
 }
 
-/** The operation that a grant would be bound to: only a tier that asks per operation binds one, whatever else an agreement names. */
+/**
+ * The operation that a grant would be bound to: only a tier that asks per operation binds one, whatever else
+ * an agreement names.
+ */
 function boundOperation({ governed: { tier }, agreement }: Presented): Operation | undefined {
   return tier.ask_me ? operationOf(agreement.claims) : undefined
 }
@@ -186,8 +189,8 @@ export function refusesNow(
 }
 
 /**
- * How far the counts within the trajectory window have to go for these rules: one more than the highest number that any of them compares
- * them with. undefined where none reads them, which costs less.
+ * How far the counts within the trajectory window have to go for these rules: one more than the highest
+ * number that any of them compares them with. undefined where none reads them, which costs less.
  */
 export function trajectoryCountTo(rules: readonly Rule[]): number | undefined {
   const numbers = rules

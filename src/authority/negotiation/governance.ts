@@ -12,15 +12,22 @@ import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { refuse } from '../../wire/refusal.ts'
 
-/** What stands behind a resource that is governed; `organization`: the membership, where that governs it too. */
+/**
+ * What stands behind a resource that is governed; `organization`: the membership, where that governs it too.
+ */
 export type Governed = Required<GovernedReading> & { organization?: Membership }
 
-/** Whether the same terms are in force: any edit makes a new version, and a tier that was deleted and made again another epoch. */
+/**
+ * Whether the same terms are in force: any edit makes a new version, and a tier that was deleted and made
+ * again another epoch.
+ */
 export function isSameTier({ tier: a }: Governed, { tier: b }: Governed): boolean {
   return a.tier_id === b.tier_id && a.version === b.version && a.epoch === b.epoch
 }
 
-/** Whether all that a grant rests on is the same; that the scopes are still there was seen when each was read. */
+/**
+ * Whether all that a grant rests on is the same; that the scopes are still there was seen when each was read.
+ */
 export function isSameGoverned(a: Governed, b: Governed): boolean {
   return (
     isSameTier(a, b) &&
@@ -32,7 +39,10 @@ export function isSameGoverned(a: Governed, b: Governed): boolean {
   )
 }
 
-/** Whether the same classes are declared; without `tools` (what was held before they were recorded) only those of the resources. */
+/**
+ * Whether the same classes are declared; without `tools` (what was held before they were recorded) only those
+ * of the resources.
+ */
 export function isDeclaredAlike(
   a: DeclaredConsequences,
   b: { consequence: string | null; tools?: DeclaredConsequences['tools'] },
@@ -42,8 +52,8 @@ export function isDeclaredAlike(
 }
 
 /**
- * The membership that governs a resource, as the organization says it now. Refuses 503 where it has not said so for too long: what it may have
- * taken away since is not known.
+ * The membership that governs a resource, as the organization says it now. Refuses 503 where it has not said
+ * so for too long: what it may have taken away since is not known.
  */
 export async function freshMembership(db: Db, owner: Owner): Promise<Membership> {
   const membership = await readMembership(db, owner)

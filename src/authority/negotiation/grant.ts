@@ -61,9 +61,10 @@ export function signOnBasis(signer: Signer, basis: GrantBasis): { row: GrantRow;
 }
 
 /**
- * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing. 'facts-moved' where
- * the connection (or the introducer's) was revoked or admitted anew since its standing was read, the operator blocked, or the
- * tier, its resource or the resource server changed; then no grant was made.
+ * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing.
+ * 'facts-moved' where the connection (or the introducer's) was revoked or admitted anew since its standing
+ * was read, the operator blocked, or the tier, its resource or the resource server changed; then no grant was
+ * made.
  */
 export async function grantNow(
   authority: Signer & Pick<Authority, 'database'>,
@@ -113,7 +114,10 @@ export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
   await appendLedgerAll(tx, owner, entries)
 }
 
-/** `promised`, with what the agent gave as its reason and mission, and `relaxed` where a rule let through what the tier would have asked about. */
+/**
+ * `promised`, with what the agent gave as its reason and mission, and `relaxed` where a rule let through what
+ * the tier would have asked about.
+ */
 function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Record<string, unknown> }[] {
   const { family, agreement, governed, facts, tierAnswer, answer } = weighed
   const { tier_id, ask_me } = governed.tier

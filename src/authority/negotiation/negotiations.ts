@@ -1,6 +1,6 @@
 /**
- * What an authority hands to the surface for agents to negotiate with: its rows of negotiations, its tiers, its owner's decision.
- * Contract: "Permission ticket", "Token endpoint".
+ * What an authority hands to the surface for agents to negotiate with: its rows of negotiations, its tiers,
+ * its owner's decision. Contract: "Permission ticket", "Token endpoint".
  */
 import { ownerOfTag } from '../../storage/authority/owners.ts'
 import {

@@ -68,8 +68,9 @@ export async function holdForOwner(authority: Holding, weighed: Weighed): Promis
 }
 
 /**
- * Why a stranger is turned away before it takes the queue's lock: a flood of them must not stand in line for it
- * before an attested newcomer or an agent the owner knows. What is let past is counted again under the lock.
+ * Why a stranger is turned away before it takes the queue's lock: a flood of them must not stand in line for
+ * it before an attested newcomer or an agent the owner knows. What is let past is counted again under the
+ * lock.
  */
 async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | undefined> {
   const { answer, agent, family } = weighed
@@ -99,7 +100,8 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
       return { kind: 'held', as: waiting.kind }
-    // Other scopes, another lifetime or an operator that attests it now: what she was asked no longer matches, so the new request takes its place.
+    // Other scopes, another lifetime or an operator that attests it now: what she was asked no longer
+    // matches, so the new request takes its place.
     if (await endFamily(tx, owner, waiting.family, 'ended'))
       await tellWithdrawn(tx, owner, [{ family: waiting.family, handle }], 'replaced')
   }
@@ -135,8 +137,8 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
 }
 
 /**
- * What she approved already, where the agent says that its answer was lost (claim `answer_lost`) and the grant for one use was never
- * spent: that grant ends here, and she is not asked again.
+ * What she approved already, where the agent says that its answer was lost (claim `answer_lost`) and the
+ * grant for one use was never spent: that grant ends here, and she is not asked again.
  */
 async function findLost(
   tx: Tx,
@@ -147,7 +149,10 @@ async function findLost(
   return (await reopenCollected(tx, owner, same)) ? findWaiting(tx, owner, same) : undefined
 }
 
-/** Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes it take. */
+/**
+ * Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes
+ * it take.
+ */
 async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
   const { family, agent, standing } = weighed
   const governed = await readGoverned(tx, family)
@@ -185,8 +190,9 @@ function sameSet(some: readonly string[], others: readonly string[]): boolean {
 }
 
 /**
- * What tells the requests of one agent for one resource apart: where the tier is per operation, the exact operation;
- * and the key, since what waits will be bound to it (an issuer may vouch for several under one handle).
+ * What tells the requests of one agent for one resource apart: where the tier is per operation, the exact
+ * operation; and the key, since what waits will be bound to it (an issuer may vouch for several under one
+ * handle).
  */
 function paramsKeyOf(weighed: Weighed): string {
   const { operation, governed, agent } = weighed

@@ -64,8 +64,9 @@ export interface Weighed extends Presented {
 }
 
 /**
- * The operator that is to stand beside the agent's connection before it is granted anything: its directory lists the key, and
- * it does not stand there yet. Undefined where there is none, or no connection to stand beside: an admission records its own.
+ * The operator that is to stand beside the agent's connection before it is granted anything: its directory
+ * lists the key, and it does not stand there yet. Undefined where there is none, or no connection to stand
+ * beside: an admission records its own.
  */
 export function newOperator(agent: Identified, standing: StandingFacts): string | undefined {
   const isNew = agent.attested && standing.generation !== null && !standing.operatorStands
@@ -77,7 +78,8 @@ export type Refusing = Pick<Authority, 'database' | 'refusals'>
 
 /**
  * Ends the negotiation. An agent the owner knows gets its own ledger entry; strangers with free keys are
- * counted, one row per reason and minute, and so is whoever claims to be an agent she knows and cannot prove it.
+ * counted, one row per reason and minute, and so is whoever claims to be an agent she knows and cannot prove
+ * it.
  */
 export async function refuseAgreement(
   { database: { db }, refusals }: Refusing,

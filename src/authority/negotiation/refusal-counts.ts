@@ -1,7 +1,7 @@
 /**
- * Counts refusals of strangers. Many at once become one statement each time the last has committed: a flood of them
- * must not hold all connections to the database in a line for one row.
- * Contract: "Events" (row 5), "Limits" (pending queue).
+ * Counts refusals of strangers. Many at once become one statement each time the last has committed: a flood
+ * of them must not hold all connections to the database in a line for one row. Contract: "Events" (row 5),
+ * "Limits" (pending queue).
  */
 import type { Db } from '../../storage/authority/database.ts'
 import { countRefusal, FAMILIES_NAMED_MAX, type CountedRefusal } from '../../storage/authority/ledger.ts'

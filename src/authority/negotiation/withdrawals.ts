@@ -1,6 +1,6 @@
 /**
- * Tells the owner of requests that wait for her no more, though she decided nothing: in the ledger, and on her stream, so that what
- * she is shown goes away. Contract: "Permission ticket" (awaiting-owner), "Events".
+ * Tells the owner of requests that wait for her no more, though she decided nothing: in the ledger, and on
+ * her stream, so that what she is shown goes away. Contract: "Permission ticket" (awaiting-owner), "Events".
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvents } from '../../storage/authority/events.ts'
@@ -9,7 +9,10 @@ import { expireWaiting } from '../../storage/authority/pending.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** `declined`: the agent took it back. `replaced`: it asked for something else in its place. `expired`: its ticket did, unanswered. `terms_changed`: she edited or deleted the tier. */
+/**
+ * `declined`: the agent took it back. `replaced`: it asked for something else in its place. `expired`: its
+ * ticket did, unanswered. `terms_changed`: she edited or deleted the tier.
+ */
 export type WithdrawnBecause = 'declined' | 'replaced' | 'expired' | 'terms_changed'
 
 /** Writes one entry and one event for each, in their order, in the transaction that withdrew them. */

@@ -1,6 +1,7 @@
 /**
- * Tells organizations what they are to know of an owner: that she left, that she declined, that a join of which nobody knows the outcome is
- * taken back; again and again until it is acknowledged. Contract: "Organization membership, on the member's authorization server".
+ * Tells organizations what they are to know of an owner: that she left, that she declined, that a join of
+ * which nobody knows the outcome is taken back; again and again until it is acknowledged. Contract:
+ * "Organization membership, on the member's authorization server".
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
@@ -69,7 +70,9 @@ async function tellOne(authority: Calling, taken: Taken): Promise<void> {
   }
 }
 
-/** @returns whether there is nothing more to tell: it has acknowledged, or said for certain that it will not. */
+/**
+ * @returns whether there is nothing more to tell: it has acknowledged, or said for certain that it will not.
+ */
 async function tellCall(
   { organizations, log }: Calling,
   owner: Owner,

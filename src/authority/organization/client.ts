@@ -1,6 +1,7 @@
 /**
- * Asks an organization on behalf of an owner, signed with the authority's own key: only those that the operator of this server lists, at the
- * addresses that they publish, at their own origin. Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys).
+ * Asks an organization on behalf of an owner, signed with the authority's own key: only those that the
+ * operator of this server lists, at the addresses that they publish, at their own origin. Contract: "The
+ * organization's authority" (`/member/*`), "Authentication" (published keys).
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -203,7 +204,9 @@ function reasonOf(json: Json | undefined): string | undefined {
   return typeof reason === 'string' && REASONS.has(reason) ? reason : undefined
 }
 
-/** Sends one request, signed anew: it covers the body, the query and the membership token, where there is one. */
+/**
+ * Sends one request, signed anew: it covers the body, the query and the membership token, where there is one.
+ */
 async function send(
   { outbound, key, now }: OrganizationClientOptions,
   { url: address, body, token, etag, timeoutMs }: Sending,

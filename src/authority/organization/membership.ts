@@ -1,7 +1,8 @@
 /**
- * Joining and leaving an organization, in an order in which nobody is a member here and not there for long: the intent is written first, then
- * the organization is asked, then one transaction makes her a member and cuts her tiers; an intent that is not concluded is taken back.
- * Contract: "Organization membership, on the member's authorization server".
+ * Joining and leaving an organization, in an order in which nobody is a member here and not there for long:
+ * the intent is written first, then the organization is asked, then one transaction makes her a member and
+ * cuts her tiers; an intent that is not concluded is taken back. Contract: "Organization membership, on the
+ * member's authorization server".
  */
 import { randomBytes } from 'node:crypto'
 import { ADMINISTRATOR_POWERS, type MemberView } from '../../rules/member-view.ts'
@@ -29,7 +30,10 @@ import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { foresee, settle, type TierChange } from './settlement.ts'
 
 const JOIN_ID_BYTES = 24
-/** Of one that is asked how it stands again and again, about; the rest is chance, so that owners do not come together. */
+/**
+ * Of one that is asked how it stands again and again, about; the rest is chance, so that owners do not come
+ * together.
+ */
 export const VIEW_SECONDS = 60
 
 /** What she would commit herself to, and what it would change. */
@@ -150,7 +154,10 @@ export function restrictAdministrators(
   })
 }
 
-/** Takes back access at once, and leaves every narrowing in place. The organization is told until it has acknowledged it. */
+/**
+ * Takes back access at once, and leaves every narrowing in place. The organization is told until it has
+ * acknowledged it.
+ */
 export function leave(api: OwnerApi, credential: OwnerCredential): Promise<void> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {

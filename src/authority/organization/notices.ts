@@ -1,6 +1,7 @@
 /**
  * POST /org/notice: what an organization tells of a member, signed with a key that it publishes, taken once.
- * Contract: "Organization membership, on the member's authorization server", "Authentication" (organization notice), "Events" (row 3).
+ * Contract: "Organization membership, on the member's authorization server", "Authentication" (organization
+ * notice), "Events" (row 3).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -74,7 +75,9 @@ async function take({ database }: Noticed, received: ReceivedNotice): Promise<vo
   })
 }
 
-/** What is told of a change is never believed to widen: access ends at once, and how she stands is then asked. */
+/**
+ * What is told of a change is never believed to widen: access ends at once, and how she stands is then asked.
+ */
 async function takeEffect(tx: Tx, { claims: { sub: owner }, notice }: ReceivedNotice): Promise<void> {
   const { view } = (await readMembership(tx, owner))!
   switch (notice?.kind) {
@@ -90,7 +93,8 @@ async function takeEffect(tx: Tx, { claims: { sub: owner }, notice }: ReceivedNo
     case 'charter_changed':
       return dueNow(tx, owner, 'view')
     case 'break_glass':
-      // Nothing is accepted that cannot be shown to her and ended by her: without a yes of this server there is no such grant.
+      // Nothing is accepted that cannot be shown to her and ended by her: without a yes of this server there
+      // is no such grant.
       return refuse('request_denied', 'Emergency grants are not accepted here.')
     case 'break_glass_opened':
     case 'break_glass_used':

@@ -1,6 +1,7 @@
 /**
- * Puts a membership into effect on an owner's records: which of her resources it reaches, and what its ceiling leaves of her tiers.
- * Contract: "Organization membership, on the member's authorization server" (what the ceiling does to each tier).
+ * Puts a membership into effect on an owner's records: which of her resources it reaches, and what its
+ * ceiling leaves of her tiers. Contract: "Organization membership, on the member's authorization server"
+ * (what the ceiling does to each tier).
  */
 import { clampTier, cutsBetween, type Cut } from '../../rules/envelope.ts'
 import { reachOf, type Bound } from '../../rules/membership.ts'
@@ -19,7 +20,10 @@ import type { Owner } from '../../wire/identifiers.ts'
 import { templateId } from '../../wire/terms.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 
-/** A cut, and the tier that it is made in; `own_resources` are those of the tier that are hers alone and cut with it. */
+/**
+ * A cut, and the tier that it is made in; `own_resources` are those of the tier that are hers alone and cut
+ * with it.
+ */
 export interface TierChange extends Cut {
   tier: string
   tier_name: string
@@ -69,7 +73,9 @@ function clamped<Tier extends NewTier | TierRow>(tier: Tier, bound: Bound): Tier
   return clampTier(tier, bound.view, id => reachOf(id, bound) !== null)
 }
 
-/** A tier that is about to be stored, under whatever ceiling there is; undefined cuts where she is no member. */
+/**
+ * A tier that is about to be stored, under whatever ceiling there is; undefined cuts where she is no member.
+ */
 export async function underCeiling(
   tx: Tx,
   tier: NewTier,
@@ -81,8 +87,9 @@ export async function underCeiling(
 }
 
 /**
- * Writes which resources are reached, cuts the tiers that are, and ends what was granted on a resource that is shared no more. In the
- * transaction that changed the membership or the resources, under the lock of the owner's queue.
+ * Writes which resources are reached, cuts the tiers that are, and ends what was granted on a resource that
+ * is shared no more. In the transaction that changed the membership or the resources, under the lock of the
+ * owner's queue.
  */
 export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
   const membership = await readMembership(tx, owner)

@@ -1,6 +1,7 @@
 /**
- * What an organization says of itself and of a member, as it is read: each member of its type, and only what a charter could say. Whatever is
- * sent beside is dropped. Contract: "The organization's authority" (discovery, preview, join, envelope).
+ * What an organization says of itself and of a member, as it is read: each member of its type, and only what
+ * a charter could say. Whatever is sent beside is dropped. Contract: "The organization's authority"
+ * (discovery, preview, join, envelope).
  */
 import { z } from 'zod'
 import { viewFault } from '../../rules/membership.ts'
@@ -57,7 +58,9 @@ const VIEW = z.object(VIEW_MEMBERS) satisfies z.ZodType<MemberView>
 /** What an organization sent that is none of what it should be; the message is for the log. */
 export class MalformedAnswer extends Error {}
 
-/** The view in an answer of `issuer`; throws `MalformedAnswer` for one that no charter of it could have made. */
+/**
+ * The view in an answer of `issuer`; throws `MalformedAnswer` for one that no charter of it could have made.
+ */
 export function readView(json: Json, issuer: string): MemberView {
   const read = VIEW.safeParse(json)
   if (!read.success) throw new MalformedAnswer(`no view: ${z.prettifyError(read.error)}`)
@@ -82,7 +85,10 @@ const DISCOVERED = z.object({
 /** Where an organization's endpoints are, all at its own origin. */
 export type Discovered = z.output<typeof DISCOVERED>
 
-/** The discovery document of `issuer`; throws `MalformedAnswer` for another's, and where an endpoint is at another origin. */
+/**
+ * The discovery document of `issuer`; throws `MalformedAnswer` for another's, and where an endpoint is at
+ * another origin.
+ */
 export function readDiscovery(json: Json, issuer: string): Discovered {
   const read = DISCOVERED.safeParse(json)
   if (!read.success) throw new MalformedAnswer(`no discovery: ${z.prettifyError(read.error)}`)

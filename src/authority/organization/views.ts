@@ -1,6 +1,7 @@
 /**
- * Asks organizations how their members stand, each about once a minute, and at once after a notice: what narrows is in force with the answer, what
- * enlarges waits for her. Contract: "Organization membership, on the member's authorization server", "Events" (the envelope is polled).
+ * Asks organizations how their members stand, each about once a minute, and at once after a notice: what
+ * narrows is in force with the answer, what enlarges waits for her. Contract: "Organization membership, on
+ * the member's authorization server", "Events" (the envelope is polled).
  */
 import { isDeepStrictEqual } from 'node:util'
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
@@ -81,8 +82,9 @@ async function ask({ organizations, database, log }: Asking, membership: Members
 }
 
 /**
- * Puts a later view into effect. One that is older than what is known, and another one of the same number, is dropped, and confirms nothing: an
- * organization that goes on so is not relied on after ten minutes. @returns whether it was taken.
+ * Puts a later view into effect. One that is older than what is known, and another one of the same number, is
+ * dropped, and confirms nothing: an organization that goes on so is not relied on after ten minutes. @returns
+ * whether it was taken.
  */
 function takeView(
   db: Db,

@@ -202,9 +202,9 @@ function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow)
 }
 
 /**
- * Decides a waiting item, once: under the queue lock it still waits, its operator is not blocked, and where it
- * is approved and the agent has no connection, one is admitted. Everything is told in the same transaction.
- * 404 where the owner never had such an item, 409 where it was decided, ended or has expired.
+ * Decides a waiting item, once: under the queue lock it still waits, its operator is not blocked, and where
+ * it is approved and the agent has no connection, one is admitted. Everything is told in the same
+ * transaction. 404 where the owner never had such an item, 409 where it was decided, ended or has expired.
  */
 async function decide(
   api: OwnerApi,
@@ -231,9 +231,9 @@ async function decide(
 }
 
 /**
- * Makes sure that the approved agent has an active connection, with the key and the operator it was approved with, and
- * records that the owner herself approved it at this tier. @returns the connection's generation, which the grant
- * will carry.
+ * Makes sure that the approved agent has an active connection, with the key and the operator it was approved
+ * with, and records that the owner herself approved it at this tier. @returns the connection's generation,
+ * which the grant will carry.
  */
 async function admit(
   tx: Tx,
@@ -282,8 +282,9 @@ function claimedBy({ held, item }: UndecidedItem): {
 }
 
 /**
- * Whether the directory of an operator that the owner marked as her own lists, now, the key of what she is about to
- * approve. Read before the transaction; of any other operator nothing is read, for nothing hangs on it.
+ * Whether the directory of an operator that the owner marked as her own lists, now, the key of what she is
+ * about to approve. Read before the transaction; of any other operator nothing is read, for nothing hangs on
+ * it.
  */
 async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Promise<boolean> {
   const { db } = api.database

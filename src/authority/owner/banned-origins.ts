@@ -1,5 +1,6 @@
 /**
- * Origins that the owner has banned: none of their resource servers may register with her. Contract: "Resource server registration".
+ * Origins that the owner has banned: none of their resource servers may register with her. Contract:
+ * "Resource server registration".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -72,7 +73,10 @@ function admitted({ devLoopback }: OwnerApi, named: string): string {
   return named
 }
 
-/** What waits at the origin is withdrawn with it; what she has approved there stays as it is. An origin may be banned before anybody asks. */
+/**
+ * What waits at the origin is withdrawn with it; what she has approved there stays as it is. An origin may be
+ * banned before anybody asks.
+ */
 function ban(api: OwnerApi, credential: OwnerCredential, banned: string): Promise<Banned> {
   const { owner, actor } = credential
   return changeAs(api, credential, async tx => {

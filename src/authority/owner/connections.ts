@@ -1,6 +1,7 @@
 /**
  * Standing connections and the operators behind them: lists, revoke, block, unblock. What ends here ends in
- * one transaction, which touches no grant. Contract: "Connection" (states), "Owner API" (connections, operators).
+ * one transaction, which touches no grant. Contract: "Connection" (states), "Owner API" (connections,
+ * operators).
  */
 import { z } from 'zod'
 import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
@@ -191,7 +192,10 @@ function connectionAnswer(row: ListedConnection): Connection {
   }
 }
 
-/** Ends a connection and those it introduced; once answered, no grant of theirs is live. 404 where there is none. */
+/**
+ * Ends a connection and those it introduced; once answered, no grant of theirs is live. 404 where there is
+ * none.
+ */
 function revoke(api: OwnerApi, credential: OwnerCredential, handle: Handle): Promise<Revoked> {
   const { owner, actor } = credential
   return changeAs(api, credential, async tx => {
@@ -244,8 +248,9 @@ function recordStanding(
 }
 
 /**
- * Marks an operator as the owner's own. Its connected agents become first-party only where its directory lists
- * their keys now; the directory is read before the transaction, and one that cannot be had attests none.
+ * Marks an operator as the owner's own. Its connected agents become first-party only where its directory
+ * lists their keys now; the directory is read before the transaction, and one that cannot be had attests
+ * none.
  */
 async function claim(
   api: OwnerApi,

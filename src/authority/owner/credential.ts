@@ -15,9 +15,9 @@ export interface OwnerCredential {
   /** When it ends by itself, in seconds since the epoch; undefined: it does not. */
   readonly expiresAt?: number
   /**
-   * Looks at it once more, in the transaction of what the request changes, and marks a signature as presented.
-   * Throws 401 `invalid_credential` where it was revoked meanwhile, or the signature presented before: then
-   * nothing of the transaction may stay.
+   * Looks at it once more, in the transaction of what the request changes, and marks a signature as
+   * presented. Throws 401 `invalid_credential` where it was revoked meanwhile, or the signature presented
+   * before: then nothing of the transaction may stay.
    */
   spend(tx: Tx): Promise<void>
 }

@@ -193,8 +193,8 @@ async function proveGivenLogin(realm: Realm, token: string): Promise<ProvenLogin
 }
 
 /**
- * Removes one of her credentials, at once. 409 where none would be left that is taken here: she could not come
- * back without the operator of this authority.
+ * Removes one of her credentials, at once. 409 where none would be left that is taken here: she could not
+ * come back without the operator of this authority.
  */
 function removeAs<Removed>(
   api: OwnerApi,
@@ -212,7 +212,10 @@ function removeAs<Removed>(
   })
 }
 
-/** A kid comes first: no name that she gave stands for another key's kid. 409 where several keys have the name. */
+/**
+ * A kid comes first: no name that she gave stands for another key's kid. 409 where several keys have the
+ * name.
+ */
 async function revokeKey(tx: Tx, caller: OwnerCredential, given: string): Promise<{ deleted: string }> {
   const { owner } = caller
   const kid = (await revokeDeviceKey(tx, owner, given)) ? given : await onlyKeyNamed(tx, owner, given)

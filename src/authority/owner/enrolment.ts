@@ -27,8 +27,8 @@ const CODE = /^enrol_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 const SECRET_BYTES = 32
 
 /**
- * Makes a code for an owner and ends her earlier one. The code names her by her routing tag, and only its hash is
- * kept. @returns undefined where she is not served here.
+ * Makes a code for an owner and ends her earlier one. The code names her by her routing tag, and only its
+ * hash is kept. @returns undefined where she is not served here.
  */
 export async function issueEnrolmentCode(
   db: Db,
@@ -42,7 +42,10 @@ export async function issueEnrolmentCode(
   return { code, expires_at }
 }
 
-/** The same credentials as elsewhere, proved by the handler: they are nobody's yet. One who guesses has to wait first. */
+/**
+ * The same credentials as elsewhere, proved by the handler: they are nobody's yet. One who guesses has to
+ * wait first.
+ */
 const UNENROLLED: Credential<OwnerApi, undefined> = {
   names: OWNER.names,
   async admit({ attempts }, { ip }, run) {
@@ -60,7 +63,8 @@ export const ENROLMENT: Endpoint<OwnerApi> = endpoint({
     'Enrols a first credential by a one-time code: the key in the body, which signs the request, or the login of the access token',
   credential: UNENROLLED,
   body: {
-    // With `jwk` a device key is enrolled, which signs the request; without, the login of the request's access token.
+    // With `jwk` a device key is enrolled, which signs the request; without, the login of the request's
+    // access token.
     schema: z.strictObject({ code: plainText(200), name: CREDENTIAL_NAME, jwk: PUBLIC_JWK.optional() }),
   },
   answers: { 201: { says: 'Enrolled; the code is used up.', schema: ENROLLED } },
@@ -104,8 +108,8 @@ async function provenCredential(
 const NOBODY = asOwner('')
 
 /**
- * Uses the code up and enrols, in one transaction: a code is spent only by what it enrolled. A code of nobody's
- * costs the same statements as one of somebody's. @returns undefined where the code is not good.
+ * Uses the code up and enrols, in one transaction: a code is spent only by what it enrolled. A code of
+ * nobody's costs the same statements as one of somebody's. @returns undefined where the code is not good.
  */
 async function redeem(
   db: Db,

@@ -1,6 +1,6 @@
 /**
- * Owns the delivery of events to open streams: one look at the store per owner and wake-up, shared by all of her streams, and how many there may be.
- * Contract: "Events", "Owner API" (`/owner/events`).
+ * Owns the delivery of events to open streams: one look at the store per owner and wake-up, shared by all of
+ * her streams, and how many there may be. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventFrame, type EventStream } from '../../http/event-stream.ts'
@@ -14,9 +14,15 @@ import type { Authority } from '../context.ts'
 import type { OwnerCredential } from './credential.ts'
 
 const EVENTS_PER_READ = 100
-/** Places in her stream that one look reads on from; streams elsewhere wait for the next. Those who follow what happens are all at one. */
+/**
+ * Places in her stream that one look reads on from; streams elsewhere wait for the next. Those who follow
+ * what happens are all at one.
+ */
 const PLACES_PER_READ = 8
-/** Looks at once, of one process: a small part of the connections that negotiations and the owner API have. Calls have others. */
+/**
+ * Looks at once, of one process: a small part of the connections that negotiations and the owner API have.
+ * Calls have others.
+ */
 const LOOKS_AT_ONCE = 4
 const OUTAGE_MS_MIN = 100
 const OUTAGE_MS_MAX = 2_000
@@ -39,10 +45,14 @@ export interface Reader {
 export interface EventFeeds {
   /**
    * Takes a place for a stream of hers. @returns how it is given back, once the stream has ended.
-   * @throws Refusal 429 where she has as many as she may, 503 where the process has; both say when to come again.
+   * @throws Refusal 429 where she has as many as she may, 503 where the process has; both say when to come
+   * again.
    */
   enter(owner: Owner): () => void
-  /** Sends what is there and what comes; resolves when the reader has gone, or its credential is no longer good. */
+  /**
+   * Sends what is there and what comes; resolves when the reader has gone, or its credential is no longer
+   * good.
+   */
   follow(reader: Reader): Promise<void>
   /** Ends every open stream: the server closes. */
   end(): void
@@ -138,7 +148,10 @@ function happened(feed: Feed): void {
   feed.wake()
 }
 
-/** Looks whenever something happened, and once a heartbeat: an announcement only says that it is worth looking, and one that is lost loses nothing. */
+/**
+ * Looks whenever something happened, and once a heartbeat: an announcement only says that it is worth
+ * looking, and one that is lost loses nothing.
+ */
 async function keepLooking(options: Needed, feed: Feed, looking: () => Promise<boolean>): Promise<void> {
   let outageMs = OUTAGE_MS_MIN
   while (feed.readers.size > 0 || feed.due) {
@@ -179,7 +192,10 @@ async function nextTime({ heartbeatSeconds, clock }: Needed, feed: Feed): Promis
   feed.wake = () => undefined
 }
 
-/** One look at the store for all who are ready to be sent more. @returns whether there is more for one of them at once. */
+/**
+ * One look at the store for all who are ready to be sent more. @returns whether there is more for one of them
+ * at once.
+ */
 async function look({ database: { db }, clock }: Needed, feed: Feed): Promise<boolean> {
   // Also those who take nothing: else each round would find that one had ended, and begin the next at once.
   for (const { credential, stream } of feed.readers) if (hasEnded(credential, clock)) stream.end()

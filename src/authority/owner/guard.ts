@@ -1,6 +1,7 @@
 /**
  * Whose request it is at the owner API: the owner who enrolled the device key that signed it, or to whom the
- * login is bound that its access token proves. Contract: "Authentication" (owner at the owner API; accepted once).
+ * login is bound that its access token proves. Contract: "Authentication" (owner at the owner API; accepted
+ * once).
  */
 import type { FastifyRequest } from 'fastify'
 import { namedKeyids, verifyDeviceSignature } from '../../credentials/device-signature.ts'
@@ -45,10 +46,10 @@ export const OWNER: Credential<Guarding, OwnerCredential> = {
 }
 
 /**
- * Runs a change in one transaction in which the credential is looked at anew and the request spent first: of two
- * presentations of one signature the second changes nothing, nor does a request whose credential was revoked
- * while it was under way. Holds the owner's queue lock, the head of the lock order, from the start, so that her
- * changes and what is announced of them stand in one order.
+ * Runs a change in one transaction in which the credential is looked at anew and the request spent first: of
+ * two presentations of one signature the second changes nothing, nor does a request whose credential was
+ * revoked while it was under way. Holds the owner's queue lock, the head of the lock order, from the start,
+ * so that her changes and what is announced of them stand in one order.
  */
 export function changeAs<T>(
   { database }: Pick<OwnerApi, 'database'>,
@@ -99,7 +100,10 @@ function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): Owne
   }
 }
 
-/** The owner to whom the proven login is bound. A login that never was and one that is removed are refused alike. */
+/**
+ * The owner to whom the proven login is bound. A login that never was and one that is removed are refused
+ * alike.
+ */
 async function byToken(api: Guarding, realm: Realm, token: string): Promise<OwnerCredential> {
   const login = await proveLogin(realm, SPACE, token)
   const owner = await ownerOfLogin(api.database.db, login)

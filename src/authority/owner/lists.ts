@@ -1,5 +1,6 @@
 /**
- * How the owner's lists are declared and paged; how a page is asked for is http/pages.ts. Contract: "Owner API", "Limits".
+ * How the owner's lists are declared and paged; how a page is asked for is http/pages.ts. Contract: "Owner
+ * API", "Limits".
  */
 import type { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -16,8 +17,8 @@ interface Asked<Query> {
 }
 
 /**
- * One page of a list of the owner's that `list` reads in the order of `key`: what stands beyond the query's `after`, as many as its
- * `limit`, and the header that names the next page where there is one.
+ * One page of a list of the owner's that `list` reads in the order of `key`: what stands beyond the query's
+ * `after`, as many as its `limit`, and the header that names the next page where there is one.
  */
 export async function listPage<Key extends string, Item extends Record<Key, string>>(
   { database }: Pick<OwnerApi, 'database'>,
@@ -34,7 +35,9 @@ export async function listPage<Key extends string, Item extends Record<Key, stri
   return { items, headers: nextLink(path, last && { after: last[key], limit }) }
 }
 
-/** As `listPage`, for a list whose items are numbered by `seq`: `next` is the `after` of the following page. */
+/**
+ * As `listPage`, for a list whose items are numbered by `seq`: `next` is the `after` of the following page.
+ */
 export async function numberedPage<Item extends { seq: number }, Query extends { limit: number }>(
   { database }: Pick<OwnerApi, 'database'>,
   { caller, query }: Asked<Query>,

@@ -1,6 +1,6 @@
 /**
- * Her membership of an organization: what it is, what joining would commit her to, joining, leaving and declining.
- * Contract: "Organization membership, on the member's authorization server".
+ * Her membership of an organization: what it is, what joining would commit her to, joining, leaving and
+ * declining. Contract: "Organization membership, on the member's authorization server".
  */
 import { z } from 'zod'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'

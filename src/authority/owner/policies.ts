@@ -71,8 +71,8 @@ export const NEW_TIER = TIER_CONTENT.extend({
   id: z.string().regex(NAME_PATTERN, 'give letters, digits, `.`, `_` or `-`, at most 64 of them'),
 })
 /**
- * What is to change, or the tier as it was read. The id may be repeated, never changed; the template_id may be, and is not looked at: which
- * version she means is said by If-Match.
+ * What is to change, or the tier as it was read. The id may be repeated, never changed; the template_id may
+ * be, and is not looked at: which version she means is said by If-Match.
  */
 const EDITED_TIER = z
   .strictObject({
@@ -185,8 +185,8 @@ function editTier(
 }
 
 /**
- * Tells the ledger how a tier is from now on, whole: its terms stay readable by their version, the rest of it nowhere else. `was` names the
- * terms that it had before, where it was there. @returns the tier as stored.
+ * Tells the ledger how a tier is from now on, whole: its terms stay readable by their version, the rest of it
+ * nowhere else. `was` names the terms that it had before, where it was there. @returns the tier as stored.
  */
 async function recordChange(
   tx: Tx,
@@ -219,7 +219,10 @@ function removeTier(
   })
 }
 
-/** What the change does not name stays as it is, but that each use is asked about where `ask_me` is set, and only there. */
+/**
+ * What the change does not name stays as it is, but that each use is asked about where `ask_me` is set, and
+ * only there.
+ */
 function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): TierContent {
   const stays = change.ask_me === undefined ? before.terms.per_operation : undefined
   return {

@@ -1,6 +1,7 @@
 /**
- * Resource servers with protection access, as the owner sees and decides them. What she withdraws issues and verifies
- * nothing from then on. Contract: "Owner API" (`/owner/resource-servers`), "Resource server registration".
+ * Resource servers with protection access, as the owner sees and decides them. What she withdraws issues and
+ * verifies nothing from then on. Contract: "Owner API" (`/owner/resource-servers`), "Resource server
+ * registration".
  */
 import { z } from 'zod'
 import { asClientId, type ClientId } from '../../wire/identifiers.ts'
@@ -143,9 +144,9 @@ async function decideOne(
 }
 
 /**
- * Approves or withdraws, and answers the records as they then are. What is decided so already stays as it is, and is no
- * error; 404 for an unknown client_id, 409 where nothing leads from its state to the one decided, 400 where they are of several
- * origins: then nothing is decided.
+ * Approves or withdraws, and answers the records as they then are. What is decided so already stays as it is,
+ * and is no error; 404 for an unknown client_id, 409 where nothing leads from its state to the one decided,
+ * 400 where they are of several origins: then nothing is decided.
  */
 async function decide(
   api: OwnerApi,

@@ -1,6 +1,7 @@
 /**
- * Gives positions to an owner's ledger and events soon after each commit, so that her readers find little left to number.
- * Contract: "Events". That nothing is missed rests on the readers alone, which number before they read (storage/authority/positions.ts).
+ * Gives positions to an owner's ledger and events soon after each commit, so that her readers find little
+ * left to number. Contract: "Events". That nothing is missed rests on the readers alone, which number before
+ * they read (storage/authority/positions.ts).
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { BoundedMap } from '../../limits/bounded-map.ts'
@@ -18,8 +19,8 @@ const GATHERED_MS = 50
 const LOOKED_AT_MAX = 10_000
 
 /**
- * Numbers behind every commit through `db`, and has the owner looked at by the sweeper within `sweepSeconds`: there are minutes to be closed, and rows
- * to go. `stop` waits for what is under way.
+ * Numbers behind every commit through `db`, and has the owner looked at by the sweeper within `sweepSeconds`:
+ * there are minutes to be closed, and rows to go. `stop` waits for what is under way.
  */
 export function startSequencer(
   db: Db,

@@ -1,6 +1,6 @@
 /**
- * What an authority hands to the protection API: its grants and what each hangs on, its ledger of accesses, its registry.
- * Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
+ * What an authority hands to the protection API: its grants and what each hangs on, its ledger of accesses,
+ * its registry. Contract: "Grant (RPT) liveness", "Events" (row 2), "Protection API".
  */
 import { grantEnd } from '../../rules/liveness.ts'
 import { readAskedResource } from '../../storage/authority/governance.ts'
@@ -27,7 +27,10 @@ export function grantsOf({ calls }: Pick<Database, 'calls'>): Grants {
   }
 }
 
-/** Accesses are entries of the owner's ledger, which touch the connection; so is what their numbers say is missing. `now` is in seconds since the epoch. */
+/**
+ * Accesses are entries of the owner's ledger, which touch the connection; so is what their numbers say is
+ * missing. `now` is in seconds since the epoch.
+ */
 export function accessesOf({ db }: Database, now: () => number): AccessRecord {
   return {
     record: (by, reports) => inTransaction(db, tx => recordReports(tx, by, { reports, now })),

@@ -1,6 +1,6 @@
 /**
- * POST /rs/register: a resource server says that it serves an owner's resource, and proves it by a key published at the
- * origin of that resource. It settles who asks; whether it may is for the owner to say.
+ * POST /rs/register: a resource server says that it serves an owner's resource, and proves it by a key
+ * published at the origin of that resource. It settles who asks; whether it may is for the owner to say.
  * Contract: "Resource server establishment: POST `/rs/register`", "Resource server registration".
  */
 import type { FastifyRequest } from 'fastify'
@@ -23,8 +23,8 @@ import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
 import { PublicationFault } from '../registry/published-resources.ts'
 
 /**
- * One spelling each: a resource_uri is also the client_id, and two spellings would be two resource servers. Short enough
- * for a challenge to carry it several times in one header.
+ * One spelling each: a resource_uri is also the client_id, and two spellings would be two resource servers.
+ * Short enough for a challenge to carry it several times in one header.
  */
 const resourceUri = z
   .string()
@@ -92,8 +92,9 @@ export const REGISTER: Endpoint<Registering> = endpoint({
 })
 
 /**
- * The document that RFC 9728 forms from the claim must establish it (400, with the reason), and a key that it names
- * must have signed the request (401). A request that is sent again within its window changes nothing: what waits, waits.
+ * The document that RFC 9728 forms from the claim must establish it (400, with the reason), and a key that it
+ * names must have signed the request (401). A request that is sent again within its window changes nothing:
+ * what waits, waits.
  */
 async function proveOrigin(
   registering: Registering,
@@ -184,7 +185,10 @@ function tooSoon(detail: string, { reason, seconds }: { reason: string; seconds:
   return new Refusal('request_denied', detail, { status: 429, headers, extra: { reason } })
 }
 
-/** A letter, digit, `-`, `.`, `_` or `~` that is written as `%xx`: another spelling of the same (RFC 3986 §6.2.2.2). */
+/**
+ * A letter, digit, `-`, `.`, `_` or `~` that is written as `%xx`: another spelling of the same (RFC 3986
+ * §6.2.2.2).
+ */
 const UNRESERVED_ENCODED = /%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/
 
 /** Nothing in it means anything to a shell or a page: owners copy it from one into the other. */

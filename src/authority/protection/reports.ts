@@ -1,6 +1,6 @@
 /**
- * What an access report leaves in the owner's ledger: the calls, each once, and which numbers of a run never came.
- * Contract: "Events" (row 2), "Protection API" (/audit/access).
+ * What an access report leaves in the owner's ledger: the calls, each once, and which numbers of a run never
+ * came. Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { gapsBetween } from '../../rules/report-numbers.ts'
 import { grantsOfFamilies, isTouched, recordTouches, touchKey } from '../../storage/authority/last-access.ts'
@@ -8,7 +8,10 @@ import { hearInstances, tellMissing } from '../../storage/authority/report-insta
 import type { Tx } from '../../storage/authority/database.ts'
 import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../surface/access-reports.ts'
 
-/** Records calls in the order of their report. What names no grant is not recorded, and where it has a number that is told as missing. */
+/**
+ * Records calls in the order of their report. What names no grant is not recorded, and where it has a number
+ * that is told as missing.
+ */
 export async function recordReports(
   tx: Tx,
   by: Reporter,
@@ -89,7 +92,10 @@ async function hearReports(
   return settled
 }
 
-/** Whether the ledger has any of these calls of a run: one that was so long silent that its row was swept did not lose what came before. */
+/**
+ * Whether the ledger has any of these calls of a run: one that was so long silent that its row was swept did
+ * not lose what came before.
+ */
 function areRecorded(tx: Tx, by: Reporter, instance: string, numbers: readonly number[]): Promise<boolean> {
   return isTouched(
     tx,

@@ -1,6 +1,6 @@
 /**
- * Tells the owner of registrations that she left unanswered until they lapsed: in the ledger, and on her stream, so that what she is shown
- * goes away. Contract: "Resource server registration", "Events".
+ * Tells the owner of registrations that she left unanswered until they lapsed: in the ledger, and on her
+ * stream, so that what she is shown goes away. Contract: "Resource server registration", "Events".
  */
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'

@@ -1,7 +1,7 @@
 /**
- * What a resource publishes about itself, read and judged: its RFC 9728 document, its keys, its signed claims. Others
- * name the addresses, so each read is bounded, and each fault is told by a word and a sentence.
- * Contract: "Resource server establishment: POST `/rs/register`", "Resource metadata (RFC 9728)".
+ * What a resource publishes about itself, read and judged: its RFC 9728 document, its keys, its signed
+ * claims. Others name the addresses, so each read is bounded, and each fault is told by a word and a
+ * sentence. Contract: "Resource server establishment: POST `/rs/register`", "Resource metadata (RFC 9728)".
  */
 import type { KeySource } from '../../http/published-keys.ts'
 import type { MissingReason, RemoteDocuments } from '../../http/remote-documents.ts'
@@ -31,10 +31,15 @@ export class PublicationFault extends Error {
   }
 }
 
-/** A document that establishes who claims the resource: it is its own, names us, and has its keys at its origin. */
+/**
+ * A document that establishes who claims the resource: it is its own, names us, and has its keys at its
+ * origin.
+ */
 export type EstablishedDocument = ResourceMetadata & { jwks_uri: string }
 
-/** Until when the caller waits (ms since the epoch), and whether the owner knows the resource server already. */
+/**
+ * Until when the caller waits (ms since the epoch), and whether the owner knows the resource server already.
+ */
 export interface Patience {
   deadline: number
   favoured: boolean

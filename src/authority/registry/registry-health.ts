@@ -1,6 +1,6 @@
 /**
- * GET /health/registry: whether what resource servers publish has been pulled; for dashboards, never a readiness probe.
- * Contract: "Health".
+ * GET /health/registry: whether what resource servers publish has been pulled; for dashboards, never a
+ * readiness probe. Contract: "Health".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -9,7 +9,10 @@ import { countSources } from '../../storage/authority/registry.ts'
 
 /** How long an answer is good, from when it was there. */
 const KEPT_MS = 2_000
-/** And so many times as long as it took: whoever asks, and however many owners there are, counting is a tenth of one connection's time. */
+/**
+ * And so many times as long as it took: whoever asks, and however many owners there are, counting is a tenth
+ * of one connection's time.
+ */
 const KEPT_TIMES = 9
 
 const REGISTRY_HEALTH = z.object({
@@ -30,7 +33,10 @@ type RegistryHealth = z.output<typeof REGISTRY_HEALTH>
 /** Anybody may ask, so it is counted by one statement, once at a time, now and then; and it names nobody. */
 export type CountedRegistry = () => Promise<RegistryHealth>
 
-/** A count that all who ask meanwhile share, and whose answer is good for a while after; one that failed is no answer. */
+/**
+ * A count that all who ask meanwhile share, and whose answer is good for a while after; one that failed is no
+ * answer.
+ */
 export function createCountedRegistry(db: Db): CountedRegistry {
   let counting: Promise<RegistryHealth> | undefined
   let counted: { until: number; answer: RegistryHealth } | undefined
@@ -67,8 +73,9 @@ export const REGISTRY_ENDPOINT: Endpoint<CountedRegistry> = endpoint({
 })
 
 /**
- * Of all active resource servers: whether each has landed (a provisioned one that publishes nothing has at once), and how
- * the last pulls went, by state and reason. One that failed after it had landed goes on with what it listed before.
+ * Of all active resource servers: whether each has landed (a provisioned one that publishes nothing has at
+ * once), and how the last pulls went, by state and reason. One that failed after it had landed goes on with
+ * what it listed before.
  */
 async function countRegistry(db: Db): Promise<RegistryHealth> {
   const all = await countSources(db)

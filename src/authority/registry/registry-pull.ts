@@ -1,6 +1,6 @@
 /**
- * One pull: from the resource's public document, through its signed claims, to what it lists of an owner's resources.
- * Writes nothing. Contract: "Registry materialization", "Resource metadata (RFC 9728)".
+ * One pull: from the resource's public document, through its signed claims, to what it lists of an owner's
+ * resources. Writes nothing. Contract: "Registry materialization", "Resource metadata (RFC 9728)".
  */
 import { randomBytes } from 'node:crypto'
 import { OutboundFault, type Outbound } from '../../http/outbound.ts'
@@ -30,8 +30,9 @@ const LISTING_BYTES_MAX = 1024 * 1024
 const NONCE_BYTES = 12
 
 /**
- * What the resource at `resource_uri` lists for the owner. The listing is asked for only where the signed claims say, and
- * only at the resource's own origin: another's listing must not land under this server's name.
+ * What the resource at `resource_uri` lists for the owner. The listing is asked for only where the signed
+ * claims say, and only at the resource's own origin: another's listing must not land under this server's
+ * name.
  * @throws PublicationFault naming what is wrong.
  */
 export async function fetchListing(
@@ -55,7 +56,10 @@ export async function fetchListing(
   return listing.resources.map(registered)
 }
 
-/** GETs the listing, signed under the authority's own key; `authorization` is empty and covered, for who wants it covered. */
+/**
+ * GETs the listing, signed under the authority's own key; `authorization` is empty and covered, for who wants
+ * it covered.
+ */
 async function queryListing(tools: PullTools, endpoint: string, patience: Patience): Promise<Buffer> {
   const url = new URL(endpoint)
   const query = url.search === '' ? undefined : url.search.slice(1)
@@ -113,7 +117,10 @@ function readListing(body: Buffer, namespaces: readonly string[]) {
   }
 }
 
-/** A word that names no consequence class declares none. The class of the resource is never milder than that of one of its tools. */
+/**
+ * A word that names no consequence class declares none. The class of the resource is never milder than that
+ * of one of its tools.
+ */
 function registered({ _id, name, type, resource_scopes, consequence, tools }: OwnerResource): ListedResource {
   const classes = tools?.map(one => [one.tool, parseConsequence(one.consequence) ?? null] as const)
   return {

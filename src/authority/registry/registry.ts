@@ -1,7 +1,7 @@
 /**
- * When the registry is pulled: at the start, on approval, when `/perm` names what is not known, and now and then; by one
- * replica at a time, at most every ten seconds per source. Nothing waits for it but `/perm`, a second at most.
- * Contract: "Registry materialization", "Protection API" (`/perm`).
+ * When the registry is pulled: at the start, on approval, when `/perm` names what is not known, and now and
+ * then; by one replica at a time, at most every ten seconds per source. Nothing waits for it but `/perm`, a
+ * second at most. Contract: "Registry materialization", "Protection API" (`/perm`).
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { waitAtMost } from '../../limits/patience.ts'
@@ -114,7 +114,10 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
 }
 
-/** Works off the due-queue, a few sources at a time, until nothing is due. What fails of one source ends no other. */
+/**
+ * Works off the due-queue, a few sources at a time, until nothing is due. What fails of one source ends no
+ * other.
+ */
 async function pullDue(
   options: RegistryOptions,
   pull: (source: Source) => Promise<Outcome>,

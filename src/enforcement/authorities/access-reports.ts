@@ -1,6 +1,7 @@
 /**
- * Owns the way of allowed calls into the owner's ledger. contract, "Events", 2: the enforcement point posts `/audit/access` for an allowed
- * call; off the call's path, in batches, each entry numbered so that sending twice records once and what is lost is told.
+ * Owns the way of allowed calls into the owner's ledger. Contract: "Events", 2: the enforcement point posts
+ * `/audit/access` for an allowed call; off the call's path, in batches, each entry numbered so that sending
+ * twice records once and what is lost is told.
  */
 import { createDelivery, type DeliveryOptions } from '../reports/delivery.ts'
 import type { AccessReport } from '../reports/outbox.ts'
@@ -8,9 +9,15 @@ import { createMemoryStore, openFileStore } from '../reports/stores.ts'
 import type { AuthorityClient } from './authority-client.ts'
 
 export interface AccessReportsOptions extends Omit<DeliveryOptions, 'onFault'> {
-  /** Entries that wait in memory for all owners together; beyond, those of the longest queue are dropped and counted. 10,000 when left out. */
+  /**
+   * Entries that wait in memory for all owners together; beyond, those of the longest queue are dropped and
+   * counted. 10,000 when left out.
+   */
   queueMax?: number | undefined
-  /** Where they wait in files, and how many bytes of them; left out, they wait in memory and are lost with this process. */
+  /**
+   * Where they wait in files, and how many bytes of them; left out, they wait in memory and are lost with
+   * this process.
+   */
   state?: { path: string; bytesMax: number; lifeMs?: number | undefined } | undefined
   /** Of all owners who are served here: what another process left in `state` is sent for these. */
   clients?: readonly AuthorityClient[]
@@ -22,11 +29,14 @@ export interface AccessReportsOptions extends Omit<DeliveryOptions, 'onFault'> {
 }
 
 export interface AccessReports {
-  /** Throws 503 where the report of a call could not be kept now: to be asked before a grant is spent. Never, where reports wait in memory. */
+  /**
+   * Throws 503 where the report of a call could not be kept now: to be asked before a grant is spent. Never,
+   * where reports wait in memory.
+   */
   ready(client: AuthorityClient): void
   /**
-   * Keeps one report until the authority has taken it; never waits. To be called before the call is let through: throws 503 where the report
-   * cannot be kept, which never happens where reports wait in memory.
+   * Keeps one report until the authority has taken it; never waits. To be called before the call is let
+   * through: throws 503 where the report cannot be kept, which never happens where reports wait in memory.
    */
   add(client: AuthorityClient, report: AccessReport): void
   /** Reports that are not told yet, those on their way among them. */
@@ -35,11 +45,17 @@ export interface AccessReports {
   bytes(): number
   /** Journals of other processes that nobody here can send. */
   left(): number
-  /** Sends what waits, for at most so many milliseconds, and says goodbye; what is in memory then is dropped and counted. Takes no more afterwards. */
+  /**
+   * Sends what waits, for at most so many milliseconds, and says goodbye; what is in memory then is dropped
+   * and counted. Takes no more afterwards.
+   */
   close(withinMs: number): Promise<void>
 }
 
-/** A queue per owner's authority, each sent in order by one sender. Throws where the directory of `state` cannot be written. */
+/**
+ * A queue per owner's authority, each sent in order by one sender. Throws where the directory of `state`
+ * cannot be written.
+ */
 export function createAccessReports(options: AccessReportsOptions): AccessReports {
   const { state, queueMax = 10_000, clients = [], onDropped } = options
   const onFault = options.onFault ?? (() => undefined)

@@ -1,6 +1,7 @@
 /**
- * Owns the calls to one owner's authority. contract, "Protection API (resource servers only, PAT-authorized)". Paths are the contract's,
- * below the configured issuer; nothing a request carries can name another authority.
+ * Owns the calls to one owner's authority. Contract: "Protection API (resource servers only,
+ * PAT-authorized)". Paths are the contract's, below the configured issuer; nothing a request carries can name
+ * another authority.
  */
 import { z } from 'zod'
 import { OutboundFault, plainWords, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
@@ -31,7 +32,10 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   onPat?: ((outcome: 'renewed' | 'refused' | 'failed') => void) | undefined
 }
 
-/** How far a run of this enforcement point has come with its reports, and whether it lets no more calls through. */
+/**
+ * How far a run of this enforcement point has come with its reports, and whether it lets no more calls
+ * through.
+ */
 export interface RunWord {
   instance: string
   n: number
@@ -39,8 +43,8 @@ export interface RunWord {
 }
 
 /**
- * One owner's authority. Every method throws `temporarily_unavailable` (503) where no definite answer comes before the deadline:
- * an outage is never an allow, and never a no of the authority's.
+ * One owner's authority. Every method throws `temporarily_unavailable` (503) where no definite answer comes
+ * before the deadline: an outage is never an allow, and never a no of the authority's.
  */
 export interface AuthorityClient {
   /** Whose calls it is asked about. */
@@ -52,9 +56,15 @@ export interface AuthorityClient {
   ): Promise<string>
   /** POST /introspect. Never consumes; never cached. */
   introspect(token: string, deadline: Deadline): Promise<Introspection>
-  /** POST /consume. Sent once at most: where the answer is lost, the call is denied and the grant may be spent. */
+  /**
+   * POST /consume. Sent once at most: where the answer is lost, the call is denied and the grant may be
+   * spent.
+   */
   consume(token: string, deadline: Deadline): Promise<Consumption>
-  /** POST /audit/access. Answers how many of them name no grant that the authority knows, so that they were not recorded. */
+  /**
+   * POST /audit/access. Answers how many of them name no grant that the authority knows, so that they were
+   * not recorded.
+   */
   reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<{ unknown: number }>
   /** POST /audit/access: how far a run has come. */
   reportRun(word: RunWord, deadline: Deadline): Promise<void>
@@ -98,7 +108,10 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
     }
   }
 
-  /** Sends with a PAT; what is repeatable is sent once more after a broken connection or a PAT no longer accepted. */
+  /**
+   * Sends with a PAT; what is repeatable is sent once more after a broken connection or a PAT no longer
+   * accepted.
+   */
   const ask = async (call: ProtectedCall): Promise<OutboundAnswer> => {
     const pat = await pats.get(call.deadline)
     const answer = await send(call, pat).catch((error: unknown) => {
@@ -144,7 +157,10 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   }
 }
 
-/** The cause of an outage where the authority did answer, but with another status than the one that is an answer. */
+/**
+ * The cause of an outage where the authority did answer, but with another status than the one that is an
+ * answer.
+ */
 export class UnwantedAnswer extends Error {
   readonly status: number
 

@@ -1,6 +1,7 @@
 /**
- * Owns the connections to authorities. contract, "Protection API (resource servers only, PAT-authorized)" and "Authorized call": two pools,
- * so that a flood of challenges leaves introspection and consume theirs; each of them may know several replicas of an authority.
+ * Owns the connections to authorities. Contract: "Protection API (resource servers only, PAT-authorized)" and
+ * "Authorized call": two pools, so that a flood of challenges leaves introspection and consume theirs; each
+ * of them may know several replicas of an authority.
  */
 import {
   createOutbound,
@@ -39,8 +40,8 @@ export interface AuthorityPoolsOptions {
 const CONNECTIONS = { challenges: 16, grants: 128 }
 const CONNECT_TIMEOUT_MS = 1_000
 /**
- * Shorter than an authority goes on answering after it was told to end (UMA_AS_DRAIN_MS): a connection that nobody uses is ended
- * by us, and never by the authority in the moment in which a consume is written to it.
+ * Shorter than an authority goes on answering after it was told to end (UMA_AS_DRAIN_MS): a connection that
+ * nobody uses is ended by us, and never by the authority in the moment in which a consume is written to it.
  */
 const IDLE_MS = 3_000
 /** Behind one name, new replicas are found by connecting anew. */

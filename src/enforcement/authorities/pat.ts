@@ -1,6 +1,7 @@
 /**
- * Owns the protection access token of one owner at one authority. contract, "Token endpoint" and "Protection access token (PAT)": one
- * exists per owner served, it is renewed early, fetched once at a time, and a refusal is not hammered at.
+ * Owns the protection access token of one owner at one authority. Contract: "Token endpoint" and "Protection
+ * access token (PAT)": one exists per owner served, it is renewed early, fetched once at a time, and a
+ * refusal is not hammered at.
  */
 import { z } from 'zod'
 import { OutboundFault, plainWords, type Outbound, type OutboundRequest } from '../../http/outbound.ts'
@@ -27,7 +28,10 @@ export interface PatOptions {
 }
 
 export interface PatSource {
-  /** A PAT that is still good. Throws `temporarily_unavailable` where none is to be had in time, with the reason. */
+  /**
+   * A PAT that is still good. Throws `temporarily_unavailable` where none is to be had in time, with the
+   * reason.
+   */
   get(deadline: Deadline): Promise<string>
   /** Says that the authority refused this PAT, so that it is not used again. */
   reject(pat: string): void
@@ -43,7 +47,10 @@ interface Pat {
 const RENEW_EARLY_MS = 60_000
 const REFUSED_WAIT_MS = { first: 1_000, most: 60_000 }
 const FAILED_WAIT_MS = { first: 200, most: 5_000 }
-/** PATs refused so soon: a few may fall into a change of keys, more in a row are an authority that refuses its own. */
+/**
+ * PATs refused so soon: a few may fall into a change of keys, more in a row are an authority that refuses its
+ * own.
+ */
 const REFUSED_YOUNG = { withinMs: 30_000, most: 2 }
 
 const answerSchema = z.object({

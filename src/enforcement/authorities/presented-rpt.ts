@@ -1,6 +1,7 @@
 /**
- * Owns what a presented RPT says by itself, beside the authority's answer about it. contract, "RPT claims": made by the configured
- * authority, of this kind and for this resource, or nothing of it counts. An RPT alone never lets a call through.
+ * Owns what a presented RPT says by itself, beside the authority's answer about it. Contract: "RPT claims":
+ * made by the configured authority, of this kind and for this resource, or nothing of it counts. An RPT alone
+ * never lets a call through.
  */
 import type { JwksCache } from '../../http/jwks-cache.ts'
 import type { JsonObject } from '../../wire/json.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns asking an owner's authority to be let in: at the start, until it has heard, beside everything else. contract, "Resource
- * server establishment: POST `/rs/register`". Serving waits for none of it; whether it may serve her is for her to say.
+ * Owns asking an owner's authority to be let in: at the start, until it has heard, beside everything else.
+ * Contract: "Resource server establishment: POST `/rs/register`". Serving waits for none of it; whether it
+ * may serve her is for her to say.
  */
 import { z } from 'zod'
 import type { Logger } from '../../http/log.ts'
@@ -36,9 +37,15 @@ export interface Registration {
 const WAIT_MS = { first: 500, most: 60_000 }
 /** As long as an authority may have us wait: it may have changed its mind by then, and so may its owner. */
 const TOLD_WAIT_MS_MAX = 3_600_000
-/** What waits lapses when the owner leaves it unanswered (7 days at our authority), so it is asked for anew; nothing else tells of that. */
+/**
+ * What waits lapses when the owner leaves it unanswered (7 days at our authority), so it is asked for anew;
+ * nothing else tells of that.
+ */
 const WAITING_MS = 3_600_000
-/** The owner herself has said no; what she answered is not asked again until somebody starts this process anew. */
+/**
+ * The owner herself has said no; what she answered is not asked again until somebody starts this process
+ * anew.
+ */
 const HER_NO: ReadonlySet<string | undefined> = new Set(['withdrawn_lately', 'origin_banned'])
 
 const answerSchema = z.object({
@@ -49,8 +56,9 @@ const answerSchema = z.object({
 })
 
 /**
- * Asks until the owner has let it in, or has said no to what waited for her. What is asked twice changes nothing, so each start asks, of each
- * replica, and what waits is asked for again once an hour. Any other refusal is not final: documents may not be reachable yet, an owner not yet known.
+ * Asks until the owner has let it in, or has said no to what waited for her. What is asked twice changes
+ * nothing, so each start asks, of each replica, and what waits is asked for again once an hour. Any other
+ * refusal is not final: documents may not be reachable yet, an owner not yet known.
  */
 export function startRegistration(options: RegistrationOptions): Registration {
   const { owner, authority, resource, logger, waitingMs = WAITING_MS } = options
@@ -97,9 +105,15 @@ export function startRegistration(options: RegistrationOptions): Registration {
   }
 }
 
-/** How asking once ended; `toldWaitMs` is what the authority says that asking again sooner would be in vain for, 0 where it says nothing. */
+/**
+ * How asking once ended; `toldWaitMs` is what the authority says that asking again sooner would be in vain
+ * for, 0 where it says nothing.
+ */
 interface Asked {
-  /** Undefined where it neither waits nor stands: then `said` tells why, and `reason` is the authority's word for it. */
+  /**
+   * Undefined where it neither waits nor stands: then `said` tells why, and `reason` is the authority's word
+   * for it.
+   */
   status?: 'pending' | 'active'
   said: string
   reason?: string | undefined

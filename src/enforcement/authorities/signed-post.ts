@@ -1,7 +1,7 @@
 /**
- * Owns the requests that a resource server signs with the key that it publishes: to its owner's authority, and to an organization above her.
- * contract, "Resource server establishment: POST `/rs/register`" and "Authentication" (resource server at the token endpoint, enforcement point
- * at the organization).
+ * Owns the requests that a resource server signs with the key that it publishes: to its owner's authority,
+ * and to an organization above her. Contract: "Resource server establishment: POST `/rs/register`" and
+ * "Authentication" (resource server at the token endpoint, enforcement point at the organization).
  */
 import type { OutboundRequest } from '../../http/outbound.ts'
 import { contentDigest } from '../../wire/encoding.ts'
@@ -9,8 +9,9 @@ import { signRequest } from '../../wire/http-signature.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 
 /**
- * A POST that covers method, authority, path, the body's digest, and `authorization`, which it sends empty: a verifier that wants
- * that field covered need not know how an absent one reads. `clock` is in milliseconds since the epoch.
+ * A POST that covers method, authority, path, the body's digest, and `authorization`, which it sends empty: a
+ * verifier that wants that field covered need not know how an absent one reads. `clock` is in milliseconds
+ * since the epoch.
  */
 export function signedPost(
   request: { url: string; contentType: string; body: string },

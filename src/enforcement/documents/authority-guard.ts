@@ -1,6 +1,6 @@
 /**
- * Owns who may ask for an owner's resources. contract, "Authentication": the owner's authority, by an RFC 9421 signature made with a key
- * it publishes.
+ * Owns who may ask for an owner's resources. Contract: "Authentication": the owner's authority, by an RFC
+ * 9421 signature made with a key it publishes.
  */
 import type { JwksCache } from '../../http/jwks-cache.ts'
 import { verifyByPublishedKeys } from '../../http/published-keys.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns what the resource publishes, whoever serves it: the sidecar's own server or the resource itself. contract, "Resource server
- * enforcement point": RFC 9728 documents, `/jwks`, `/owner-resources`.
+ * Owns what the resource publishes, whoever serves it: the sidecar's own server or the resource itself.
+ * Contract: "Resource server enforcement point": RFC 9728 documents, `/jwks`, `/owner-resources`.
  */
 import type { SignedRequest } from '../../http/signed-request.ts'
 import { publicJwk, type PrivateKey, type PublicJwk } from '../../wire/keys.ts'
@@ -22,12 +22,16 @@ export interface PublicDocumentsOptions {
 }
 
 export interface PublicDocuments {
-  /** The RFC 9728 document of a resource's path; of no resource in particular where the path is empty. Refuses `not_found`. */
+  /**
+   * The RFC 9728 document of a resource's path; of no resource in particular where the path is empty. Refuses
+   * `not_found`.
+   */
   metadata(path: string): ResourceMetadata
   readonly jwks: { keys: PublicJwk[] }
   /**
-   * The resources of one owner, or of the only one whom the asking authority governs. Refuses 401 `invalid_token` whom the guard does
-   * not know, 404 `not_found` an owner whom the authority does not govern, 400 `invalid_request` where it must name one of several.
+   * The resources of one owner, or of the only one whom the asking authority governs. Refuses 401
+   * `invalid_token` whom the guard does not know, 404 `not_found` an owner whom the authority does not
+   * govern, 400 `invalid_request` where it must name one of several.
    */
   listing(request: SignedRequest, owner?: Owner): Promise<OwnerListing>
 }

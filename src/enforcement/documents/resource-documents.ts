@@ -1,6 +1,6 @@
 /**
- * Owns what the resource publishes about itself. contract, "Resource metadata (RFC 9728)": structural only, per owner, signed with the
- * resource's key.
+ * Owns what the resource publishes about itself. Contract: "Resource metadata (RFC 9728)": structural only,
+ * per owner, signed with the resource's key.
  */
 import { gravestConsequence } from '../../rules/permission.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
@@ -51,7 +51,10 @@ export function ownerResourcesUrl(publicUrl: string, owner: Owner): string {
   return `${publicUrl}/owner-resources/${owner}`
 }
 
-/** The owner-bound listing: each resource with the tools that touch it, their scopes, and the gravest class that any of them declares. */
+/**
+ * The owner-bound listing: each resource with the tools that touch it, their scopes, and the gravest class
+ * that any of them declares.
+ */
 export function ownerListing(route: Route): OwnerListing {
   const byId = Map.groupBy(route.tools.values(), tool => tool.resource_id)
   return {

@@ -1,6 +1,6 @@
 /**
- * Owns the HTTP side of the sidecar. contract, "Resource server enforcement point": RFC 9728 documents, `/jwks`,
- * `/owner-resources`. Decides nothing about calls.
+ * Owns the HTTP side of the sidecar. Contract: "Resource server enforcement point": RFC 9728 documents,
+ * `/jwks`, `/owner-resources`. Decides nothing about calls.
  */
 import { createHttpServer, type HttpServer, type HttpServerOptions } from '../../http/server.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns what every door to a gateway does with one call, whatever it speaks: reads it, has it judged in time, and always has an answer.
- * contract, "Resource server enforcement point" and "Errors": whatever fails here is a denial.
+ * Owns what every door to a gateway does with one call, whatever it speaks: reads it, has it judged in time,
+ * and always has an answer. Contract: "Resource server enforcement point" and "Errors": whatever fails here
+ * is a denial.
  */
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { Refusal } from '../../wire/refusal.ts'
@@ -19,15 +20,23 @@ export interface CheckDoor {
   deadlineMarginMs: number
   /** Told of every fault that is no Refusal, with the call as far as it was read. */
   report?: ((fault: unknown, call: Call | undefined) => void) | undefined
-  /** Told, of every call that `decide` judged in time, how long it was here beside waiting for the authority, in milliseconds. */
+  /**
+   * Told, of every call that `decide` judged in time, how long it was here beside waiting for the authority,
+   * in milliseconds.
+   */
   onAnswered?: ((ownMs: number) => void) | undefined
-  /** Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in the gRPC library. */
+  /**
+   * Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in
+   * the gRPC library.
+   */
   onUnjudged?: ((denied: Denied, call: Call | undefined) => void) | undefined
 }
 
 /** How a door puts an outcome into words. */
 export interface AnswerWriter<Answer> {
-  /** `received`: the header fields of the call, as far as it was read. May throw; the answer is then `outage`. */
+  /**
+   * `received`: the header fields of the call, as far as it was read. May throw; the answer is then `outage`.
+   */
   write: (outcome: Outcome, received: HeaderLines) => Answer
   /** What is answered when nothing else can be: made before anything can go wrong. */
   outage: Answer

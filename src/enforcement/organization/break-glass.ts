@@ -1,6 +1,7 @@
 /**
- * Owns what an organization's answer about a grant of its own must be before anything follows from it. contract, "The organization's authority"
- * (`/break-glass`, `/introspect`) and "What the service does": it can give one call, once, that the owner's own authority accepted.
+ * Owns what an organization's answer about a grant of its own must be before anything follows from it.
+ * Contract: "The organization's authority" (`/break-glass`, `/introspect`) and "What the service does": it
+ * can give one call, once, that the owner's own authority accepted.
  */
 import { acceptsGrant } from '../../rules/break-glass.ts'
 import { verifyBreakGlassAcceptance, type BreakGlassAcceptance } from '../../wire/break-glass.ts'
@@ -28,8 +29,8 @@ export interface AskedToken {
 }
 
 /**
- * Whether the organization made the token, by its own words, which nobody vouches for yet: it chooses between two configured issuers, each of
- * which knows its own alone.
+ * Whether the organization made the token, by its own words, which nobody vouches for yet: it chooses between
+ * two configured issuers, each of which knows its own alone.
  */
 export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, token: string): boolean {
   try {
@@ -40,8 +41,9 @@ export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, 
 }
 
 /**
- * Asks the organization, and nobody else. Refuses 403 `organization_envelope_exceeded` what is more than one call that the owner's authority
- * accepted; throws `temporarily_unavailable` where the answer or the keys of that authority cannot be had or read.
+ * Asks the organization, and nobody else. Refuses 403 `organization_envelope_exceeded` what is more than one
+ * call that the owner's authority accepted; throws `temporarily_unavailable` where the answer or the keys of
+ * that authority cannot be had or read.
  */
 export async function introspectBreakGlass(
   organization: RouteOrganization,

@@ -1,6 +1,6 @@
 /**
- * Owns holding a grant to the ceiling of the organization above its owner. contract, "Authorized call", order 2
- * (`organization_envelope_exceeded`). The rule itself is `src/rules/ceiling.ts`.
+ * Owns holding a grant to the ceiling of the organization above its owner. Contract: "Authorized call", order
+ * 2 (`organization_envelope_exceeded`). The rule itself is `src/rules/ceiling.ts`.
  */
 import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/ceiling.ts'
 import type { Permission } from '../../rules/permission.ts'
@@ -18,7 +18,10 @@ export interface RouteOrganization {
   readonly view: MembershipView
   /** What the organization and the owner's authority publish. */
   readonly keys: AuthorityKeys
-  /** Whether it is asked about a resource at all, as this enforcement point is configured, whatever a charter claims. */
+  /**
+   * Whether it is asked about a resource at all, as this enforcement point is configured, whatever a charter
+   * claims.
+   */
   asksAbout(resource_id: string): boolean
 }
 
@@ -49,7 +52,10 @@ export function exceeded(fault: CeilingFault, cause?: unknown): Refusal {
   return new Refusal('organization_envelope_exceeded', SENTENCES[fault], { cause })
 }
 
-/** Refuses 403 `organization_envelope_exceeded` where the grant exceeds the ceiling; 503 where that cannot be known. */
+/**
+ * Refuses 403 `organization_envelope_exceeded` where the grant exceeds the ceiling; 503 where that cannot be
+ * known.
+ */
 export async function checkCeiling(organization: RouteOrganization, held: Held): Promise<void> {
   const { grant, permission, authority, deadline } = held
   const { resource_id } = permission

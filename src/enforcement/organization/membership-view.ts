@@ -1,6 +1,7 @@
 /**
- * Owns how old what is known of one owner's membership may be. contract, "Authorized call", order 2: it is refreshed beside the calls while
- * somebody calls, so that none of them waits for it, and past its age there is no answer.
+ * Owns how old what is known of one owner's membership may be. Contract: "Authorized call", order 2: it is
+ * refreshed beside the calls while somebody calls, so that none of them waits for it, and past its age there
+ * is no answer.
  */
 import type { EnforcedMembership } from '../../wire/enforced-membership.ts'
 import { deadlineAt, outage, within, type Deadline } from '../deadline.ts'
@@ -13,7 +14,10 @@ export interface MembershipViewOptions {
 }
 
 export interface MembershipView {
-  /** At most 10 s old. At once where it is known, else a promise; throws or rejects `temporarily_unavailable` where it cannot be had in time. */
+  /**
+   * At most 10 s old. At once where it is known, else a promise; throws or rejects `temporarily_unavailable`
+   * where it cannot be had in time.
+   */
   current(deadline: Deadline): EnforcedMembership | Promise<EnforcedMembership>
   stop(): void
 }

@@ -1,7 +1,8 @@
 /**
- * Owns the calls to the organization above one owner. contract, "The organization's authority" (`/membership/{owner}`, `/introspect`,
- * `/consume`) and "Authentication" (the credential that the organization provisioned). Paths are below the configured issuer; nothing that a
- * request carries can name another.
+ * Owns the calls to the organization above one owner. Contract: "The organization's authority"
+ * (`/membership/{owner}`, `/introspect`, `/consume`) and "Authentication" (the credential that the
+ * organization provisioned). Paths are below the configured issuer; nothing that a request carries can name
+ * another.
  */
 import {
   OutboundFault,
@@ -104,7 +105,10 @@ function proven(
     : { method: 'POST', url, headers: { ...headers, 'content-type': FORM }, body }
 }
 
-/** Whatever is not 200 is no answer: that an owner is unknown there is a fault of how the two were set up, and allows nothing. */
+/**
+ * Whatever is not 200 is no answer: that an owner is unknown there is a fault of how the two were set up, and
+ * allows nothing.
+ */
 function readAnswer({ status, body }: OutboundAnswer, { path }: Call): unknown {
   const [, what] = path.split('/', 2)
   if (status !== 200) throw outage(`The organization answered /${what} with ${status}.`)

@@ -1,6 +1,7 @@
 /**
- * Owns the sending of reports: in batches, off the call's path, each outbox in its order and by one sender, until the authority has taken them.
- * contract, "Events", 2. An outage is waited out; what the authority refuses is dropped, alone and not with the rest of its batch.
+ * Owns the sending of reports: in batches, off the call's path, each outbox in its order and by one sender,
+ * until the authority has taken them. Contract: "Events", 2. An outage is waited out; what the authority
+ * refuses is dropped, alone and not with the rest of its batch.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
@@ -12,7 +13,10 @@ import type { AccessEntry, Outbox } from './outbox.ts'
 export interface Mail {
   client: AuthorityClient
   outbox: Outbox
-  /** Of a run that is over, what is said of it once all of it is sent: that it ended, or only how far it came. Left out while it goes on. */
+  /**
+   * Of a run that is over, what is said of it once all of it is sent: that it ended, or only how far it came.
+   * Left out while it goes on.
+   */
   lastWord?: { ended: boolean }
   /** What this process cannot send stays for the next one. */
   isKept: boolean
@@ -27,7 +31,10 @@ export interface DeliveryOptions {
   gatherMs?: number | undefined
   /** Pauses between attempts, each twice the one before, in milliseconds; 250 to 10,000 when left out. */
   retryMs?: { first: number; most: number } | undefined
-  /** How long a run may have nothing to say before it says how far it has come, in milliseconds; three minutes when left out. */
+  /**
+   * How long a run may have nothing to say before it says how far it has come, in milliseconds; three minutes
+   * when left out.
+   */
   quietMs?: number | undefined
   /** Milliseconds since the epoch. */
   clock: () => number
@@ -64,7 +71,9 @@ interface Round {
 }
 type Asked<T> = { taken: T } | 'refused' | 'out of time'
 
-/** Until when there is time, and whether there is little: all of it changes when the process is about to end. */
+/**
+ * Until when there is time, and whether there is little: all of it changes when the process is about to end.
+ */
 interface Ending {
   sendUntil: number
   closedAt: number
@@ -198,7 +207,10 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   }
 }
 
-/** The authority read them and will not have them: sending them again is no use. A PAT that it will not have is another matter. */
+/**
+ * The authority read them and will not have them: sending them again is no use. A PAT that it will not have
+ * is another matter.
+ */
 function isRefusal(error: unknown): boolean {
   const status = error instanceof Error && error.cause instanceof UnwantedAnswer ? error.cause.status : 0
   return status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status)

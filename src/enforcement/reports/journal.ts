@@ -1,7 +1,8 @@
 /**
- * Owns reports that wait in files, so that they outlive this process. contract, "Events", 2. A journal is a directory of one run's reports for
- * one owner, in files of bounded size: reports are appended to the last one, sent from the first one on, and a file whose reports
- * were all taken is removed. The last one stays, for it says how far the run has come.
+ * Owns reports that wait in files, so that they outlive this process. Contract: "Events", 2. A journal is a
+ * directory of one run's reports for one owner, in files of bounded size: reports are appended to the last
+ * one, sent from the first one on, and a file whose reports were all taken is removed. The last one stays,
+ * for it says how far the run has come.
  */
 import {
   closeSync,
@@ -138,11 +139,17 @@ export interface JournalOptions {
   clock: () => number
 }
 
-/** The end of a journal: one line at a time, each whole or not at all, for one that was cut off would spoil the one after it. */
+/**
+ * The end of a journal: one line at a time, each whole or not at all, for one that was cut off would spoil
+ * the one after it.
+ */
 interface Appender {
   /** Has a file to write to. Throws where there is none now. */
   ready(): void
-  /** Answers the bytes of the line. Throws where it was not written: `mayStand` says whether it may be there all the same. */
+  /**
+   * Answers the bytes of the line. Throws where it was not written: `mayStand` says whether it may be there
+   * all the same.
+   */
   append(line: string): number
   mayStand(): boolean
   close(): void
@@ -277,7 +284,10 @@ export interface FoundJournal {
   open(directory: string): LeftJournal
 }
 
-/** Reads what a run left: `empty` where nothing stands in it, `other` where it is of another version or no journal. Throws where it cannot be read. */
+/**
+ * Reads what a run left: `empty` where nothing stands in it, `other` where it is of another version or no
+ * journal. Throws where it cannot be read.
+ */
 export function readJournal(directory: string): FoundJournal | 'empty' | 'other' {
   if (readdirSync(directory).some(name => !SEGMENT.test(name))) return 'other'
   const found = segmentsIn(directory).map(name => {

@@ -1,6 +1,7 @@
 /**
- * Owns reports of one owner's calls that wait to be taken by her authority: numbered from 1 by one run of this enforcement point, and sent in
- * that order. contract, "Events", 2. Here in memory; in files in `journal.ts`.
+ * Owns reports of one owner's calls that wait to be taken by her authority: numbered from 1 by one run of
+ * this enforcement point, and sent in that order. Contract: "Events", 2. Here in memory; in files in
+ * `journal.ts`.
  */
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 
@@ -54,8 +55,8 @@ export interface OpenOutbox extends Outbox {
 /** Lost with this process. */
 export interface MemoryOutbox extends OpenOutbox {
   /**
-   * Loses the youngest, whose number stays given: her authority learns by it that one is missing. Answers false where there is none but those
-   * that are on their way.
+   * Loses the youngest, whose number stays given: her authority learns by it that one is missing. Answers
+   * false where there is none but those that are on their way.
    */
   lose(): boolean
 }

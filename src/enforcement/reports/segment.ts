@@ -1,6 +1,7 @@
 /**
- * Owns the format of the files that reports wait in: a line that says whose they are, then one line for each report, each with a checksum.
- * contract, "Events", 2. A file is written by one process, line by line at its end; what a kill cut off was never let through.
+ * Owns the format of the files that reports wait in: a line that says whose they are, then one line for each
+ * report, each with a checksum. Contract: "Events", 2. A file is written by one process, line by line at its
+ * end; what a kill cut off was never let through.
  */
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
@@ -18,7 +19,10 @@ export interface SegmentHead {
   owner: Owner
   /** The last number given before the first report of this file. */
   n: number
-  /** Of the start of the machine that wrote it: what its process had written stays after a kill, and not after a fall of the machine. */
+  /**
+   * Of the start of the machine that wrote it: what its process had written stays after a kill, and not after
+   * a fall of the machine.
+   */
   boot: string
 }
 
@@ -47,7 +51,9 @@ const lineOf = (value: object): string => {
 export const headLine = (head: SegmentHead): string => `${MAGIC} ${lineOf(head)}`
 export const recordLine = (record: SegmentRecord): string => lineOf(record)
 
-/** The first line of a file, without its end: undefined where it is of another version, or no file of ours. */
+/**
+ * The first line of a file, without its end: undefined where it is of another version, or no file of ours.
+ */
 export function readHead(line: string): SegmentHead | undefined {
   return line.startsWith(`${MAGIC} `) ? readLine(line.slice(MAGIC.length + 1), HEAD) : undefined
 }

@@ -1,7 +1,8 @@
 /**
- * Owns the directory in which reports outlive this process (`reports.state_dir`). contract, "Events", 2. Each run has a directory of its own
- * there, and says every few seconds that it lives. Where one has not said so for a while, another run, in this place or beside it, takes over what it
- * left: by renaming, so that of several only one does.
+ * Owns the directory in which reports outlive this process (`reports.state_dir`). Contract: "Events", 2. Each
+ * run has a directory of its own there, and says every few seconds that it lives. Where one has not said so
+ * for a while, another run, in this place or beside it, takes over what it left: by renaming, so that of
+ * several only one does.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import {
@@ -23,17 +24,26 @@ import type { ReportsOf } from './outbox.ts'
 export interface TakenOver {
   of: ReportsOf
   journal: LeftJournal
-  /** Whether it holds all that its run let through: nothing was damaged, and no fall of the machine can have cost what was not on the disk yet. */
+  /**
+   * Whether it holds all that its run let through: nothing was damaged, and no fall of the machine can have
+   * cost what was not on the disk yet.
+   */
   whole: boolean
   damaged: number
 }
 
 export interface StateDirectory {
-  /** Names this run; another one where somebody took over what this process had, because it did not say in time that it lives. */
+  /**
+   * Names this run; another one where somebody took over what this process had, because it did not say in
+   * time that it lives.
+   */
   instance(): string
   /** A new journal of this run. */
   journal(of: ReportsOf): Journal
-  /** Says that this run lives, where that was a while ago: to be asked before a report is written. Throws where it cannot be said. */
+  /**
+   * Says that this run lives, where that was a while ago: to be asked before a report is written. Throws
+   * where it cannot be said.
+   */
   live(): void
   /** Journals of others that stand here and that nobody in this process can send. */
   left(): number
@@ -48,7 +58,10 @@ export interface StateDirectoryOptions {
   /** Whether reports of these can be sent by this process. */
   serves: (of: ReportsOf) => boolean
   onTakenOver: (taken: TakenOver) => void
-  /** This process was away for so long that another took over what it had: all its journals are that one's now. */
+  /**
+   * This process was away for so long that another took over what it had: all its journals are that one's
+   * now.
+   */
   onDisplaced: () => void
   /** A journal is left where it is, and why. */
   onLeft: (path: string, why: string) => void
@@ -61,7 +74,10 @@ const LIFE_MS = 3_000
 const SIGNS_MISSED_MAX = 5
 const LIFE = 'alive'
 
-/** Opens it, and makes it where it is missing. Throws an error that says what to do where it cannot be written. */
+/**
+ * Opens it, and makes it where it is missing. Throws an error that says what to do where it cannot be
+ * written.
+ */
 export function openStateDirectory(options: StateDirectoryOptions): StateDirectory {
   const { path, clock, lifeMs = LIFE_MS } = options
   const boot = bootId()
@@ -142,7 +158,10 @@ function removeRun(directory: string): void {
   }
 }
 
-/** Of the machine's start: what one process writes is there for the next after a kill, and may not be after a fall of the machine. */
+/**
+ * Of the machine's start: what one process writes is there for the next after a kill, and may not be after a
+ * fall of the machine.
+ */
 function bootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
@@ -151,7 +170,10 @@ function bootId(): string {
   }
 }
 
-/** Looks for runs that give no sign of life any more. A sign is anything new: no clock of another machine is read. */
+/**
+ * Looks for runs that give no sign of life any more. A sign is anything new: no clock of another machine is
+ * read.
+ */
 function watchOthers(
   { path, clock, serves, onTakenOver, onLeft, onFault }: StateDirectoryOptions,
   { own, boot, lostMs }: { own: () => string; boot: string; lostMs: number },
@@ -218,7 +240,10 @@ function signOf(directory: string): number | undefined {
   return statSync(join(directory, LIFE), { throwIfNoEntry: false })?.mtimeMs
 }
 
-/** Has a run find that it was taken for dead, should it wake up again. Answers false where it just did, or another takes it over. */
+/**
+ * Has a run find that it was taken for dead, should it wake up again. Answers false where it just did, or
+ * another takes it over.
+ */
 function endLife(directory: string, sign: number): boolean {
   const ended = join(directory, `.${randomBytes(6).toString('hex')}`)
   try {

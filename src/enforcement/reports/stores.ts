@@ -1,6 +1,7 @@
 /**
- * Owns where reports wait: in memory, or in the files of `reports.state_dir`. contract, "Events", 2. In files none is lost by a kill, and a call whose
- * report cannot be written is not let through; in memory a call never waits for its report, and what there is no room for is lost and told.
+ * Owns where reports wait: in memory, or in the files of `reports.state_dir`. Contract: "Events", 2. In files
+ * none is lost by a kill, and a call whose report cannot be written is not let through; in memory a call
+ * never waits for its report, and what there is no room for is lost and told.
  */
 import { randomBytes } from 'node:crypto'
 import type { AuthorityClient } from '../authorities/authority-client.ts'
@@ -13,7 +14,10 @@ import { openStateDirectory, type TakenOver } from './state-directory.ts'
 export interface ReportStore {
   /** Throws 503 where a report could not be kept now: to be asked before a grant is spent. */
   ready(client: AuthorityClient): void
-  /** Keeps a report, and has it sent. Throws 503 where it cannot be kept: its call must not be let through then. */
+  /**
+   * Keeps a report, and has it sent. Throws 503 where it cannot be kept: its call must not be let through
+   * then.
+   */
   add(client: AuthorityClient, report: AccessReport): void
   /** Bytes of reports in files. */
   bytes(): number
@@ -182,8 +186,8 @@ function takeOver(
 }
 
 /**
- * Throws where there is no room for another report of one who has so many bytes: an authority that takes none costs its own owner the calls, and
- * others theirs only where all the room is twice used up.
+ * Throws where there is no room for another report of one who has so many bytes: an authority that takes none
+ * costs its own owner the calls, and others theirs only where all the room is twice used up.
  */
 function roomOf(
   { bytesMax, clock }: FileStoreOptions,

@@ -1,6 +1,7 @@
 /**
- * Owns which tool a method and a path below the base of a plain API are. contract, "Authorized call" (the tool maps to a resource):
- * configured, and what a server could take for another entry than was found here is refused.
+ * Owns which tool a method and a path below the base of a plain API are. Contract: "Authorized call" (the
+ * tool maps to a resource): configured, and what a server could take for another entry than was found here is
+ * refused.
  */
 import {
   decodeOnce,
@@ -23,8 +24,9 @@ export interface FoundOperation {
 
 export interface ApiTable {
   /**
-   * What a method and the raw path below the base are. Refuses 403 `unknown_tool` for a path that no line has, 405
-   * `method_not_allowed` for one that has other methods, and 400 `invalid_request` for one that two readers could tell apart.
+   * What a method and the raw path below the base are. Refuses 403 `unknown_tool` for a path that no line
+   * has, 405 `method_not_allowed` for one that has other methods, and 400 `invalid_request` for one that two
+   * readers could tell apart.
    */
   find(method: string, below: string): FoundOperation
 }
@@ -37,7 +39,9 @@ interface Line {
   folded: TemplateSegment[]
 }
 
-/** The table of an API. Where several lines fit a path, a fixed text goes before a parameter, from the left. */
+/**
+ * The table of an API. Where several lines fit a path, a fixed text goes before a parameter, from the left.
+ */
 export function apiTable(operations: readonly ApiOperation[]): ApiTable {
   const lines = operations.map(({ method, path, tool }): Line => {
     const segments = parsePathTemplate(path)

@@ -1,6 +1,7 @@
 /**
- * Owns what a call of a plain HTTP API asks for: which tool, with which parameters. contract, "Authorized call", and docs/choices.md:
- * the parameters are the path's, the query's and the body, and whatever could make the server execute another call is refused.
+ * Owns what a call of a plain HTTP API asks for: which tool, with which parameters. Contract: "Authorized
+ * call", and docs/choices.md: the parameters are the path's, the query's and the body, and whatever could
+ * make the server execute another call is refused.
  */
 import { s256, s256Json } from '../../wire/encoding.ts'
 import { decodeQuery } from '../../wire/http-operation.ts'
@@ -33,8 +34,8 @@ const BODY_EXPECTED: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
 /**
  * A reader of calls below a base. Refuses 403 `invalid_origin`, `unknown_tool`; 405 `method_not_allowed`; 413
- * `request_body_too_large`; 400 `request_body_missing`, and `invalid_request` for bad escapes, bad JSON, and header fields or
- * paths by which a server could execute another call.
+ * `request_body_too_large`; 400 `request_body_missing`, and `invalid_request` for bad escapes, bad JSON, and
+ * header fields or paths by which a server could execute another call.
  */
 export function apiReader({ base, operations, allowedOrigins }: ApiSettings): RequestReader {
   const table = apiTable(operations)
@@ -58,7 +59,10 @@ export function apiReader({ base, operations, allowedOrigins }: ApiSettings): Re
   }
 }
 
-/** `value`: a JSON body as parsed, any other as its type and the hash of its bytes; undefined where the call has no body. */
+/**
+ * `value`: a JSON body as parsed, any other as its type and the hash of its bytes; undefined where the call
+ * has no body.
+ */
 interface ApiBody {
   value: Json
   inexactNumber?: string | undefined
@@ -89,7 +93,10 @@ function looksLikeDigest(value: Json): boolean {
   return isJsonObject(value) && Object.keys(value).sort().join(' ') === 'content_type s256'
 }
 
-/** Nothing shown is nothing sent only where the request says so: a proxy that shows no body must not make it an empty one. */
+/**
+ * Nothing shown is nothing sent only where the request says so: a proxy that shows no body must not make it
+ * an empty one.
+ */
 function refuseUnseenBody({ method, headers }: Call): void {
   const length = singleLine(headers, 'content-length')?.trim()
   const unseen = length === undefined ? BODY_EXPECTED.has(method) : length !== '0'

@@ -1,6 +1,7 @@
 /**
- * Owns how many bytes of bodies are held at a time, over all calls. contract, "Authorized call": whoever sends a body need not be known yet, so
- * that without a bound slow answers of an authority would let strangers fill the memory in which everybody's calls are judged.
+ * Owns how many bytes of bodies are held at a time, over all calls. Contract: "Authorized call": whoever
+ * sends a body need not be known yet, so that without a bound slow answers of an authority would let
+ * strangers fill the memory in which everybody's calls are judged.
  */
 import type { Call } from '../call.ts'
 

@@ -1,15 +1,22 @@
 /**
- * Owns whether the body that a proxy showed is the whole body. contract, "Authentication": a truncated body fails closed with a
- * named reason. Proxies say so in different ways, and one of them not at all; any sign suffices.
+ * Owns whether the body that a proxy showed is the whole body. Contract: "Authentication": a truncated body
+ * fails closed with a named reason. Proxies say so in different ways, and one of them not at all; any sign
+ * suffices.
  */
 import { refuse } from '../../wire/refusal.ts'
 import type { CallBody } from '../call.ts'
 import { singleLine, type HeaderLines } from './header-lines.ts'
 
-/** What a door received. `size`: the proxy's own count of body bytes, where it gives one (-1: it cut the body). */
+/**
+ * What a door received. `size`: the proxy's own count of body bytes, where it gives one (-1: it cut the
+ * body).
+ */
 export interface ReceivedBody {
   bytes: Buffer
-  /** Whether the bytes are as the caller sent them, or text in which the proxy replaced what it could not decode. */
+  /**
+   * Whether the bytes are as the caller sent them, or text in which the proxy replaced what it could not
+   * decode.
+   */
   isText: boolean
   size?: number
 }
@@ -25,8 +32,9 @@ export const SEND_THE_BODY =
   'The proxy sent no body: set with_request_body (max_request_bytes, pack_as_bytes: true) on ext_authz.'
 
 /**
- * Judges a received body against what its header fields announce. `bytesMax` is this end's cap, which the proxy's max_request_bytes
- * must equal. Refuses 415 `unsupported_media_type` for an encoded body: what was checked would not be what the tool decodes.
+ * Judges a received body against what its header fields announce. `bytesMax` is this end's cap, which the
+ * proxy's max_request_bytes must equal. Refuses 415 `unsupported_media_type` for an encoded body: what was
+ * checked would not be what the tool decodes.
  */
 export function readCallBody(received: ReceivedBody, headers: HeaderLines, bytesMax: number): CallBody {
   refuseEncodedBody(headers)

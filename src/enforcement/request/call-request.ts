@@ -1,20 +1,21 @@
 /**
- * Owns what any call may ask for, whatever its resource speaks. contract, "Authorized call": a tool with exact parameters, or one
- * of the few things that need less.
+ * Owns what any call may ask for, whatever its resource speaks. Contract: "Authorized call": a tool with
+ * exact parameters, or one of the few things that need less.
  */
 import type { JsonObject } from '../../wire/json.ts'
 import type { Call } from '../call.ts'
 
 /**
- * `pass`: needs no grant. `open`: needs a live grant and a signature, no permission. `tool`: needs all; `params` are what an owner
- * approves, `params_s256` their hash.
+ * `pass`: needs no grant. `open`: needs a live grant and a signature, no permission. `tool`: needs all;
+ * `params` are what an owner approves, `params_s256` their hash.
  */
 export type CallRequest =
   { kind: 'pass'; method: string } | { kind: 'open'; method: string } | ({ kind: 'tool' } & ToolCall)
 
 /**
- * A call of a tool. `inexactNumber`: the first number of the body that a double cannot carry unchanged. `ambiguity`: a sentence where
- * the tool may read other parameters than were hashed. Both matter where the exact parameters were approved.
+ * A call of a tool. `inexactNumber`: the first number of the body that a double cannot carry unchanged.
+ * `ambiguity`: a sentence where the tool may read other parameters than were hashed. Both matter where the
+ * exact parameters were approved.
  */
 export interface ToolCall {
   tool: string

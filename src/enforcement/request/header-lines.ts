@@ -1,6 +1,7 @@
 /**
- * Owns how received header fields are read before anything trusts them. contract, "Authorized call": the credential and its
- * signature travel in header fields, so a field that two readers could take differently is refused.
+ * Owns how received header fields are read before anything trusts them. Contract: "Authorized call": the
+ * credential and its signature travel in header fields, so a field that two readers could take differently is
+ * refused.
  */
 import { isUtf8 } from 'node:buffer'
 import { refuse } from '../../wire/refusal.ts'
@@ -15,8 +16,9 @@ const SCHEME_AND_CREDENTIAL = /^[!#$%&'*+\-.^_`|~\w]+[ \t]+\S/
 const POP_CREDENTIAL = /^pop(?:[ \t]|$)/i
 
 /**
- * Lines by lower-case name, in order of receipt. Pseudo headers (`:path`) are passed over: the request's own fields say the same.
- * Refuses `invalid_request` for a name that is no token, a value with a line break or NUL, and two credentials.
+ * Lines by lower-case name, in order of receipt. Pseudo headers (`:path`) are passed over: the request's own
+ * fields say the same. Refuses `invalid_request` for a name that is no token, a value with a line break or
+ * NUL, and two credentials.
  */
 export function readHeaderLines(lines: Iterable<readonly [name: string, value: string]>): HeaderLines {
   const byName = new Map<string, string[]>()
@@ -36,8 +38,8 @@ export function readHeaderLines(lines: Iterable<readonly [name: string, value: s
 }
 
 /**
- * The value of a field that may stand once: undefined when absent. Refuses `invalid_request` for several lines, where one reader
- * would take the first and another the last.
+ * The value of a field that may stand once: undefined when absent. Refuses `invalid_request` for several
+ * lines, where one reader would take the first and another the last.
  */
 export function singleLine(headers: HeaderLines, name: string): string | undefined {
   const lines = headers.get(name)
@@ -45,7 +47,10 @@ export function singleLine(headers: HeaderLines, name: string): string | undefin
   return lines?.[0]
 }
 
-/** The text of a value's bytes: UTF-8 where they are that, else one character per byte, so that nothing is lost. */
+/**
+ * The text of a value's bytes: UTF-8 where they are that, else one character per byte, so that nothing is
+ * lost.
+ */
 export function fieldText(bytes: Buffer): string {
   return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }

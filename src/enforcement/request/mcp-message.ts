@@ -1,6 +1,6 @@
 /**
- * Owns the shape of a JSON-RPC message as far as authorization depends on it. contract, "Authorized call"; docs/choices.md: a
- * reader that folds the case of keys must find what was checked.
+ * Owns the shape of a JSON-RPC message as far as authorization depends on it. Contract: "Authorized call";
+ * docs/choices.md: a reader that folds the case of keys must find what was checked.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { FURTHER_INPUT } from '../../wire/names.ts'
@@ -20,8 +20,9 @@ export interface McpMessage {
 }
 
 /**
- * Reads one JSON-RPC 2.0 message. Refuses 400 `invalid_request` for a batch, for anything else than a request, notification or
- * response, and for a key that is one of the deciding ones but for case, beside it or in its place.
+ * Reads one JSON-RPC 2.0 message. Refuses 400 `invalid_request` for a batch, for anything else than a
+ * request, notification or response, and for a key that is one of the deciding ones but for case, beside it
+ * or in its place.
  */
 export function readMessage(value: Json): McpMessage {
   if (Array.isArray(value)) refuse('invalid_request', 'Send one JSON-RPC message per request, no batch.')

@@ -1,7 +1,8 @@
 /**
- * Owns the header fields in which MCP 2026-07-28 repeats parts of the body: `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`, the version. contract,
- * "Authorized call", and docs/choices.md: the body is what is authorized, and a mirror that disagrees is refused, because something
- * between here and the tool may route by it.
+ * Owns the header fields in which MCP 2026-07-28 repeats parts of the body: `Mcp-Method`, `Mcp-Name`,
+ * `Mcp-Param-*`, the version. Contract: "Authorized call", and docs/choices.md: the body is what is
+ * authorized, and a mirror that disagrees is refused, because something between here and the tool may route
+ * by it.
  */
 import { isUtf8 } from 'node:buffer'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
@@ -22,9 +23,10 @@ const PARAM_PREFIX = 'mcp-param-'
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'resources/read', 'prompts/get'])
 
 /**
- * Refuses 400 `header_body_mismatch` where a mirror stands several times, cannot be decoded, or differs from the body, and where a
- * request that says in its header that it speaks MCP 2026-07-28 or later lacks one: the tool would refuse it after a grant was spent.
- * The answer is then the JSON-RPC error -32020. Which argument an `Mcp-Param-*` repeats only the tool knows: one must have its value.
+ * Refuses 400 `header_body_mismatch` where a mirror stands several times, cannot be decoded, or differs from
+ * the body, and where a request that says in its header that it speaks MCP 2026-07-28 or later lacks one: the
+ * tool would refuse it after a grant was spent. The answer is then the JSON-RPC error -32020. Which argument
+ * an `Mcp-Param-*` repeats only the tool knows: one must have its value.
  */
 export function checkMirrors(headers: HeaderLines, message: McpMessage): void {
   const agrees =
@@ -53,7 +55,10 @@ function namesOf({ method, params }: McpMessage): (Json | undefined)[] {
   return method === 'tools/call' ? [params?.name] : [params?.name, params?.uri, params?.taskId]
 }
 
-/** Plain text, or UTF-8 in canonical base64 between `=?base64?` and `?=`; undefined for a spelling that is neither. */
+/**
+ * Plain text, or UTF-8 in canonical base64 between `=?base64?` and `?=`; undefined for a spelling that is
+ * neither.
+ */
 function decodeMirror(text: string): string | undefined {
   const encoded = /^=\?base64\?(.*)\?=$/.exec(text)?.[1]
   if (encoded === undefined) return text
@@ -112,8 +117,9 @@ function speaksMirrors(headers: HeaderLines, message: Pick<McpMessage, 'params'>
 const ID_CHARACTERS_MAX = 256
 
 /**
- * Whom a refusal is told to as a JSON-RPC error: who says, in the header or in the body, that it speaks MCP 2026-07-28 or later. The
- * id is that of its request, null where the body has none that can be repeated. Undefined: the refusal is told as it is.
+ * Whom a refusal is told to as a JSON-RPC error: who says, in the header or in the body, that it speaks MCP
+ * 2026-07-28 or later. The id is that of its request, null where the body has none that can be repeated.
+ * Undefined: the refusal is told as it is.
  */
 export function rpcCaller({ method, headers, body }: Call): { id: string | number | null } | undefined {
   if (method !== 'POST') return undefined

@@ -1,7 +1,7 @@
 /**
- * Owns what an MCP request asks for: which method, which tool, which parameters. contract, "Authorized call" (the tool maps to a
- * resource, a call with no arguments has the parameters `{}`) and docs/choices.md: authorized on the body alone, and whatever two
- * readers could take differently is refused.
+ * Owns what an MCP request asks for: which method, which tool, which parameters. Contract: "Authorized call"
+ * (the tool maps to a resource, a call with no arguments has the parameters `{}`) and docs/choices.md:
+ * authorized on the body alone, and whatever two readers could take differently is refused.
  */
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJsonExact, type JsonObject } from '../../wire/json.ts'
@@ -19,8 +19,8 @@ import { refuseOverridingHeaders } from './overrides.ts'
 /** What the route's configuration says about MCP. */
 export interface McpSettings {
   /**
-   * Methods let through with a live grant: a JSON-RPC method (`resources/read`), a family of them (`resources/*`), or the HTTP
-   * methods `GET` and `DELETE` of the older transports.
+   * Methods let through with a live grant: a JSON-RPC method (`resources/read`), a family of them
+   * (`resources/*`), or the HTTP methods `GET` and `DELETE` of the older transports.
    */
   openMethods: ReadonlySet<string>
   /** Origins whose browsers may call, as serialized in the Origin header (`https://tools.example.com`). */
@@ -30,10 +30,10 @@ export interface McpSettings {
 const PASSING_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping', 'tools/list', 'server/discover'])
 
 /**
- * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`; 400
- * `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the deciding keys, bad JSON,
- * header fields that name another path or method, and calls without a name; 413 `request_body_too_large`; 415
- * `unsupported_media_type`. Never decides about a grant.
+ * Reads the MCP request in a call. Refuses 403 `invalid_origin`, `unknown_method`; 405 `method_not_allowed`;
+ * 400 `request_body_missing`, `header_body_mismatch`, and `invalid_request` for batches, case variants of the
+ * deciding keys, bad JSON, header fields that name another path or method, and calls without a name; 413
+ * `request_body_too_large`; 415 `unsupported_media_type`. Never decides about a grant.
  */
 export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuseBadOrigin(call, settings.allowedOrigins)
@@ -60,7 +60,9 @@ function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): CallR
   return { kind: 'open', method: call.method }
 }
 
-/** Another type or charset could make the tool read other text than was checked. Absent is left to the tool. */
+/**
+ * Another type or charset could make the tool read other text than was checked. Absent is left to the tool.
+ */
 function refuseOtherMediaTypes(call: Call): void {
   const type = singleLine(call.headers, 'content-type')
   if (

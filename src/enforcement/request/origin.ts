@@ -1,6 +1,6 @@
 /**
- * Owns which browsers may call. MCP 2026-07-28, Streamable HTTP (Origin), and docs/choices.md: the same rule for plain APIs. contract,
- * "Authorized call".
+ * Owns which browsers may call. MCP 2026-07-28, Streamable HTTP (Origin), and docs/choices.md: the same rule
+ * for plain APIs. Contract: "Authorized call".
  */
 import { refuse } from '../../wire/refusal.ts'
 import type { Call } from '../call.ts'

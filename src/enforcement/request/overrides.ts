@@ -1,6 +1,7 @@
 /**
- * Owns what a request may not say of its own method and path. contract, "Authorized call": what is executed is what was signed and
- * judged; servers and frameworks that heed a header field or a parameter instead would execute another call.
+ * Owns what a request may not say of its own method and path. Contract: "Authorized call": what is executed
+ * is what was signed and judged; servers and frameworks that heed a header field or a parameter instead would
+ * execute another call.
  */
 import { unescape } from 'node:querystring'
 import { isJsonObject, type Json } from '../../wire/json.ts'
@@ -53,7 +54,10 @@ function fieldNames(text: string): string[] {
   return text.split(/[&;]/).map(piece => unescape(piece.split('=', 1)[0]!.replaceAll('+', ' ')))
 }
 
-/** Whatever could be read as the name of a part, in the parts too: what a reader takes for a header is not known here. */
+/**
+ * Whatever could be read as the name of a part, in the parts too: what a reader takes for a header is not
+ * known here.
+ */
 const PART_NAME = /\bname(\*?)[ \t\r\n]*=[ \t\r\n]*(?:"((?:[^"\\]|\\[^])*)"|([^;"\r\n]*))/gi
 
 function partNames(text: string): string[] {
@@ -63,7 +67,10 @@ function partNames(text: string): string[] {
   })
 }
 
-/** A name as those take it that cut it at a NUL or a bracket, and write `_` for what a variable cannot be called. */
+/**
+ * A name as those take it that cut it at a NUL or a bracket, and write `_` for what a variable cannot be
+ * called.
+ */
 function parameterName(name: string): string {
   const text = name.split('\0', 1)[0]!.trimStart()
   return text.replace(/^\[/, '_').split('[', 1)[0]!.replaceAll(/[ .]/g, '_').toLowerCase()

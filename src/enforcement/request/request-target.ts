@@ -1,18 +1,21 @@
 /**
- * Owns which request targets are judged at all. contract, "Authorized call" (the signature covers `@path`) and docs/choices.md: a
- * target that two readers could take for two different paths is refused before anything is looked up by it.
+ * Owns which request targets are judged at all. Contract: "Authorized call" (the signature covers `@path`)
+ * and docs/choices.md: a target that two readers could take for two different paths is refused before
+ * anything is looked up by it.
  */
 import { refuse } from '../../wire/refusal.ts'
 
 // RFC 3986 path and query characters. The path goes without `;`, which some servers cut at.
 const PATH = /^\/(?:[\w\-.~!$&'()*+,=:@/]|%[0-9a-f]{2})*$/i
 const QUERY = /^(?:[\w\-.~!$&'()*+,;=:@/?[\]|^`{}"<>\\]|%[0-9a-f]{2})*$/i
-// What a normalizing reader would change: empty segments, dot segments also half encoded, encoded slashes and NUL.
+// What a normalizing reader would change: empty segments, dot segments also half encoded, encoded slashes and
+// NUL.
 const CHANGED_BY_A_NORMALIZER = /\/\/|\/(?:\.|%2e){1,2}(?:\/|$)|%2f|%5c|%00/i
 
 /**
- * The path and query of a request target, undecoded, as a signature base wants them. Refuses `invalid_request` for anything but
- * origin form (`/path?query`), for a fragment, and for a path that dot segments, `//`, `%2f`, `%5c` or `;` would change.
+ * The path and query of a request target, undecoded, as a signature base wants them. Refuses
+ * `invalid_request` for anything but origin form (`/path?query`), for a fragment, and for a path that dot
+ * segments, `//`, `%2f`, `%5c` or `;` would change.
  */
 export function splitTarget(target: string): { path: string; query?: string } {
   if (target.includes('#')) refuse('invalid_request', 'Send the request target without a fragment.')

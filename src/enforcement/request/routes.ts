@@ -1,6 +1,6 @@
 /**
- * Owns which configured resource a call is for. contract, "Authorized call": owner, resource and authority come from configuration; a
- * path that nobody configured is nobody's, and no owner stands in for another.
+ * Owns which configured resource a call is for. Contract: "Authorized call": owner, resource and authority
+ * come from configuration; a path that nobody configured is nobody's, and no owner stands in for another.
  */
 import type { SignatureBase } from '../../http/signed-request.ts'
 import { decodeOnce } from '../../wire/http-operation.ts'
@@ -44,15 +44,15 @@ export interface Route {
 export interface RouteTable {
   readonly routes: readonly Route[]
   /**
-   * The route of a call. Refuses `not_found` where its path, or the owner that the proxy was configured with, has none, and
-   * `invalid_request` where the path could be taken for one below another resource.
+   * The route of a call. Refuses `not_found` where its path, or the owner that the proxy was configured with,
+   * has none, and `invalid_request` where the path could be taken for one below another resource.
    */
   find(call: Pick<Call, 'path' | 'context'>): Route
 }
 
 /**
- * A table of routes whose owners and paths are each unique. An MCP resource is called at its path alone, a plain API also below; of
- * several that a path begins with, segment by segment, the longest counts.
+ * A table of routes whose owners and paths are each unique. An MCP resource is called at its path alone, a
+ * plain API also below; of several that a path begins with, segment by segment, the longest counts.
  */
 export function routeTable(routes: readonly Route[]): RouteTable {
   const asWritten = finder(routes, path => path)
@@ -64,7 +64,8 @@ export function routeTable(routes: readonly Route[]): RouteTable {
     routes,
     find: ({ path, context }) => {
       const route = asWritten(path)
-      // The owner that the proxy's operator set for the route may not contradict the path that the agent signed.
+      // The owner that the proxy's operator set for the route may not contradict the path that the agent
+      // signed.
       if (route === undefined || (context.owner !== undefined && context.owner !== route.owner)) {
         refuse('not_found', 'No resource is served at this path.')
       }
@@ -74,7 +75,10 @@ export function routeTable(routes: readonly Route[]): RouteTable {
   }
 }
 
-/** A path below one resource that is another's to a server which decodes, folds case or drops a last slash before it looks. */
+/**
+ * A path below one resource that is another's to a server which decodes, folds case or drops a last slash
+ * before it looks.
+ */
 function refuseOtherReading(path: string, route: Route, asFolded: FindRoute): void {
   const text = folded(decodeOnce(path))
   if ([text, text.replace(/\/$/, '')].some(one => folded(asFolded(one)?.path ?? '') !== folded(route.path))) {

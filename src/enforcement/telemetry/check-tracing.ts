@@ -1,6 +1,7 @@
 /**
- * Owns the spans of one check: the check itself, below the caller's `traceparent`, and one for each of its steps, below which the
- * requests to the authority stand. contract, "Authorized call" (the enforcement order). Never a token, a ticket or a parameter.
+ * Owns the spans of one check: the check itself, below the caller's `traceparent`, and one for each of its
+ * steps, below which the requests to the authority stand. Contract: "Authorized call" (the enforcement
+ * order). Never a token, a ticket or a parameter.
  */
 import type { Span, SpanAttributes, Tracing } from '../../http/tracing.ts'
 import type { Call, Outcome } from '../call.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the one log line that each decision leaves. contract, "Events" and "Authentication": who asked for what and why it was answered so;
- * no token, ticket, signature or parameter.
+ * Owns the one log line that each decision leaves. Contract: "Events" and "Authentication": who asked for
+ * what and why it was answered so; no token, ticket, signature or parameter.
  */
 import type { Logger } from '../../http/log.ts'
 import type { Call, Denied, Outcome } from '../call.ts'

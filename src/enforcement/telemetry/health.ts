@@ -1,5 +1,6 @@
 /**
- * Owns whether this enforcement point says that it can judge calls, whoever asks and over which protocol. contract, "Health".
+ * Owns whether this enforcement point says that it can judge calls, whoever asks and over which protocol.
+ * Contract: "Health".
  */
 
 /** Whether checks can be judged: set by whoever knows, read by probes. Begins as not serving. */

@@ -1,6 +1,6 @@
 /**
- * Owns the numbers of one enforcement point. contract, "Errors": an outage must be told apart from a denial, also from outside. Every label
- * has few values: what an authority or a caller wrote is counted as `other`.
+ * Owns the numbers of one enforcement point. Contract: "Errors": an outage must be told apart from a denial,
+ * also from outside. Every label has few values: what an authority or a caller wrote is counted as `other`.
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { CertificateObserver } from '../../http/certificates.ts'

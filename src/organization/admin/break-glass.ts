@@ -1,5 +1,6 @@
 /**
- * Administrators open emergency windows. Contract: "The organization's authority" (`/admin/...`: break-glass windows).
+ * Administrators open emergency windows. Contract: "The organization's authority" (`/admin/...`: break-glass
+ * windows).
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'

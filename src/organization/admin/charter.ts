@@ -1,5 +1,6 @@
 /**
- * The charter as administrators read and publish it. Contract: "The organization's authority" (`/admin/...`: charter versions), "Versioning".
+ * The charter as administrators read and publish it. Contract: "The organization's authority" (`/admin/...`:
+ * charter versions), "Versioning".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -130,7 +131,9 @@ export async function publish(
   return row
 }
 
-/** 409 where a group that somebody is in would be no more: as a group is not deleted while anybody is in it. */
+/**
+ * 409 where a group that somebody is in would be no more: as a group is not deleted while anybody is in it.
+ */
 async function refuseLosingMembers(tx: Tx, { roles }: Charter): Promise<void> {
   const lost = Object.keys(await membersByRole(tx)).find(role => !Object.hasOwn(roles, role))
   if (lost !== undefined) refuse('conflict', `Keep the group ${lost}, or move its members first.`)

@@ -1,6 +1,7 @@
 /**
- * Whose request it is at the administration: an administrator of the provisioning file, by the signature of one of his device keys or an
- * access token of the realm. Contract: "Authentication" (as the owner at the owner API; a change is accepted once).
+ * Whose request it is at the administration: an administrator of the provisioning file, by the signature of
+ * one of his device keys or an access token of the realm. Contract: "Authentication" (as the owner at the
+ * owner API; a change is accepted once).
  */
 import type { FastifyRequest } from 'fastify'
 import { namedKeyids, verifyDeviceSignature } from '../../credentials/device-signature.ts'
@@ -24,7 +25,9 @@ const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 export interface AdminCredential {
   /** His name in the provisioning file. */
   readonly admin: string
-  /** Marks a signature as presented, in the transaction of what it changes; throws 401 where it was before. */
+  /**
+   * Marks a signature as presented, in the transaction of what it changes; throws 401 where it was before.
+   */
   spend(tx: Tx): Promise<void>
 }
 
@@ -39,8 +42,9 @@ export const ADMINISTRATOR: Credential<Administration, AdminCredential> = {
 }
 
 /**
- * Runs a change in one transaction, alone with the charter, its groups and members, in which the request is spent first: of two
- * presentations of one signature the second changes nothing. `work` is told the version in force, 0 where there is none.
+ * Runs a change in one transaction, alone with the charter, its groups and members, in which the request is
+ * spent first: of two presentations of one signature the second changes nothing. `work` is told the version
+ * in force, 0 where there is none.
  */
 export function changeAs<T>(
   { database }: Pick<Administration, 'database'>,

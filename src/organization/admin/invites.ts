@@ -1,6 +1,6 @@
 /**
- * Codes by which people may join, as administrators make and withdraw them; and the record of what was done. Contract: "The organization's
- * authority" (`/admin/...`: invitations, activity).
+ * Codes by which people may join, as administrators make and withdraw them; and the record of what was done.
+ * Contract: "The organization's authority" (`/admin/...`: invitations, activity).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

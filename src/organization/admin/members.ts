@@ -1,6 +1,7 @@
 /**
- * Members, as administrators see them, move them, attest clearances of them and end their membership. Contract: "The organization's
- * authority" (`/admin/...`: members; group management: moving one member, clearances).
+ * Members, as administrators see them, move them, attest clearances of them and end their membership.
+ * Contract: "The organization's authority" (`/admin/...`: members; group management: moving one member,
+ * clearances).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -141,8 +142,8 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
 ]
 
 /**
- * Changes one member, and publishes the text in force under the next number: her view alone moves. `change` answers what is recorded, or
- * undefined where nothing changed; then the version in force is answered.
+ * Changes one member, and publishes the text in force under the next number: her view alone moves. `change`
+ * answers what is recorded, or undefined where nothing changed; then the version in force is answered.
  */
 // oxlint-disable-next-line eslint/max-params -- where, who, whose, and what is changed
 function changeMember(

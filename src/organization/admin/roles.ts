@@ -1,5 +1,6 @@
 /**
- * Groups: each change publishes the next charter version. Contract: "The organization's authority" (group management).
+ * Groups: each change publishes the next charter version. Contract: "The organization's authority" (group
+ * management).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

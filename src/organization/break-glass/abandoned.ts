@@ -1,6 +1,6 @@
 /**
- * Ends what a replica held that has ended meanwhile, so that her authority is told of a grant that never came to be. Contract: "The organization's
- * authority" (`/break-glass`).
+ * Ends what a replica held that has ended meanwhile, so that her authority is told of a grant that never came
+ * to be. Contract: "The organization's authority" (`/break-glass`).
  */
 import { inTransaction } from '../../storage/core/database.ts'
 import { abandonedGrants } from '../../storage/organization/break-glass.ts'

@@ -1,6 +1,7 @@
 /**
- * Who asks for an emergency grant: whoever holds the key that it would bind, proved before anything else is read. Contract: "The organization's
- * authority" (`/break-glass`: signing with the key that the grant binds to).
+ * Who asks for an emergency grant: whoever holds the key that it would bind, proved before anything else is
+ * read. Contract: "The organization's authority" (`/break-glass`: signing with the key that the grant binds
+ * to).
  */
 import { z } from 'zod'
 import { parseBody } from '../../http/bodies.ts'
@@ -19,7 +20,9 @@ export interface Asker {
 
 const NAMES_KEY = z.looseObject({ agent_jwk: z.record(z.string(), z.unknown()) })
 
-/** Refuses 401 `invalid_token` where the request is not signed, body and all, by the key that its body names. */
+/**
+ * Refuses 401 `invalid_token` where the request is not signed, body and all, by the key that its body names.
+ */
 export const AGENT_KEY: Credential<Organization, Asker> = {
   names: ['agent_key'],
   async admit(organization, request, run) {

@@ -1,6 +1,7 @@
 /**
- * From an admitted request to a grant: held first, told to her authorization server, and live only with that one's signed yes, in time. Contract:
- * "The organization's authority" (`/break-glass`), "Organization membership, on the member's authorization server" (`/org/notice`).
+ * From an admitted request to a grant: held first, told to her authorization server, and live only with that
+ * one's signed yes, in time. Contract: "The organization's authority" (`/break-glass`), "Organization
+ * membership, on the member's authorization server" (`/org/notice`).
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
@@ -59,7 +60,10 @@ export interface Redeemed {
   expires_in: number
 }
 
-/** Throws 409 for a signature that was seen, 403 for scopes or her authority's no, 503 where that one gives no yes in time: nothing is granted then. */
+/**
+ * Throws 409 for a signature that was seen, 403 for scopes or her authority's no, 503 where that one gives no
+ * yes in time: nothing is granted then.
+ */
 export async function redeem(organization: Organization, redemption: Redemption): Promise<Redeemed> {
   const grant = grantOf(redemption, organization.now())
   await hold(organization, redemption, grant)
@@ -115,7 +119,10 @@ async function holdOrRefuse(
   throw beingUsed()
 }
 
-/** Her authority's signed yes, as verified; `REFUSED` where it said no for certain. Throws whatever is neither. */
+/**
+ * Her authority's signed yes, as verified; `REFUSED` where it said no for certain. Throws whatever is
+ * neither.
+ */
 async function askAuthority(
   organization: Organization,
   { member, reason, authorised_by }: Redemption,
@@ -144,7 +151,10 @@ async function askAuthority(
   return said
 }
 
-/** Whoever redeems it is held to the same by the enforcement point: a yes that is none would only be spent in vain. */
+/**
+ * Whoever redeems it is held to the same by the enforcement point: a yes that is none would only be spent in
+ * vain.
+ */
 async function verifyAccepted(
   organization: Organization,
   accepted: string,
@@ -223,7 +233,10 @@ function breakGlassOf(
   return { org: id, reason, authorised_by, charter_version, accepted }
 }
 
-/** Nothing is granted. A voucher is free again at once after a no, and else when the time for a yes has certainly passed. */
+/**
+ * Nothing is granted. A voucher is free again at once after a no, and else when the time for a yes has
+ * certainly passed.
+ */
 async function giveUp(
   { database }: Organization,
   { member }: Redemption,

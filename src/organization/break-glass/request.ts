@@ -1,6 +1,7 @@
 /**
- * What an agent asks for in an emergency, and whether it may have it, in the settled order: who lets it in, for whom, and within which clause.
- * Contract: "The organization's authority" (`/break-glass`), "What the service does" (nothing above the owner can widen).
+ * What an agent asks for in an emergency, and whether it may have it, in the settled order: who lets it in,
+ * for whom, and within which clause. Contract: "The organization's authority" (`/break-glass`), "What the
+ * service does" (nothing above the owner can widen).
  */
 import { z } from 'zod'
 import { OutboundFault } from '../../http/outbound.ts'
@@ -95,7 +96,10 @@ export function denied(reason: string, detail: string): never {
   refuse('request_denied', detail, { extra: { reason } })
 }
 
-/** Of 256 random bits: nobody guesses one, so wrong ones are not counted, which would keep a good one out in an emergency. */
+/**
+ * Of 256 random bits: nobody guesses one, so wrong ones are not counted, which would keep a good one out in
+ * an emergency.
+ */
 async function voucherOf(
   { database }: Organization,
   { owner, voucher, client_id }: BreakGlassRequest & { voucher: string },
@@ -125,7 +129,9 @@ export function beingUsed(): Refusal {
   )
 }
 
-/** The origin of the client_id, where it is an invoker that publishes the key; nothing is read from any other. */
+/**
+ * The origin of the client_id, where it is an invoker that publishes the key; nothing is read from any other.
+ */
 async function invokerOf(
   { authorityKeys }: Organization,
   { client_id }: BreakGlassRequest,

@@ -1,6 +1,6 @@
 /**
- * What lets a person in: a code, or the word of the charter's identity provider. Contract: "The organization's authority" (join by
- * invitation, by identity-provider vouching or by shared code).
+ * What lets a person in: a code, or the word of the charter's identity provider. Contract: "The
+ * organization's authority" (join by invitation, by identity-provider vouching or by shared code).
  */
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
@@ -28,10 +28,16 @@ export const isOneEntry = ({ code, assertion }: Entry): boolean =>
   (code === undefined) !== (assertion === undefined)
 export const ONE_ENTRY = 'give a code or an assertion, and not both'
 
-/** Proves again, under the lock of the head and the charter in force, what let her in, and spends it. @returns by what she came in. */
+/**
+ * Proves again, under the lock of the head and the charter in force, what let her in, and spends it. @returns
+ * by what she came in.
+ */
 export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'shared_code' | 'assertion'>
 
-/** Refuses 403 for what does not let this person in; 429 for a source or a code that was tried too often in vain; 503 where it cannot be told. */
+/**
+ * Refuses 403 for what does not let this person in; 429 for a source or a code that was tried too often in
+ * vain; 503 where it cannot be told.
+ */
 export async function admissionOf(
   organization: Organization,
   request: Pick<FastifyRequest, 'ip'>,

@@ -1,6 +1,7 @@
 /**
- * Which authorization server speaks for a member: one whose owners may join, by an RFC 9421 signature with a key that it publishes.
- * Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys, never a shared secret).
+ * Which authorization server speaks for a member: one whose owners may join, by an RFC 9421 signature with a
+ * key that it publishes. Contract: "The organization's authority" (`/member/*`), "Authentication" (published
+ * keys, never a shared secret).
  */
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
@@ -17,7 +18,10 @@ import { AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 
-/** Of whom a request speaks: of an owner, and of the authorization server that she is served by and that must have signed it. */
+/**
+ * Of whom a request speaks: of an owner, and of the authorization server that she is served by and that must
+ * have signed it.
+ */
 export const PERSON = {
   owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
   as_uri: plainText(2_048),
@@ -26,8 +30,9 @@ export const PERSON = {
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /**
- * The signature of an authority on this request. Refuses 403 for one whose owners may not join, from which nothing is fetched; 401
- * `invalid_token` where no published key of it signed; 503 where its keys cannot be had.
+ * The signature of an authority on this request. Refuses 403 for one whose owners may not join, from which
+ * nothing is fetched; 401 `invalid_token` where no published key of it signed; 503 where its keys cannot be
+ * had.
  */
 export async function provenAuthority(
   organization: Organization,
@@ -58,7 +63,10 @@ export async function provenAuthority(
   }
 }
 
-/** Marks a signature as presented, in the transaction of what it changes. Refuses where it was before, 401 where nothing else is said. */
+/**
+ * Marks a signature as presented, in the transaction of what it changes. Refuses where it was before, 401
+ * where nothing else is said.
+ */
 export async function spendOnce(
   tx: Tx,
   { key, signature }: VerifiedSignature,

@@ -1,6 +1,7 @@
 /**
- * What is attested of a member, for her authorization server alone. Contract: "Policy vocabulary and tiers" (clearance: fetched from
- * authority to authority), "The organization's authority" (`/member/clearance`), "Errors" (404 where there is nothing to attest).
+ * What is attested of a member, for her authorization server alone. Contract: "Policy vocabulary and tiers"
+ * (clearance: fetched from authority to authority), "The organization's authority" (`/member/clearance`),
+ * "Errors" (404 where there is nothing to attest).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -37,7 +38,10 @@ export const CLEARANCE: readonly Endpoint<Organization>[] = [
   }),
 ]
 
-/** A fresh attestation of a member; undefined where nothing is attested of her. Refuses 503 while the clock is off. */
+/**
+ * A fresh attestation of a member; undefined where nothing is attested of her. Refuses 503 while the clock is
+ * off.
+ */
 export function clearanceOf(
   organization: Pick<Organization, 'issuer' | 'id' | 'keys' | 'clock' | 'now'>,
   { owner, as_uri, clearance }: MemberRow,

@@ -1,6 +1,6 @@
 /**
- * Which code lets a person in: the one of her invitation, or the shared one. Contract: "The organization's authority" (join by invitation or
- * shared code), "Limits" (guessing).
+ * Which code lets a person in: the one of her invitation, or the shared one. Contract: "The organization's
+ * authority" (join by invitation or shared code), "Limits" (guessing).
  */
 import type { FastifyRequest } from 'fastify'
 import { refuseGuessing } from '../../credentials/attempt-limit.ts'
@@ -28,8 +28,8 @@ export interface GoodCode {
 }
 
 /**
- * Refuses 403 for a code that is unknown, used, withdrawn, expired or somebody else's, alike; 429 for a source or a code that was tried
- * too often in vain.
+ * Refuses 403 for a code that is unknown, used, withdrawn, expired or somebody else's, alike; 429 for a
+ * source or a code that was tried too often in vain.
  */
 export function goodCode(
   organization: Organization,

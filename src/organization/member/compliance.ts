@@ -1,6 +1,6 @@
 /**
- * What a member's authorization server reports: that the ceiling was applied, and where it cut. Contract: "The organization's authority"
- * (`/member/compliance`: never her terms), "Events" (compliance report).
+ * What a member's authorization server reports: that the ceiling was applied, and where it cut. Contract:
+ * "The organization's authority" (`/member/compliance`: never her terms), "Events" (compliance report).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

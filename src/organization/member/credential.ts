@@ -1,6 +1,6 @@
 /**
- * What proves that a request is for a member: her membership token, and a signature of her authorization server over it. Contract: "The
- * organization's authority" (`/member/*`).
+ * What proves that a request is for a member: her membership token, and a signature of her authorization
+ * server over it. Contract: "The organization's authority" (`/member/*`).
  */
 import type { Credential } from '../../http/endpoint.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
@@ -15,7 +15,10 @@ export interface ProvenMember extends MemberRow {
   readonly signature: VerifiedSignature
 }
 
-/** The membership token as Bearer, and a signature of her authority that covers it: a copied token alone is nothing. */
+/**
+ * The membership token as Bearer, and a signature of her authority that covers it: a copied token alone is
+ * nothing.
+ */
 export const MEMBER: Credential<Organization, ProvenMember> = {
   names: ['membership', 'signature'],
   async admit(organization, request, run) {

@@ -1,6 +1,7 @@
 /**
- * Whether the organization asked for a named person, and her answer that she does not want to. Contract: "The organization's authority"
- * (`/member/invitation`), "Organization membership, on the member's authorization server" (refuse an invitation, recorded as an answer).
+ * Whether the organization asked for a named person, and her answer that she does not want to. Contract: "The
+ * organization's authority" (`/member/invitation`), "Organization membership, on the member's authorization
+ * server" (refuse an invitation, recorded as an answer).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

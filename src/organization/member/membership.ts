@@ -1,6 +1,6 @@
 /**
- * Joining and leaving, as a member's authorization server asks for it. Contract: "The organization's authority" (preview, join), "Errors"
- * (joining names the charter version agreed).
+ * Joining and leaving, as a member's authorization server asks for it. Contract: "The organization's
+ * authority" (preview, join), "Errors" (joining names the charter version agreed).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

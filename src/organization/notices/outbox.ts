@@ -1,6 +1,6 @@
 /**
- * Tells members' authorization servers what waits for them: at least once, in order for each membership, by whichever replica is first.
- * Contract: "Events" (organization notice).
+ * Tells members' authorization servers what waits for them: at least once, in order for each membership, by
+ * whichever replica is first. Contract: "Events" (organization notice).
  */
 import { OutboundFault, plainWords } from '../../http/outbound.ts'
 import { startRepeating } from '../../limits/repetition.ts'
@@ -35,7 +35,10 @@ export const NOTICES_TOLD = {
   labelNames: ['outcome'],
 }
 
-/** Looks for what is due each second, until it is stopped. @returns what stops it, and waits for what is under way. */
+/**
+ * Looks for what is due each second, until it is stopped. @returns what stops it, and waits for what is under
+ * way.
+ */
 export function startOutbox(teller: Teller): () => Promise<void> {
   const { log, clock } = teller
   const work = async (stopped: () => boolean): Promise<void> => {

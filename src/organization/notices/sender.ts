@@ -1,6 +1,6 @@
 /**
- * Tells an authorization server one notice, at the address that its own metadata names. Contract: "Events" (organization notice), "Organization
- * membership, on the member's authorization server" (`/org/notice`).
+ * Tells an authorization server one notice, at the address that its own metadata names. Contract: "Events"
+ * (organization notice), "Organization membership, on the member's authorization server" (`/org/notice`).
  */
 import { OutboundFault, type Outbound } from '../../http/outbound.ts'
 import { BoundedMap } from '../../limits/bounded-map.ts'
@@ -22,7 +22,10 @@ export interface NoticeAnswer {
 }
 
 export interface NoticeSender {
-  /** Signs the notice anew and sends it once. Throws `OutboundFault` where no answer, or no address to send to, can be had. */
+  /**
+   * Signs the notice anew and sends it once. Throws `OutboundFault` where no answer, or no address to send
+   * to, can be had.
+   */
   send(told: AddressedNotice, options?: { timeoutMs?: number }): Promise<NoticeAnswer>
 }
 
@@ -84,7 +87,10 @@ export function createNoticeSender(options: NoticeSenderOptions): NoticeSender {
   }
 }
 
-/** `org_notice_endpoint` of the server's metadata, at its own origin. Throws `OutboundFault` where there is none. */
+/**
+ * `org_notice_endpoint` of the server's metadata, at its own origin. Throws `OutboundFault` where there is
+ * none.
+ */
 async function findEndpoint({ authorities, outbound }: NoticeSenderOptions, as_uri: string): Promise<string> {
   if (!authorities.includes(as_uri)) throw broken(`${as_uri} is not one of UMA_ORG_AUTHORITIES (any more)`)
   const metadata = await outbound.getJson(as_uri + WELL_KNOWN.agentsConfiguration)

@@ -1,6 +1,7 @@
 /**
- * Whether a grant that the organization signed is live, and the spending of it, for the enforcement point of its resource. Contract: "The
- * organization's authority" (`/introspect`, `/consume`: as a member's authority answers), "Grant (RPT) liveness", "Single-use grant".
+ * Whether a grant that the organization signed is live, and the spending of it, for the enforcement point of
+ * its resource. Contract: "The organization's authority" (`/introspect`, `/consume`: as a member's authority
+ * answers), "Grant (RPT) liveness", "Single-use grant".
  */
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { consumeError, livenessReason, type LivenessFacts } from '../../rules/liveness.ts'

@@ -1,6 +1,7 @@
 /**
- * Which enforcement point asks: one of the provisioning file, by its credential or by an RFC 9421 signature with a key that it publishes; each
- * by the one kind that it was provisioned with. Contract: "Authentication" (enforcement point at the organization).
+ * Which enforcement point asks: one of the provisioning file, by its credential or by an RFC 9421 signature
+ * with a key that it publishes; each by the one kind that it was provisioned with. Contract: "Authentication"
+ * (enforcement point at the organization).
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
@@ -40,7 +41,10 @@ function byCredential({ enforcementPoints }: Organization, credential: string): 
   throw unproven('Send the credential that the organization provisioned for you, after Bearer.')
 }
 
-/** A key that two of them publish stands for the resources of both: neither can take the other's place by publishing it. */
+/**
+ * A key that two of them publish stands for the resources of both: neither can take the other's place by
+ * publishing it.
+ */
 async function bySignature(
   organization: Pick<Organization, 'base' | 'now' | 'enforcementKeys' | 'enforcementPoints'>,
   request: FastifyRequest,

@@ -1,6 +1,6 @@
 /**
- * What an enforcement point must know of an owner whose resource it enforces. Contract: "The organization's authority"
- * (`/membership/{owner}`), "Authorized call" (the organization's ceiling).
+ * What an enforcement point must know of an owner whose resource it enforces. Contract: "The organization's
+ * authority" (`/membership/{owner}`), "Authorized call" (the organization's ceiling).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

@@ -1,5 +1,6 @@
 /**
- * Origins whose resource servers may not register with an owner, because she said so. Contract: "Resource server registration".
+ * Origins whose resource servers may not register with an owner, because she said so. Contract: "Resource
+ * server registration".
  */
 import { sql, type Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
@@ -9,8 +10,8 @@ import type { Owner } from '../../wire/identifiers.ts'
 export type BannedOriginRow = Selectable<BannedOriginsTable>
 
 /**
- * Bans an origin. The caller holds the owner's queue lock, as a registration does: either the ban finds what waits, or the
- * registration finds the ban. @returns whether it was banned by this call.
+ * Bans an origin. The caller holds the owner's queue lock, as a registration does: either the ban finds what
+ * waits, or the registration finds the ban. @returns whether it was banned by this call.
  */
 export async function banOrigin(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
   const made = await tx

@@ -91,9 +91,9 @@ export interface Admission {
 
 /**
  * Admits an agent: makes its connection, or makes a revoked one active again at the generation that the
- * revocation left, so earlier grants stay ended. Of an active one only the operators, the key and `first_party`
- * are brought up to date. The caller holds the queue lock and, where an operator is named, its lock (and has
- * seen that it is not blocked).
+ * revocation left, so earlier grants stay ended. Of an active one only the operators, the key and
+ * `first_party` are brought up to date. The caller holds the queue lock and, where an operator is named, its
+ * lock (and has seen that it is not blocked).
  * @returns the generation now in force.
  */
 export async function admitConnection(tx: Tx, admission: Admission): Promise<number> {
@@ -165,8 +165,8 @@ export async function revokeConnection(
 }
 
 /**
- * Blocks an operator: refuses its agents from now on, ends every connection that it stands beside, those of the
- * agents they introduced, and what they wait for. `newly` says that it was not blocked before.
+ * Blocks an operator: refuses its agents from now on, ends every connection that it stands beside, those of
+ * the agents they introduced, and what they wait for. `newly` says that it was not blocked before.
  */
 export async function blockOperator(
   tx: Tx,
@@ -187,7 +187,8 @@ export async function blockOperator(
     SELECT handle FROM connections
     WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NULL AND handle = ANY(ARRAY(${beside}))
     ORDER BY handle FOR UPDATE`.execute(tx)
-  // Whether it stands beside them or beside who introduced them: all in one order, and read once these are locked.
+  // Whether it stands beside them or beside who introduced them: all in one order, and read once these are
+  // locked.
   const { rows: children } = await sql<{ handle: Handle }>`
     SELECT handle FROM connections
     WHERE owner = ${owner} AND status = 'active' AND introduced_by IS NOT NULL AND handle = ANY(ARRAY(${beside}

@@ -21,7 +21,10 @@ export { refuseEarlier } from '../migrate.ts'
 /** Published terms and receipts are what was signed: nobody who serves requests changes or removes one. */
 const SCHEMA = { party: 'authority', appendOnly: ['receipts', 'terms_versions'], sequences: ['insertions'] }
 
-/** Brings an authority's database up to date; as `migrate` of any party. @returns the names of the migrations that this call applied. */
+/**
+ * Brings an authority's database up to date; as `migrate` of any party. @returns the names of the migrations
+ * that this call applied.
+ */
 export function migrate(url: string, tell?: (line: string) => void): Promise<string[]> {
   return migrateAny(url, SCHEMA, tell)
 }

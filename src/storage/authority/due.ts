@@ -1,6 +1,6 @@
 /**
- * The due-queue: what is to be done for an owner, and when. It is found by time and not by going through all owners; each replica takes some of it.
- * Contract: "Limits" (lifetimes), "Registry materialization".
+ * The due-queue: what is to be done for an owner, and when. It is found by time and not by going through all
+ * owners; each replica takes some of it. Contract: "Limits" (lifetimes), "Registry materialization".
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
@@ -16,8 +16,9 @@ export interface Taken extends Pick<Selectable<DueTable>, 'owner' | 'kind' | 'cl
 }
 
 /**
- * Takes what has been due for longest: of all replicas one gets each. Whoever takes it says afterwards when it is due again; where that does not
- * happen, since the replica ended or something failed, it is due when `seconds` have passed.
+ * Takes what has been due for longest: of all replicas one gets each. Whoever takes it says afterwards when
+ * it is due again; where that does not happen, since the replica ended or something failed, it is due when
+ * `seconds` have passed.
  */
 export async function takeDue(
   db: Db,
@@ -38,7 +39,10 @@ const TAKE = prepared<Taken>(
     RETURNING d.owner, d.kind, d.client_id, d.at::text AS until`,
 )
 
-/** When what was taken is due again: at a time that the statement itself finds, unless somebody has said another one meanwhile. */
+/**
+ * When what was taken is due again: at a time that the statement itself finds, unless somebody has said
+ * another one meanwhile.
+ */
 export async function dueAgain(
   db: Db,
   { owner, kind, client_id, until }: Taken,
@@ -76,7 +80,10 @@ export async function dueIn(db: Db, owner: Owner, kind: DueKind, seconds: number
     ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at`.execute(db)
 }
 
-/** Something happened to an owner, so that she is looked at within so many seconds. @returns whether she was due later than that. */
+/**
+ * Something happened to an owner, so that she is looked at within so many seconds. @returns whether she was
+ * due later than that.
+ */
 export async function sweepWithin(db: Db, owner: Owner, seconds: number): Promise<boolean> {
   return (await SWEEP_WITHIN(db, [owner, seconds])).affected === 1n
 }

@@ -73,8 +73,9 @@ export async function readEvents(
 }
 
 /**
- * Where a reader begins: after the newest event, or after the one that it was given last (`known`), if all that came behind that one is
- * kept. If not, it gets `reset`, begins after the newest, and reads its lists afresh.
+ * Where a reader begins: after the newest event, or after the one that it was given last (`known`), if all
+ * that came behind that one is kept. If not, it gets `reset`, begins after the newest, and reads its lists
+ * afresh.
  */
 export async function startOfReading(
   db: Db,

@@ -1,6 +1,7 @@
 /**
- * What stands behind a requested resource: the server that asks, the resource, and the tier that governs it, read in one statement.
- * Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied), "Protection API" (/perm).
+ * What stands behind a requested resource: the server that asks, the resource, and the tier that governs it,
+ * read in one statement. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied),
+ * "Protection API" (/perm).
  */
 import type { Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
@@ -81,7 +82,10 @@ const GOVERNED = prepared<GovernedRow>(
   WHERE ${ASKED_FEW}`,
 )
 
-/** Reads what stands behind a resource that a server of the owner asks for. Others may hold the same answer: it is not to be changed. */
+/**
+ * Reads what stands behind a resource that a server of the owner asks for. Others may hold the same answer:
+ * it is not to be changed.
+ */
 export function readGovernedResource(db: Db, of: AskedFor): Promise<GovernedReading> {
   return READ_GOVERNED(db, of)
 }
@@ -166,8 +170,8 @@ const ASKED = prepared<AskedRow>(
 )
 
 /**
- * Reads the owner, the server that asks and the resource that it names; undefined where there is no such owner or server. Others may hold
- * the same answer: it is not to be changed.
+ * Reads the owner, the server that asks and the resource that it names; undefined where there is no such
+ * owner or server. Others may hold the same answer: it is not to be changed.
  */
 export function readAskedResource(db: Db, of: AskedFor): Promise<AskedReading | undefined> {
   return READ_ASKED(db, of)

@@ -1,6 +1,6 @@
 /**
- * What a request that is held for the owner is kept as: what its grant will be made of, and what she is shown.
- * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`).
+ * What a request that is held for the owner is kept as: what its grant will be made of, and what she is
+ * shown. Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`).
  */
 import type { RequestFacts } from '../../rules/conditions.ts'
 import type { GrantContent } from '../../rules/grant-content.ts'

@@ -1,6 +1,6 @@
 /**
- * The issue of grants: under the generation of a connection, and with every fact that a grant rests on read once more. Contract: "Grant (RPT)
- * liveness", "Grant answer (beat 4)".
+ * The issue of grants: under the generation of a connection, and with every fact that a grant rests on read
+ * once more. Contract: "Grant (RPT) liveness", "Grant answer (beat 4)".
  */
 import { prepared, retriedAlone } from '../core/database.ts'
 import type { Db } from './database.ts'
@@ -25,7 +25,9 @@ export interface NewGrant {
   resource_id: string
   tier_id: string
   tierEpoch: number
-  /** The rest of what was read and judged: where any of it has changed since, the grant is refused likewise. */
+  /**
+   * The rest of what was read and judged: where any of it has changed since, the grant is refused likewise.
+   */
   restsOn: {
     tierVersion: number
     /** Of the resource server. */
@@ -38,7 +40,9 @@ export interface NewGrant {
     tools: ResourceRow['tools'] | undefined
     /** Operator that the request names, which must not be blocked. */
     operator: string | null
-    /** Of an organization that governs the resource and shares it: epochs that must be the present ones still. */
+    /**
+     * Of an organization that governs the resource and shares it: epochs that must be the present ones still.
+     */
     organization?: OrganizationEpochs | undefined
   }
   single_use: boolean
@@ -56,9 +60,9 @@ interface Recorded {
 }
 
 /**
- * Each fact that a grant rests on is read once more by the statement that writes it, for each grant of a batch by itself, and
- * no lock is taken: what had returned before the statement began is seen. An agent that had its tier before leaves that row alone,
- * and so waits for no other of its negotiations.
+ * Each fact that a grant rests on is read once more by the statement that writes it, for each grant of a
+ * batch by itself, and no lock is taken: what had returned before the statement began is seen. An agent that
+ * had its tier before leaves that row alone, and so waits for no other of its negotiations.
  */
 const RECORD = prepared<{ jti: string }>(
   'record-grants',
@@ -123,11 +127,12 @@ const RECORD = prepared<{ jti: string }>(
 )
 
 /**
- * Records a grant from the connection row that is active at the generation the decision was made under, while all else that
- * it rests on is as it was judged; ends its negotiation, and tells the ledger of both: one statement, which is one transaction.
- * Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead at birth. Those recorded at
- * the same time are one statement.
- * @returns false where something it rests on is no longer so; then nothing was written, and the request is to be weighed anew.
+ * Records a grant from the connection row that is active at the generation the decision was made under, while
+ * all else that it rests on is as it was judged; ends its negotiation, and tells the ledger of both: one
+ * statement, which is one transaction. Takes no lock: a grant inserted while a revoke commits carries the old
+ * generation and is dead at birth. Those recorded at the same time are one statement.
+ * @returns false where something it rests on is no longer so; then nothing was written, and the request is to
+ * be weighed anew.
  */
 export function recordGrant(db: Db, grant: NewGrant, entries: Recorded['entries']): Promise<boolean> {
   return RECORD_GRANT(db, { grant, entries })

@@ -1,5 +1,6 @@
 /**
- * Grants, once issued: read by the RPT's SHA-256, spent once, counted. Contract: "Grant (RPT) liveness", "Single-use grant".
+ * Grants, once issued: read by the RPT's SHA-256, spent once, counted. Contract: "Grant (RPT) liveness",
+ * "Single-use grant".
  */
 import { sql, type Selectable } from 'kysely'
 import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
@@ -50,8 +51,8 @@ interface ReadRow extends Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 
 }
 
 /**
- * Whether an organization ended a grant, by the epochs that it carries. Where the resource was never governed, only the tier's hold on it is looked at,
- * which is read anyway: no membership, no further look.
+ * Whether an organization ended a grant, by the epochs that it carries. Where the resource was never
+ * governed, only the tier's hold on it is looked at, which is read anyway: no membership, no further look.
  */
 const ORGANIZATION_ENDED = `CASE WHEN g.org_epoch IS NULL THEN tr.org IS NOT NULL
         ELSE g.org_epoch <> coalesce((SELECT m.org_epoch FROM memberships m WHERE m.owner = g.owner), -1)
@@ -86,8 +87,8 @@ interface GrantQuestion {
 }
 
 /**
- * Reads a grant for a resource server, never consuming it. Always from the primary, which the statement itself makes sure of, never
- * from a cache; those asked for at the same time are read by one statement.
+ * Reads a grant for a resource server, never consuming it. Always from the primary, which the statement
+ * itself makes sure of, never from a cache; those asked for at the same time are read by one statement.
  * @returns undefined where the owner has no such resource server; without `grant` where no such RPT was
  * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
  */
@@ -148,10 +149,11 @@ function readingOf(row: ReadRow): GrantReading | undefined {
 }
 
 /**
- * One statement spends the grant and proves, under share locks on the rows of the connection, the asking server, the tier and
- * the tier's hold on the resource, in this order, that each stands: without them a consume waiting for a row would win after
- * what ended it had returned. A grant on what an organization governs proves its membership and its operator likewise, before these; of any other,
- * neither is looked at. The clock is read when the row is judged, not when the statement began to wait.
+ * One statement spends the grant and proves, under share locks on the rows of the connection, the asking
+ * server, the tier and the tier's hold on the resource, in this order, that each stands: without them a
+ * consume waiting for a row would win after what ended it had returned. A grant on what an organization
+ * governs proves its membership and its operator likewise, before these; of any other, neither is looked at.
+ * The clock is read when the row is judged, not when the statement began to wait.
  */
 const CONSUME = prepared<{ family: Family }>(
   'consume-grant',
@@ -186,8 +188,8 @@ const CONSUME = prepared<{ family: Family }>(
 )
 
 /**
- * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its PAT
- * was issued under (left out: whichever is in force).
+ * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its
+ * PAT was issued under (left out: whichever is in force).
  * @returns the family where this call spent it; undefined where it did not (ask `readGrant` why).
  */
 export async function consumeGrant(
@@ -203,12 +205,16 @@ export async function consumeGrant(
 }
 
 const LIVE_GRANTS_COUNTED_MAX = 1_000
-/** Unexpired grants that are looked at for that. Which of them are spent stands in no index, so that spending one stays a heap-only update. */
+/**
+ * Unexpired grants that are looked at for that. Which of them are spent stands in no index, so that spending
+ * one stays a heap-only update.
+ */
 const GRANTS_LOOKED_AT_MAX = 2_000
 
 /**
- * How many live grants the handles' present generations hold: by index, those that expire last first, counted to at most 1,000 and among at most 2,000
- * that have not expired, so that the cost of a revocation does not grow with what was spent. `more`: not all could be counted.
+ * How many live grants the handles' present generations hold: by index, those that expire last first, counted
+ * to at most 1,000 and among at most 2,000 that have not expired, so that the cost of a revocation does not
+ * grow with what was spent. `more`: not all could be counted.
  */
 export async function countLiveGrants(
   tx: Tx,

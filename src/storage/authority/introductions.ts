@@ -1,6 +1,7 @@
 /**
- * What the owner's records say of an introduction: facts for rules/connection.ts, read and locked, never judged
- * here. Contract: "Connection" (introduced by an active connection), "Owner API" (introduction of a sibling agent).
+ * What the owner's records say of an introduction: facts for rules/connection.ts, read and locked, never
+ * judged here. Contract: "Connection" (introduced by an active connection), "Owner API" (introduction of a
+ * sibling agent).
  */
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
@@ -24,7 +25,9 @@ export interface IntroductionRecord {
   liveIntroduced: number
 }
 
-/** Reads what an introduction is held against. It decides nothing unless the caller has the introducer locked. */
+/**
+ * Reads what an introduction is held against. It decides nothing unless the caller has the introducer locked.
+ */
 export async function readIntroduction(
   db: Db,
   owner: Owner,
@@ -56,8 +59,8 @@ export async function readIntroduction(
 }
 
 /**
- * Locks the introducer's row, so that nothing ends it before this transaction has. The caller holds the queue's
- * lock and the operator's, in this order.
+ * Locks the introducer's row, so that nothing ends it before this transaction has. The caller holds the
+ * queue's lock and the operator's, in this order.
  */
 export async function lockIntroducer(tx: Tx, owner: Owner, handle: Handle): Promise<void> {
   await sql`SELECT FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)

@@ -8,7 +8,10 @@ import type { Db, Tx } from './database.ts'
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 
 export interface ReportedCall {
-  /** What makes it this call and no other (`touchKey`): a second report under it is the same call. Without one every report is another call. */
+  /**
+   * What makes it this call and no other (`touchKey`): a second report under it is the same call. Without one
+   * every report is another call.
+   */
   key: string | null
   /** Of the grant that was used. */
   jti: string
@@ -17,7 +20,9 @@ export interface ReportedCall {
   data: Record<string, unknown>
 }
 
-/** The grants that these negotiations ended in, by family; the last one where an approval was collected twice. */
+/**
+ * The grants that these negotiations ended in, by family; the last one where an approval was collected twice.
+ */
 export async function grantsOfFamilies(
   db: Db,
   owner: Owner,
@@ -31,8 +36,8 @@ export async function grantsOfFamilies(
 }
 
 /**
- * The key of a reported call: by run and number where it has them, for these a report keeps however often it is sent and by whomever; else by
- * the report's own id, and null without one.
+ * The key of a reported call: by run and number where it has them, for these a report keeps however often it
+ * is sent and by whomever; else by the report's own id, and null without one.
  */
 export function touchKey(
   client_id: ClientId,
@@ -43,8 +48,10 @@ export function touchKey(
 }
 
 /**
- * Records calls reported by a resource server, in order, in one statement for all of them: there is one for every call that any agent makes.
- * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this server.
+ * Records calls reported by a resource server, in order, in one statement for all of them: there is one for
+ * every call that any agent makes.
+ * @returns how many were newly recorded, and the positions of those that name no grant of this owner for this
+ * server.
  */
 export async function recordTouches(
   tx: Tx,

@@ -87,7 +87,9 @@ export interface CountedRefusal {
   /** `identity_refused` where who asked could not be verified; `refused` when left out. */
   kind?: 'refused' | 'identity_refused' | undefined
   reason: string
-  /** A handle that the request claimed and could not prove; only one that is connected, so that rows stay few. */
+  /**
+   * A handle that the request claimed and could not prove; only one that is connected, so that rows stay few.
+   */
   handle?: Handle | undefined
 }
 
@@ -95,9 +97,10 @@ export interface CountedRefusal {
 export const FAMILIES_NAMED_MAX = 5
 
 /**
- * Counts refusals of agents without a connection, or of requests that only claim one, by owner, reason and minute: the first of a minute is an
- * entry at once, the rest of it becomes one when the minute has closed. So strangers with free keys cannot fill the ledger, and what it says
- * never changes. `families` are those of the negotiations, as many of them as are named.
+ * Counts refusals of agents without a connection, or of requests that only claim one, by owner, reason and
+ * minute: the first of a minute is an entry at once, the rest of it becomes one when the minute has closed.
+ * So strangers with free keys cannot fill the ledger, and what it says never changes. `families` are those of
+ * the negotiations, as many of them as are named.
  */
 export async function countRefusal(
   db: Db,
@@ -153,7 +156,8 @@ export async function readLedger(db: Db, owner: Owner, page: LedgerPage): Promis
   await number(db, owner)
   const order = page.first === 'newest' ? sql`ORDER BY seq DESC` : sql`ORDER BY seq`
   const before = page.before === undefined ? sql`` : sql` AND seq < ${page.before}`
-  // Of each kind by itself, so that each is read in its order by index: a page costs its own length, however rare its kind.
+  // Of each kind by itself, so that each is read in its order by index: a page costs its own length, however
+  // rare its kind.
   const ofKind = (kind: string | undefined) => sql`
     (SELECT seq, ts, kind, family, handle, data, count FROM ledger
     WHERE owner = ${owner} AND seq > ${page.after}${before} AND ${filter(page.handle, kind)}

@@ -54,7 +54,10 @@ export function ownerOfLogin(db: Db, login: Login): Promise<Owner | undefined> {
   return ownerOf(db, 'login', loginKey(login))
 }
 
-/** Which of these credentials are still hers: device keys, by kid, that are not revoked, and logins, by id, that are bound. */
+/**
+ * Which of these credentials are still hers: device keys, by kid, that are not revoked, and logins, by id,
+ * that are bound.
+ */
 export async function listStanding(db: Db, owner: Owner, ids: readonly string[]): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     SELECT kid AS id FROM device_keys WHERE owner = ${owner} AND kid = ANY(${[...ids]}::text[]) AND revoked_at IS NULL
@@ -78,7 +81,10 @@ export function listLogins(
     .execute()
 }
 
-/** Removes a login, which may then be bound anew. @returns what it was; undefined where she has none of this id. */
+/**
+ * Removes a login, which may then be bound anew. @returns what it was; undefined where she has none of this
+ * id.
+ */
 export async function deleteLogin(tx: Tx, owner: Owner, id: string): Promise<LoginRow | undefined> {
   const row = await tx
     .deleteFrom('logins')
@@ -96,7 +102,10 @@ export async function deleteLogin(tx: Tx, owner: Owner, id: string): Promise<Log
   return row
 }
 
-/** Whether she has a credential that is accepted: a device key in force, or a login at the realm that is trusted. */
+/**
+ * Whether she has a credential that is accepted: a device key in force, or a login at the realm that is
+ * trusted.
+ */
 export async function hasCredential(
   db: Db,
   owner: Owner,

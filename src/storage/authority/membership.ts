@@ -1,6 +1,7 @@
 /**
- * The membership of an owner: what she agreed to, what the organization says now, and which of her resources that reaches. Whatever changes it
- * holds her queue's lock and then this row's. Contract: "Organization membership, on the member's authorization server".
+ * The membership of an owner: what she agreed to, what the organization says now, and which of her resources
+ * that reaches. Whatever changes it holds her queue's lock and then this row's. Contract: "Organization
+ * membership, on the member's authorization server".
  */
 import { sql, type Selectable } from 'kysely'
 import type { MemberView } from '../../rules/member-view.ts'
@@ -34,7 +35,10 @@ export interface NewMembership {
   administrators_may: readonly string[]
 }
 
-/** Makes her a member, of none before, at an epoch that no grant was issued under. The caller holds the queue's lock. */
+/**
+ * Makes her a member, of none before, at an epoch that no grant was issued under. The caller holds the
+ * queue's lock.
+ */
 export async function insertMembership(tx: Tx, owner: Owner, given: NewMembership): Promise<void> {
   const view = JSON.stringify(given.view)
   await sql`
@@ -112,8 +116,9 @@ export async function listReached(db: Db, owner: Owner): Promise<ReachedResource
 }
 
 /**
- * Writes how resources stand from now on, and with them their tiers' hold, which a consume locks: a grant that was made while one was hers alone is
- * spent before this commits, or not at all. The caller has written the tiers already, as their rows are locked first.
+ * Writes how resources stand from now on, and with them their tiers' hold, which a consume locks: a grant
+ * that was made while one was hers alone is spent before this commits, or not at all. The caller has written
+ * the tiers already, as their rows are locked first.
  */
 export async function writeReached(
   tx: Tx,

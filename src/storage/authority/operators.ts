@@ -10,8 +10,8 @@ import { lockQueue } from './owners.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
 
 /**
- * Keeps the name an operator gives itself. One that attests nothing may name an operator that has no name yet,
- * never rename it. The caller has the operator locked.
+ * Keeps the name an operator gives itself. One that attests nothing may name an operator that has no name
+ * yet, never rename it. The caller has the operator locked.
  */
 export async function nameOperator(
   tx: Tx,
@@ -47,9 +47,9 @@ export async function hasActiveAgents(db: Db, owner: Owner, origin: string): Pro
 }
 
 /**
- * Has an operator stand beside a connection, under the operator's lock, which a block takes too: either the block finds
- * this connection, or this finds the block. For an operator whose directory lists the agent's key, before the first grant
- * that is made while it names it.
+ * Has an operator stand beside a connection, under the operator's lock, which a block takes too: either the
+ * block finds this connection, or this finds the block. For an operator whose directory lists the agent's
+ * key, before the first grant that is made while it names it.
  * @returns false where the operator is blocked or the connection no longer active at that generation.
  */
 export async function addOperator(
@@ -71,8 +71,8 @@ export async function addOperator(
 }
 
 /**
- * Whether the owner blocked the operator that a request names, or any that stands beside its handle's connection, named or
- * not. Decides nothing unless the caller holds the queue's lock, as a block does.
+ * Whether the owner blocked the operator that a request names, or any that stands beside its handle's
+ * connection, named or not. Decides nothing unless the caller holds the queue's lock, as a block does.
  */
 export async function isAnyBlocked(
   db: Db,
@@ -88,7 +88,8 @@ export async function isAnyBlocked(
 }
 
 /**
- * The owner marks an operator as her own: its connected agents whose keys its directory lists become first-party.
+ * The owner marks an operator as her own: its connected agents whose keys its directory lists become
+ * first-party.
  * @param published thumbprints that the directory lists, read before this transaction.
  * @returns the handles that became first-party by this call.
  */
@@ -109,7 +110,10 @@ export async function claimOperator(
   return rows.map(row => row.handle).sort()
 }
 
-/** The owner takes the mark back, and with it the standing it gave. @returns false where she has no such operator. */
+/**
+ * The owner takes the mark back, and with it the standing it gave. @returns false where she has no such
+ * operator.
+ */
 export async function disclaimOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
   await lockQueue(tx, owner)
   const done = await sql`

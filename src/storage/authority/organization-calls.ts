@@ -1,6 +1,6 @@
 /**
- * What an organization is to be told for an owner, and joins that are under way. A join whose outcome is not known is taken back by leaving.
- * Contract: "Organization membership, on the member's authorization server".
+ * What an organization is to be told for an owner, and joins that are under way. A join whose outcome is not
+ * known is taken back by leaving. Contract: "Organization membership, on the member's authorization server".
  */
 import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -30,7 +30,10 @@ export async function endJoin(db: Db, owner: Owner, id: string): Promise<boolean
   return done.numAffectedRows === 1n
 }
 
-/** Has an organization told, soon and until it has acknowledged it. What was noted under the id before, a join, is replaced. */
+/**
+ * Has an organization told, soon and until it has acknowledged it. What was noted under the id before, a
+ * join, is replaced.
+ */
 export async function tellOrganization(
   tx: Tx,
   owner: Owner,

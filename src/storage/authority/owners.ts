@@ -43,7 +43,8 @@ async function holdName(tx: Tx, owner: Owner, name: string): Promise<Owner> {
 }
 
 /**
- * Gives the owner a namespace: resource ids of hers may stand below it, as below her name. It is never taken back.
+ * Gives the owner a namespace: resource ids of hers may stand below it, as below her name. It is never taken
+ * back.
  * @returns whose it is: another owner's where it is her name, or a namespace of hers.
  */
 export async function insertNamespace(tx: Tx, owner: Owner, namespace: string): Promise<Owner> {
@@ -92,8 +93,9 @@ const TAGS_KEPT_MAX = 10_000
 const ownersByTag = new WeakMap<Database, BoundedMap<string, Owner>>()
 
 /**
- * Whose a ticket tag is; undefined where nobody's. A tag is made with its owner and never changes hands, so what was once found is kept;
- * that there is none is asked anew each time. It says where to look, and nothing of what stands there.
+ * Whose a ticket tag is; undefined where nobody's. A tag is made with its owner and never changes hands, so
+ * what was once found is kept; that there is none is asked anew each time. It says where to look, and nothing
+ * of what stands there.
  */
 export async function ownerOfTag(database: Database, tag: string): Promise<Owner | undefined> {
   const kept = ownersByTag.get(database) ?? new BoundedMap<string, Owner>(TAGS_KEPT_MAX)
@@ -211,7 +213,10 @@ export async function claimProvisioned(tx: Tx, owner: Owner, kind: string, item:
   return claimed.numInsertedOrUpdatedRows === 1n
 }
 
-/** Which of these items were not marked as applied, by their places in the list: of many owners at once, as a start with a large file asks. */
+/**
+ * Which of these items were not marked as applied, by their places in the list: of many owners at once, as a
+ * start with a large file asks.
+ */
 export async function listUnprovisioned(
   db: Db,
   items: readonly { owner: Owner; kind: string; item: string }[],

@@ -66,7 +66,10 @@ export async function countWaiting(
   return rows[0] ?? { unattested: 0, attested: 0, ofOperator: 0, operationsOfHandle: 0 }
 }
 
-/** `held` is of the grant that its agreement comes to; `operator` the one it named, and `attested` whether that one's directory listed the key. */
+/**
+ * `held` is of the grant that its agreement comes to; `operator` the one it named, and `attested` whether
+ * that one's directory listed the key.
+ */
 export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held'> &
   Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_scopes' | 'ticket_issued_at'>
 
@@ -79,7 +82,8 @@ export async function findWaiting(
   owner: Owner,
   same: { handle: Handle; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
-  // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and refuses the statement.
+  // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and
+  // refuses the statement.
   const { rows } = await sql<WaitingItem>`
     SELECT family, kind, template, operator, attested, resource_scopes, ticket_issued_at, held
     FROM families
@@ -91,9 +95,10 @@ export async function findWaiting(
 }
 
 /**
- * Opens an approved item again whose grant for one use nobody spent, for an agent that says that it never received it: the grant
- * is spent by this, so that of one approval one call is made. Same handle, resource and parameters, as for a repeat. The caller holds
- * the owner's queue lock; whether the item is joined then is its own judgement, in the same transaction.
+ * Opens an approved item again whose grant for one use nobody spent, for an agent that says that it never
+ * received it: the grant is spent by this, so that of one approval one call is made. Same handle, resource
+ * and parameters, as for a repeat. The caller holds the owner's queue lock; whether the item is joined then
+ * is its own judgement, in the same transaction.
  * @returns whether there was one.
  */
 export async function reopenCollected(
@@ -122,11 +127,17 @@ export async function reopenCollected(
   return opened.numAffectedRows === 1n
 }
 
-/** Held for the owner, so it has all of these. `attested`: that operator's directory listed the signing key then. */
+/**
+ * Held for the owner, so it has all of these. `attested`: that operator's directory listed the signing key
+ * then.
+ */
 export type UndecidedItem = Held<'kind' | 'handle' | 'attested' | 'tier_id' | 'held' | 'item'> &
   Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_id'>
 
-/** What an item no longer waits for: the decision on it and whose that is, all null where it ended without one. */
+/**
+ * What an item no longer waits for: the decision on it and whose that is, all null where it ended without
+ * one.
+ */
 export type GoneItem = Pick<Selectable<FamiliesTable>, 'decision' | 'decided_by' | 'decided_actor'>
 
 /**
@@ -192,7 +203,10 @@ export async function endWaitingOf(
   return rows.map(row => row.family)
 }
 
-/** As endWaitingOf, for everything that an operator's agents wait for: those that name it, and those that it stands beside. */
+/**
+ * As endWaitingOf, for everything that an operator's agents wait for: those that name it, and those that it
+ * stands beside.
+ */
 export async function endWaitingOfOperator(
   tx: Tx,
   owner: Owner,
@@ -210,9 +224,9 @@ export async function endWaitingOfOperator(
 }
 
 /**
- * Takes back what waits under a tier whose terms are changed or which is deleted, approved or not: each goes back to the
- * terms, so that its next poll is answered with the new ones. Connections that an approval admitted stay. The caller holds
- * the owner's queue lock, and the tier's.
+ * Takes back what waits under a tier whose terms are changed or which is deleted, approved or not: each goes
+ * back to the terms, so that its next poll is answered with the new ones. Connections that an approval
+ * admitted stay. The caller holds the owner's queue lock, and the tier's.
  * @returns what no longer waits, oldest first.
  */
 export async function withdrawItemsUnder(
@@ -230,8 +244,8 @@ export async function withdrawItemsUnder(
 }
 
 /**
- * Ends what waited for her undecided until its ticket expired. A poll or a repeat that extends one is seen under its lock; one that somebody holds is
- * left for the next time.
+ * Ends what waited for her undecided until its ticket expired. A poll or a repeat that extends one is seen
+ * under its lock; one that somebody holds is left for the next time.
  * @returns what no longer waits, oldest first: each to the one caller that ended it.
  */
 export async function expireWaiting(

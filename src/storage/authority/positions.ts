@@ -1,10 +1,12 @@
 /**
- * Positions: the order in which an owner's ledger, events and receipts are read. Entries are inserted without one; the sequencer here numbers what is
- * committed and has none. Contract: "Events", "Owner API" (`/owner/ledger`, `/owner/events`).
+ * Positions: the order in which an owner's ledger, events and receipts are read. Entries are inserted without
+ * one; the sequencer here numbers what is committed and has none. Contract: "Events", "Owner API"
+ * (`/owner/ledger`, `/owner/events`).
  *
- * One at a time for each owner: it locks her head, and what it then numbers is read by a second statement, so that it sees whatever was committed
- * before it had the lock. Whoever went on from the last position finds all that is numbered later behind it: nothing is missed, however late a
- * transaction commits, and no transaction waits for another. Nothing but this takes that lock.
+ * One at a time for each owner: it locks her head, and what it then numbers is read by a second statement, so
+ * that it sees whatever was committed before it had the lock. Whoever went on from the last position finds
+ * all that is numbered later behind it: nothing is missed, however late a transaction commits, and no
+ * transaction waits for another. Nothing but this takes that lock.
  */
 import { sql } from 'kysely'
 import { gatheringOf } from '../core/batch.ts'
@@ -26,9 +28,10 @@ const DUE = prepared<{ due: boolean }>(
 )
 
 /**
- * Gives a position to everything of an owner's that was committed before this was asked and has none: what her readers call before they read.
- * Costs one look where there is nothing to do. Several who ask at the same time share the work, and none joins what had begun before it asked.
- * Not within a transaction, for it would hold her head until that ends.
+ * Gives a position to everything of an owner's that was committed before this was asked and has none: what
+ * her readers call before they read. Costs one look where there is nothing to do. Several who ask at the same
+ * time share the work, and none joins what had begun before it asked. Not within a transaction, for it would
+ * hold her head until that ends.
  */
 export function number(db: Db, owner: Owner): Promise<void> {
   return NUMBER(db, owner)
@@ -93,7 +96,10 @@ async function numberSome(tx: Tx, owner: Owner): Promise<boolean> {
   return rows[0]?.most === NUMBERED_MAX
 }
 
-/** Tells the ledger of the refusals that were counted in minutes which have closed: one entry each, which never changes again. */
+/**
+ * Tells the ledger of the refusals that were counted in minutes which have closed: one entry each, which
+ * never changes again.
+ */
 async function closeMinutes(tx: Tx, owner: Owner): Promise<void> {
   await CLOSE_MINUTES(tx, [owner])
 }

@@ -1,5 +1,6 @@
 /**
- * Receipts: written with the grant, in the same statement, and never changed or removed by who serves requests. Contract: "Grant answer (beat 4)".
+ * Receipts: written with the grant, in the same statement, and never changed or removed by who serves
+ * requests. Contract: "Grant answer (beat 4)".
  */
 import { sql, type Selectable } from 'kysely'
 import type { Db } from './database.ts'
@@ -10,7 +11,10 @@ import type { ReceiptsTable } from './tables.ts'
 /** `seq` is its position: from 1, without gaps. */
 export type ReceiptRow = { seq: number } & Omit<Selectable<ReceiptsTable>, 'owner'>
 
-/** The owner's receipts, oldest first, after a position: all that were committed before this was called, up to the limit. */
+/**
+ * The owner's receipts, oldest first, after a position: all that were committed before this was called, up to
+ * the limit.
+ */
 export async function readReceipts(
   db: Db,
   owner: Owner,

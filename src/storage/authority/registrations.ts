@@ -25,8 +25,9 @@ import type { RegistryPullsTable, ResourceServerStatus } from './tables.ts'
 import { asClientId, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 /**
- * Records that a resource server asks to serve an owner, where it may; its client_id is its resource_uri. One that waits keeps the name
- * it was first shown under; one that was withdrawn waits again. Judges and writes under the owner's queue lock, which it takes.
+ * Records that a resource server asks to serve an owner, where it may; its client_id is its resource_uri. One
+ * that waits keeps the name it was first shown under; one that was withdrawn waits again. Judges and writes
+ * under the owner's queue lock, which it takes.
  */
 export async function registerResourceServer(
   tx: Tx,
@@ -91,8 +92,9 @@ export async function anyLapsed(db: Db, owner: Owner): Promise<boolean> {
 }
 
 /**
- * Ends the registrations with an owner that have lapsed: what she withdrew once is withdrawn again, the others are gone. No more than may wait
- * for her. The caller holds her queue lock. @returns their client_ids, in order.
+ * Ends the registrations with an owner that have lapsed: what she withdrew once is withdrawn again, the
+ * others are gone. No more than may wait for her. The caller holds her queue lock. @returns their client_ids,
+ * in order.
  */
 export async function endLapsed(tx: Tx, owner: Owner): Promise<ClientId[]> {
   const lapsed = sql`owner = ${owner} AND ${LAPSED}`
@@ -104,7 +106,9 @@ export async function endLapsed(tx: Tx, owner: Owner): Promise<ClientId[]> {
   return [...back, ...gone].map(({ client_id }) => client_id).sort()
 }
 
-/** The client_ids of those that wait at an origin, in order. They are all of them only under the queue lock. */
+/**
+ * The client_ids of those that wait at an origin, in order. They are all of them only under the queue lock.
+ */
 export async function pendingAt(db: Db, owner: Owner, origin: string): Promise<ClientId[]> {
   const { rows } = await sql<{ client_id: ClientId }>`
     SELECT client_id FROM resource_servers
@@ -114,8 +118,9 @@ export async function pendingAt(db: Db, owner: Owner, origin: string): Promise<C
 }
 
 /**
- * Writes the owner's decision. Withdrawing ends every PAT issued so far, for ever; approving makes the registry
- * forget how earlier pulls went, so that this server has landed nothing yet and a pull under way brings nothing.
+ * Writes the owner's decision. Withdrawing ends every PAT issued so far, for ever; approving makes the
+ * registry forget how earlier pulls went, so that this server has landed nothing yet and a pull under way
+ * brings nothing.
  */
 export async function decideResourceServer(
   tx: Tx,

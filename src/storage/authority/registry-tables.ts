@@ -1,6 +1,6 @@
 /**
- * The rows of resource servers and what they registered, as Postgres holds them. Contract: "Registry materialization", "Resource server
- * establishment".
+ * The rows of resource servers and what they registered, as Postgres holds them. Contract: "Registry
+ * materialization", "Resource server establishment".
  */
 import type { ColumnType, Generated } from 'kysely'
 import type { Reach } from '../../rules/membership.ts'
@@ -55,7 +55,10 @@ export interface ResourcesTable {
   type: string | null
   resource_scopes: string[]
   consequence: string | null
-  /** The class of each tool, null where it declares none; null as a whole where the resource server does not tell them apart. */
+  /**
+   * The class of each tool, null where it declares none; null as a whole where the resource server does not
+   * tell them apart.
+   */
   tools: ColumnType<Record<string, string | null> | null, string | null | undefined, string | null>
   source: 'provisioned' | 'pulled'
   org: ColumnType<Reach | null, Reach | null | undefined, Reach | null>

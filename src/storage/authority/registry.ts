@@ -26,7 +26,9 @@ export interface Attempt extends Source {
   attempt: number
 }
 
-/** `running`: someone else pulls right now; `recent`: someone did just now, or the source is not to be pulled. */
+/**
+ * `running`: someone else pulls right now; `recent`: someone did just now, or the source is not to be pulled.
+ */
 export type Claim = { claimed: Attempt } | { claimed?: undefined; because: 'running' | 'recent' }
 
 /**
@@ -79,11 +81,13 @@ export type Landing = { landed: number; conflicts: string[] } | 'superseded'
 /**
  * Replaces what a source listed before by what it lists now, in one transaction under the owner's queue lock.
  *
- * - A resource keeps its tier. One that is listed no more is deleted; where a tier governs it, a place without
- *   scopes stays, so that nobody else's resource can come under that tier by taking its id.
- * - What the provisioning file declared for this server stays until a listing names it, which then says how it is.
+ * - A resource keeps its tier. One that is listed no more is deleted; where a tier governs it, a place
+ *   without scopes stays, so that nobody else's resource can come under that tier by taking its id.
+ * - What the provisioning file declared for this server stays until a listing names it, which then says how
+ *   it is.
  * - `settled` is run in the same transaction, before it is told: what follows for her from what has landed.
- * - An id of another server is left alone, unless that server is withdrawn: then it changes hands, ungoverned.
+ * - An id of another server is left alone, unless that server is withdrawn: then it changes hands,
+ *   ungoverned.
  */
 export function landListing(
   db: Db,
@@ -179,7 +183,9 @@ async function upsertListed(tx: Tx, { owner, client_id }: Source, ours: ListedRe
           excluded.consequence, excluded.tools, excluded.source)`.execute(tx)
 }
 
-/** Notes why a pull brought nothing; what landed before stays. @returns whether this was the latest attempt. */
+/**
+ * Notes why a pull brought nothing; what landed before stays. @returns whether this was the latest attempt.
+ */
 export async function failPull(db: Db, attempt: Attempt, fault: string): Promise<boolean> {
   const noted = await sql`
     UPDATE registry_pulls SET failed_at = clock_timestamp(), fault = ${fault}
@@ -192,8 +198,9 @@ export async function failPull(db: Db, attempt: Attempt, fault: string): Promise
 }
 
 /**
- * Says when a source is due again that was taken from the due-queue: one pause after it was tried where it has landed, another where it failed or was never
- * pulled from. One that is not to be pulled from any more leaves the queue. Both from how it stands now, and only where nobody has said so meanwhile.
+ * Says when a source is due again that was taken from the due-queue: one pause after it was tried where it
+ * has landed, another where it failed or was never pulled from. One that is not to be pulled from any more
+ * leaves the queue. Both from how it stands now, and only where nobody has said so meanwhile.
  */
 export async function pullAgain(
   db: Db,
@@ -226,7 +233,10 @@ export interface SourceCount {
   at: string | null
 }
 
-/** Counts the active resource servers of all owners by how they stand; one that publishes nothing has landed at once. */
+/**
+ * Counts the active resource servers of all owners by how they stand; one that publishes nothing has landed
+ * at once.
+ */
 export async function countSources(db: Db): Promise<SourceCount[]> {
   const { rows } = await sql<SourceCount>`
     SELECT s.state, s.fault, s.landed, count(*)::int AS count, max(s.at) AS at FROM (

@@ -1,6 +1,6 @@
 /**
- * The runs of enforcement points that number their reports: how far each has come, what is missing, and which of them fell silent.
- * Contract: "Events" (row 2), "Protection API" (/audit/access).
+ * The runs of enforcement points that number their reports: how far each has come, what is missing, and which
+ * of them fell silent. Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
@@ -18,12 +18,16 @@ export interface InstanceWord {
   ended: boolean
 }
 
-/** After so long without a word from a run that said no goodbye, nobody knows whether it let more calls through. */
+/**
+ * After so long without a word from a run that said no goodbye, nobody knows whether it let more calls
+ * through.
+ */
 export const SILENT_SECONDS = 600
 
 /**
- * Takes note of each run's word and holds its row until the transaction ends, so that words of one run are settled one after another. A goodbye
- * stands until a higher number comes: what was under way when it was said does not take it back.
+ * Takes note of each run's word and holds its row until the transaction ends, so that words of one run are
+ * settled one after another. A goodbye stands until a higher number comes: what was under way when it was
+ * said does not take it back.
  * @returns by instance up to where its numbers were settled before this.
  */
 export async function hearInstances(
@@ -69,8 +73,8 @@ export async function tellMissing(
 }
 
 /**
- * Tells the ledger, once for each silence, which of an owner's runs said nothing for ten minutes and no goodbye: `after` is the last number
- * that is known of it. Any number of replicas may ask at once.
+ * Tells the ledger, once for each silence, which of an owner's runs said nothing for ten minutes and no
+ * goodbye: `after` is the last number that is known of it. Any number of replicas may ask at once.
  * @returns how many were told.
  */
 export async function tellSilent(db: Db, owner: Owner): Promise<number> {

@@ -21,10 +21,16 @@ type NewResourceServer = Pick<
 /** When a registration lapses that nobody decides. */
 export const LAPSES_AT = sql<string>`registered_at + ${PENDING_SECONDS} * interval '1 second'`
 
-/** Waited as long as it may. By the clock, and whether or not it was swept: it is neither listed nor counted, and nothing is decided about it. */
+/**
+ * Waited as long as it may. By the clock, and whether or not it was swept: it is neither listed nor counted,
+ * and nothing is decided about it.
+ */
 export const LAPSED = sql<boolean>`(status = 'pending' AND ${LAPSES_AT} <= clock_timestamp())`
 
-/** She withdrew it once. When it has lapsed it is withdrawn again; one that was never more than a registration is gone. */
+/**
+ * She withdrew it once. When it has lapsed it is withdrawn again; one that was never more than a registration
+ * is gone.
+ */
 export const WITHDRAWN_BEFORE = sql<boolean>`generation > 1`
 
 /** There is such a record: all but those that never were more than a registration, and lapsed. */
@@ -40,7 +46,9 @@ export function standsAt(origin: string): RawBuilder<boolean> {
   return sql<boolean>`(resource_uri = ${origin} OR starts_with(resource_uri, ${`${origin}/`}))`
 }
 
-/** Adds a resource server; does nothing where its client_id is known to this owner. @returns whether added. */
+/**
+ * Adds a resource server; does nothing where its client_id is known to this owner. @returns whether added.
+ */
 export async function insertResourceServer(tx: Tx, row: NewResourceServer): Promise<boolean> {
   const made = await tx
     .insertInto('resource_servers')
@@ -64,7 +72,9 @@ export async function readResourceServer(
   return rows[0]
 }
 
-/** Two at most of the owner's resource servers that registered themselves at an origin and are not withdrawn. */
+/**
+ * Two at most of the owner's resource servers that registered themselves at an origin and are not withdrawn.
+ */
 export function readResourceServersAt(
   db: Db,
   owner: Owner,

@@ -38,8 +38,9 @@ export interface StandingFacts {
 }
 
 /**
- * Reads an agent's standing at a tier in one statement; the window is in seconds before now. What happened within it is
- * counted only with `countTo`, and no further than to that number: whoever asks knows what more would not change. With `introducedBy`, an agent without a connection is read as if that one had just
+ * Reads an agent's standing at a tier in one statement; the window is in seconds before now. What happened
+ * within it is counted only with `countTo`, and no further than to that number: whoever asks knows what more
+ * would not change. With `introducedBy`, an agent without a connection is read as if that one had just
  * brought it in; it has no generation then.
  */
 export function readStanding(
@@ -101,15 +102,16 @@ const STANDING = {
 }
 
 /**
- * `me` is the agent as it is to be read. Its live lineage is itself, who brought it in, and whom either of them brought in: each looked up by its
- * key, as an owner may have any number of agents.
+ * `me` is the agent as it is to be read. Its live lineage is itself, who brought it in, and whom either of
+ * them brought in: each looked up by its key, as an owner may have any number of agents.
  */
 function standingStatement(
   name: string,
   { countTo, counted }: { countTo: string; counted: (rows: string) => string },
 ): Prepared<StandingFacts & { place: number }> {
   const since = `now() - $6::float8 * interval '1 second'`
-  // One kind at a time, the latest first: only so does the planner, which cannot know the limit, always walk the index `ledger_recent`.
+  // One kind at a time, the latest first: only so does the planner, which cannot know the limit, always walk
+  // the index `ledger_recent`.
   const lately = (kind: string) => `FROM ledger WHERE owner = $1 AND handle = asked.handle
         AND kind = '${kind}' AND ts > ${since} ORDER BY ts DESC`
   return prepared(

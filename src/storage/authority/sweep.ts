@@ -14,7 +14,10 @@ const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400, ins
 
 const seconds = (count: number): RawBuilder<unknown> => sql`${count} * interval '1 second'`
 
-/** What goes of each table, and when the first of what is left goes: each by an index in which that stands first. */
+/**
+ * What goes of each table, and when the first of what is left goes: each by an index in which that stands
+ * first.
+ */
 const SWEPT: Record<
   string,
   { batch: (owner: Owner, limit: number) => RawBuilder<unknown>; next: (owner: Owner) => RawBuilder<unknown> }
@@ -49,7 +52,8 @@ const SWEPT: Record<
       SELECT expires_at + ${seconds(KEPT_SECONDS.grants)} FROM grants WHERE owner = ${owner}
       ORDER BY expires_at LIMIT 1`,
   },
-  // A late word of one that went is judged by the ledger. One that goes on is looked at again when it would have been silent for too long.
+  // A late word of one that went is judged by the ledger. One that goes on is looked at again when it would
+  // have been silent for too long.
   report_instances: {
     batch: (owner, limit) => sql`
       DELETE FROM report_instances WHERE (owner, client_id, instance) IN (
@@ -60,8 +64,8 @@ const SWEPT: Record<
       SELECT min(heard_at + CASE WHEN ended OR unknown_at IS NOT NULL THEN ${seconds(KEPT_SECONDS.instances)}
         ELSE ${seconds(SILENT_SECONDS)} END) FROM report_instances WHERE owner = ${owner}`,
   },
-  // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether they missed something, so
-  // that none is passed over.
+  // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether
+  // they missed something, so that none is passed over.
   events: {
     batch: (owner, limit) => sql`
       DELETE FROM events WHERE owner = ${owner} AND seq = ANY(ARRAY(
@@ -99,8 +103,9 @@ export async function sweepOwner(db: Db, owner: Owner, limit: number): Promise<S
 }
 
 /**
- * Says when an owner is due again who was taken from the due-queue: when the first of her rows is to go or of what waits for her expires, no sooner than one pause from now and no
- * later than the other; at once, where `more` is to be done already.
+ * Says when an owner is due again who was taken from the due-queue: when the first of her rows is to go or of
+ * what waits for her expires, no sooner than one pause from now and no later than the other; at once, where
+ * `more` is to be done already.
  */
 export async function sweepAgain(
   db: Db,

@@ -1,6 +1,6 @@
 /**
- * The rows, as Postgres holds them (migrations/authority makes the tables). Column names are the wire's own names.
- * Contract: "Resources and their fields", "States and transitions".
+ * The rows, as Postgres holds them (migrations/authority makes the tables). Column names are the wire's own
+ * names. Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated, RawBuilder } from 'kysely'
 import type { GrantClaims } from '../../rules/grant-content.ts'

@@ -40,7 +40,8 @@ export function openFamily(db: Db, row: NewFamily): Promise<boolean> {
 }
 
 async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
-  // Of those who present one sealed ticket together, the first; and all in one order, so that no two writers wait for each other.
+  // Of those who present one sealed ticket together, the first; and all in one order, so that no two writers
+  // wait for each other.
   const first = new Map(asked.toReversed().map(row => [row.family, row]))
   const rows = [...first.values()].sort((a, b) => (a.family < b.family ? -1 : 1))
   const of = <Value>(read: (row: NewFamily) => Value): Value[] => rows.map(read)
@@ -177,7 +178,10 @@ export async function continueFamily(
   return done.numAffectedRows === 1n
 }
 
-/** Ends a negotiation that has not ended and is in one of the states given. @returns whether this call ended it. */
+/**
+ * Ends a negotiation that has not ended and is in one of the states given. @returns whether this call ended
+ * it.
+ */
 // oxlint-disable-next-line eslint/max-params -- which one, where it ends, and where it may stand
 export async function endFamily(
   db: Db,

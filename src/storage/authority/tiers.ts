@@ -149,8 +149,8 @@ export async function insertTier(tx: Tx, tier: NewTier): Promise<'added' | 'exis
 type Withdrawn = { family: Family; handle: Handle }[]
 
 /**
- * Replaces a standing tier's content; the terms get a new version whatever was changed, and what waits under the old
- * one is taken back.
+ * Replaces a standing tier's content; the terms get a new version whatever was changed, and what waits under
+ * the old one is taken back.
  * @param expectedVersion the version the owner edited, if she said (`If-Match`).
  */
 export async function updateTier(
@@ -186,8 +186,8 @@ export async function updateTier(
 }
 
 /**
- * Deletes a tier: its resources become ungoverned, every grant under it ends (their epoch is past), what waits under
- * it is taken back, its published terms stay.
+ * Deletes a tier: its resources become ungoverned, every grant under it ends (their epoch is past), what
+ * waits under it is taken back, its published terms stay.
  * @returns the resources no tier governs any more, or undefined where no such tier stands.
  */
 export async function deleteTier(
@@ -214,13 +214,16 @@ export async function deleteTier(
   return { outcome: 'deleted', ungoverned: before.resources, withdrawn }
 }
 
-/** Of a tier all that it governs but what is excepted; or the named resources, whichever tier governs each. */
+/**
+ * Of a tier all that it governs but what is excepted; or the named resources, whichever tier governs each.
+ */
 type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids: readonly string[] }
 
 /**
- * Takes resources out of their tiers: nothing governs them then, and grants on them are dead. The rows are locked as a consume
- * locks them, the tier before its resources and these in order. What stays governed is not touched: a consume under way would
- * take a row that was written anew for one that is gone. The caller holds the owner's queue lock.
+ * Takes resources out of their tiers: nothing governs them then, and grants on them are dead. The rows are
+ * locked as a consume locks them, the tier before its resources and these in order. What stays governed is
+ * not touched: a consume under way would take a row that was written anew for one that is gone. The caller
+ * holds the owner's queue lock.
  */
 export async function takeOut(tx: Tx, owner: Owner, which: TakenOut): Promise<void> {
   const taken =

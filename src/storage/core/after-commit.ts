@@ -1,6 +1,6 @@
 /**
- * Tells, once a transaction has committed, of which owners it wrote something that others read in order. Knows no table.
- * Contract: "Events".
+ * Tells, once a transaction has committed, of which owners it wrote something that others read in order.
+ * Knows no table. Contract: "Events".
  */
 import type { Owner } from '../../wire/identifiers.ts'
 
@@ -10,12 +10,18 @@ const listeners = new WeakMap<object, Listener>()
 /** Of transactions that are open. */
 const written = new WeakMap<object, Set<Owner>>()
 
-/** Has `listener` called after each commit through `db` of something that was `noted`, once for each owner. One listener per database. */
+/**
+ * Has `listener` called after each commit through `db` of something that was `noted`, once for each owner.
+ * One listener per database.
+ */
 export function afterCommit(db: object, listener: Listener): void {
   listeners.set(db, listener)
 }
 
-/** Notes what was just written to an owner; told when its transaction commits, at once where it was a statement by itself. */
+/**
+ * Notes what was just written to an owner; told when its transaction commits, at once where it was a
+ * statement by itself.
+ */
 export function note(db: object, owner: Owner): void {
   const open = written.get(db)
   if (open === undefined) listeners.get(db)?.(owner)

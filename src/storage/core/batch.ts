@@ -1,6 +1,7 @@
 /**
- * What is asked of Postgres at the same time goes there together. Contract: "Grant (RPT) liveness": nothing is remembered, and nothing
- * joins a statement that was sent before it was asked for, so each sees whatever was committed before.
+ * What is asked of Postgres at the same time goes there together. Contract: "Grant (RPT) liveness": nothing
+ * is remembered, and nothing joins a statement that was sent before it was asked for, so each sees whatever
+ * was committed before.
  */
 import { isOutage, sqlState } from './database.ts'
 import { halfOf, onBehalfOf } from './shares.ts'
@@ -8,13 +9,19 @@ import { halfOf, onBehalfOf } from './shares.ts'
 export interface GatheringOptions<Key> {
   /** Whose it is. Of the statements at once, at most half are one owner's. */
   owner: (key: Key) => string
-  /** Those of one group alone share a statement. No statement crosses owners, so it names the owner; the owner herself when left out. */
+  /**
+   * Those of one group alone share a statement. No statement crosses owners, so it names the owner; the owner
+   * herself when left out.
+   */
   group?: (key: Key) => string
   /** Most of them in one statement. */
   together: number
   /** Most statements at once; what comes meanwhile waits for one to end and goes with the next. */
   atOnce: number
-  /** Longest wait for one to end, in milliseconds; 5,000 when left out, as long as for a connection of the pool. */
+  /**
+   * Longest wait for one to end, in milliseconds; 5,000 when left out, as long as for a connection of the
+   * pool.
+   */
   waitMs?: number
 }
 
@@ -79,10 +86,11 @@ async function sendOneByOne<Key, Answer>(
 }
 
 /**
- * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. Where Postgres refuses those of a statement,
- * so that nothing of it was done, each goes again by itself; where the statement is lost, it is lost for all who were in it, and for nobody else.
- * What has waited too long is not sent: it fails as an outage, so that a database which falls silent is one for all who ask, and soon, and what
- * its callers gave up long ago is not in the way of others when it is back.
+ * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. Where
+ * Postgres refuses those of a statement, so that nothing of it was done, each goes again by itself; where the
+ * statement is lost, it is lost for all who were in it, and for nobody else. What has waited too long is not
+ * sent: it fails as an outage, so that a database which falls silent is one for all who ask, and soon, and
+ * what its callers gave up long ago is not in the way of others when it is back.
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
@@ -163,7 +171,10 @@ export function gatheringOf<Source extends object, Key, Answer>(
   }
 }
 
-/** As `lookUp`, where what several ask alike is asked once. They share the answer, so it is read and never changed. */
+/**
+ * As `lookUp`, where what several ask alike is asked once. They share the answer, so it is read and never
+ * changed.
+ */
 export function onceEach<Source, Key, Answer>(
   lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
   nameOf: (key: Key) => string,
@@ -184,7 +195,8 @@ export const READS_AT_ONCE = 8
 export const WRITES_AT_ONCE = 8
 
 /**
- * For the WHERE of a statement over `unnest(…) WITH ORDINALITY AS asked(…, place)`: true of every row. Postgres cannot tell how many there will
- * be and takes it for one, so that it plans to find each by its key, however small a table is when the plan is made, which outlives that.
+ * For the WHERE of a statement over `unnest(…) WITH ORDINALITY AS asked(…, place)`: true of every row.
+ * Postgres cannot tell how many there will be and takes it for one, so that it plans to find each by its key,
+ * however small a table is when the plan is made, which outlives that.
  */
 export const ASKED_FEW = `asked.place BETWEEN 1 AND ${TOGETHER_MAX}`

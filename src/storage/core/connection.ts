@@ -1,6 +1,7 @@
 /**
- * Connections outside the pools, and what every connection must be: to the primary, open to writing. Contract: "What the service does"
- * (row 9: revocation is immediate). A standby still knows revoked grants as live, so that what it answers is no answer.
+ * Connections outside the pools, and what every connection must be: to the primary, open to writing.
+ * Contract: "What the service does" (row 9: revocation is immediate). A standby still knows revoked grants as
+ * live, so that what it answers is no answer.
  */
 import { Socket } from 'node:net'
 import { Client, type ClientBase } from 'pg'
@@ -8,7 +9,10 @@ import { Client, type ClientBase } from 'pg'
 /** SQLSTATE of a write where none is taken. */
 const READ_ONLY = '25006'
 
-/** SQL that is true on a standby, and on a connection that takes no writes. For the statement itself whose answer must not be stale. */
+/**
+ * SQL that is true on a standby, and on a connection that takes no writes. For the statement itself whose
+ * answer must not be stale.
+ */
 export const TAKES_NO_WRITES = `(pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean)`
 
 /** An outage to `isOutage`. */
@@ -52,8 +56,8 @@ const GRACE_MS = 500
 const GOODBYE_MS = 1_000
 
 /**
- * Connects; where anything fails, nothing stays open. @throws what Postgres or the network said; where a standby was reached, and where
- * nothing answered in time, an outage to `isOutage`.
+ * Connects; where anything fails, nothing stays open. @throws what Postgres or the network said; where a
+ * standby was reached, and where nothing answered in time, an outage to `isOutage`.
  */
 export async function openConnection(options: DedicatedOptions): Promise<DedicatedConnection> {
   const { url, name, connectMs = TIMEOUT_MS, statementMs = TIMEOUT_MS, onError } = options

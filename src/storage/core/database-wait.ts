@@ -1,5 +1,6 @@
 /**
- * Waits for the database at the start of a process, and says so. Contract: "What the service does": nothing is served before it can be judged.
+ * Waits for the database at the start of a process, and says so. Contract: "What the service does": nothing
+ * is served before it can be judged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { openConnection } from './connection.ts'
@@ -19,8 +20,9 @@ const ANSWER_MS_MAX = 5_000
 const ANSWER_MS_MIN = 1_000
 
 /**
- * Resolves once a primary answers. @throws Error naming DATABASE_URL and its place, never the URL, which holds a password: where none did in
- * time, and at once where one refused for a reason that waiting does not mend (a wrong password, a database that is not there).
+ * Resolves once a primary answers. @throws Error naming DATABASE_URL and its place, never the URL, which
+ * holds a password: where none did in time, and at once where one refused for a reason that waiting does not
+ * mend (a wrong password, a database that is not there).
  */
 export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promise<void> {
   const place = placeOf(url)

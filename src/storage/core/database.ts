@@ -32,7 +32,10 @@ export interface DatabaseOptions {
   callPoolMax?: number | undefined
   /** How long a caller waits for a free connection or for the server to answer a connect. */
   connectTimeoutMs?: number
-  /** How long a statement may wait for a row that another transaction holds, before it is given up as an outage. */
+  /**
+   * How long a statement may wait for a row that another transaction holds, before it is given up as an
+   * outage.
+   */
   lockTimeoutMs?: number
   /** How long one statement may run before Postgres ends it; a server silent for 2 s more is given up. */
   statementTimeoutMs?: number
@@ -43,7 +46,10 @@ export interface DatabaseOptions {
 export interface Database<Tables> {
   /** Everything but the call path. One owner has at most half of its connections. */
   readonly db: Db<Tables>
-  /** The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting; likewise shared. Of single statements. */
+  /**
+   * The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting;
+   * likewise shared. Of single statements.
+   */
   readonly calls: Runner
   /** The connections of either, as they are: to be counted, and for whoever acts for no owner. */
   readonly pool: Pool
@@ -68,8 +74,8 @@ const types: CustomTypesConfig = {
 const ANSWER_GRACE_MS = 2_000
 
 /**
- * Ends when nothing came or went for so long. A server that is frozen, or behind a network that drops everything,
- * ends no statement: its callers, and the connections they hold, would wait for ever.
+ * Ends when nothing came or went for so long. A server that is frozen, or behind a network that drops
+ * everything, ends no statement: its callers, and the connections they hold, would wait for ever.
  */
 function impatientSocket(silenceMs: number): Socket {
   const socket = new Socket()
@@ -80,15 +86,19 @@ function impatientSocket(silenceMs: number): Socket {
 /** Names of prepared statements, by text. */
 const PREPARED = new Map<string, string>()
 
-/** Runs one statement; `affected` are the rows written, undefined for a statement that answers rows without being an INSERT or the like. */
+/**
+ * Runs one statement; `affected` are the rows written, undefined for a statement that answers rows without
+ * being an INSERT or the like.
+ */
 export type Prepared<Row> = (
   db: Runner,
   values: readonly unknown[],
 ) => Promise<{ rows: Row[]; affected: bigint | undefined }>
 
 /**
- * Declares a statement that Postgres plans once per connection and not at every use: for those of the call path and of negotiations,
- * which find what they need by the whole key, so that one plan suits all values. Names are unique.
+ * Declares a statement that Postgres plans once per connection and not at every use: for those of the call
+ * path and of negotiations, which find what they need by the whole key, so that one plan suits all values.
+ * Names are unique.
  */
 export function prepared<Row = never>(name: string, text: string): Prepared<Row> {
   if ([...PREPARED.values()].includes(name)) throw new Error(`two statements are prepared as ${name}`)
@@ -99,7 +109,10 @@ export function prepared<Row = never>(name: string, text: string): Prepared<Row>
   }
 }
 
-/** Tells each statement of every pool as it is sent, to whoever listens in this process (node:diagnostics_channel); costs nothing where nobody does. */
+/**
+ * Tells each statement of every pool as it is sent, to whoever listens in this process
+ * (node:diagnostics_channel); costs nothing where nobody does.
+ */
 export const STATEMENTS_CHANNEL = 'usher:statements'
 const statements = channel(STATEMENTS_CHANNEL)
 
@@ -155,7 +168,10 @@ function runnerOf(pool: SharedPool): Runner {
 
 const CONNECT_TIMEOUT_MS = 5_000
 const STATEMENT_TIMEOUT_MS = 10_000
-/** A little longer than Postgres takes to look for a deadlock, so that one is told as what it is, and tried again. */
+/**
+ * A little longer than Postgres takes to look for a deadlock, so that one is told as what it is, and tried
+ * again.
+ */
 const LOCK_TIMEOUT_MS = 1_200
 
 function openPool(options: DatabaseOptions, max: number): Pool {
@@ -179,14 +195,17 @@ function openPool(options: DatabaseOptions, max: number): Pool {
     },
     types,
   })
-  // Without a listener the process dies when Postgres ends a session that no statement is waiting on: one that is
-  // idle (told by the pool), or one between two statements of a transaction (told by the connection alone).
+  // Without a listener the process dies when Postgres ends a session that no statement is waiting on: one
+  // that is idle (told by the pool), or one between two statements of a transaction (told by the connection
+  // alone).
   pool.on('error', () => undefined)
   pool.on('connect', client => client.on('error', error => options.onConnectionError?.(error)))
   return pool
 }
 
-/** Of what Postgres gave up for the sake of another, and took back whole: a serialization failure, a deadlock. */
+/**
+ * Of what Postgres gave up for the sake of another, and took back whole: a serialization failure, a deadlock.
+ */
 const RETRYABLE = new Set(['40001', '40P01'])
 const ATTEMPTS_MAX = 4
 /** No attempt begins later: callers of ours wait no longer for an answer. */
@@ -195,8 +214,9 @@ const RETRY_WITHIN_MS = 5_000
 const RETRY_PAUSE_MS = 20
 
 /**
- * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back.
- * A deadlock or serialization failure is tried again as `retried` says, so `work` must have no effect outside the transaction.
+ * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back. A deadlock or
+ * serialization failure is tried again as `retried` says, so `work` must have no effect outside the
+ * transaction.
  */
 export function inTransaction<Tables, T>(db: Db<Tables>, work: (tx: Tx<Tables>) => Promise<T>): Promise<T> {
   const run = (once: (tx: Tx<Tables>) => Promise<T>): Promise<T> =>
@@ -210,9 +230,10 @@ export async function waitLongerForRows(tx: Runner, ms: number): Promise<void> {
 }
 
 /**
- * Runs a whole transaction, or one statement that is one by itself, and again where Postgres took it back (40001, 40P01): four times at most, within
- * 5 seconds, with pauses. Nothing else is tried again, least of all after a lost connection: whether that committed is not known. What is given
- * up in the end is an outage to `isOutage`.
+ * Runs a whole transaction, or one statement that is one by itself, and again where Postgres took it back
+ * (40001, 40P01): four times at most, within 5 seconds, with pauses. Nothing else is tried again, least of
+ * all after a lost connection: whether that committed is not known. What is given up in the end is an outage
+ * to `isOutage`.
  */
 export async function retried<T>(work: () => Promise<T>): Promise<T> {
   const until = performance.now() + RETRY_WITHIN_MS
@@ -228,7 +249,10 @@ export async function retried<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** As `retried`, of one statement; within a transaction, of which only the whole can be tried again, it is run once. */
+/**
+ * As `retried`, of one statement; within a transaction, of which only the whole can be tried again, it is run
+ * once.
+ */
 export function retriedAlone<T>(db: Runner, statement: () => Promise<T>): Promise<T> {
   return db.isTransaction ? statement() : retried(statement)
 }
@@ -253,8 +277,9 @@ function codeOf(error: unknown): string | undefined {
 export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
-  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system; 25006 is a standby's. What was
-  // tried as often as it may be is one too: the next request may find its way free.
+  // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system;
+  // 25006 is a standby's. What was tried as often as it may be is one too: the next request may find its way
+  // free.
   return /^(08|53|57|58|25006)/.test(code) || TAKEN_BACK.has(code) || isOfConnection(code)
 }
 

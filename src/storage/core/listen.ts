@@ -1,8 +1,8 @@
 /**
- * LISTEN on a connection of its own, kept open for as long as the process lives. A notification carries
- * only a name; what happened is read back, so one lost while reconnecting loses nothing. The same connection is asked for the time
- * now and then: so a server that is gone without a word is noticed, and so is a clock that differs.
- * Contract: "Events".
+ * LISTEN on a connection of its own, kept open for as long as the process lives. A notification carries only
+ * a name; what happened is read back, so one lost while reconnecting loses nothing. The same connection is
+ * asked for the time now and then: so a server that is gone without a word is noticed, and so is a clock that
+ * differs. Contract: "Events".
  */
 import { escapeIdentifier } from 'pg'
 import { openConnection, TAKES_NO_WRITES, takesNoWrites, type DedicatedConnection } from './connection.ts'
@@ -42,7 +42,8 @@ const BEAT_MS = 10_000
 
 /**
  * Starts listening; resolves once the first LISTEN stands (rejects if that one fails). Afterwards a lost
- * connection is opened again, for ever, with growing pauses. A standby, reached during a failover, is not listened to.
+ * connection is opened again, for ever, with growing pauses. A standby, reached during a failover, is not
+ * listened to.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const { url, channel, onError, beatMs = BEAT_MS } = options

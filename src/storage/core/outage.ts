@@ -1,6 +1,6 @@
 /**
- * Owns what an outage of the store is to a caller: ours, never the caller's fault. contract, "Errors": 503, the one refusal that is
- * worth trying again.
+ * Owns what an outage of the store is to a caller: ours, never the caller's fault. Contract: "Errors": 503,
+ * the one refusal that is worth trying again.
  */
 import { Refusal } from '../../wire/refusal.ts'
 import { isOutage } from './database.ts'

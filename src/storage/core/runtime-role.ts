@@ -1,6 +1,7 @@
 /**
- * The role that requests are served as. Every pooled connection takes it, also where the same log-in migrates: what must not be changed is
- * withheld from it by Postgres, whatever a statement of ours says. Contract: "Grant answer (beat 4)" (both sides hold the receipt).
+ * The role that requests are served as. Every pooled connection takes it, also where the same log-in
+ * migrates: what must not be changed is withheld from it by Postgres, whatever a statement of ours says.
+ * Contract: "Grant answer (beat 4)" (both sides hold the receipt).
  */
 import type { ClientBase } from 'pg'
 
@@ -18,8 +19,9 @@ export interface Privileges {
 const READ_ONLY = ['schema_migrations']
 
 /**
- * Makes the role where there is none, and gives it what it needs in this database. Does nothing where all of it stands, so that a
- * start changes nothing. @throws Error saying what to do where the log-in may not make roles.
+ * Makes the role where there is none, and gives it what it needs in this database. Does nothing where all of
+ * it stands, so that a start changes nothing. @throws Error saying what to do where the log-in may not make
+ * roles.
  */
 export async function ensureRuntimeRole(
   client: ClientBase,

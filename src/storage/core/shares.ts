@@ -1,6 +1,7 @@
 /**
- * Owns how much of a pool one owner may hold: at most half, and whoever wants more waits before a connection is taken, not with one in hand.
- * Contract: "What the service does" (many owners at one authority): what is done to one owner must not be felt by another.
+ * Owns how much of a pool one owner may hold: at most half, and whoever wants more waits before a connection
+ * is taken, not with one in hand. Contract: "What the service does" (many owners at one authority): what is
+ * done to one owner must not be felt by another.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Pool, PoolClient, QueryConfig, QueryResult, QueryResultRow } from 'pg'

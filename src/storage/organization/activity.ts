@@ -1,6 +1,6 @@
 /**
- * What administrators and members did, in order; and signatures accepted once. Contract: "The organization's authority" (`/admin/...`),
- * "Authentication" (a change is accepted once).
+ * What administrators and members did, in order; and signatures accepted once. Contract: "The organization's
+ * authority" (`/admin/...`), "Authentication" (a change is accepted once).
  */
 import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'

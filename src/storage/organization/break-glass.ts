@@ -1,6 +1,7 @@
 /**
- * Vouchers of emergency windows, and the grants that came of them: held, then live once, or void. Contract: "The organization's authority"
- * (`/break-glass`, `/introspect`, `/consume`), "Limits" (a single-use grant is spendable exactly once).
+ * Vouchers of emergency windows, and the grants that came of them: held, then live once, or void. Contract:
+ * "The organization's authority" (`/break-glass`, `/introspect`, `/consume`), "Limits" (a single-use grant is
+ * spendable exactly once).
  */
 import { sql, type Selectable } from 'kysely'
 import type { BreakGlassClaims } from '../../wire/break-glass.ts'
@@ -47,7 +48,9 @@ export function readVoucher(
     .executeTakeFirst()
 }
 
-/** Holds a voucher that is free for one grant. @returns whether this call did: of several at once one does. */
+/**
+ * Holds a voucher that is free for one grant. @returns whether this call did: of several at once one does.
+ */
 export async function holdVoucher(
   tx: Tx,
   { voucher_sha256, owner, jti }: { voucher_sha256: Buffer; owner: Owner; jti: string },
@@ -102,7 +105,10 @@ export async function insertHeldGrant(
     .execute()
 }
 
-/** Makes a held grant live, while the membership that it was made for stands. @returns whether it was held still. */
+/**
+ * Makes a held grant live, while the membership that it was made for stands. @returns whether it was held
+ * still.
+ */
 export async function enliven(
   tx: Tx,
   { jti, rpt_sha256, claims }: { jti: string; rpt_sha256: Buffer; claims: BreakGlassClaims },
@@ -166,7 +172,10 @@ export function readGrantByRpt(db: Db, rpt_sha256: Buffer): Promise<BreakGlassRe
     .executeTakeFirst()
 }
 
-/** Spends a grant that is live, in one statement that proves it. @returns whether this call did: of several at once one does. */
+/**
+ * Spends a grant that is live, in one statement that proves it. @returns whether this call did: of several at
+ * once one does.
+ */
 export async function consumeBreakGlass(tx: Tx, rpt_sha256: Buffer): Promise<boolean> {
   const done = await tx
     .updateTable('break_glass_grants as g')

@@ -1,6 +1,6 @@
 /**
- * Charter versions: immutable, numbered without gaps, one in force. Contract: "The organization's authority", "Versioning" (a change
- * publishes a new version).
+ * Charter versions: immutable, numbered without gaps, one in force. Contract: "The organization's authority",
+ * "Versioning" (a change publishes a new version).
  */
 import { sql, type Selectable } from 'kysely'
 import type { Charter } from '../../wire/charter.ts'
@@ -10,7 +10,10 @@ import type { ChartersTable } from './tables.ts'
 
 export type CharterRow = Selectable<ChartersTable>
 
-/** Locks the head for a change; whoever holds it is alone with charter, groups, members and codes. @returns the version in force, 0: none. */
+/**
+ * Locks the head for a change; whoever holds it is alone with charter, groups, members and codes. @returns
+ * the version in force, 0: none.
+ */
 export async function lockHead(tx: Tx): Promise<number> {
   const { version } = await tx.selectFrom('head').select('version').forUpdate().executeTakeFirstOrThrow()
   return version
@@ -45,7 +48,8 @@ export function listCharters(
 }
 
 /**
- * Publishes the next version, under the lock of the head. `affects`: whose view it changes; everybody's, or that of one member.
+ * Publishes the next version, under the lock of the head. `affects`: whose view it changes; everybody's, or
+ * that of one member.
  * @returns the row that is in force now.
  */
 export async function publishCharter(

@@ -1,5 +1,6 @@
 /**
- * The organization's database: what is in src/storage/core, over the organization's own tables. Contract: "The organization's authority".
+ * The organization's database: what is in src/storage/core, over the organization's own tables. Contract:
+ * "The organization's authority".
  */
 import { openDatabase as openAny, type Database as AnyDatabase } from '../core/database.ts'
 import type { Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
@@ -20,7 +21,10 @@ export { refuseEarlier } from '../migrate.ts'
 /** What members agreed to, and what was done, is changed and removed by nobody who serves requests. */
 const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], sequences: [] }
 
-/** Brings an organization's database up to date; as `migrate` of any party. @returns the names of the migrations that this call applied. */
+/**
+ * Brings an organization's database up to date; as `migrate` of any party. @returns the names of the
+ * migrations that this call applied.
+ */
 export function migrate(url: string, tell?: (line: string) => void): Promise<string[]> {
   return migrateAny(url, SCHEMA, tell)
 }

@@ -1,6 +1,6 @@
 /**
- * Codes by which people join: invitations of named persons, and one shared code. Only hashes are kept. Contract: "The organization's
- * authority" (join by invitation or shared code), "Limits".
+ * Codes by which people join: invitations of named persons, and one shared code. Only hashes are kept.
+ * Contract: "The organization's authority" (join by invitation or shared code), "Limits".
  */
 import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -74,7 +74,10 @@ export function readInvitationOf(db: Db, { owner, as_uri }: Person): Promise<Inv
     .executeTakeFirst()
 }
 
-/** Declines what waits for a person, or the one named by its id, under the lock of the head. @returns the ids of those that did wait. */
+/**
+ * Declines what waits for a person, or the one named by its id, under the lock of the head. @returns the ids
+ * of those that did wait.
+ */
 export async function declineInvitations(
   tx: Tx,
   { owner, as_uri }: Person,

@@ -67,7 +67,9 @@ export async function moveMember(tx: Tx, owner: Owner, role: string | null): Pro
   await tx.updateTable('members').set({ role }).where('owner', '=', owner).execute()
 }
 
-/** Replaces what is attested of a member, under the lock of the head; nothing is attested by an empty object. */
+/**
+ * Replaces what is attested of a member, under the lock of the head; nothing is attested by an empty object.
+ */
 export async function attestClearance(
   tx: Tx,
   owner: Owner,
@@ -89,7 +91,10 @@ export async function reportCompliance(tx: Tx, owner: Owner, report: object): Pr
     .execute()
 }
 
-/** She has agreed to a later version, under the lock of the head: what it newly claims is governed, so her view moves. */
+/**
+ * She has agreed to a later version, under the lock of the head: what it newly claims is governed, so her
+ * view moves.
+ */
 export async function agreeAgain(tx: Tx, owner: Owner, agreed_version: number): Promise<void> {
   await tx
     .updateTable('members')

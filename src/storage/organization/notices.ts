@@ -1,6 +1,7 @@
 /**
- * What members' authorization servers are still to be told, in lines: in each one notice after another. Contract: "Events" (organization
- * notice), "Organization membership, on the member's authorization server" (`/org/notice`).
+ * What members' authorization servers are still to be told, in lines: in each one notice after another.
+ * Contract: "Events" (organization notice), "Organization membership, on the member's authorization server"
+ * (`/org/notice`).
  */
 import { sql } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -17,8 +18,8 @@ const TOLD_FOR = sql`interval '7 days'`
 const NEW_JTI = sql`'ntc_' || replace(gen_random_uuid()::text, '-', '')`
 
 /**
- * Adds a notice to the line of a membership, under the lock of the head. One that waits for no other has a line of its own (`alone`), and
- * needs no lock.
+ * Adds a notice to the line of a membership, under the lock of the head. One that waits for no other has a
+ * line of its own (`alone`), and needs no lock.
  */
 export async function insertNotice(
   tx: Tx,
@@ -46,7 +47,10 @@ export async function insertNoticeToAll(tx: Tx, notice: Notice): Promise<void> {
     SELECT owner, join_id, '', as_uri FROM members ORDER BY owner ${STANDS}`.execute(tx)
 }
 
-/** A line that stands is locked until the notice is in it, so that it does not end as an empty one meanwhile; when it is due stays. */
+/**
+ * A line that stands is locked until the notice is in it, so that it does not end as an empty one meanwhile;
+ * when it is due stays.
+ */
 const STANDS = sql`ON CONFLICT (owner, membership, line) DO UPDATE SET as_uri = l.as_uri`
 
 /** What is known of the notices of one membership. */
@@ -89,7 +93,10 @@ export interface TakenLine {
   until: string
 }
 
-/** Takes lines that have been due for longest: of all replicas one gets each. One that is not settled is due again after `seconds`. */
+/**
+ * Takes lines that have been due for longest: of all replicas one gets each. One that is not settled is due
+ * again after `seconds`.
+ */
 export async function takeLines(
   db: Db,
   { limit, seconds }: { limit: number; seconds: number },
@@ -162,7 +169,10 @@ export function tellNoticeAgain(
   })
 }
 
-/** Removes a line in which nothing waits: locked first and looked at then, so that no notice is added to it meanwhile. */
+/**
+ * Removes a line in which nothing waits: locked first and looked at then, so that no notice is added to it
+ * meanwhile.
+ */
 export function closeEmptyLine(db: Db, line: TakenLine): Promise<void> {
   return inTransaction(db, async tx => {
     const mine = tx.selectFrom('notice_lines').select('owner').where(isTaken(line)).forUpdate()

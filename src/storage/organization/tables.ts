@@ -1,5 +1,6 @@
 /**
- * The rows of an organization, as Postgres holds them (migrations/organization makes the tables). Contract: "The organization's authority".
+ * The rows of an organization, as Postgres holds them (migrations/organization makes the tables). Contract:
+ * "The organization's authority".
  */
 import type { ColumnType, Generated } from 'kysely'
 import type { BreakGlassClaims } from '../../wire/break-glass.ts'

@@ -1,6 +1,7 @@
 /**
  * Who signed an agreement, as far as checks that ran can tell: the handle, the operator it names, and the
- * assurance axes, which can only make a request stricter. Contract: "Connection" (handles), "Agreement (claim_token, beat 3)".
+ * assurance axes, which can only make a request stricter. Contract: "Connection" (handles), "Agreement
+ * (claim_token, beat 3)".
  */
 import { assuranceOf, type Assurance } from '../../rules/assurance.ts'
 import {
@@ -55,8 +56,8 @@ export interface Unproven {
 }
 
 /**
- * Verifies a claim token and reads who signed it; an agent token is verified with its issuer's published keys. No
- * operator document is read yet. Answers `fault` with the sentence for the agent where that fails.
+ * Verifies a claim token and reads who signed it; an agent token is verified with its issuer's published
+ * keys. No operator document is read yet. Answers `fault` with the sentence for the agent where that fails.
  * @param deadline ms since the epoch at which waiting for an issuer ends.
  */
 export async function identify(
@@ -79,7 +80,9 @@ export async function identify(
   }
 }
 
-/** A bare key vouches for itself; a token is verified with its issuer's keys. Throws as `AgentIssuers.verify`. */
+/**
+ * A bare key vouches for itself; a token is verified with its issuer's keys. Throws as `AgentIssuers.verify`.
+ */
 export async function verifyIdentity(
   issuers: AgentIssuers,
   claimed: ClaimedIdentity,

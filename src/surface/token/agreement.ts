@@ -15,7 +15,9 @@ type Presented<Row, Governed> = Pick<
   claimToken: string
 }
 
-/** What is decided about a presented agreement. A fault of it ends the negotiation: refused, with a sentence. */
+/**
+ * What is decided about a presented agreement. A fault of it ends the negotiation: refused, with a sentence.
+ */
 export async function presentAgreement<Row extends Negotiation, Governed>(
   of: Pick<TicketGrant<Row, Governed>, 'issuer' | 'agentIssuers' | 'decisions' | 'reasonBytesMax'>,
   { claimToken, ...presented }: Presented<Row, Governed>,

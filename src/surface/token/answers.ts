@@ -63,7 +63,10 @@ export interface Answer {
   body: object
 }
 
-/** A refusal of the negotiation, with a sentence for the agent's developer. 429 where the party has no room for it now. */
+/**
+ * A refusal of the negotiation, with a sentence for the agent's developer. 429 where the party has no room
+ * for it now.
+ */
 export function denied(description: string, status: 403 | 429 = 403): Answer {
   return { status, body: { error: 'request_denied', error_description: description } }
 }

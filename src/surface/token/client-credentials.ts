@@ -1,6 +1,7 @@
 /**
- * client_credentials: a resource server fetches a PAT for the one owner it names, by secret or by signature, as its
- * stored record says. Contract: "Token endpoint", "Authentication" (resource server at the token endpoint).
+ * client_credentials: a resource server fetches a PAT for the one owner it names, by secret or by signature,
+ * as its stored record says. Contract: "Token endpoint", "Authentication" (resource server at the token
+ * endpoint).
  */
 import { timingSafeEqual } from 'node:crypto'
 import { protectionRefusal } from '../../rules/registration.ts'
@@ -32,8 +33,9 @@ export interface PatIssuance {
 /** What is known of the keys that resource servers publish, and of the PATs that they were issued. */
 export interface SignatureProofs {
   /**
-   * Whether a message was signed, now, by a key that the registered resource publishes at its own origin; 'unread' where
-   * that could not be read, for a reason that passes. Why a signature fails is for the party's log alone.
+   * Whether a message was signed, now, by a key that the registered resource publishes at its own origin;
+   * 'unread' where that could not be read, for a reason that passes. Why a signature fails is for the party's
+   * log alone.
    */
   prove(server: ResourceServer, message: SignedMessage): Promise<'proven' | 'unproven' | 'unread'>
   /** Notes that a PAT is issued. */
@@ -69,9 +71,10 @@ const UNDECIDED = {
 const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
 
 /**
- * Answers a PAT. The order is fixed: owner served, client known, credential right (401 `invalid_client`, all three
- * alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope 400 `invalid_scope`. A signed request
- * may be sent again within its window: it changes nothing, and who could see it could see the PAT it was answered with.
+ * Answers a PAT. The order is fixed: owner served, client known, credential right (401 `invalid_client`, all
+ * three alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope 400 `invalid_scope`.
+ * A signed request may be sent again within its window: it changes nothing, and who could see it could see
+ * the PAT it was answered with.
  */
 export async function issuePat(of: PatIssuance, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
   // 1. One credential, for one owner.
@@ -140,8 +143,8 @@ function authenticateBySecret(
 }
 
 /**
- * A client_id that is an origin and no more names the one server that this owner has there: software that knows itself by its
- * origin need not know that a record is kept per resource. Of two it names neither.
+ * A client_id that is an origin and no more names the one server that this owner has there: software that
+ * knows itself by its origin need not know that a record is kept per resource. Of two it names neither.
  */
 async function onlyAt(
   servers: ResourceServersByOrigin,

@@ -103,7 +103,10 @@ export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
   }
 }
 
-/** The classes by tool as they were declared when the grant was made; in no RPT, for there they would only lengthen each call. */
+/**
+ * The classes by tool as they were declared when the grant was made; in no RPT, for there they would only
+ * lengthen each call.
+ */
 function consequencesOf({ declared }: GrantContent): { consequences?: Record<string, string> } {
   const consequences = declared === undefined ? {} : declaredByTool(declared)
   return Object.keys(consequences).length === 0 ? {} : { consequences }

@@ -1,6 +1,7 @@
 /**
- * What a party hands in so that agents negotiate with it: whose terms are offered, where a negotiation stands, who decides.
- * Nothing here presupposes a connection or a tier. Contract: "Permission ticket", "Agreement (claim_token, beat 3)".
+ * What a party hands in so that agents negotiate with it: whose terms are offered, where a negotiation
+ * stands, who decides. Nothing here presupposes a connection or a tier. Contract: "Permission ticket",
+ * "Agreement (claim_token, beat 3)".
  */
 import type { GrantAnswer, RequestKind } from '../../wire/negotiation.ts'
 import type { TermsTemplate, TermsVersion } from '../../wire/terms.ts'
@@ -22,7 +23,10 @@ export interface Negotiation extends Requested {
   /** The offer that was sent, null where none was. */
   template: TermsTemplate | null
   ticket_issued_at: string
-  /** When the answer before it was given: a poll that was held counts from the end of that; null for the first. */
+  /**
+   * When the answer before it was given: a poll that was held counts from the end of that; null for the
+   * first.
+   */
   ticket_previous_at: string | null
   /** What waits for a decision that is not the agent's: null before it does. */
   kind: RequestKind | null
@@ -91,7 +95,10 @@ export interface Negotiations<Row extends Negotiation, Governed> {
     offer: Offer<Governed> | undefined
     nextHash: Buffer | null
   }): Promise<boolean>
-  /** Spends a ticket; of one that waits, `nextHash` is good from then on. Unknown, spent and expired are undefined. */
+  /**
+   * Spends a ticket; of one that waits, `nextHash` is good from then on. Unknown, spent and expired are
+   * undefined.
+   */
   spend(ticket: { owner: Owner; hash: Buffer; nextHash: Buffer }): Promise<Row | undefined>
   /** Issues the next ticket of one whose last was spent. @returns false where it has ended meanwhile. */
   proceed(family: Row, nextHash: Buffer, offer?: Offer<Governed>): Promise<boolean>
@@ -107,7 +114,10 @@ export interface Negotiations<Row extends Negotiation, Governed> {
 /** Who decides, and how an agent that waits comes by it. */
 export interface Decisions<Row extends Negotiation, Governed> {
   decide(agreed: Agreed<Row, Governed>): Promise<Decision>
-  /** Ends a negotiation for a fault of its agreement, and tells the owner. `agent` where it is known who signed. */
+  /**
+   * Ends a negotiation for a fault of its agreement, and tells the owner. `agent` where it is known who
+   * signed.
+   */
   refuse(family: Row, agent: Identified | undefined, refused: Refused): Promise<void>
   /** Resolves when something happened to the owner, or after so many ms. */
   happened(owner: Owner, ms: number): Promise<unknown>
@@ -139,7 +149,9 @@ export interface TicketGrant<Row extends Negotiation, Governed> {
   reasonBytesMax: number
 }
 
-/** The pause asked of polling agents, in whole seconds: never none, also where early polls are not held back. */
+/**
+ * The pause asked of polling agents, in whole seconds: never none, also where early polls are not held back.
+ */
 export function pauseOf({ pollSeconds }: { pollSeconds: number }): number {
   return Math.max(1, pollSeconds)
 }

@@ -1,7 +1,7 @@
 /**
- * Polls of a request that waits for somebody's decision: each rotates the ticket, one that comes early is held until
- * the interval has passed or it is decided, and an approval is collected once.
- * Contract: "Permission ticket" (awaiting-owner).
+ * Polls of a request that waits for somebody's decision: each rotates the ticket, one that comes early is
+ * held until the interval has passed or it is decided, and an approval is collected once. Contract:
+ * "Permission ticket" (awaiting-owner).
  */
 import { requestSubmitted } from '../../wire/negotiation.ts'
 import { denied, type Answer } from './answers.ts'
@@ -31,7 +31,8 @@ export async function collectOrWait<Row extends Negotiation, Governed>(
   // 2. A denial ends it.
   if (decided.decision === 'denied') return denied(await of.decisions.deny(decided))
 
-  // 3. An approval is collected. Where the terms changed before that, the next poll is answered with the new ones.
+  // 3. An approval is collected. Where the terms changed before that, the next poll is answered with the new
+  // ones.
   const collected = await of.decisions.collect(decided)
   switch (collected.kind) {
     case 'granted':

@@ -1,6 +1,7 @@
 /**
- * contract, "Challenge (beat 1)" and "Connection", for a resource that names another authority than before: what a person agreed to with the one
- * counts for nothing with the other, and the other learns neither the key nor the grant that the agent has with the first.
+ * contract, "Challenge (beat 1)" and "Connection", for a resource that names another authority than before:
+ * what a person agreed to with the one counts for nothing with the other, and the other learns neither the
+ * key nor the grant that the agent has with the first.
  */
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -58,7 +59,10 @@ describe('A resource that changes its authority between calls', () => {
   })
 })
 
-/** The person is shown the new authority's terms, and its owner is asked; nothing ran under what was agreed to before. */
+/**
+ * The person is shown the new authority's terms, and its owner is asked; nothing ran under what was agreed to
+ * before.
+ */
 async function askedAnew(
   client: BridgedClient,
   moved: Awaited<ReturnType<typeof startStack>>,

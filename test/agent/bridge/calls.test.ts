@@ -1,6 +1,7 @@
 /**
- * contract, "What the service does", beats 1 to 4, for a client that knows nothing of them: the official SDK's, over standard input and output,
- * through the bridge, to a real enforcement point and a real authority.
+ * contract, "What the service does", beats 1 to 4, for a client that knows nothing of them: the official
+ * SDK's, over standard input and output, through the bridge, to a real enforcement point and a real
+ * authority.
  */
 import { stat } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** contract, "What the service does": an unmodified client is given the bridge by an entry in its own file, and loses nothing that stands there. */
+/**
+ * contract, "What the service does": an unmodified client is given the bridge by an entry in its own file,
+ * and loses nothing that stands there.
+ */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * contract, "Agreement (claim_token, beat 3)" (what strangers write is shown, never obeyed), for a resource that answers whatever it likes, met by a bridge as
- * clients start it: its words are escaped and bounded before client and terminal, and its client's channel holds nothing but messages.
+ * contract, "Agreement (claim_token, beat 3)" (what strangers write is shown, never obeyed), for a resource
+ * that answers whatever it likes, met by a bridge as clients start it: its words are escaped and bounded
+ * before client and terminal, and its client's channel holds nothing but messages.
  */
 import { spawn } from 'node:child_process'
 import { createServer, type Server as HttpServer } from 'node:http'

@@ -1,6 +1,6 @@
 /**
- * contract, "Agreement (claim_token, beat 3)" and "Challenge (beat 1)", for a resource that lies: nothing it writes is obeyed by a client or a terminal,
- * and nothing it changes gets past what a person agreed to.
+ * contract, "Agreement (claim_token, beat 3)" and "Challenge (beat 1)", for a resource that lies: nothing it
+ * writes is obeyed by a client or a terminal, and nothing it changes gets past what a person agreed to.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * contract, "Permission ticket" and "Single-use grant", for a bridge that is killed (SIGKILL) at each step of a negotiation and a client that starts it
- * again and repeats its call: the owner is asked once, the call runs once, the answer arrives once.
+ * contract, "Permission ticket" and "Single-use grant", for a bridge that is killed (SIGKILL) at each step of
+ * a negotiation and a client that starts it again and repeats its call: the owner is asked once, the call
+ * runs once, the answer arrives once.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +25,10 @@ interface Story {
   kept: () => Promise<string[]>
 }
 
-/** A trade of a new agent: she approves whatever she is asked about it, and the client repeats the call until it has an answer. */
+/**
+ * A trade of a new agent: she approves whatever she is asked about it, and the client repeats the call until
+ * it has an answer.
+ */
 async function trade(name: string, environment: Record<string, string>): Promise<Story> {
   const given = { symbol: 'VTI', qty: stand.unique() }
   const asked = new Set<string>()
@@ -70,7 +74,10 @@ async function answeredBy(
   }
 }
 
-/** What a negotiation does to the world outside, in its order; the tool's answer reaches the client before the last. */
+/**
+ * What a negotiation does to the world outside, in its order; the tool's answer reaches the client before the
+ * last.
+ */
 const STEPS = [
   'bare call#1',
   'ticket#1',

@@ -1,4 +1,7 @@
-/** contract, "What the service does": the bridge's list of tools is the resource's as it stands: kept as long as that says, read anew when it says that it changed. */
+/**
+ * contract, "What the service does": the bridge's list of tools is the resource's as it stands: kept as long
+ * as that says, read anew when it says that it changed.
+ */
 import { createServer, type Server as HttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createMcpHandler, Server, type McpHttpHandler } from '@modelcontextprotocol/server'

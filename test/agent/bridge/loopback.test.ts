@@ -1,4 +1,7 @@
-/** contract, "What the service does": the bridge for clients that speak HTTP, on this machine alone; and what tells a person what is wrong. */
+/**
+ * contract, "What the service does": the bridge for clients that speak HTTP, on this machine alone; and what
+ * tells a person what is wrong.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { request } from 'node:http'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** contract, "What the service does": a client of the bridge is told when calling a tool takes something else than before, and finds it in the list. */
+/**
+ * contract, "What the service does": a client of the bridge is told when calling a tool takes something else
+ * than before, and finds it in the list.
+ */
 import { expect, it } from 'vitest'
 import { CLIENTS } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'

@@ -1,11 +1,11 @@
 /**
- * contract, "Permission ticket" and "Single-use grant", for both official SDKs' clients, of either revision, with each capability on and off, in front of
- * resources of either revision: the owner is asked once, the call runs once, the answer arrives once, and the client waits in the
- * first way that it can.
+ * contract, "Permission ticket" and "Single-use grant", for both official SDKs' clients, of either revision,
+ * with each capability on and off, in front of resources of either revision: the owner is asked once, the
+ * call runs once, the answer arrives once, and the client waits in the first way that it can.
  *
- * What an SDK does not offer: that of Python declares forms and links together or neither; neither has tasks of its own, but that of Python
- * takes them as an extension, and that of TypeScript shows them to whoever looks at its messages (test/support/bridge-tasks.ts); tasks of the
- * extension are of 2026-07-28 alone.
+ * What an SDK does not offer: that of Python declares forms and links together or neither; neither has tasks
+ * of its own, but that of Python takes them as an extension, and that of TypeScript shows them to whoever
+ * looks at its messages (test/support/bridge-tasks.ts); tasks of the extension are of 2026-07-28 alone.
  */
 import { writeFile } from 'node:fs/promises'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -29,7 +29,10 @@ import { TASKS } from '../../support/bridge-tasks.ts'
 import { oldTools } from '../../support/old-tools.ts'
 import { startStack } from '../../support/stack.ts'
 
-/** How a client waits: a task; a link to the owner's console; held, and told of it; answered in words, to call again. */
+/**
+ * How a client waits: a task; a link to the owner's console; held, and told of it; answered in words, to call
+ * again.
+ */
 type Rung = 'a task' | 'a link' | 'progress' | 'words'
 
 interface Cell {
@@ -118,7 +121,10 @@ async function askedAbout(stack: Stack, { qty }: { qty: number }): Promise<Pendi
   )
 }
 
-/** A client of that kind in front of both resources; whoever cannot be shown the terms accepts them beforehand. */
+/**
+ * A client of that kind in front of both resources; whoever cannot be shown the terms accepts them
+ * beforehand.
+ */
 function bridged({ kind, with: name, capabilities, rung }: Cell): Promise<BridgedClient> {
   const accepts = 'form' in ((capabilities as typeof BOTH).elicitation ?? {})
   const beforehand = ['--accept-terms', 'any-of', join(folder.folder, 'accepted')]

@@ -1,6 +1,7 @@
 /**
- * contract, "Single-use grant" and "What the service does", for a resource of MCP 2025-11-25 that keeps sessions and is started anew: it is reached again, what it
- * refuses for want of a session is no call, and no grant is spent on that.
+ * contract, "Single-use grant" and "What the service does", for a resource of MCP 2025-11-25 that keeps
+ * sessions and is started anew: it is reached again, what it refuses for want of a session is no call, and no
+ * grant is spent on that.
  */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

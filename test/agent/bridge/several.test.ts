@@ -1,6 +1,6 @@
 /**
- * contract, "What the service does" and "Connection": one bridge before the resources of several owners. Each is a world of its own: its names, its
- * key, its outages.
+ * contract, "What the service does" and "Connection": one bridge before the resources of several owners. Each
+ * is a world of its own: its names, its key, its outages.
  */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

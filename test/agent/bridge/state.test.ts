@@ -1,6 +1,7 @@
 /**
- * contract, "Permission ticket" and "Single-use grant", for a bridge whose files fail it: a full disk, a spoilt record, a key store that two bridges
- * use at once. Nothing is sent that was not written down before, and nobody is asked twice.
+ * contract, "Permission ticket" and "Single-use grant", for a bridge whose files fail it: a full disk, a
+ * spoilt record, a key store that two bridges use at once. Nothing is sent that was not written down before,
+ * and nobody is asked twice.
  */
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * contract, "Permission ticket" (awaiting-owner), for clients of the bridge that wait by tasks (MCP 2026-07-28): the owner is asked once, the call runs once,
- * and the answer is fetched by the client that it is for, also from another process.
+ * contract, "Permission ticket" (awaiting-owner), for clients of the bridge that wait by tasks (MCP
+ * 2026-07-28): the owner is asked once, the call runs once, and the answer is fetched by the client that it
+ * is for, also from another process.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * contract, "What the service does", "Single-use grant" and "Grant (RPT) liveness", for a resource of MCP 2025-11-25 and clients of either revision: what the
- * resource does between calls and in the middle of one never reaches the client as something else than it is.
+ * contract, "What the service does", "Single-use grant" and "Grant (RPT) liveness", for a resource of MCP
+ * 2025-11-25 and clients of either revision: what the resource does between calls and in the middle of one
+ * never reaches the client as something else than it is.
  */
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -92,7 +93,8 @@ describe('A resource that changes a tool between calls', () => {
     const { call, elicited } = await bridge({ capabilities: FORM })
     await approved(call('portfolio_read'))
     await stand.changeTerms('reading', { purpose: 'Sell what the account holds' })
-    // The grant under the earlier terms is used until its end, and no other is made under these without her word.
+    // The grant under the earlier terms is used until its end, and no other is made under these without her
+    // word.
     await call('portfolio_read')
     expect(elicited).toHaveLength(1)
     const other = await bridge({ capabilities: FORM, word: () => 'decline' })

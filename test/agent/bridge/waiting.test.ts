@@ -1,6 +1,6 @@
 /**
- * contract, "Permission ticket" (awaiting-owner): how a client of the bridge waits for the owner, by what it can do; and what becomes of a request
- * that nobody waits for.
+ * contract, "Permission ticket" (awaiting-owner): how a client of the bridge waits for the owner, by what it
+ * can do; and what becomes of a request that nobody waits for.
  */
 import { describe, expect, it } from 'vitest'
 import { CLIENTS, pendingOf, type BridgeOptions } from '../../support/bridge.ts'

@@ -1,4 +1,7 @@
-/** contract, "What the service does", 1: inside Fastify, too, a call without a sufficient grant reaches no handler, however it ends. */
+/**
+ * contract, "What the service does", 1: inside Fastify, too, a call without a sufficient grant reaches no
+ * handler, however it ends.
+ */
 import Fastify from 'fastify'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'

@@ -1,4 +1,7 @@
-/** The official SDK's own clients, of both revisions, before an MCP server that enforces by itself. MCP 2025-11-25 and 2026-07-28. */
+/**
+ * The official SDK's own clients, of both revisions, before an MCP server that enforces by itself. MCP
+ * 2025-11-25 and 2026-07-28.
+ */
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import { McpServer as Server1 } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'

@@ -1,4 +1,7 @@
-/** contract, "What the service does": a server that enforces by itself tells its client what calling each tool takes. */
+/**
+ * contract, "What the service does": a server that enforces by itself tells its client what calling each tool
+ * takes.
+ */
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
 import { McpServer } from '@modelcontextprotocol/server'
 import { afterEach, beforeEach, expect, test } from 'vitest'

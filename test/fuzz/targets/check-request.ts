@@ -1,6 +1,6 @@
 /**
- * Target: whole CheckRequests, as proxies send them, as nobody should, damaged, and plain noise. An allow needs a request that is free,
- * or a live grant of the agent with a signature over what arrived.
+ * Target: whole CheckRequests, as proxies send them, as nobody should, damaged, and plain noise. An allow
+ * needs a request that is free, or a live grant of the agent with a signature over what arrived.
  */
 import * as fc from 'fast-check'
 import { codec, official, ours } from '../../support/envoy-protos.ts'
@@ -23,7 +23,10 @@ interface CheckInput {
 
 const NAME = 'envoy.service.auth.v3.CheckRequest'
 
-/** By the official messages; by ours where damage in a field that we do not define keeps those from being read. */
+/**
+ * By the official messages; by ours where damage in a field that we do not define keeps those from being
+ * read.
+ */
 function factsOf(bytes: Buffer): Facts {
   try {
     return codec(official, NAME).deserialize(bytes)

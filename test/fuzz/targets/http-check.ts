@@ -1,6 +1,7 @@
 /**
- * Target: what gateways send to `/check`, as they should, as nobody should, and damaged. An allow needs a call that is free, or a live
- * grant with a signature over the method and the target that the gateway wrote, wherever this way of asking has it write them.
+ * Target: what gateways send to `/check`, as they should, as nobody should, and damaged. An allow needs a
+ * call that is free, or a live grant with a signature over the method and the target that the gateway wrote,
+ * wherever this way of asking has it write them.
  */
 import * as fc from 'fast-check'
 import { anyText } from '../any-text.ts'

@@ -1,6 +1,7 @@
 /**
- * Target: bodies of MCP calls with a grant for one exact operation. Some server's reading of the body is what the owner approved; the call
- * may pass only if no other server reads anything else, and it must pass if all read the same.
+ * Target: bodies of MCP calls with a grant for one exact operation. Some server's reading of the body is what
+ * the owner approved; the call may pass only if no other server reads anything else, and it must pass if all
+ * read the same.
  */
 import * as fc from 'fast-check'
 import type { Json } from '../../../src/wire/json.ts'
@@ -275,7 +276,9 @@ function isCall(tree: Node): boolean {
   )
 }
 
-/** Whether servers that take the first and servers that take the last would both execute what was approved. */
+/**
+ * Whether servers that take the first and servers that take the last would both execute what was approved.
+ */
 function sameForAll(tree: Node, approved: string): boolean {
   return (['last', 'first'] as const).every(reader => argumentsAs(reader, tree)?.hash === approved)
 }

@@ -1,6 +1,6 @@
 /**
- * Target: the fields of RFC 9421, made for other requests, tampered with, multiplied and garbled. A call may pass only if the agent signed
- * this method, authority, path, query and credential within the last minute.
+ * Target: the fields of RFC 9421, made for other requests, tampered with, multiplied and garbled. A call may
+ * pass only if the agent signed this method, authority, path, query and credential within the last minute.
  */
 import * as fc from 'fast-check'
 import { anyText } from '../any-text.ts'

@@ -1,6 +1,7 @@
 /**
- * Owns the embedded door: a request as Node's server received it in, the very request that was judged out, or the denial. contract,
- * "Resource server enforcement point" and "Authentication": the body is read here, once, and nobody else reads it from the wire.
+ * Owns the embedded door: a request as Node's server received it in, the very request that was judged out, or
+ * the denial. Contract: "Resource server enforcement point" and "Authentication": the body is read here,
+ * once, and nobody else reads it from the wire.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -57,7 +58,10 @@ export interface AdmissionOptions {
   report: (fault: unknown) => void
 }
 
-/** Some frameworks shorten `url` to what follows the place where a handler is mounted, and keep what was sent here. */
+/**
+ * Some frameworks shorten `url` to what follows the place where a handler is mounted, and keep what was sent
+ * here.
+ */
 type ReceivedRequest = IncomingMessage & { originalUrl?: unknown }
 
 /** Reads and judges one request; `stream` is its body where that is not the request itself. Never rejects. */
@@ -115,7 +119,10 @@ async function admit(
   }
 }
 
-/** What was sent, and what the signature is over. A target that somebody rewrote may not be the one that is then executed. */
+/**
+ * What was sent, and what the signature is over. A target that somebody rewrote may not be the one that is
+ * then executed.
+ */
 function receivedTarget({ url = '', originalUrl }: ReceivedRequest): string {
   if (typeof originalUrl !== 'string' || originalUrl === url) return url
   const [sent, seen] = [originalUrl, url].map(text => text.split('?')) as [string[], string[]]

@@ -1,6 +1,7 @@
 /**
- * Owns how a resource that enforces by itself serves what it publishes. contract, "Resource server enforcement point": RFC 9728
- * documents, `/jwks`, `/owner-resources`; the documents are those of the sidecar.
+ * Owns how a resource that enforces by itself serves what it publishes. Contract: "Resource server
+ * enforcement point": RFC 9728 documents, `/jwks`, `/owner-resources`; the documents are those of the
+ * sidecar.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { WELL_KNOWN } from '../../../wire/names.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the embedded door as Fastify plugins. contract, "Resource server enforcement point". Fastify itself is the user's: only its types
- * are named here.
+ * Owns the embedded door as Fastify plugins. Contract: "Resource server enforcement point". Fastify itself is
+ * the user's: only its types are named here.
  */
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
@@ -17,14 +17,15 @@ import type { FindDocument } from './documents.ts'
 const SKIP_OVERRIDE = Symbol.for('skip-override')
 
 /**
- * A plugin that judges every request of the scope that registers it, before its body is parsed: parsers, validation and handlers get
- * the bytes that were judged.
+ * A plugin that judges every request of the scope that registers it, before its body is parsed: parsers,
+ * validation and handlers get the bytes that were judged.
  */
 export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Caller>): FastifyPluginCallback {
   const admitted = new WeakMap<IncomingMessage, Json | undefined>()
   const plugin: FastifyPluginCallback = (scope, _options, done) => {
-    // With a callback, which is called for what is let through and for nothing else: what an async hook returns, or a reply that it
-    // waits for, also ends when the sender goes away, and Fastify would then run the handler.
+    // With a callback, which is called for what is let through and for nothing else: what an async hook
+    // returns, or a reply that it waits for, also ends when the sender goes away, and Fastify would then run
+    // the handler.
     scope.addHook('preParsing', (request, reply, payload, next) => {
       admit(request.raw, reply.raw, payload)
         .then(admission => {
@@ -41,7 +42,8 @@ export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Cal
     })
     scope.addHook('preValidation', async request => {
       if (!admitted.has(request.raw)) throw outage('The call was not judged: try again.')
-      // Whatever parser the scope has: the value is the one that was judged. Raw bytes and raw text are as they were judged anyway.
+      // Whatever parser the scope has: the value is the one that was judged. Raw bytes and raw text are as
+      // they were judged anyway.
       const value = admitted.get(request.raw)
       if (value !== undefined && typeof request.body === 'object' && !Buffer.isBuffer(request.body)) {
         request.body = value
@@ -56,7 +58,9 @@ function streamOf(body: Buffer): Readable & { receivedEncodedLength: number } {
   return Object.assign(Readable.from(body.length === 0 ? [] : [body]), { receivedEncodedLength: body.length })
 }
 
-/** A plugin that serves the public documents; to be registered at the root, and not where `protectScope` is. */
+/**
+ * A plugin that serves the public documents; to be registered at the root, and not where `protectScope` is.
+ */
 export function documentsPlugin(find: FindDocument): FastifyPluginCallback {
   return (scope, _options, done) => {
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {

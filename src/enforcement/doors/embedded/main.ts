@@ -1,6 +1,6 @@
 /**
- * Owns the start and the end of an enforcement point inside a resource. contract, "What the service does" (`ENFORCEMENT_MODE`): the
- * same core as the sidecar's, without a process or a listener of its own.
+ * Owns the start and the end of an enforcement point inside a resource. Contract: "What the service does"
+ * (`ENFORCEMENT_MODE`): the same core as the sidecar's, without a process or a listener of its own.
  */
 import type { FastifyPluginCallback } from 'fastify'
 import type { IncomingMessage } from 'node:http'
@@ -25,11 +25,17 @@ import {
 
 export { ConfigFault } from '../../../config.ts'
 
-/** An enforcement point inside a resource. Everything it protects is denied unless the owner's authority lets it through. */
+/**
+ * An enforcement point inside a resource. Everything it protects is denied unless the owner's authority lets
+ * it through.
+ */
 export interface EnforcementPoint {
   /** A handler for `node:http` that serves the public documents and gives to yours only what is allowed. */
   protect(handler: NodeHandler): NodeHandler
-  /** Middleware for Express and Connect, in front of your handler and of every body parser: what is allowed goes on. */
+  /**
+   * Middleware for Express and Connect, in front of your handler and of every body parser: what is allowed
+   * goes on.
+   */
   middleware(): Middleware
   /** Middleware that serves the public documents and hands on everything else. */
   documents(): Middleware
@@ -38,17 +44,27 @@ export interface EnforcementPoint {
   /** A Fastify plugin that serves the public documents. */
   readonly fastifyDocuments: FastifyPluginCallback
   /**
-   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect your server to: every message that comes in is
-   * judged as a call of the resource of `owner`. Throws where no owner of that name is configured.
+   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect your server to:
+   * every message that comes in is judged as a call of the resource of `owner`. Throws where no owner of that
+   * name is configured.
    */
   guard<T extends McpTransport>(transport: T, owner: string): T
-  /** Who calls; undefined for what needed no grant. By the request that your handler was given (Fastify: `request.raw`). */
+  /**
+   * Who calls; undefined for what needed no grant. By the request that your handler was given (Fastify:
+   * `request.raw`).
+   */
   callerOf(request: IncomingMessage): Caller | undefined
-  /** Registers with the authorities where the configuration says `register`; to be called once the documents can be fetched. */
+  /**
+   * Registers with the authorities where the configuration says `register`; to be called once the documents
+   * can be fetched.
+   */
   register(): void
   /** The numbers of this enforcement point, in the text format of Prometheus. */
   metrics(): Promise<{ text: string; contentType: string }>
-  /** From now on denies everything, 503; waits for the calls that are being judged and sends what access reports wait. */
+  /**
+   * From now on denies everything, 503; waits for the calls that are being judged and sends what access
+   * reports wait.
+   */
   close(): Promise<void>
 }
 
@@ -61,8 +77,9 @@ export interface EmbedOptions {
 }
 
 /**
- * Starts it. `source` is the path of the YAML file of `usher sidecar`, or an object as it stands there; left out, the file that
- * `UMA_PEP_CONFIG` names. `listen` may be left out. Throws an error that lists every fault of the configuration.
+ * Starts it. `source` is the path of the YAML file of `usher sidecar`, or an object as it stands there; left
+ * out, the file that `UMA_PEP_CONFIG` names. `listen` may be left out. Throws an error that lists every fault
+ * of the configuration.
  */
 export async function embed(source?: string | object, options: EmbedOptions = {}): Promise<EnforcementPoint> {
   const config = readEmbeddedConfig(source, options.environment)

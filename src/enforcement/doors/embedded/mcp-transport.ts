@@ -1,6 +1,7 @@
 /**
- * Owns the embedded door for MCP over transports without HTTP: stdio, in process, any other that hands JSON-RPC messages to a server of
- * the official SDK. contract, "Challenge (beat 1)" ("Where there is no status line") and "Authorized call".
+ * Owns the embedded door for MCP over transports without HTTP: stdio, in process, any other that hands
+ * JSON-RPC messages to a server of the official SDK. Contract: "Challenge (beat 1)" ("Where there is no
+ * status line") and "Authorized call".
  */
 import type { Logger } from '../../../http/log.ts'
 import { canonicalize, isJsonObject, parseJson, type Json, type JsonObject } from '../../../wire/json.ts'
@@ -36,8 +37,9 @@ interface Passed {
 }
 
 /**
- * The transport, with every message that comes in judged before the server hears it. What is denied is answered here where it asked
- * for an answer, and dropped otherwise. Outgoing messages pass; a list of tools is marked with what calling each takes.
+ * The transport, with every message that comes in judged before the server hears it. What is denied is
+ * answered here where it asked for an answer, and dropped otherwise. Outgoing messages pass; a list of tools
+ * is marked with what calling each takes.
  */
 export function guardTransport<T extends McpTransport>(
   transport: T,

@@ -1,6 +1,6 @@
 /**
- * Owns the embedded door for handlers of Node's own server and for middleware of Connect and Express. contract, "Resource server
- * enforcement point": what a handler sees is what was judged.
+ * Owns the embedded door for handlers of Node's own server and for middleware of Connect and Express.
+ * Contract: "Resource server enforcement point": what a handler sees is what was judged.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../../../http/log.ts'
@@ -28,7 +28,9 @@ export interface NodeDoorOptions {
   logger: Logger
 }
 
-/** The request handler that serves the public documents, and gives to `handler` what is allowed, once each. */
+/**
+ * The request handler that serves the public documents, and gives to `handler` what is allowed, once each.
+ */
 export function protectHandler(handler: NodeHandler, options: NodeDoorOptions): NodeHandler {
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (await options.answerDocument(request, response)) return
@@ -47,7 +49,9 @@ export function protectHandler(handler: NodeHandler, options: NodeDoorOptions): 
   return (request, response) => void serve(request, response)
 }
 
-/** Middleware that calls `next`, once, for what is allowed: `body` is the parsed value, `rawBody` the bytes. */
+/**
+ * Middleware that calls `next`, once, for what is allowed: `body` is the parsed value, `rawBody` the bytes.
+ */
 export function protectMiddleware(options: NodeDoorOptions): Middleware {
   const judged = new WeakSet<IncomingMessage>()
   return (request, response, next) => {
@@ -87,7 +91,9 @@ function answerDenied(
   else writeDenial(denied, request, response)
 }
 
-/** Writes a denial. What of the request was not read is not waited for: the connection ends with the answer. */
+/**
+ * Writes a denial. What of the request was not read is not waited for: the connection ends with the answer.
+ */
 function writeDenial(denied: Denied, request: IncomingMessage, response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return void response.destroy()
   const { status, headers, body } = denialMessage(denied)

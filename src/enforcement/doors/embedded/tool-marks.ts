@@ -1,6 +1,7 @@
 /**
- * Owns how the list of tools that a server sends is marked for the one client of a transport: by what is configured, and by what its calls met
- * on that transport. contract, "What the service does", beats 1 to 4. A mark allows nothing: each call is judged as if there were none.
+ * Owns how the list of tools that a server sends is marked for the one client of a transport: by what is
+ * configured, and by what its calls met on that transport. Contract: "What the service does", beats 1 to 4. A
+ * mark allows nothing: each call is judged as if there were none.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { CHALLENGE_ERROR } from '../../../wire/names.ts'
@@ -22,8 +23,9 @@ const LISTS_MAX = 100
 const ENDING: ReadonlySet<unknown> = new Set(['access_revoked', 'request_denied'])
 
 /**
- * `now` in seconds. `tell` is called if a mark changes after the client was sent a list, as long as the server said at `initialize` that it tells of
- * changes to its list (clients of MCP 2026-07-28 subscribe at the server itself, which nobody else can answer for).
+ * `now` in seconds. `tell` is called if a mark changes after the client was sent a list, as long as the
+ * server said at `initialize` that it tells of changes to its list (clients of MCP 2026-07-28 subscribe at
+ * the server itself, which nobody else can answer for).
  */
 export function createToolMarks(
   { tools }: Pick<Route, 'tools'>,

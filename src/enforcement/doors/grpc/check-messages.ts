@@ -1,11 +1,13 @@
 /**
- * Owns the shapes of the ext_authz and health messages and how they are read: the definitions in `proto/`, loaded once. contract, "Resource server
- * enforcement point"; the payload is Envoy's `envoy.service.auth.v3`.
+ * Owns the shapes of the ext_authz and health messages and how they are read: the definitions in `proto/`,
+ * loaded once. Contract: "Resource server enforcement point"; the payload is Envoy's `envoy.service.auth.v3`.
  */
 import { loadSync, type MessageTypeDefinition, type ServiceDefinition } from '@grpc/proto-loader'
 import { PROTO_DIRECTORY } from '../../proto-directory.ts'
 
-/** As it comes off the wire: nothing is filled in, so every member may be missing. Names are the protocol's. */
+/**
+ * As it comes off the wire: nothing is filled in, so every member may be missing. Names are the protocol's.
+ */
 export interface CheckRequest {
   attributes?: {
     source?: { address?: { socket_address?: { address?: string }; pipe?: { path?: string } } }

@@ -1,6 +1,7 @@
 /**
- * Owns the reading of a CheckRequest into a Call. contract, "Resource server enforcement point" (the payload of `/check` is not
- * shown: it is Envoy's). Host and scheme are not even defined in our messages. What can be said in two ways must be said alike.
+ * Owns the reading of a CheckRequest into a Call. Contract: "Resource server enforcement point" (the payload
+ * of `/check` is not shown: it is Envoy's). Host and scheme are not even defined in our messages. What can be
+ * said in two ways must be said alike.
  */
 import { refuse } from '../../../wire/refusal.ts'
 import type { Call, CallBody } from '../../call.ts'
@@ -9,7 +10,10 @@ import { decodeCheckRequest, type CheckRequest, type HttpRequest } from './check
 import { fieldText, readHeaderLines, type HeaderLines } from '../../request/header-lines.ts'
 import { splitTarget } from '../../request/request-target.ts'
 
-/** What the transport, not the message, knows of a check. `deadlineAt` in milliseconds since the epoch; left out: none. */
+/**
+ * What the transport, not the message, knows of a check. `deadlineAt` in milliseconds since the epoch; left
+ * out: none.
+ */
 export interface CheckTransport {
   deadlineAt?: number
   isCancelled: () => boolean
@@ -19,9 +23,10 @@ type HeaderMap = NonNullable<HttpRequest['header_map']>
 type Source = NonNullable<CheckRequest['attributes']>['source']
 
 /**
- * The call that a CheckRequest tells of. Refuses 400 `invalid_request` for bytes that are no CheckRequest, for one without an HTTP
- * request, for `headers` and `header_map`, or `body` and `raw_body`, that disagree, and for targets and header fields that are
- * refused at every door; 415 `unsupported_media_type` for an encoded body. `bodyBytesMax` is the cap of `readCallBody`.
+ * The call that a CheckRequest tells of. Refuses 400 `invalid_request` for bytes that are no CheckRequest,
+ * for one without an HTTP request, for `headers` and `header_map`, or `body` and `raw_body`, that disagree,
+ * and for targets and header fields that are refused at every door; 415 `unsupported_media_type` for an
+ * encoded body. `bodyBytesMax` is the cap of `readCallBody`.
  */
 export function readCheckRequest(bytes: Buffer, transport: CheckTransport, bodyBytesMax: number): Call {
   const { source, request, context_extensions } = decode(bytes).attributes ?? {}

@@ -1,9 +1,11 @@
 /**
- * Owns the bytes of a CheckResponse. contract, "Resource server enforcement point"; the payload is Envoy's `envoy.service.auth.v3`. Written
- * here because the library copies a message twice before it writes it, and every call waits for that: 3.3 to 4.0 µs in place of 8.9 for the answer to an
- * authorized call (docs/performance.md; `node bench/scenarios/check-response.ts`). Tests hold its bytes to the library's.
+ * Owns the bytes of a CheckResponse. Contract: "Resource server enforcement point"; the payload is Envoy's
+ * `envoy.service.auth.v3`. Written here because the library copies a message twice before it writes it, and
+ * every call waits for that: 3.3 to 4.0 µs in place of 8.9 for the answer to an authorized call
+ * (docs/performance.md; `node bench/scenarios/check-response.ts`). Tests hold its bytes to the library's.
  *
- * Bytes are strings of one character each: the engine joins those without copying, and without a count of bytes beforehand.
+ * Bytes are strings of one character each: the engine joins those without copying, and without a count of
+ * bytes beforehand.
  */
 import type { CheckResponse, HeaderValueOption } from './check-messages.ts'
 
@@ -11,7 +13,10 @@ type Denial = NonNullable<CheckResponse['denied_response']>
 type Permission = NonNullable<CheckResponse['ok_response']>
 type Metadata = NonNullable<CheckResponse['dynamic_metadata']>
 
-/** The bytes of a CheckResponse, fields in the order of their numbers. `answer` in check-response.ts is the one caller. */
+/**
+ * The bytes of a CheckResponse, fields in the order of their numbers. `answer` in check-response.ts is the
+ * one caller.
+ */
 export function encodeCheckResponse(response: CheckResponse): Buffer {
   const { status, denied_response: denied, ok_response: ok, dynamic_metadata: metadata } = response
   const bytes =

@@ -1,6 +1,7 @@
 /**
- * Owns the writing of an Outcome as a CheckResponse, and the one place where its bytes are made. contract, "Errors" (503, never an
- * allow, for our own outage). A CheckResponse without a status allows, so `answer` asserts what it lets out.
+ * Owns the writing of an Outcome as a CheckResponse, and the one place where its bytes are made. Contract:
+ * "Errors" (503, never an allow, for our own outage). A CheckResponse without a status allows, so `answer`
+ * asserts what it lets out.
  */
 import type { Allowed, Denied, Outcome } from '../../call.ts'
 import type { CheckResponse, HeaderValueOption } from './check-messages.ts'
@@ -34,8 +35,9 @@ export function writeOutcome(outcome: Outcome, received: HeaderLines): Buffer {
 }
 
 /**
- * The only way out: encodes a response after asserting that its status is set, that it allows exactly when it carries an
- * ok_response, and that what it carries is well-formed. Throws otherwise; the caller then answers `OUTAGE`.
+ * The only way out: encodes a response after asserting that its status is set, that it allows exactly when it
+ * carries an ok_response, and that what it carries is well-formed. Throws otherwise; the caller then answers
+ * `OUTAGE`.
  */
 export function answer(response: CheckResponse): Buffer {
   const { code } = response.status
@@ -89,7 +91,9 @@ function denied(outcome: Denied): CheckResponse {
   }
 }
 
-/** Callers differ in which of the two members they read, and in what a missing one means: both say overwrite. */
+/**
+ * Callers differ in which of the two members they read, and in what a missing one means: both say overwrite.
+ */
 function overwriting([key, value]: [string, string]): HeaderValueOption {
   return { header: { key, value }, append: { value: false }, append_action: OVERWRITE_IF_EXISTS_OR_ADD }
 }

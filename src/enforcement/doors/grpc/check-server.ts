@@ -1,7 +1,7 @@
 /**
- * Owns the gRPC server of ext_authz and health. contract, "Resource server enforcement point" and "Health". A proxy treats a gRPC
- * error as it is configured to, which may be to let the call pass, so a check is answered with a denial even where the
- * gRPC library itself would end it with an error.
+ * Owns the gRPC server of ext_authz and health. Contract: "Resource server enforcement point" and "Health". A
+ * proxy treats a gRPC error as it is configured to, which may be to let the call pass, so a check is answered
+ * with a denial even where the gRPC library itself would end it with an error.
  */
 import {
   Server,
@@ -28,7 +28,10 @@ import type { Health } from '../../telemetry/health.ts'
 export interface CheckServerOptions extends CheckDoor {
   /** `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/check.sock`; port 0 takes a free one. */
   address: string
-  /** When given, a client must show a certificate that `ca` signed. What is renewed serves connections made from then on. */
+  /**
+   * When given, a client must show a certificate that `ca` signed. What is renewed serves connections made
+   * from then on.
+   */
   tls?: Certificates<MutualTls> | undefined
   health: Health
   /** How long a proxy may keep one connection, so that replicas share the load; 300 s by default. */
@@ -46,7 +49,10 @@ export interface CheckServer {
   address: string
   /** Health says not serving; checks are still answered. To be called some seconds before `stop`. */
   drain: () => void
-  /** Drains, takes no new call, and ends once the open ones are answered, or after `graceMs` (5,000) without them. */
+  /**
+   * Drains, takes no new call, and ends once the open ones are answered, or after `graceMs` (5,000) without
+   * them.
+   */
   stop: (graceMs?: number) => Promise<void>
 }
 
@@ -75,7 +81,10 @@ const AUTHORIZATION_SERVICE_OF_BYTES = {
   },
 } satisfies ServiceDefinition
 
-/** Starts listening for checks and health probes. Rejects when the address cannot be bound or the certificates cannot be used. */
+/**
+ * Starts listening for checks and health probes. Rejects when the address cannot be bound or the certificates
+ * cannot be used.
+ */
 export async function startCheckServer(options: CheckServerOptions): Promise<CheckServer> {
   const server = new Server(serverOptions(options))
   const { handlers, endWatches } = healthHandlers(options.health)
@@ -132,8 +141,9 @@ function checkHandler(door: CheckDoor): handleUnaryCall<Buffer, Buffer> {
 }
 
 /**
- * The gRPC library itself ends a call with an error when a message is too long, cannot be decompressed, is missing, or is late.
- * On the check method such an end becomes a denied response, unless an answer is already under way.
+ * The gRPC library itself ends a call with an error when a message is too long, cannot be decompressed, is
+ * missing, or is late. On the check method such an end becomes a denied response, unless an answer is already
+ * under way.
  */
 function denyingInsteadOfErrors(door: CheckDoor): ServerInterceptor {
   return (method, call) => {
@@ -178,8 +188,9 @@ function listenAddress(text: string): ListenAddress {
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
 /**
- * `drain` says goodbye on every connection, and cuts those still open after the grace; `tryShutdown` waits for the last to end.
- * In this order: the library's forceShutdown cuts nothing while channelz is off, and sessions already closing are not cut either.
+ * `drain` says goodbye on every connection, and cuts those still open after the grace; `tryShutdown` waits
+ * for the last to end. In this order: the library's forceShutdown cuts nothing while channelz is off, and
+ * sessions already closing are not cut either.
  */
 async function shutDown(server: Server, injector: ConnectionInjector, graceMs: number): Promise<void> {
   injector.drain(graceMs)

@@ -1,6 +1,7 @@
 /**
- * Owns the ext_authz door: bytes of a CheckRequest in, bytes of a CheckResponse out, and never anything else. contract, "Resource
- * server enforcement point" and "Errors": whatever fails here is a denial, so that a proxy set to let failures pass still refuses.
+ * Owns the ext_authz door: bytes of a CheckRequest in, bytes of a CheckResponse out, and never anything else.
+ * Contract: "Resource server enforcement point" and "Errors": whatever fails here is a denial, so that a
+ * proxy set to let failures pass still refuses.
  */
 import { answerCall, denyUnjudged as denyUnread, type AnswerWriter, type CheckDoor } from '../check-door.ts'
 import { readCheckRequest, type CheckTransport } from './check-request.ts'

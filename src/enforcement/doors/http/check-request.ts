@@ -1,6 +1,7 @@
 /**
- * Owns the reading of a `/check` request into a Call. contract, "Resource server enforcement point" (the payload of `/check` is not
- * shown) and "Authentication" (inputs never come from the transport): where the original request stands is configured per listener.
+ * Owns the reading of a `/check` request into a Call. Contract: "Resource server enforcement point" (the
+ * payload of `/check` is not shown) and "Authentication" (inputs never come from the transport): where the
+ * original request stands is configured per listener.
  */
 import type { RawRequest } from '../../../http/raw-server.ts'
 import { UPSTREAM_HEADER_PREFIX } from '../../../wire/names.ts'
@@ -12,15 +13,19 @@ import { foldedName } from '../../identity-headers.ts'
 import { splitTarget } from '../../request/request-target.ts'
 
 /**
- * Where a gateway puts what it asks about. With `original` it asks by forward-auth: method and target of the call stand in these two
- * header fields, and nowhere else. Without, it asks as Envoy does: the call's own method at `/check` + the call's own target.
- * Each field named here must be one that the gateway writes itself, over whatever a client sent.
+ * Where a gateway puts what it asks about. With `original` it asks by forward-auth: method and target of the
+ * call stand in these two header fields, and nowhere else. Without, it asks as Envoy does: the call's own
+ * method at `/check` + the call's own target. Each field named here must be one that the gateway writes
+ * itself, over whatever a client sent.
  */
 export interface GatewayHeaders {
   original?: { method: string; uri: string } | undefined
   /** Holds the call's own content-length; left out, what length it announced is not known. */
   length?: string | undefined
-  /** Holds the address of who called the gateway, the last of several; left out, all calls count as one source. */
+  /**
+   * Holds the address of who called the gateway, the last of several; left out, all calls count as one
+   * source.
+   */
   peer?: string | undefined
 }
 
@@ -37,9 +42,10 @@ export interface HttpCheckOptions {
 }
 
 /**
- * The call that a `/check` request asks about. Refuses 404 `not_found` for a request at another path; 400 `invalid_request` where what
- * the gateway is to write is missing, stands twice, also under a like name, or makes no sense, for client-sent `x-uma-*` that a forward-auth
- * gateway could not take off, and what is refused at every door.
+ * The call that a `/check` request asks about. Refuses 404 `not_found` for a request at another path; 400
+ * `invalid_request` where what the gateway is to write is missing, stands twice, also under a like name, or
+ * makes no sense, for client-sent `x-uma-*` that a forward-auth gateway could not take off, and what is
+ * refused at every door.
  */
 export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): Call {
   const { gateway, bodyBytesMax, deadlineMs } = options
@@ -68,7 +74,10 @@ export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): C
   }
 }
 
-/** Node takes off chunks and passes over any other coding beside them, so that the bytes would not be those of the call. */
+/**
+ * Node takes off chunks and passes over any other coding beside them, so that the bytes would not be those of
+ * the call.
+ */
 function refuseCodedBody({ lines }: RawRequest): void {
   const codings = lines.filter(([name]) => name.toLowerCase() === 'transfer-encoding')
   if (codings.length > 1 || codings.some(([, coding]) => coding.trim().toLowerCase() !== 'chunked'))

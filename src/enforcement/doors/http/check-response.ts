@@ -1,6 +1,7 @@
 /**
- * Owns the writing of an Outcome as the HTTP answer to a gateway. contract, "Errors" (503, never an allow, for our own outage) and
- * "Challenge (beat 1)". 200 lets a call pass, at some gateways any 2xx, so `checked` asserts what it lets out.
+ * Owns the writing of an Outcome as the HTTP answer to a gateway. Contract: "Errors" (503, never an allow,
+ * for our own outage) and "Challenge (beat 1)". 200 lets a call pass, at some gateways any 2xx, so `checked`
+ * asserts what it lets out.
  */
 import type { RawAnswer } from '../../../http/raw-server.ts'
 import type { Outcome } from '../../call.ts'
@@ -10,8 +11,8 @@ import { upstreamHeaders } from '../../identity-headers.ts'
 
 export interface HttpAnswerOptions {
   /**
-   * What an outage is answered with: 503, or 424 for an Envoy that turns it into 503 itself. Envoy takes any 5xx for a failure of ours,
-   * which it may be set to let pass, and shows nobody our answer.
+   * What an outage is answered with: 503, or 424 for an Envoy that turns it into 503 itself. Envoy takes any
+   * 5xx for a failure of ours, which it may be set to let pass, and shows nobody our answer.
    */
   outageStatus: 503 | 424
   /** A field that repeats the body of a denial, for a gateway that drops bodies. */

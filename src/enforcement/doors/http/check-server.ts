@@ -1,6 +1,7 @@
 /**
- * Owns the HTTP door: `/check` for gateways that ask by HTTP, and `/health`. contract, "Resource server enforcement point" (`/check{path}`)
- * and "Health". What it cannot do that the gRPC door can: docs/gateways.md.
+ * Owns the HTTP door: `/check` for gateways that ask by HTTP, and `/health`. Contract: "Resource server
+ * enforcement point" (`/check{path}`) and "Health". What it cannot do that the gRPC door can:
+ * docs/gateways.md.
  */
 import type { ListenAddress } from '../../../http/listen-address.ts'
 import {
@@ -30,13 +31,18 @@ export interface HttpCheckServerOptions extends CheckDoor, HttpAnswerOptions {
 export interface HttpCheckServer {
   /** The address listened on, with the port that was given. */
   address: string
-  /** Takes no new connection, and ends once the open checks are answered, or after `graceMs` (5,000) without them. */
+  /**
+   * Takes no new connection, and ends once the open checks are answered, or after `graceMs` (5,000) without
+   * them.
+   */
   stop: (graceMs?: number) => Promise<void>
 }
 
 const STOP_GRACE_MS = 5_000
 
-/** Starts listening for checks. Rejects when the address cannot be bound or the certificates cannot be used. */
+/**
+ * Starts listening for checks. Rejects when the address cannot be bound or the certificates cannot be used.
+ */
 export async function startHttpCheckServer(options: HttpCheckServerOptions): Promise<HttpCheckServer> {
   const { health, bodyBytesMax } = options
   const writer = httpAnswers(options)
@@ -58,8 +64,9 @@ export async function startHttpCheckServer(options: HttpCheckServerOptions): Pro
 }
 
 /**
- * Never 2xx, which is an allow: a gateway that is not told the prefix asks here about a client's own `/health`. 304 is what no other server
- * answers by accident; `GET /health` of the documents' listener answers 200.
+ * Never 2xx, which is an allow: a gateway that is not told the prefix asks here about a client's own
+ * `/health`. 304 is what no other server answers by accident; `GET /health` of the documents' listener
+ * answers 200.
  */
 function healthAnswer(health: Health): RawAnswer {
   if (health.serving()) return { status: 304, headers: [['cache-control', 'no-store']], body: '' }
