@@ -22,6 +22,7 @@ import type {
   Connection,
   Decided,
   DeviceKey,
+  Labelled,
   LedgerEntry,
   Login,
   Operator,
@@ -62,6 +63,8 @@ export interface OwnerClient {
   pending(): AsyncGenerator<PendingItem>
   decide(family: string, decision: Decided['decision']): Promise<Decided>
   connections(): AsyncGenerator<Connection>
+  /** Calls a connection by a name of her own; null takes it back. */
+  label(handle: string, label: string | null): Promise<Labelled>
   revoke(handle: string): Promise<Revoked>
   policies(): Promise<Tier[]>
   operators(): AsyncGenerator<Operator>
@@ -108,6 +111,13 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     pending: () => list<PendingItem>(access, '/owner/pending'),
     decide: (family, decision) => post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision }),
     connections: () => list<Connection>(access, '/owner/connections'),
+    label: async (handle, label) => {
+      const path = '/owner/connections/label'
+      return expectObject(
+        (await exchange(access, { method: 'PUT', path, body: { handle, label } })).json,
+        path,
+      ) as never
+    },
     revoke: handle => post('/owner/connections/revoke', { handle }),
     policies: () => readAll(list<Tier>(access, '/owner/policies', 'tiers')),
     operators: () => list<Operator>(access, '/owner/operators'),

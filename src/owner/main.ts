@@ -66,15 +66,7 @@ function ownerCommand(terminal: Terminal): Command {
       .description(`${name} one request`)
       .action(action((session, family: string) => decide(session, family, decision)))
   }
-  program
-    .command('connections')
-    .description('the agents you know, and what they may')
-    .action(action(connections))
-  program
-    .command('revoke')
-    .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
-    .description('end a connection and every grant under it, now')
-    .action(action(revoke))
+  addConnectionCommands(program, action)
   program.command('policies').description('your tiers and their terms').action(action(policies))
   program
     .command('resources')
@@ -91,6 +83,24 @@ function ownerCommand(terminal: Terminal): Command {
     .description('what happens, as it happens; ends with Ctrl-C')
     .action(action(watch))
   return program
+}
+
+function addConnectionCommands(program: Command, action: Action): void {
+  program
+    .command('connections')
+    .description('the agents you know, and what they may')
+    .action(action(connections))
+  program
+    .command('revoke')
+    .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
+    .description('end a connection and every grant under it, now')
+    .action(action(revoke))
+  program
+    .command('label')
+    .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
+    .argument('[text]', 'what you call it, 1 to 60 characters; left out, it is called nothing again')
+    .description('call an agent by a name of your own, in your lists and nowhere else')
+    .action(action(label))
 }
 
 function settings(): ClientSettings {
@@ -143,6 +153,16 @@ async function decide(session: Session, given: string, decision: 'approved' | 'd
 
 async function connections(session: Session): Promise<void> {
   tell(session, await readAll(session.client.connections()), show.connectionTable)
+}
+
+async function label(session: Session, given: string, text?: string): Promise<void> {
+  const { client } = session
+  const labelled = await named(
+    given,
+    handle => client.label(handle, text ?? null),
+    async () => (await readAll(client.connections())).map(({ handle }) => handle),
+  )
+  tell(session, labelled, one => `${show.labelText({ ...one })}.\n`)
 }
 
 async function revoke(session: Session, given: string): Promise<void> {

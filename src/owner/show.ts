@@ -112,6 +112,12 @@ export function revokedSentence(revoked: Revoked): string {
   return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n`
 }
 
+/** What an agent is called from now on. */
+export function labelText({ handle, label }: Readonly<Record<string, unknown>>): string {
+  const who = printableValue(handle)
+  return label === null ? `${who} has no label any more` : `${who} is called ${printableValue(label)}`
+}
+
 /** The owner's tiers, one line each. */
 export function tierTable(tiers: Tier[], columns?: number): string {
   if (tiers.length === 0) return 'You have no tiers: everything is denied.\n'
@@ -240,6 +246,8 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
       return `withdrawn ${printableValue(data['family'])}  ${printableValue(data['because'])}\n`
     case 'connection_revoked':
       return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
+    case 'connection_labelled':
+      return `label    ${labelText(data)}\n`
     case 'resource_server_pending':
       return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
     case 'resource_server_decided':

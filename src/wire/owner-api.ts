@@ -57,6 +57,7 @@ export interface Decided {
 export interface Connection {
   handle: Handle
   identity: 'pseudonymous' | 'identified'
+  /** What the owner calls it; never a name that the agent gave itself. */
   label: string | null
   status: 'active' | 'revoked'
   first_seen: string
@@ -67,6 +68,12 @@ export interface Connection {
   introduced_by: Handle | null
   /** Origins of the operators that stand behind it. */
   operators: string[]
+}
+
+/** What the owner calls one of her connections from now on; null: nothing. */
+export interface Labelled {
+  handle: Handle
+  label: string | null
 }
 
 /** How many grants ended; `rpts_deactivated_more` where there were more than were counted. */

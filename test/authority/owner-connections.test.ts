@@ -4,6 +4,7 @@
  */
 import { describe, expect, it, vi } from 'vitest'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
+import { readEvents } from '../../src/storage/authority/events.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import type { Reply } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
@@ -55,6 +56,100 @@ describe('GET /owner/connections', () => {
     const all: string[] = []
     for await (const connection of cleo.client.connections()) all.push(connection.handle)
     expect(all).toEqual(handles)
+  })
+})
+
+describe('PUT /owner/connections/label', () => {
+  const label = (handle: string, text: unknown, owner = authority.alice) =>
+    authority.call(owner, {
+      method: 'PUT',
+      target: '/owner/connections/label',
+      json: { handle, label: text },
+    })
+  const labelOf = async (handle: string) => {
+    const { body } = await get('/owner/connections?limit=1000')
+    return (body as { handle: string; label: string | null }[]).find(one => one.handle === handle)?.label
+  }
+
+  it('calls a connection by a name of her own, which her list shows, until null takes it back', async () => {
+    const { handle } = await connected()
+    expect(await label(handle, 'Tax assistant')).toMatchObject({
+      status: 200,
+      body: { handle, label: 'Tax assistant' },
+    })
+    expect(await labelOf(handle)).toBe('Tax assistant')
+    expect((await label(handle, null)).body).toEqual({ handle, label: null })
+    expect(await labelOf(handle)).toBeNull()
+  })
+
+  it('outlives a revocation and another approval, so that she knows the agent again', async () => {
+    const { handle } = await connected()
+    await label(handle, 'The one that sold everything')
+    await revoke(handle)
+    expect(await labelOf(handle)).toBe('The one that sold everything')
+    const { family } = await seed.seedWaiting(db(), asOwner('alice'), handle)
+    await authority.alice.client.decide(family, 'approved')
+    expect(await labelOf(handle)).toBe('The one that sold everything')
+  })
+
+  it('is an event where it changed, and no entry of the ledger: nothing is decided by it', async () => {
+    const handle = seed.name('jkt:')
+    await seed.seedConnection(db(), asOwner('cleo'), handle)
+    const cleo = authority.owners['cleo']!
+    for (const text of ['Mine', 'Mine', null]) await label(handle, text, cleo)
+    const events = await readEvents(db(), asOwner('cleo'), { after: 0, limit: 100 })
+    const by = { by: 'owner', actor: { kind: 'owner', credential: 'device_key', kid: cleo.key.thumbprint } }
+    expect(events.map(({ event, data }) => ({ event, data }))).toEqual([
+      { event: 'connection_labelled', data: { handle, label: 'Mine', ...by } },
+      { event: 'connection_labelled', data: { handle, label: null, ...by } },
+    ])
+    const { body } = await get(`/owner/ledger?handle=${encodeURIComponent(handle)}`, cleo)
+    expect(body.entries).toEqual([])
+  })
+
+  it.each([
+    ['of 60 characters, however many bytes they take', '\u{1f600}'.repeat(60)],
+    ['of one', 'x'],
+  ])('takes one %s', async (_which, text) => {
+    const { handle } = await connected()
+    expect((await label(handle, text)).status).toBe(200)
+    expect(await labelOf(handle)).toBe(text)
+  })
+
+  it.each([
+    ['is empty', ''],
+    ['is blank', ' \u00a0 '],
+    ['is longer than 60 characters', '\u{1f600}'.repeat(61)],
+    ['has a line feed', 'Mine\nrevoked'],
+    ['has an escape', '\u001b[2K'],
+    ['has a NUL', 'a\u0000b'],
+    ['has a mark that turns the text around it', 'a\u202eb'],
+    ['has half of a character', 'a\ud83d'],
+    ['is no text', 7],
+    ['is left out', undefined],
+  ])('refuses one that %s, and keeps what she had', async (_which, text) => {
+    const { handle } = await connected()
+    await label(handle, 'Mine')
+    expect(await label(handle, text)).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+    expect(await labelOf(handle)).toBe('Mine')
+  })
+
+  it('unknown and foreign answer alike: 404, same body, same headers, and nothing is written', async () => {
+    const { handle } = await connected()
+    await label(handle, 'Mine')
+    const bea = authority.owners['bea']!
+    const [foreign, unknown] = [await label(handle, 'Hers', bea), await label('jkt:nobody', 'Hers', bea)]
+    expect(foreign.status).toBe(404)
+    expect(told(foreign)).toEqual(told(unknown))
+    expect(await labelOf(handle)).toBe('Mine')
+  })
+
+  it('of the same agent is each owner’s own', async () => {
+    const { handle } = await connected()
+    await seed.seedConnection(db(), asOwner('bea'), handle)
+    await label(handle, 'Alice’s')
+    await label(handle, 'Bea’s', authority.owners['bea'])
+    expect(await labelOf(handle)).toBe('Alice’s')
   })
 })
 

@@ -217,6 +217,11 @@ const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
     }),
   ],
   'GET /owner/connections': [list('/owner/connections', ({ handle }) => handle)],
+  'PUT /owner/connections/label': (['mine', null] as const).map(label => ({ handle }) => ({
+    method: 'PUT',
+    target: '/owner/connections/label',
+    json: { handle, label },
+  })),
   'POST /owner/connections/revoke': [post('/owner/connections/revoke', ({ handle }) => ({ handle }))],
   'GET /owner/operators': [list('/owner/operators', ({ operator }) => operator)],
   // Before block: alice herself knows an operator from then on.

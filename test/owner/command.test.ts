@@ -224,7 +224,9 @@ describe('watch', () => {
     'id: 1\nevent: pending\ndata: {"family":"fam_7","kind":"connection","handle":"jkt:a","resource_id":"alice/portfolio","purpose":"Look"}\n\n' +
     'id: 2\nevent: decided\ndata: {"family":"fam_7","decision":"approved","by":"owner"}\n\n' +
     'id: 3\nevent: connection_revoked\ndata: {"handle":"jkt:a","by":"owner"}\n\n' +
-    'id: 4\nevent: reset\ndata: {}\n\nid: 5\nevent: from_the_future\ndata: {"x":"\\u001b"}\n\n'
+    'id: 4\nevent: reset\ndata: {}\n\nid: 5\nevent: from_the_future\ndata: {"x":"\\u001b"}\n\n' +
+    'id: 6\nevent: connection_labelled\ndata: {"handle":"jkt:a","label":"Mine","by":"owner"}\n\n' +
+    'id: 7\nevent: connection_labelled\ndata: {"handle":"jkt:a","label":null,"by":"owner"}\n\n'
   const stream = (): Reply => ({ headers: { 'content-type': 'text/event-stream' }, body: events })
 
   it('prints what happens until it is told that nothing more comes', async () => {
@@ -238,16 +240,26 @@ describe('watch', () => {
         'decided  fam_7  approved by owner\n' +
         'revoked  jkt:a by owner\n' +
         'reset  Events were missed: look at pending, connections and ledger afresh.\n' +
-        'from_the_future  {"x":"\\u001b"}\n',
+        'from_the_future  {"x":"\\u001b"}\n' +
+        'label    jkt:a is called Mine\n' +
+        'label    jkt:a has no label any more\n',
     )
     opened = 0
     const lines = (await owner('watch', '--json', '--after', '0')).printed.trim().split('\n')
-    expect(lines.map(line => (JSON.parse(line) as { id: string }).id)).toEqual(['1', '2', '3', '4', '5'])
+    expect(lines.map(line => (JSON.parse(line) as { id: string }).id)).toEqual([
+      '1',
+      '2',
+      '3',
+      '4',
+      '5',
+      '6',
+      '7',
+    ])
     expect(api.to('/owner/events').map(one => one.headers['last-event-id'])).toEqual([
       undefined,
-      '5',
+      '7',
       '0',
-      '5',
+      '7',
     ])
   })
 

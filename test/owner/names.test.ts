@@ -59,6 +59,43 @@ describe('a handle', () => {
   )
 })
 
+describe('label', () => {
+  /** The authority knows a handle by its whole name alone. */
+  function labels(): void {
+    answers['/owner/connections'] = { body: connections }
+    api.script('/owner/connections/label', ({ body }) => {
+      const given = JSON.parse(body.toString()) as { handle: string; label: string | null }
+      return connections.some(one => one.handle === given.handle) ? { body: given } : UNKNOWN
+    })
+  }
+
+  it('calls the only agent whose handle begins so by a name of her own', async () => {
+    labels()
+    expect(await owner('label', 'jkt:abcdefgh_o', 'Tax assistant')).toEqual({
+      code: 0,
+      printed: `${FIRST} is called Tax assistant.\n`,
+      said: '',
+    })
+    expect(api.to('/owner/connections/label')[1]).toMatchObject({ method: 'PUT' })
+    expect(JSON.parse((await owner('label', FIRST, 'Mine', '--json')).printed)).toEqual({
+      handle: FIRST,
+      label: 'Mine',
+    })
+  })
+
+  it('without a text takes the label back', async () => {
+    labels()
+    expect((await owner('label', FIRST)).printed).toBe(`${FIRST} has no label any more.\n`)
+    expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ handle: FIRST, label: null })
+  })
+
+  it('of a handle that begins like several is refused with their names, and nothing is called so', async () => {
+    labels()
+    expect(await owner('label', 'jkt:abcdefgh', 'Mine')).toMatchObject({ code: 2 })
+    expect(api.to('/owner/connections/label')).toHaveLength(1)
+  })
+})
+
 describe('a family', () => {
   const items = ['fam_12345_a', 'fam_12345_b', 'fam_67890'].map(family => ({ family, kind: 'connection' }))
 

@@ -1,7 +1,7 @@
 /**
- * Standing connections and the operators behind them: lists, revoke, block, unblock. What ends here ends in
- * one transaction, which touches no grant. Contract: "Connection" (states), "Owner API" (connections,
- * operators).
+ * Standing connections and the operators behind them: lists, labels, revoke, block, unblock. What ends here
+ * ends in one transaction, which touches no grant. Contract: "Connection" (states), "Owner API"
+ * (connections, operators).
  */
 import { z } from 'zod'
 import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
@@ -9,6 +9,7 @@ import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { plainText } from '../../http/pages.ts'
 import {
   blockOperator,
+  labelConnection,
   listConnections,
   listOperators,
   revokeConnection,
@@ -18,11 +19,11 @@ import {
 } from '../../storage/authority/connections.ts'
 import { claimOperator, disclaimOperator } from '../../storage/authority/operators.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import { appendEvents, type NewEvent } from '../../storage/authority/events.ts'
+import { appendEvent, appendEvents, type NewEvent } from '../../storage/authority/events.ts'
 import { appendLedger, appendLedgerAll, type NewLedgerEntry } from '../../storage/authority/ledger.ts'
 import type { Actor } from '../../wire/actor.ts'
 import { refuse } from '../../wire/refusal.ts'
-import type { Connection, Deactivated, Operator, Revoked } from '../../wire/owner-api.ts'
+import type { Connection, Deactivated, Labelled, Operator, Revoked } from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
@@ -67,7 +68,27 @@ const REVOKED: z.ZodType<Revoked> = z.object({
   ...ENDED,
 })
 
-/** The connections, and the end of one. */
+const LABELLED: z.ZodType<Labelled> = z.object({ handle: HANDLE, label: maybe })
+
+const LABEL_CHARACTERS_MAX = 60
+/**
+ * What would break the line that shows a label, or turn the text around it: controls, direction marks,
+ * separators of lines, halves of characters.
+ */
+const UNFIT_FOR_A_LABEL = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
+
+/** What an owner calls a connection: characters are counted as a person counts them, not their bytes. */
+const LABEL = z
+  .string()
+  .max(2 * LABEL_CHARACTERS_MAX, `give at most ${LABEL_CHARACTERS_MAX} characters`)
+  .refine(
+    label => Array.from(label).length <= LABEL_CHARACTERS_MAX,
+    `give at most ${LABEL_CHARACTERS_MAX} characters`,
+  )
+  .refine(label => label.trim() !== '', 'give a name that can be seen, or null to take the label back')
+  .refine(label => !UNFIT_FOR_A_LABEL.test(label), 'leave out control characters, among them line feeds')
+
+/** The connections, what she calls one, and the end of one. */
 export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
   ownerList({
     path: '/owner/connections',
@@ -78,6 +99,18 @@ export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
     list: listConnections,
     key: 'handle',
     show: connectionAnswer,
+  }),
+  endpoint({
+    method: 'put',
+    path: '/owner/connections/label',
+    rows: { addedUnder: 'Owner API' },
+    summary: 'Calls a connection by a name of her own; null takes it back',
+    credential: OWNER,
+    body: {
+      schema: z.strictObject({ handle: plainText(2_048).transform(asHandle), label: LABEL.nullable() }),
+    },
+    answers: { 200: { says: 'What it is called from now on.', schema: LABELLED } },
+    handle: async (api: OwnerApi, { caller, body, answer }) => answer(200, await label(api, caller, body)),
   }),
   endpoint({
     method: 'post',
@@ -190,6 +223,20 @@ function connectionAnswer(row: ListedConnection): Connection {
     introduced_by,
     operators,
   }
+}
+
+/**
+ * Calls a connection what she calls it, in her lists and nowhere else: nothing is decided by a label. Her
+ * other portals are told where it changed. 404 where there is none.
+ */
+function label(api: OwnerApi, credential: OwnerCredential, given: Labelled): Promise<Labelled> {
+  const { owner, actor } = credential
+  return changeAs(api, credential, async tx => {
+    const changed = await labelConnection(tx, owner, given.handle, given.label)
+    if (changed === undefined) refuse('not_found', 'You have no connection with this handle.')
+    if (changed) await appendEvent(tx, owner, 'connection_labelled', { ...given, by: 'owner', actor })
+    return given
+  })
 }
 
 /**

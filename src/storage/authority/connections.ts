@@ -128,6 +128,25 @@ export async function recordApproval(
       SET approved_at = now(), approved_generation = excluded.approved_generation`.execute(tx)
 }
 
+/**
+ * Writes what the owner calls a connection, or takes that back (null). It outlives a revocation, so that she
+ * knows the agent again. @returns whether this changed anything; undefined where there is no such connection.
+ */
+export async function labelConnection(
+  tx: Tx,
+  owner: Owner,
+  handle: Handle,
+  label: string | null,
+): Promise<boolean | undefined> {
+  const { rows } = await sql<{ changed: boolean }>`
+    UPDATE connections c SET label = ${label}::text
+    FROM (SELECT owner, handle, label FROM connections
+          WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE) was
+    WHERE c.owner = was.owner AND c.handle = was.handle
+    RETURNING was.label IS DISTINCT FROM c.label AS changed`.execute(tx)
+  return rows[0]?.changed
+}
+
 export interface Ended {
   /** Handles whose connection this call ended, the named one first. */
   handles: Handle[]

@@ -16,6 +16,7 @@ export type EventName =
   | 'decided'
   | 'withdrawn'
   | 'connection_revoked'
+  | 'connection_labelled'
   | 'resource_server_pending'
   | 'resource_server_decided'
   | 'credential_added'
