@@ -57,6 +57,7 @@ export function isNamed(patterns: readonly string[], resource_id: string): boole
   return patterns.some(pattern => patternMatches(pattern, resource_id))
 }
 
-function withinScopes(allowed: readonly string[] | null, scopes: readonly string[]): boolean {
+/** Whether each scope is among those allowed; null allows any. */
+export function withinScopes(allowed: readonly string[] | null, scopes: readonly string[]): boolean {
   return allowed === null || scopes.every(scope => allowed.includes(scope))
 }

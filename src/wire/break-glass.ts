@@ -30,11 +30,7 @@ export type BreakGlassClaims = RptClaims & {
   }
 }
 
-/**
- * The compact acceptance: `accepted` in the answer to the notice, and in the grant.
- * @internal a member's authority signs with it; nothing of ours did when the enforcement point learned to
- * read it.
- */
+/** The compact acceptance: `accepted` in the answer to the notice, and in the grant. */
 export function signBreakGlassAcceptance(claims: BreakGlassAcceptance, key: PrivateKey): string {
   return signJws({ typ: TYP.breakGlassAccepted, payload: claims }, key)
 }

@@ -2,15 +2,12 @@
  * What her organization changes while she is a member: contract, "Organization membership, on the member's
  * authorization server", "Events".
  */
-import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { importPrivateJwk, generatePrivateJwk } from '../../src/wire/keys.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
-import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/notice.ts'
-import type { PrivateJwk } from '../../src/wire/keys.ts'
+import type { Notice } from '../../src/wire/notice.ts'
 import { row } from '../support/contract-row.ts'
-import { startMembershipStand } from '../support/membership.ts'
+import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startedForEach } from '../support/started.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
@@ -21,37 +18,10 @@ const introspect = async (token: string) =>
   (await protectionCall(stand.authority, '/introspect', { token })).body.reason as string | undefined
 const asksNow = () =>
   stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view' AND owner = 'alice'")
-const joinId = async () =>
-  (await stand.authority.database.pool.query<{ join_id: string }>('SELECT join_id FROM memberships')).rows[0]!
-    .join_id
 const roleChanged: Notice = { kind: 'role_changed', role: 'traders' }
 
-/** A notice of the organization, changed by `claims`. */
-async function noticeOf(
-  notice: Notice,
-  claims: Partial<NoticeClaims> = {},
-  jwk?: PrivateJwk,
-): Promise<string> {
-  const file = readFileSync(stand.organization.environment['UMA_ORG_KEYS_FILE']!, 'utf8')
-  const key = importPrivateJwk(jwk ?? (JSON.parse(file) as { keys: PrivateJwk[] }).keys[0]!)
-  const iat = Math.floor(Date.now() / 1000)
-  const said: NoticeClaims = {
-    iss: stand.issuer,
-    aud: stand.authority.issuer,
-    sub: asOwner('alice'),
-    membership: await joinId(),
-    jti: randomBytes(12).toString('hex'),
-    iat,
-    exp: iat + 60,
-    ...claims,
-  }
-  return signNotice(said, notice, key)
-}
-const post = (notice: string) =>
-  stand.authority.request('POST', '/org/notice', {
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ notice }),
-  })
+const noticeOf: MembershipStand['noticeOf'] = (...given) => stand.noticeOf(...given)
+const post: MembershipStand['post'] = notice => stand.post(notice)
 
 beforeEach(async () => {
   await stand.joined()

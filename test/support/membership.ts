@@ -2,7 +2,11 @@
  * Owns an authority and an organization of which its owners may become members, for tests: each at the
  * address that it is called by, so that they find and prove each other as they do in the world.
  */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { freePorts } from '../../src/dev/ports.ts'
+import { importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
+import { signNotice, type Notice, type NoticeClaims } from '../../src/wire/notice.ts'
 import {
   startTestAuthority,
   type OwnerCall,
@@ -45,12 +49,19 @@ export interface MembershipStand {
   joined(): Promise<Reply>
   /** Publishes the charter with these changes. */
   publish(changes: object): Promise<void>
+  /** A notice about alice, changed by `claims`; signed with the organization’s key if no other is given. */
+  noticeOf(notice: Notice, claims?: Partial<NoticeClaims>, jwk?: PrivateJwk): Promise<string>
+  /** Sends a notice to the authority. */
+  post(notice: string): Promise<Reply>
   close(): Promise<void>
 }
 
-/** Starts both; `charter` are changes of the first charter beside `CLAIMING`. */
+/**
+ * Starts both; `charter` are changes of the first charter beside `CLAIMING`, `file` members of the
+ * organization's provisioning file.
+ */
 export async function startMembershipStand(
-  options: { charter?: object; authority?: TestAuthorityOptions } = {},
+  options: { charter?: object; file?: object; authority?: TestAuthorityOptions } = {},
 ): Promise<MembershipStand> {
   const [forOrganization, forAuthority] = await freePorts(2)
   const issuer = `http://127.0.0.1:${forOrganization}`
@@ -62,7 +73,7 @@ export async function startMembershipStand(
       UMA_ORG_LISTEN: `127.0.0.1:${forOrganization}`,
       UMA_ORG_AUTHORITIES: as_uri,
     },
-    file: { charter: charterOf({ ...CLAIMING, ...options.charter }) },
+    file: { charter: charterOf({ ...CLAIMING, ...options.charter }), ...options.file },
   })
   const authority = await startTestAuthority({
     ...options.authority,
@@ -105,6 +116,30 @@ export async function startMembershipStand(
       const { status, text } = await organization.admin({ method: 'PUT', target: '/admin/charter', json })
       if (status !== 200) throw new Error(text)
     },
+    noticeOf: async (notice, claims = {}, jwk) => {
+      const file = readFileSync(organization.environment['UMA_ORG_KEYS_FILE']!, 'utf8')
+      const key = importPrivateJwk(jwk ?? (JSON.parse(file) as { keys: PrivateJwk[] }).keys[0]!)
+      const { rows } = await authority.database.pool.query<{ join_id: string }>(
+        'SELECT join_id FROM memberships',
+      )
+      const iat = Math.floor(Date.now() / 1000)
+      const said: NoticeClaims = {
+        iss: issuer,
+        aud: as_uri,
+        sub: alice.owner,
+        membership: rows[0]!.join_id,
+        jti: randomBytes(12).toString('hex'),
+        iat,
+        exp: iat + 60,
+        ...claims,
+      }
+      return signNotice(said, notice, key)
+    },
+    post: notice =>
+      authority.request('POST', '/org/notice', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ notice }),
+      }),
     close: async () => {
       await authority.close()
       await organization.close()

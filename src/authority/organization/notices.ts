@@ -10,21 +10,23 @@ import type { Tx } from '../../storage/authority/database.ts'
 import { dueNow } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
-import { readMembership, updateMembership } from '../../storage/authority/membership.ts'
+import { readMembership, updateMembership, type Membership } from '../../storage/authority/membership.ts'
 import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
 import { inTransaction } from '../../storage/core/database.ts'
+import { signBreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { parseJws } from '../../wire/jws.ts'
 import { AUTHORITY_PATH } from '../../wire/names.ts'
 import { noticeIssuer, verifyNotice, type ReceivedNotice } from '../../wire/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
+import { decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
 import { asRefused, end, named } from './membership.ts'
 
 /** Longer than a notice is told again. */
 const KEPT_SECONDS = 8 * 86_400
 
-type Noticed = Pick<Authority, 'issuer' | 'database' | 'organizations' | 'now'>
+type Noticed = Pick<Authority, 'issuer' | 'keys' | 'database' | 'organizations' | 'now'>
 
 export const NOTICE: Endpoint<Noticed> = endpoint({
   method: 'post',
@@ -34,14 +36,17 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
   body: { schema: z.strictObject({ notice: z.string().min(1).max(16_384) }) },
   answers: {
     200: {
-      says: 'Received, and in effect; a kind that is not known is received and changes nothing.',
-      schema: z.object({ received: z.string() }),
+      says: 'Received, and in effect; a kind that is not known is received and changes nothing. `accepted` is the signed yes to a `break_glass`.',
+      schema: z.object({ received: z.string(), accepted: z.string().optional() }),
     },
   },
   handle: async (authority: Noticed, { body, answer }) => {
     const received = await verified(authority, body.notice)
-    await onBehalfOf(received.claims.sub, () => take(authority, received))
-    return answer(200, { received: received.kind })
+    const decision = await onBehalfOf(received.claims.sub, () => take(authority, received))
+    // One word for every reason: what she ended or blocked is not the organization's to know.
+    if (decision === 'refused') refuse('request_denied', 'This emergency is not accepted.')
+    const accepted = decision && { accepted: signBreakGlassAcceptance(decision, authority.keys[0]) }
+    return answer(200, { received: received.kind, ...accepted })
   },
 })
 
@@ -58,12 +63,12 @@ async function verified(
   return refusingAs('invalid_token', () => verifyNotice(jwt, keys, { issuer, audience, now: now() }))
 }
 
-/** Once, in one transaction with what follows from it. */
-async function take({ database }: Noticed, received: ReceivedNotice): Promise<void> {
+/** Once, in one transaction with what follows from it; a refused emergency is taken, too. */
+async function take({ database, now }: Noticed, received: ReceivedNotice): Promise<Decision | undefined> {
   const { iss, sub: owner, membership: join_id, jti } = received.claims
   if ((await readOwner(database.db, owner)) === undefined)
     refuse('not_found', 'This server has no owner of that name.')
-  await inTransaction(database.db, async tx => {
+  return inTransaction(database.db, async tx => {
     await lockQueue(tx, owner)
     const membership = await readMembership(tx, owner)
     if (membership?.issuer !== iss) refuse('request_denied', 'She is no member of your organization.')
@@ -71,18 +76,22 @@ async function take({ database }: Noticed, received: ReceivedNotice): Promise<vo
     const digest = sha256(JSON.stringify(['notice', iss, jti]))
     if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
       refuse('conflict', 'This notice was received before.')
-    await takeEffect(tx, received)
+    const { claims, notice } = received
+    if (notice?.kind === 'break_glass')
+      return decideEmergency(tx, { claims, notice, membership }, { now: now(), keptSeconds: KEPT_SECONDS })
+    await takeEffect(tx, received, membership)
+    return undefined
   })
 }
 
 /**
  * What is told of a change is never believed to widen: access ends at once, and how she stands is then asked.
  */
-async function takeEffect(tx: Tx, { claims: { sub: owner }, notice }: ReceivedNotice): Promise<void> {
-  const { view } = (await readMembership(tx, owner))!
+async function takeEffect(tx: Tx, { claims, notice }: ReceivedNotice, membership: Membership): Promise<void> {
+  const { sub: owner } = claims
   switch (notice?.kind) {
     case 'membership_ended': {
-      const said = { ...named(view), by: notice.by }
+      const said = { ...named(membership.view), by: notice.by }
       await appendLedger(tx, owner, { kind: 'org_left', data: said })
       await appendEvent(tx, owner, 'organization', { what: 'membership_ended', ...said })
       return end(tx, owner, { by: 'organization' })
@@ -92,13 +101,11 @@ async function takeEffect(tx: Tx, { claims: { sub: owner }, notice }: ReceivedNo
       return dueNow(tx, owner, 'view')
     case 'charter_changed':
       return dueNow(tx, owner, 'view')
-    case 'break_glass':
-      // Nothing is accepted that cannot be shown to her and ended by her: without a yes of this server there
-      // is no such grant.
-      return refuse('request_denied', 'Emergency grants are not accepted here.')
     case 'break_glass_opened':
     case 'break_glass_used':
     case 'break_glass_void':
+      return tellEmergency(tx, { claims, notice, membership })
+    case 'break_glass':
     case undefined:
   }
 }

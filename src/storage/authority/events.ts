@@ -22,6 +22,7 @@ export type EventName =
   | 'credential_added'
   | 'credential_removed'
   | 'organization'
+  | 'break_glass'
 
 export interface NewEvent {
   event: EventName

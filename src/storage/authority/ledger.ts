@@ -41,6 +41,7 @@ export const LEDGER_KINDS = [
   'org_clamped',
   'org_role',
   'org_acted',
+  'break_glass',
 ] as const
 export type LedgerKind = (typeof LEDGER_KINDS)[number]
 

@@ -1,0 +1,66 @@
+/**
+ * Owns when a member's authorization server accepts one grant of an emergency window. Contract: "The
+ * organization's authority" (`/break-glass`) and "What the service does" (nothing above the owner can widen):
+ * inside the clause that she agreed to, and against no revocation and no block of hers.
+ */
+import { operatorOrigin } from '../wire/agent-identity.ts'
+import type { BreakGlassGrant } from '../wire/notice.ts'
+import { agreedCharter } from './agreed-charter.ts'
+import { isNamed, withinScopes } from './ceiling.ts'
+import type { Bound } from './membership.ts'
+
+/** What the organization asks a yes for. */
+export interface AskedEmergency {
+  readonly grant: BreakGlassGrant
+  readonly reason: string | null
+  /** An administrator, or the origin of an invoker. */
+  readonly authorised_by: string
+  /** When it asked, in seconds since the epoch. */
+  readonly iat: number
+}
+
+/** What her own records say, and her server's clock in seconds since the epoch. */
+export interface EmergencyRecord {
+  /** The resource is registered for her, and held by nobody beside her. */
+  readonly isHers: boolean
+  /** She ended a connection of the key. */
+  readonly isRevoked: boolean
+  /** She blocked the invoker, or an operator that stands beside a connection of the key. */
+  readonly isBlocked: boolean
+  readonly now: number
+}
+
+/** Why there is no yes, as her ledger tells it; the organization is told none of these. */
+export type EmergencyFault =
+  'outside_clause' | 'invoker' | 'reason' | 'lifetime' | 'scope' | 'operator_blocked' | 'key_revoked'
+
+/**
+ * The first reason against a yes; undefined where there is none. What a later charter allows counts only as
+ * far as she agreed to it, and what it forbids counts at once.
+ */
+export function emergencyFault(
+  { agreed, view }: Bound,
+  { grant, reason, authorised_by, iat }: AskedEmergency,
+  { isHers, isRevoked, isBlocked, now }: EmergencyRecord,
+): EmergencyFault | undefined {
+  const { claims, break_glass: clause } = agreedCharter(view, agreed)
+  const { resource_id, scopes, exp } = grant
+  const isNamedByBoth = isNamed(claims, resource_id) && isNamed(clause.resources, resource_id)
+  if (!clause.enabled || !isHers || !isNamedByBoth) return 'outside_clause'
+  if (isOrigin(authorised_by) && !isInvoker(authorised_by, clause.invokers)) return 'invoker'
+  if (clause.require_reason && (reason === null || reason.trim() === '')) return 'reason'
+  if (exp <= now || exp - iat > clause.max_expires_in) return 'lifetime'
+  if (![agreed, view].every(({ allowed_scopes }) => withinScopes(allowed_scopes, scopes))) return 'scope'
+  if (isBlocked) return 'operator_blocked'
+  return isRevoked ? 'key_revoked' : undefined
+}
+
+/** Whether it names an invoker: no administrator's name has the form of a URL. */
+function isOrigin(authorised_by: string): boolean {
+  return authorised_by.includes('://')
+}
+
+/** In the one spelling that a block of hers has, too. */
+function isInvoker(origin: string, invokers: readonly string[]): boolean {
+  return operatorOrigin(`${origin}/`) === origin && invokers.includes(origin)
+}

@@ -1,0 +1,246 @@
+/**
+ * An emergency of her organization at the member's authority: contract, "Organization membership, on the
+ * member's authorization server" (`/org/notice`), "The organization's authority" (`/break-glass`), "Events".
+ */
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { verifyBreakGlassAcceptance } from '../../src/wire/break-glass.ts'
+import { parseJws } from '../../src/wire/jws.ts'
+import { importPublicJwk, publicJwk } from '../../src/wire/keys.ts'
+import type { BreakGlassGrant, Notice } from '../../src/wire/notice.ts'
+import { exchange, prepare } from '../support/authority.ts'
+import { startMembershipStand } from '../support/membership.ts'
+import { newKey } from '../support/operators.ts'
+import * as seed from '../support/seed.ts'
+import { startedForEach } from '../support/started.ts'
+import { testAgent } from '../support/test-agent.ts'
+import { until } from '../support/until.ts'
+
+const RESOURCE = 'https://tools.example/mcp/alice'
+const CREDENTIAL = randomBytes(24).toString('base64url')
+const INVOKER = 'https://ops.example'
+const clause = (changes: object = {}) => ({
+  enabled: true,
+  resources: ['alice/trades'],
+  max_expires_in: 300,
+  require_reason: true,
+  invokers: [INVOKER],
+  ...changes,
+})
+const stand = startedForEach(async () => {
+  const started = await startMembershipStand({
+    charter: { break_glass: clause() },
+    file: { enforcement_points: [{ id: 'own', resources: [RESOURCE], credential: CREDENTIAL }] },
+  })
+  await started.joined()
+  return started
+})
+
+const ledger = async () => {
+  const { body } = await stand.authority.call(stand.alice, { target: '/owner/ledger?kind=break_glass' })
+  return body.entries as (Record<string, unknown> & { what: string })[]
+}
+const whats = async () => (await ledger()).map(({ what }) => what)
+const events = async () => {
+  const { rows } = await stand.authority.database.pool.query<{ data: { what: string } }>(
+    "SELECT data FROM events WHERE event = 'break_glass' ORDER BY id",
+  )
+  return rows.map(({ data }) => data.what)
+}
+const open = async () => {
+  const json = { owner: 'alice', reason: 'the market burns', window_s: 600 }
+  const { body } = await stand.organization.admin({ method: 'POST', target: '/admin/break-glass', json })
+  return body.voucher as string
+}
+const redeem = (voucher: string, key = newKey()) =>
+  exchange(
+    prepare(
+      stand.organization.publicUrl,
+      stand.issuer,
+      { key },
+      {
+        method: 'POST',
+        target: '/break-glass',
+        json: {
+          owner: 'alice',
+          resource: RESOURCE,
+          resource_id: 'alice/trades',
+          scopes: ['trade'],
+          reason: 'fire',
+          agent_jwk: publicJwk(key),
+          operation: { tool: 'place_trade', params: { sell: 'all' } },
+          voucher,
+        },
+      },
+    ),
+  )
+const asking = ({
+  authorised_by = 'ines',
+  ...changes
+}: Partial<BreakGlassGrant> & { authorised_by?: string } = {}): Notice => ({
+  kind: 'break_glass',
+  grant: {
+    jti: `rpt_${randomBytes(8).toString('hex')}`,
+    resource_id: 'alice/trades',
+    scopes: ['trade'],
+    cnf_jkt: newKey().thumbprint,
+    operation: { tool: 'place_trade', params_s256: 's256:x' },
+    exp: Math.floor(Date.now() / 1000) + 200,
+    ...changes,
+  },
+  reason: 'fire',
+  authorised_by,
+})
+const told = async (notice: Notice) => stand.post(await stand.noticeOf(notice))
+const act = (target: string, json: object) =>
+  stand.authority.call(stand.alice, { method: 'POST', target, json })
+
+describe('An emergency window of an organization of ours', () => {
+  it('is accepted by her authority, and she sees its opening, its yes and its use at once', async () => {
+    const key = newKey()
+    const { status, body } = await redeem(await open(), key)
+    expect(status).toBe(200)
+    const { payload } = parseJws(body.access_token as string)
+    expect(payload['break_glass']).toMatchObject({ accepted: expect.any(String), authorised_by: 'ines' })
+    expect((await events()).includes('accepted')).toBe(true)
+    const accepted = (await ledger()).find(({ what }) => what === 'accepted')
+    expect(accepted).toMatchObject({
+      jti: payload['jti'],
+      issuer: stand.issuer,
+      resource_id: 'alice/trades',
+      scopes: ['trade'],
+      handle: `jkt:${key.thumbprint}`,
+      operation: payload['operation'],
+      expires_at: payload['exp'],
+      reason: 'fire',
+      authorised_by: 'ines',
+      by: 'organization',
+      actor: { kind: 'organization', org: 'acme', name: 'Acme', admin: 'ines' },
+    })
+    const consumed = await stand.organization.request('/consume', {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${CREDENTIAL}`,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: String(new URLSearchParams({ token: body.access_token as string })),
+    })
+    expect(consumed.body.consumed).toBe(true)
+    await until(async () => (await whats()).length === 3)
+    const entries = await ledger()
+    expect(entries.map(({ what }) => what).sort()).toEqual(['accepted', 'opened', 'used'])
+    expect(entries.find(({ what }) => what === 'opened')).toMatchObject({
+      resources: ['alice/trades'],
+      reason: 'the market burns',
+      window_s: 600,
+      authorised_by: 'ines',
+    })
+    expect(entries.find(({ what }) => what === 'used')).toMatchObject({ jti: payload['jti'] })
+    expect((await events()).sort()).toEqual(['accepted', 'opened', 'used'])
+  })
+
+  it('is refused to a key whose connection she revoked: 403, and she sees that it was tried', async () => {
+    const agent = testAgent(stand.authority)
+    await agent.granted('portfolio_read')
+    expect((await act('/owner/connections/revoke', { handle: agent.handle })).status).toBe(200)
+    const refused = await redeem(await open(), agent.key)
+    expect([refused.status, refused.body.reason]).toEqual([403, 'not_accepted'])
+    expect(refused.text).not.toContain('revoked')
+    await until(async () => (await whats()).length === 2)
+    const entry = (await ledger()).find(({ what }) => what === 'refused')
+    expect(entry).toMatchObject({ because: ['key_revoked'], handle: agent.handle })
+  })
+})
+
+describe('A break_glass notice', () => {
+  it('is answered with a yes to exactly its grant, signed by her authority, once', async () => {
+    const asked = asking()
+    const notice = await stand.noticeOf(asked)
+    const { status, body } = await stand.post(notice)
+    expect([status, body]).toEqual([200, { received: 'break_glass', accepted: expect.any(String) }])
+    const { body: jwks } = await stand.authority.request('GET', '/jwks')
+    const keys = (jwks.keys as Record<string, unknown>[]).map(jwk => ({
+      ...importPublicJwk(jwk),
+      kid: jwk['kid'] as string,
+    }))
+    const accepted = verifyBreakGlassAcceptance(body.accepted as string, keys, {
+      authority: stand.authority.issuer,
+      organization: stand.issuer,
+      now: Math.floor(Date.now() / 1000),
+    })
+    const { grant } = asked as Extract<Notice, { kind: 'break_glass' }>
+    expect(accepted).toEqual({ iss: stand.authority.issuer, aud: stand.issuer, owner: 'alice', ...grant })
+    const again = await stand.post(notice)
+    expect([again.status, again.body.accepted]).toEqual([409, undefined])
+    // The same grant under another notice, whatever else it says.
+    expect((await told(asking({ jti: grant.jti }))).status).toBe(409)
+    expect(await whats()).toEqual(['accepted'])
+  })
+
+  it('is refused where it asks for what only a later charter allows, which she has not agreed to', async () => {
+    await stand.publish({ break_glass: clause({ resources: ['alice/trades', 'alice/account'] }) })
+    await stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+    await until(async () => (await stand.own('GET')).body.waiting !== null)
+    expect((await told(asking({ resource_id: 'alice/account' }))).status).toBe(403)
+    const { body } = await stand.own('GET')
+    const { charter_version, binds_s256 } = body
+    await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
+    expect((await told(asking({ resource_id: 'alice/account' }))).status).toBe(200)
+    const [refused] = await ledger()
+    expect(refused).toMatchObject({ what: 'refused', because: ['outside_clause'] })
+  })
+
+  it.each<[string, Parameters<typeof asking>[0], string]>([
+    [
+      'a resource of hers that the clause does not name',
+      { resource_id: 'alice/portfolio' },
+      'outside_clause',
+    ],
+    ['a scope above the ceiling', { scopes: ['close'] }, 'scope'],
+    ['an invoker that the clause does not name', { authorised_by: 'https://bots.example' }, 'invoker'],
+    ['more seconds than the clause allows', { exp: Math.floor(Date.now() / 1000) + 4_000 }, 'lifetime'],
+  ])('is refused for %s', async (_, changes, because) => {
+    const notice = await stand.noticeOf(asking(changes))
+    const { status, body } = await stand.post(notice)
+    expect([status, body.error, body.accepted]).toEqual([403, 'request_denied', undefined])
+    expect(await ledger()).toMatchObject([{ what: 'refused', because: [because] }])
+    expect((await stand.post(notice)).status).toBe(409)
+  })
+
+  it('is refused where she blocked the invoker, or an operator beside the agent of the key', async () => {
+    const key = newKey()
+    const db = stand.authority.database.db
+    const handle = testAgent(stand.authority, { key }).handle
+    await seed.seedConnection(db, stand.alice.owner, handle, { operator: 'https://bots.example' })
+    expect((await told(asking({ cnf_jkt: key.thumbprint }))).status).toBe(200)
+    expect((await told(asking({ authorised_by: INVOKER }))).status).toBe(200)
+    for (const origin of ['https://bots.example', INVOKER]) await act('/owner/operators/block', { origin })
+    expect((await told(asking({ cnf_jkt: key.thumbprint }))).status).toBe(403)
+    expect((await told(asking({ authorised_by: INVOKER }))).status).toBe(403)
+    const refused = (await ledger()).filter(({ what }) => what === 'refused')
+    expect(refused.map(({ because }) => because)).toEqual([['operator_blocked'], ['operator_blocked']])
+  })
+
+  it('is refused for a resource that is not registered for her, and once she has left', async () => {
+    await stand.authority.database.pool.query("DELETE FROM tier_resources WHERE resource_id = 'alice/trades'")
+    await stand.authority.database.pool.query("DELETE FROM resources WHERE resource_id = 'alice/trades'")
+    expect((await told(asking())).status).toBe(403)
+    const notice = await stand.noticeOf(asking())
+    await stand.own('DELETE')
+    expect((await stand.post(notice)).status).toBe(403)
+    expect(await whats()).toEqual(['refused'])
+  })
+
+  it('that names no key, or says NUL, is refused 400 and changes nothing', async () => {
+    expect((await told(asking({ cnf_jkt: 'short' }))).status).toBe(400)
+    expect((await told(asking({ resource_id: 'alice/\0' }))).status).toBe(400)
+    expect((await told(asking({ authorised_by: 'ines\0' }))).status).toBe(400)
+    expect(await whats()).toEqual([])
+  })
+
+  it('whose grant came to nothing is told as void', async () => {
+    expect((await told({ kind: 'break_glass_void', grant: { jti: 'rpt_1' } })).status).toBe(200)
+    expect(await ledger()).toMatchObject([{ what: 'void', jti: 'rpt_1', by: 'organization' }])
+    expect(await events()).toEqual(['void'])
+  })
+})
