@@ -8,6 +8,7 @@ import { printable, table } from '../terminal/printable.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { readAll } from '../client/exchange.ts'
 import { readJsonObject } from '../client/json-file.ts'
+import { showTier } from './tier-show.ts'
 import { tell, type Action, type Session } from './session.ts'
 import type { Operator, TierPreview, TriedRequest, VocabularyWord } from '../wire/owner-api.ts'
 import type { ApiRequest } from '../client/signed-fetch.ts'
@@ -15,10 +16,16 @@ import type { ApiRequest } from '../client/signed-fetch.ts'
 const FILE = 'a tier as JSON, as `policies --json` shows one; `-` reads standard input'
 
 /**
- * Adds `tier add|edit|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim` and `disclaim`.
+ * Adds `tier show|add|edit|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim` and
+ * `disclaim`.
  */
 export function addPolicyCommands(program: Command, action: Action): void {
-  const tier = program.command('tier').description('change your policy, one tier at a time')
+  const tier = program.command('tier').description('your policy, one tier at a time')
+  tier
+    .command('show')
+    .argument('<id>', 'the tier, as `policies` names it')
+    .description('one tier whole: its terms, when it asks you, and its rules, in words')
+    .action(action(showTier))
   tier
     .command('add')
     .argument('<file>', FILE)
