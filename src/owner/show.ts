@@ -3,6 +3,7 @@
  * (reason, mission, names) is shown as its claim, escaped.
  */
 import { enforcedText, keptText } from './enforced.ts'
+import { becauseText } from './rule-words.ts'
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
 import type {
   BannedOrigin,
@@ -49,7 +50,7 @@ export function pendingDetails(item: PendingItem): string {
       prohibited: item.prohibited.map(prohibition => keptText(prohibition, item.enforced)),
       enforced: enforcedText(item.enforced),
       lasts: `${item.expires_in} s`,
-      because: item.because?.length ? item.because : undefined,
+      because: becauseText(item),
       since: printableTime(item.requested_at),
       assurance: item.assurance
         ? `binding ${binding}, provenance ${provenance}, accountability ${accountability}`

@@ -1,4 +1,4 @@
-/** One tier whole, in words (contract, "Owner API", `/owner/policies`). */
+/** Her tiers, rules and the reasons why she is asked, in plain words (contract, "Owner API"). */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { CONDITIONS } from '../../src/rules/conditions.ts'
 import { conditionText } from '../../src/owner/rule-words.ts'
@@ -97,6 +97,63 @@ describe('tier show', () => {
       printed: '',
       said: 'not_found: You have no tier nothing.\n',
     })
+  })
+})
+
+describe('why a request came before her, in plain words', () => {
+  const waiting = (kind: string, because?: string[]) => ({
+    family: 'fam_7',
+    kind,
+    tier: 'reading',
+    tier_name: 'Reading',
+    resource_id: 'alice/notes',
+    handle: 'jkt:abc',
+    prohibited: [],
+    enforced: {},
+    expires_in: 60,
+    because,
+  })
+  const shown = async (kind: string, because?: string[]) => {
+    answers['/owner/pending'] = { body: [waiting(kind, because)] }
+    const { printed } = await owner('pending', 'fam_7')
+    return /^because +(.*)$/m.exec(printed)?.[1]
+  }
+
+  it.each([
+    [
+      'connection',
+      ['baseline:auto'],
+      'you do not know this agent yet; its tier does not ask you about each operation',
+    ],
+    ['connection', ['first_contact'], 'you do not know this agent yet'],
+    ['connection', undefined, 'you do not know this agent yet'],
+    ['operation', ['baseline:ask_me'], 'its tier asks you about each operation'],
+    [
+      'operation',
+      ['baseline:auto', 'ask:standing.age_below:12h+request.reason_absent'],
+      'its tier does not ask you about each operation; a rule asks you, as you have known this agent for less than 12 hours and it gives no reason',
+    ],
+    [
+      'operation',
+      ['baseline:ask_me', 'auto:standing.never_revoked', 'ask:standing.calls_above:100?'],
+      'its tier asks you about each operation; a rule lets it through, as you never revoked this agent; a rule asks you, as its recent calls are more than 100 (not known)',
+    ],
+    [
+      'operation',
+      ['ask:from.the_future:7', 'newer\u001b'],
+      'a rule asks you, as from.the_future:7; newer\\u{1b}',
+    ],
+    ['operation', ['ask:'], 'a rule asks you'],
+    ['operation', [], undefined],
+  ])('%s, %j', async (kind, because, words) => {
+    expect(await shown(kind, because)).toBe(words)
+  })
+
+  it('is the words of the API in JSON', async () => {
+    await shown('connection', ['baseline:auto'])
+    expect(JSON.parse((await owner('pending', 'fam_7', '--json')).printed)).toEqual(
+      waiting('connection', ['baseline:auto']),
+    )
   })
 })
 
