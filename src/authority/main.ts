@@ -32,6 +32,7 @@ import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
 import { createOwnerApi } from './owner/api.ts'
 import { provision } from './provision.ts'
 import { startCalls } from './organization/calls.ts'
+import { startCompliance } from './organization/compliance.ts'
 import { createOrganizationClient, type OrganizationClient } from './organization/client.ts'
 import { NOTICE } from './organization/notices.ts'
 import { startViews } from './organization/views.ts'
@@ -84,10 +85,10 @@ export async function startAuthority(
     const around = await openSurroundings(config, { said, metrics, closers })
     const sweeper = startSweeper(authority, { pauseSeconds: config.sweepSeconds, localClock })
     closers.push(() => sweeper.stop())
-    const calls = startCalls(authority)
-    if (calls !== undefined) closers.push(() => calls.stop())
-    const views = startViews(authority)
-    if (views !== undefined) closers.push(() => views.stop())
+    for (const start of [startCalls, startViews, startCompliance]) {
+      const started = start(authority)
+      if (started !== undefined) closers.push(() => started.stop())
+    }
     const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
       const app = createHttpServer(around)
       routes(app)

@@ -58,10 +58,11 @@ export interface MembershipStand {
 
 /**
  * Starts both; `charter` are changes of the first charter beside `CLAIMING`, `file` members of the
- * organization's provisioning file.
+ * organization's provisioning file, `listen` is where the organization listens for whoever stands in front of
+ * it at its issuer's address.
  */
 export async function startMembershipStand(
-  options: { charter?: object; file?: object; authority?: TestAuthorityOptions } = {},
+  options: { charter?: object; file?: object; authority?: TestAuthorityOptions; listen?: string } = {},
 ): Promise<MembershipStand> {
   const [forOrganization, forAuthority] = await freePorts(2)
   const issuer = `http://127.0.0.1:${forOrganization}`
@@ -70,7 +71,7 @@ export async function startMembershipStand(
     environment: {
       UMA_DEV_LOOPBACK: 'true',
       UMA_ORG_ISSUER: issuer,
-      UMA_ORG_LISTEN: `127.0.0.1:${forOrganization}`,
+      UMA_ORG_LISTEN: options.listen ?? `127.0.0.1:${forOrganization}`,
       UMA_ORG_AUTHORITIES: as_uri,
     },
     file: { charter: charterOf({ ...CLAIMING, ...options.charter }), ...options.file },

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { createJwksCache } from '../../http/jwks-cache.ts'
 import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
 import { createRemoteDocuments } from '../../http/remote-documents.ts'
+import type { ComplianceReport } from '../../rules/compliance.ts'
 import type { MemberView } from '../../rules/member-view.ts'
 import { contentDigest } from '../../wire/encoding.ts'
 import { signRequest } from '../../wire/http-signature.ts'
@@ -59,6 +60,8 @@ export interface OrganizationClient {
   decline(issuer: string, who: { owner: Owner }): Promise<boolean>
   /** Her view as it is now; undefined where it is still the one of the number `known`. */
   envelope(issuer: string, who: { token: string; known: number }): Promise<MemberView | undefined>
+  /** @returns false where the organization takes no reports. */
+  compliance(issuer: string, told: { token: string; report: ComplianceReport }): Promise<boolean>
   /** The keys that it publishes; looked for once more where none is called so. */
   keys(issuer: string, kid: string | undefined): Promise<readonly PublishedKey[]>
   /** Whether it has asked for her. */
@@ -115,15 +118,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
     if ('missing' in document) throw new OrganizationOutage(`its discovery ${document.missing}`)
     return readable(() => readDiscovery(document.json, issuer))
   }
-  /** An answer of 200, as JSON; undefined for 304. */
-  const ask = async (sending: Sending): Promise<Json | undefined> => {
-    const { status, body } = await send(options, sending)
-    if (status === 304 && sending.etag !== undefined) return undefined
-    const json = jsonOf(body)
-    if (status === 200 && json !== undefined) return json
-    if (status >= 400 && status < 500 && status !== 408) throw new OrganizationRefusal(status, reasonOf(json))
-    throw new OrganizationOutage(`it answered ${status}`)
-  }
+  const ask = (sending: Sending): Promise<Json | undefined> => answerTo(options, sending)
   return {
     issuers,
     preview: async (issuer, who) => {
@@ -153,6 +148,12 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       const json = await ask({ url, token, etag: `"${known}"` })
       return json === undefined ? undefined : readable(() => readView(json, issuer))
     },
+    compliance: async (issuer, { token, report }) => {
+      const { compliance_endpoint: url } = await discovered(issuer)
+      if (url === undefined) return false
+      await ask({ url, token, body: report })
+      return true
+    },
     keys: async (issuer, kid) => {
       const { jwks_uri } = await discovered(issuer)
       try {
@@ -166,14 +167,26 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       const { invitation_endpoint: endpoint } = await discovered(issuer)
       if (endpoint === undefined) return null
       const query = new URLSearchParams({ owner, as_uri })
-      const json = await ask({ url: `${endpoint}?${query.toString()}`, timeoutMs: INVITATION_MS_MAX }).catch(
-        nobodyAsked,
-      )
-      const read = INVITED.safeParse(json)
-      if (!read.success) return null
-      return { ...read.data.invitation, note: read.data.invitation.note ?? null }
+      const asking = { url: `${endpoint}?${query.toString()}`, timeoutMs: INVITATION_MS_MAX }
+      return invitationIn(await ask(asking).catch(nobodyAsked))
     },
   }
+}
+
+/** An answer of 200, as JSON; undefined for 304. */
+async function answerTo(options: OrganizationClientOptions, sending: Sending): Promise<Json | undefined> {
+  const { status, body } = await send(options, sending)
+  if (status === 304 && sending.etag !== undefined) return undefined
+  const json = jsonOf(body)
+  if (status === 200 && json !== undefined) return json
+  if (status >= 400 && status < 500 && status !== 408) throw new OrganizationRefusal(status, reasonOf(json))
+  throw new OrganizationOutage(`it answered ${status}`)
+}
+
+function invitationIn(json: Json | undefined): Invitation | null {
+  const read = INVITED.safeParse(json)
+  if (!read.success) return null
+  return { ...read.data.invitation, note: read.data.invitation.note ?? null }
 }
 
 /** That nobody asked for her is an answer. */

@@ -103,6 +103,7 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
     })
     await settle(tx, owner, by(credential))
     await dueIn(tx, owner, 'view', VIEW_SECONDS)
+    await dueNow(tx, owner, 'compliance')
   })
 }
 
@@ -132,6 +133,7 @@ export function agreeAgain(
     await updateMembership(tx, owner, { agreed: view })
     await tell(tx, credential, 'org_joined', { ...named(view), charter_version, binds_s256, again: true })
     await settle(tx, owner, by(credential))
+    await dueNow(tx, owner, 'compliance')
   })
 }
 

@@ -6,8 +6,10 @@
 import { clampTier, cutsBetween, type Cut } from '../../rules/envelope.ts'
 import { reachOf, type Bound } from '../../rules/membership.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
+import { dueNow } from '../../storage/authority/due.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import {
+  addClampedFields,
   listReached,
   readMembership,
   updateMembership,
@@ -44,12 +46,17 @@ export async function foresee(
 ): Promise<{ changes: TierChange[]; governed_resources: string[]; conflicts: string[] }> {
   const resources = await listReached(db, owner)
   const claimed = resources.filter(({ resource_id }) => reachOf(resource_id, bound) !== null)
-  const tiers = await listTiers(db, owner, { limit: TIERS_MAX })
+  const tiers = await tiersOf(db, owner)
   return {
     changes: tiers.flatMap(tier => changesOf(tier, bound)),
     governed_resources: claimed.filter(one => !isJoint(one)).map(({ resource_id }) => resource_id),
     conflicts: claimed.filter(isJoint).map(({ resource_id }) => resource_id),
   }
+}
+
+/** All her tiers. */
+export function tiersOf(db: Db, owner: Owner): Promise<TierRow[]> {
+  return listTiers(db, owner, { limit: TIERS_MAX })
 }
 
 /** A resource that several hold is never governed. */
@@ -83,7 +90,23 @@ export async function underCeiling(
   const membership = await readMembership(tx, tier.owner)
   if (membership === undefined) return { tier, clamped: undefined }
   const left = clamped(tier, membership)
-  return { tier: left, clamped: cutsBetween(tier, left) }
+  const cuts = cutsBetween(tier, left)
+  await noteCuts(tx, tier.owner, cuts)
+  return { tier: left, clamped: cuts }
+}
+
+/**
+ * Has the organization told that its ceiling cut, and which fields. Before the tiers are written, for the
+ * membership is locked before them.
+ */
+async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<void> {
+  if (cuts.length === 0) return
+  await addClampedFields(
+    tx,
+    owner,
+    cuts.map(({ field }) => field),
+  )
+  await dueNow(tx, owner, 'compliance')
 }
 
 /**
@@ -107,19 +130,22 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
     owner,
     moved.map(({ resource_id, now }) => ({ resource_id, org: now })),
   )
+  // What it governs from now on, the organization is told in numbers.
+  if (membership !== undefined && moved.length > 0) await dueNow(tx, owner, 'compliance')
   return changes
 }
 
 async function cutTiers(tx: Tx, owner: Owner, bound: Bound, done: DoneBy): Promise<TierChange[]> {
-  const changes: TierChange[] = []
-  for (const tier of await listTiers(tx, owner, { limit: TIERS_MAX })) {
-    const cuts = changesOf(tier, bound)
-    if (cuts.length === 0) continue
+  const cut = (await tiersOf(tx, owner))
+    .map(tier => ({ tier, cuts: changesOf(tier, bound) }))
+    .filter(({ cuts }) => cuts.length > 0)
+  const changes = cut.flatMap(({ cuts }) => cuts)
+  await noteCuts(tx, owner, changes)
+  for (const { tier } of cut) {
     const edited = await updateTier(tx, clamped(contentOf(tier), bound), undefined)
     if (edited.outcome !== 'updated') throw new Error(`a tier that was just read is ${edited.outcome}`)
     await tellWithdrawn(tx, owner, edited.withdrawn, 'terms_changed')
     await tellClamped(tx, { before: tier, after: (await readTier(tx, owner, tier.tier_id))! }, bound, done)
-    changes.push(...cuts)
   }
   return changes
 }

@@ -80,6 +80,7 @@ const DISCOVERED = z.object({
   leave_endpoint: text,
   decline_endpoint: text.optional(),
   invitation_endpoint: text.optional(),
+  compliance_endpoint: text.optional(),
 })
 
 /** Where an organization's endpoints are, all at its own origin. */

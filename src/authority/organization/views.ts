@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { takesAccess } from '../../rules/membership.ts'
 import type { MemberView } from '../../rules/member-view.ts'
-import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, dueNow, takeDue, type Taken } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import {
@@ -102,6 +102,7 @@ function takeView(
     }
     await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) })
     await settle(tx, owner, { by: 'organization' })
+    await dueNow(tx, owner, 'compliance')
     const waiting = waitingFor({ ...before, view })
     const { role, role_name, charter_version } = view
     const said = { ...named(view), charter_version, role, role_name, waiting, by: 'organization' }

@@ -4,6 +4,7 @@
  * membership, on the member's authorization server".
  */
 import { sql, type Selectable } from 'kysely'
+import type { Cut } from '../../rules/envelope.ts'
 import type { MemberView } from '../../rules/member-view.ts'
 import type { OrganizationEpochs, Reach } from '../../rules/membership.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
@@ -47,7 +48,7 @@ export async function insertMembership(tx: Tx, owner: Owner, given: NewMembershi
       ${given.administrators_may}::text[])
     ON CONFLICT (owner) DO UPDATE SET org_epoch = m.org_epoch + 1, issuer = excluded.issuer, join_id = excluded.join_id,
       token = excluded.token, joined_at = excluded.joined_at, agreed = excluded.agreed, view = excluded.view,
-      read_at = excluded.read_at, administrators_may = excluded.administrators_may
+      read_at = excluded.read_at, administrators_may = excluded.administrators_may, clamped_fields = '{}'
     WHERE m.issuer IS NULL`.execute(tx)
 }
 
@@ -78,6 +79,14 @@ export async function updateMembership(tx: Tx, owner: Owner, change: MembershipC
     ...(administrators_may === undefined ? [] : [sql`administrators_may = ${administrators_may}::text[]`]),
   ]
   await sql`UPDATE memberships SET ${sql.join(set)} WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
+}
+
+/** Adds to the fields that its ceiling has cut. The caller holds the queue's lock. */
+export async function addClampedFields(tx: Tx, owner: Owner, fields: readonly Cut['field'][]): Promise<void> {
+  const added = sql`${[...fields]}::text[]`
+  await sql`
+    UPDATE memberships SET clamped_fields = ARRAY(SELECT DISTINCT unnest(clamped_fields || ${added}) ORDER BY 1)
+    WHERE owner = ${owner} AND issuer IS NOT NULL AND NOT clamped_fields @> ${added}`.execute(tx)
 }
 
 /** The organization has said that what is known of this membership is so still. */

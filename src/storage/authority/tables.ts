@@ -4,6 +4,7 @@
  */
 import type { ColumnType, Generated, RawBuilder } from 'kysely'
 import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { Cut } from '../../rules/envelope.ts'
 import type { MemberView } from '../../rules/member-view.ts'
 import type { Reach } from '../../rules/membership.ts'
 import type { Actor } from '../../wire/actor.ts'
@@ -237,6 +238,8 @@ export interface MembershipsTable {
   view: Json<MemberView | null>
   read_at: NullableTimestamp
   administrators_may: string[] | null
+  /** That the ceiling has cut since she joined. */
+  clamped_fields: Generated<Cut['field'][]>
 }
 
 export interface OrganizationCallsTable {
@@ -318,7 +321,7 @@ export interface EventsTable {
 /** What is to be done for an owner, and when (due.ts). */
 export interface DueTable {
   owner: Owner
-  kind: 'sweep' | 'pull' | 'view' | 'tell'
+  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance'
   /** Of the resource server to be pulled from; empty else. */
   client_id: Generated<ClientId>
   at: Generated<string>

@@ -1,0 +1,81 @@
+/**
+ * Tells organizations that their ceiling was applied to a member, and which fields it cut: after a join,
+ * after each cut, and once a day, again and again until it is recorded. A report says how things stand when
+ * it is sent, so that of several that wait only the latest is. Contract: "The organization's authority"
+ * (`/member/compliance`: never her terms), "Events" (compliance report).
+ */
+import { startRepeating, type Repetition } from '../../limits/repetition.ts'
+import { complianceReport, type ComplianceReport } from '../../rules/compliance.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
+import { readMembership, type Membership } from '../../storage/authority/membership.ts'
+import { isOutage } from '../../storage/core/database.ts'
+import type { Authority } from '../context.ts'
+import { OrganizationOutage, OrganizationRefusal } from './client.ts'
+import { foresee, tiersOf } from './settlement.ts'
+
+type Reporting = Pick<Authority, 'database' | 'organizations' | 'log'>
+
+const PAUSE_SECONDS = 1
+const MEMBERS_PER_TURN = 8
+/** Longer than reporting takes. */
+const TAKEN_SECONDS = 30
+const RETRY_SECONDS = 60
+const DAY_SECONDS = 86_400
+
+/** Starts reporting, where there is an organization that may be told. */
+export function startCompliance(authority: Reporting): Repetition | undefined {
+  if (authority.organizations.issuers.length === 0) return undefined
+  const onError = (error: unknown): void =>
+    authority.log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'reporting compliance was broken off')
+  return startRepeating(stopped => reportDue(authority, stopped), { pauseSeconds: PAUSE_SECONDS, onError })
+}
+
+/** Until nobody is due. */
+async function reportDue(authority: Reporting, stopped: () => boolean): Promise<void> {
+  while (!stopped()) {
+    const { db } = authority.database
+    const due = await takeDue(db, 'compliance', { limit: MEMBERS_PER_TURN, seconds: TAKEN_SECONDS })
+    if (due.length === 0) return
+    await Promise.all(due.map(taken => reportOne(authority, taken)))
+  }
+}
+
+/**
+ * What fails of one member ends nothing: she is due again by herself. What is cut while this is under way
+ * makes her due anew, which the time set here does not undo.
+ */
+async function reportOne(authority: Reporting, taken: Taken): Promise<void> {
+  const { owner } = taken
+  const { db } = authority.database
+  try {
+    const membership = await readMembership(db, owner)
+    if (membership === undefined) return await dueNoMore(db, taken)
+    const isRecorded = await tell(authority, membership)
+    // By chance, so that owners do not come together; never later than a day.
+    await dueAgainIn(db, taken, (isRecorded ? DAY_SECONDS : RETRY_SECONDS) * (0.75 + Math.random() / 4))
+  } catch (error) {
+    const level = isOutage(error) ? 'warn' : 'error'
+    authority.log[level]({ err: error, owner }, 'compliance of a member was not reported')
+  }
+}
+
+/** @returns whether there is nothing more to tell for now. */
+async function tell({ organizations, database, log }: Reporting, membership: Membership): Promise<boolean> {
+  const { owner, issuer, token } = membership
+  try {
+    await organizations.compliance(issuer, { token, report: await reportOf(database.db, membership) })
+    return true
+  } catch (error) {
+    if (!(error instanceof OrganizationRefusal || error instanceof OrganizationOutage)) throw error
+    log.warn({ err: error, owner, issuer }, 'an organization did not take a report of compliance')
+    return false
+  }
+}
+
+async function reportOf(db: Db, membership: Membership): Promise<ComplianceReport> {
+  const { owner, clamped_fields } = membership
+  const { governed_resources } = await foresee(db, owner, membership)
+  const tiers = await tiersOf(db, owner)
+  return complianceReport({ bound: membership, governed_resources, tiers, clamped_fields })
+}

@@ -1,0 +1,50 @@
+/**
+ * Owns what an organization is told of how its ceiling was applied: numbers and names of fields, and nothing
+ * that she wrote. Contract: "The organization's authority" (`/member/compliance`: never her terms).
+ */
+import { clampTier, cutsBetween, type Clampable, type Cut } from './envelope.ts'
+import { reachOf, type Bound } from './membership.ts'
+
+/**
+ * The whole body of a report. Each member is a number, a yes or no, or a name out of a fixed list, so that
+ * none can hold a term, a tier's name or a resource of hers.
+ */
+export interface ComplianceReport {
+  /** Of the charter that was applied. */
+  charter_version: number
+  /** The version that she agreed to last. */
+  agreed_version: number
+  /** How many of her resources are governed. */
+  resources_governed: number
+  /** How many of her tiers hold one of those. */
+  tiers_governed: number
+  /** What of her tiers the ceiling has cut since she joined, by name and in order. */
+  clamped_fields: Cut['field'][]
+  /** Whether no tier lies beyond the ceiling now. */
+  within: boolean
+}
+
+/** What a report counts, and never tells. */
+export interface Reported {
+  bound: Bound
+  /** Ids of all resources that are governed. */
+  governed_resources: readonly string[]
+  tiers: readonly Clampable[]
+  /** What was cut since she joined. */
+  clamped_fields: readonly Cut['field'][]
+}
+
+/** The report of how things stand. */
+export function complianceReport(reported: Reported): ComplianceReport {
+  const { bound, tiers, clamped_fields } = reported
+  const governed = new Set(reported.governed_resources)
+  const isReached = (id: string): boolean => reachOf(id, bound) !== null
+  return {
+    charter_version: bound.view.charter_version,
+    agreed_version: bound.agreed.charter_version,
+    resources_governed: governed.size,
+    tiers_governed: tiers.filter(({ resources }) => resources.some(id => governed.has(id))).length,
+    clamped_fields: [...new Set(clamped_fields)].sort(),
+    within: tiers.every(tier => cutsBetween(tier, clampTier(tier, bound.view, isReached)).length === 0),
+  }
+}
