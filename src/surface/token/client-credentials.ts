@@ -66,7 +66,8 @@ type Presented = PresentedSecret | PresentedSignature
 
 const UNDECIDED = {
   authorization_pending: 'Wait until the owner has approved this resource server, then ask again.',
-  access_denied: 'The owner has withdrawn this resource server; register again to ask her anew.',
+  access_denied:
+    'The owner has withdrawn this resource server; 24 hours after that it may register again and ask her anew.',
 } as const
 const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
 
