@@ -11,6 +11,7 @@ import { authorizeFetch } from './authorized-fetch.ts'
 import { attempt, performCall, type Asked } from './authorized-call.ts'
 import { authorizeTransport, type MessageTransport } from './authorized-transport.ts'
 import { apiParameters, publishedCall, type HttpCall } from './api.ts'
+import { redeemEmergency, type Emergency } from './break-glass.ts'
 import { sendCall } from './call.ts'
 import { plainArguments } from './mcp.ts'
 import { createSessions, type Sessions } from './mcp-session.ts'
@@ -23,6 +24,7 @@ import { checkAddress } from './transport.ts'
 export { AgentError, type LocalErrorCode } from './agent-error.ts'
 export type { ApiAnswer, HttpCall } from './api.ts'
 export type { MessageTransport } from './authorized-transport.ts'
+export type { Emergency } from './break-glass.ts'
 export type { AgentEvent } from './events.ts'
 export type { AssertionRequest } from './identity.ts'
 export { proveMessage, type ProvenMessage } from './message.ts'
@@ -88,6 +90,11 @@ export interface Agent {
    * is sent as it is. Rejects with `AgentError`.
    */
   fetchFor(resource: string): typeof fetch
+  /**
+   * Makes one call in an emergency, under a grant of the owner's organization that her authority accepts at
+   * once: she does not decide, and is told of all of it. The grant is spent by the call.
+   */
+  breakGlass(options: CallOptions, emergency: Emergency): Promise<CallResult>
   /** Asks for the terms of a call and declines them, which the owner is told. Answers the terms. */
   decline(options: CallOptions): Promise<TermsTemplate>
   /** Signs an introduction of another agent's key, for one authority, good for five minutes. */
@@ -119,6 +126,16 @@ export function createAgent(options: AgentOptions): Agent {
         profile,
         directory,
       }),
+    breakGlass: async (call, emergency) => {
+      const asked = await resolveHttp(parts, read(call))
+      const grant = await redeemEmergency(profile, emergency, asked)
+      const answer = await attempt(profile, asked, { grant, name: 'fresh' })
+      if (answer.kind !== 'result')
+        fail('challenged_again', 'The resource does not take the grant of the organization.')
+      profile.tell({ type: 'answered', resource: asked.resource, call: asked.call })
+      const { access_token: _withheld, ...told } = grant
+      return { result: answer.result, grant: told, receipt: undefined }
+    },
     decline: async call => decline(parts, await resolveHttp(parts, read(call))),
     introduce: async ({ newcomer, authority }) =>
       introduce({

@@ -95,7 +95,24 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
   decline.action((resource: string, tool: string, args: string | undefined, options: IdentityOptions) =>
     declineTerms(common(), { resource, tool, args, options }, terminal),
   )
-  for (const command of [call, decline]) {
+  const breakGlass = program
+    .command('break-glass')
+    .description(
+      'call a tool in an emergency, by leave of the owner’s organization; she is told of all of it',
+    )
+  breakGlass
+    .requiredOption('--organization <url>', "the issuer of the owner's organization")
+    .requiredOption('--owner <owner>', 'whose tool it is')
+    .requiredOption('--resource-id <id>', 'what the call needs, as the terms of the resource name it')
+    .requiredOption('--scope <scope...>', 'and in which scopes')
+    .option(
+      '--voucher <voucher>',
+      'of an administrator, or @file; without one, --client-id is that of an invoker',
+    )
+    .action((resource: string, tool: string, args: string | undefined, options: EmergencyOptions) =>
+      breakGlassCall(common(), { resource, tool, args, options }, terminal),
+    )
+  for (const command of [call, decline, breakGlass]) {
     command
       .argument(
         '<resource>',
@@ -127,6 +144,14 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
       )
       .option('--mcp-version <revision>', '2026-07-28 (default) or 2025-11-25')
   }
+}
+
+interface EmergencyOptions extends IdentityOptions {
+  organization: string
+  owner: string
+  resourceId: string
+  scope: string[]
+  voucher?: string
 }
 
 interface IntroduceOptions {
@@ -161,6 +186,21 @@ async function callTool(common: CommonOptions, given: CallArguments, terminal: T
   } finally {
     done()
   }
+}
+
+async function breakGlassCall(
+  common: CommonOptions,
+  given: CallArguments & { options: EmergencyOptions },
+  terminal: Terminal,
+): Promise<void> {
+  const { resource, tool, args, options } = given
+  const { organization, owner, resourceId: resource_id, scope: scopes, reason } = options
+  const voucher = await readMaybeFile(options.voucher)
+  const http = readHttp(options.http)
+  const agent = await openAgent(common, options, terminal)
+  const call = { resource, tool, arguments: readArguments(args), http }
+  const outcome = await agent.breakGlass(call, { organization, owner, resource_id, scopes, reason, voucher })
+  terminal.out(common.json === true ? `${printableJson(outcome)}\n` : resultText(outcome.result))
 }
 
 async function declineTerms(common: CommonOptions, given: CallArguments, terminal: Terminal): Promise<void> {

@@ -113,26 +113,43 @@ async function present(endpoint: TokenEndpoint, presentation: Presentation): Pro
 }
 
 function readAnswer(answer: Answer, now: number): TokenAnswer {
+  const said = { who: 'authority', now }
+  const body = readAnswerObject(answer, said)
+  const { error } = body
+  if (answer.status !== 200 && error !== 'need_info' && error !== 'request_submitted')
+    throw refusalOf(answer, body, said)
+  return reading('answer_malformed', "The authority's answer is not usable", () => parseTokenAnswer(body))
+}
+
+/** Whose answer it is, and when it came, in seconds. */
+interface Said {
+  who: string
+  now: number
+}
+
+/**
+ * The object that was answered. A proxy's own error page is nobody's word: outage, worth another try, only as
+ * 502 to 504.
+ */
+export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {
   const { status } = answer
-  // A proxy's own error page is no word of the authority's: outage, worth another try, only as 502 to 504.
   if (status >= 502 && status <= 504 && !isJson(answer)) {
     throw new AgentError('temporarily_unavailable', {
-      detail: `The authority is out of reach (status ${status}).`,
+      detail: `The ${who} is out of reach (status ${status}).`,
       status,
       retryAfterSeconds: retryAfterSeconds(answer.headers, now),
     })
   }
-  const body = readObject(answer, "authority's answer")
-  const { error } = body
-  if (status !== 200 && error !== 'need_info' && error !== 'request_submitted') {
-    const code = refusalWord(error)
-    throw new AgentError(code, {
-      detail: receivedSentence(body['error_description'], `The authority refused with status ${status}.`),
-      status,
-      retryAfterSeconds: retryAfterSeconds(answer.headers, now),
-    })
-  }
-  return reading('answer_malformed', "The authority's answer is not usable", () => parseTokenAnswer(body))
+  return readObject(answer, `${who}'s answer`)
+}
+
+/** What a refusal says, by its own word. */
+export function refusalOf({ status, headers }: Answer, body: JsonObject, { who, now }: Said): AgentError {
+  return new AgentError(refusalWord(body['error']), {
+    detail: receivedSentence(body['error_description'], `The ${who} refused with status ${status}.`),
+    status,
+    retryAfterSeconds: retryAfterSeconds(headers, now),
+  })
 }
 
 function parseTokenAnswer(body: JsonObject): TokenAnswer {
