@@ -186,12 +186,11 @@ function partsOfRequests(
     offer: async (template, { resource, call }) => {
       const offer = await offerOf(parts, { resource, call, template })
       const agreed = await isAgreed(offer, parts.beforehand, state)
-      const definition = agreed ? parts.definitionOf(resource, call.tool) : undefined
-      await note(resource, call.tool, accessOf(template), definition)
+      await note(resource, call.tool, accessOf(template), agreed ? offer.definition : undefined)
       return agreed ? undefined : offer
     },
-    onAgreed: (template, { resource, call }) =>
-      note(resource, call.tool, accessOf(template), parts.definitionOf(resource, call.tool)),
+    onAgreed: ({ template, definition }, { resource, call }) =>
+      note(resource, call.tool, accessOf(template), definition),
     sendOnce: async (record, grant, profile) => {
       const { resource, call } = record
       const answer = await sendUnder(parts, { resource, call, signal: undefined }, { grant, profile })

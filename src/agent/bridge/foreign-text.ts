@@ -30,9 +30,15 @@ export function isPlain(text: string): boolean {
   return foreignLine(text) === text
 }
 
-/** No tag, and no link or image that fetches something or names another place than it leads to. */
+/**
+ * No tag, and no link or image that fetches something or names another place than it leads to: also none whose
+ * address stands on a line of its own, `[name]: address`.
+ */
 function withoutMarkup(text: string): string {
-  return text.replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('](', '] (').replaceAll('][', '] [')
+  return text
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll(/\](?=[([:])/g, '] ')
 }
 
 function bounded(text: string, max: number): string {

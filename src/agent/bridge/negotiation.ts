@@ -30,8 +30,8 @@ export interface NegotiationParts {
   challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
   /** The terms as a person is asked about them; undefined where she agreed already. */
   offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
-  /** A person agreed to the terms of this tool, as it is defined now. */
-  onAgreed(template: TermsTemplate, record: Family): Promise<void>
+  /** A person agreed to this offer: to the tool as it was when she was asked. */
+  onAgreed(offer: Offer, record: Family): Promise<void>
   /** Sends the call under a grant for this one use. */
   sendOnce(record: Family, grant: Grant, profile: Profile): Promise<Json>
 }
@@ -250,7 +250,7 @@ export class Negotiation {
     if (accepted instanceof AgentError) throw accepted
     if (accepted) {
       await this.#parts.state.keepAgreed(offer.consent)
-      await this.#parts.onAgreed(template, this.record)
+      await this.#parts.onAgreed(offer, this.record)
     }
     return accepted
   }
@@ -273,6 +273,8 @@ export class Negotiation {
       await this.#at.changes(this.#ending.signal)
       if (this.#ending.signal.aborted) throw ended()
     }
+    // This process's part has ended: nothing is written down any more, so nothing is sent.
+    if (this.#ending.signal.aborted) throw ended()
     const { family } = grant
     await this.#note({ name: 'sending', family })
     const result = await this.#parts.sendOnce(this.record, grant, profile)

@@ -18,6 +18,8 @@ export interface Offer {
   resource: string
   tool: string
   template: TermsTemplate
+  /** Hash of the tool as it was listed when the offer was made. */
+  definition: string | undefined
   /** `terms_s256` of the owner's console: of the JSON document at `terms_uri`. */
   terms_s256: string
   /** Everything that she is shown, and what it is shown for: agreement is to this whole. */
@@ -80,7 +82,7 @@ export async function readOffer(
   const terms_s256 = s256Json(document)
   const { proffered_by, resource_id } = template
   const consent = { resource, tool, definition: definition ?? null, proffered_by, resource_id, terms_s256 }
-  return { resource, tool, template, terms_s256, consent }
+  return { resource, tool, template, definition, terms_s256, consent }
 }
 
 /**

@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest'
 import type { Tool } from '@modelcontextprotocol/client'
 import { AgentError } from '../../../src/agent/agent-error.ts'
 import { errorResult } from '../../../src/agent/bridge/answers.ts'
+import { foreignText } from '../../../src/agent/bridge/foreign-text.ts'
 import { bridgeState } from '../../../src/agent/bridge/state.ts'
 import { isAgreed, readAcceptedTerms, readOffer, termsText } from '../../../src/agent/bridge/terms.ts'
 import { describeTool, listedTools, prefixes } from '../../../src/agent/bridge/tools.ts'
@@ -112,6 +113,15 @@ describe('An error', () => {
     const outage = errorResult(new AgentError('temporarily_unavailable', { detail: 'x' }), undefined)
     expect(JSON.stringify(outage)).toContain('It is an outage, not a decision')
   })
+})
+
+describe('A picture whose address stands on a line of its own', () => {
+  it.each(['![x]\n\n[x]: https://evil.example/p.png', '![x][]\n\n[x]:https://evil.example', '[[x]]: y'])(
+    'is no picture: %j',
+    text => {
+      expect(foreignText(text)).not.toMatch(/\][[(:]/)
+    },
+  )
 })
 
 describe('Terms', () => {

@@ -1,0 +1,75 @@
+/**
+ * contract, "Single-use grant", for a bridge that is closed in the middle of a negotiation: what may have
+ * happened is written down before it can, so what cannot be written down any more is not sent.
+ */
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { familyId, type Family } from '../../../src/agent/bridge/family.ts'
+import { PendingRequest } from '../../../src/agent/bridge/request.ts'
+import { bridgeState, type BridgeState } from '../../../src/agent/bridge/state.ts'
+import { createDirectory } from '../../../src/agent/metadata.ts'
+import { readProfile } from '../../../src/agent/profile.ts'
+import { bridgeFolder } from '../../support/bridge.ts'
+import { newKey } from '../../support/operators.ts'
+
+const resource = 'https://tools.example.com/mcp/alice'
+const call = { tool: 'place_trade', arguments: { qty: 1 } }
+const id = familyId(resource, call, true)
+const now = (): number => Math.floor(Date.now() / 1000)
+let folder: Awaited<ReturnType<typeof bridgeFolder>>
+let state: BridgeState
+
+beforeEach(async () => {
+  folder = await bridgeFolder()
+  state = bridgeState(folder.folder, 'client')
+  const grant = {
+    access_token: 'an RPT',
+    jti: 'j',
+    resource,
+    as_uri: 'https://as.example',
+    family: 'fam_1',
+    permissions: [],
+    exp: now() + 600,
+    contract: 'c',
+    single_use: true,
+  }
+  const owner = { as_uri: 'https://as.example', owner: 'alice' }
+  await state.keepFamily(id, { id, resource, call, owner, since: now(), phase: { name: 'granted', grant } })
+})
+afterEach(() => folder.remove())
+
+/** A request whose grant is on disk; `onSend` is the sending, `onProfile` the step before it. */
+function pending(onProfile: () => Promise<unknown>, onSend: () => Promise<string>): PendingRequest {
+  return new PendingRequest(
+    { id, resource, call, since: now(), phase: { name: 'new' } },
+    {
+      state,
+      directory: createDirectory({ allowLoopback: false, now }),
+      lingerSeconds: 900,
+      now,
+      profileOf: async () => {
+        await onProfile()
+        return readProfile({ key: newKey() })
+      },
+      challenge: () => Promise.reject(new Error('nothing is asked for')),
+      offer: () => Promise.reject(new Error('nothing is offered')),
+      onAgreed: async () => undefined,
+      sendOnce: onSend,
+      onOperation: async () => id,
+      onGrant: () => undefined,
+      onEnded: () => undefined,
+      onRefused: async () => undefined,
+    },
+  )
+}
+
+it('A bridge that is closed before a call was written down sends nothing, and the grant waits for whoever asks again', async () => {
+  let sent = 0
+  const request: PendingRequest = pending(
+    () => request.close(),
+    async () => `${++sent}`,
+  )
+  request.enter()
+  await request.run(undefined)
+  expect(sent).toBe(0)
+  expect(await state.family<Family>(id)).toMatchObject({ phase: { name: 'granted' } })
+})
