@@ -97,9 +97,11 @@ async function show(run: Run, envoy: Envoy, once: boolean): Promise<void> {
     const stack = await start(run, envoy, directory)
     const scene = await openScene(stack)
     run.undo.push(() => scene.close())
-    await walk(run, scene)
+    const seconds = await walk(run, scene)
     if (once) terminal.out(afterTheStory(stack))
-    else await stayUp(run, stack)
+    // The last line of what ends by itself, for whoever reads only that.
+    terminal.out(`${bold(`All ${STORY.length} steps held (${seconds} s).`)}\n`)
+    if (!once) await stayUp(run, stack)
     logsWanted = false
   } catch (error) {
     if (error instanceof Interrupted) {
@@ -133,15 +135,15 @@ async function start(run: Run, envoy: Envoy, directory: string): Promise<Stack> 
   return stack
 }
 
-async function walk(run: Run, scene: Scene): Promise<void> {
+/** @returns how many seconds it took. */
+async function walk(run: Run, scene: Scene): Promise<string> {
   const began = performance.now()
   for (const [index, step] of STORY.entries()) {
     run.terminal.out(`${bold(`${String(index + 1).padStart(2)}. ${step.title}`)}\n`)
     const lines = await Promise.race([walkStep(run, step, scene), run.interrupted])
     run.terminal.out(`${lines.map(line => `    ${printableLines(line)}\n`).join('')}\n`)
   }
-  const seconds = ((performance.now() - began) / 1000).toFixed(1)
-  run.terminal.out(`${bold(`All ${STORY.length} steps held (${seconds} s).`)}\n`)
+  return ((performance.now() - began) / 1000).toFixed(1)
 }
 
 async function walkStep({ terminal }: Run, step: Step, scene: Scene): Promise<string[]> {

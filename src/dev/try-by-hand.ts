@@ -56,10 +56,10 @@ It all stays up until you press Ctrl-C. In another terminal:
 
 /** What is left to say where the demo ends after its story. */
 export function afterTheStory({ resource }: Pick<Stack, 'resource'>): string {
-  return `
-With everything up (make demo), one line adds these tools to an MCP client (also: cursor, vscode, …):
+  return `With everything up (make demo), one line adds these tools to an MCP client (also: cursor, vscode, …):
 
   ${clientLine(resource)}
+
 `
 }
 

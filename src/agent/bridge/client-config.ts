@@ -2,7 +2,8 @@
  * Owns the entry by which an MCP client starts the bridge. Contract: "What the service does": the client
  * stays as it is, and is given one more server.
  */
-import { copyFile, mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
@@ -42,7 +43,7 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
   for (const resource of resources)
     if (!URL.canParse(resource)) throw new UsageError(`${resource} is no URL.`)
   const file = clientFile(client)
-  const start = await ownStart()
+  const start = ownStart()
   const env = options.environment ?? {}
   const entry = {
     command: start.command,
@@ -58,15 +59,14 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
     )
   }
   const path = write === true ? file.path : write
-  const before = await readFile(path, 'utf8').catch(() => undefined)
+  const before = await readText(path)
   const after =
     file.format.kind === 'toml'
       ? mergeToml(before ?? '', name, entry)
       : mergeJson(before, { path, entry, name, format: file.format })
-  await replace(path, before, after)
-  terminal.err(
-    `Wrote ${printable(name)} to ${printable(path)}${before === undefined ? '' : `; the file as it was is ${printable(path)}.bak`}.\n`,
-  )
+  const kept = await replace(path, before, after)
+  const told = kept === undefined ? '' : `; the file as it was is ${printable(kept)}`
+  terminal.err(`Wrote ${printable(name)} to ${printable(path)}${told}.\n`)
 }
 
 interface Entry {
@@ -104,17 +104,16 @@ function claudeFolder(home: string): string {
   return join(home, '.config', 'Claude')
 }
 
-/** From a package by npx; from the sources by the very files that run now. */
-async function ownStart(): Promise<Start> {
-  if (extname(import.meta.filename) === '.ts')
-    return { command: process.execPath, args: [join(import.meta.dirname, '..', '..', 'cli.ts')] }
-  return { command: 'npx', args: ['-y', await packageName(import.meta.dirname)] }
-}
-
-async function packageName(folder: string): Promise<string> {
-  const text = await readFile(join(folder, 'package.json'), 'utf8').catch(() => undefined)
-  if (text !== undefined) return (JSON.parse(text) as { name: string }).name
-  return dirname(folder) === folder ? 'usher' : packageName(dirname(folder))
+/**
+ * By the very files that run now, of the package as of the sources. Never by a name that a registry would
+ * look up: there it may be somebody else's.
+ */
+function ownStart(): Start {
+  const cli =
+    extname(import.meta.filename) === '.ts'
+      ? join(import.meta.dirname, '..', '..', 'cli.ts')
+      : join(import.meta.dirname, 'cli.js')
+  return { command: process.execPath, args: [cli] }
 }
 
 type JsonFormat = Extract<ClientFile['format'], { kind: 'json' }>
@@ -171,11 +170,44 @@ function mergeToml(before: string, name: string, entry: Entry): string {
   return `${rest}${rest === '' ? '' : '\n\n'}${tomlEntry(name, entry)}`
 }
 
-async function replace(path: string, before: string | undefined, after: string): Promise<void> {
+/** The file's text; undefined if there is none. One that cannot be read is nobody's to write over. */
+async function readText(path: string): Promise<string | undefined> {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await readFile(path))
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new UsageError(`${path} cannot be read as text: add the entry by hand.`, { cause })
+  }
+}
+
+/**
+ * @returns where the file as it was is kept; undefined if there was none. A link goes on leading to the file.
+ */
+async function replace(path: string, before: string | undefined, after: string): Promise<string | undefined> {
   await mkdir(dirname(path), { recursive: true })
-  const mode = before === undefined ? 0o600 : (await stat(path)).mode & 0o777
-  if (before !== undefined) await copyFile(path, `${path}.bak`)
-  const temporary = `${path}.${crypto.randomUUID()}`
-  await writeFile(temporary, after, { mode, flag: 'wx' })
-  await rename(temporary, path)
+  if (before === undefined) {
+    await writeFile(path, after, { mode: 0o600, flag: 'wx' })
+    return undefined
+  }
+  const target = await realpath(path)
+  const kept = await keep(target)
+  const temporary = `${target}.${crypto.randomUUID()}`
+  await writeFile(temporary, after, { mode: (await stat(target)).mode & 0o777, flag: 'wx' })
+  await rename(temporary, target)
+  return kept
+}
+
+/**
+ * Copies a file beside it, under a name that is free: the first copy is the one that somebody will want back.
+ */
+async function keep(path: string): Promise<string> {
+  for (let n = 0; ; n++) {
+    const copy = n === 0 ? `${path}.bak` : `${path}.bak.${n}`
+    try {
+      await copyFile(path, copy, constants.COPYFILE_EXCL)
+      return copy
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+  }
 }

@@ -31,8 +31,8 @@ export function isPlain(text: string): boolean {
 }
 
 /**
- * No tag, and no link or image that fetches something or names another place than it leads to: also none whose
- * address stands on a line of its own, `[name]: address`.
+ * No tag, and no link or image that fetches something or names another place than it leads to: also none
+ * whose address stands on a line of its own, `[name]: address`.
  */
 function withoutMarkup(text: string): string {
   return text

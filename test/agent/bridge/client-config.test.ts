@@ -2,7 +2,7 @@
  * contract, "What the service does": an unmodified client is given the bridge by an entry in its own file,
  * and loses nothing that stands there.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -69,5 +69,42 @@ describe('The entry of a client', () => {
     const terminal = capturedTerminal()
     await configure({ resources: [RESOURCE], client: 'cursor', name: 'usher' }, terminal)
     expect(Object.keys(JSON.parse(terminal.printed) as object)).toEqual(['mcpServers'])
+  })
+
+  it('starts the very program that wrote it, and no package that a registry has by that name', async () => {
+    const terminal = capturedTerminal()
+    await configure({ resources: [RESOURCE], client: 'cursor', name: 'usher' }, terminal)
+    const { mcpServers } = JSON.parse(terminal.printed) as {
+      mcpServers: { usher: { command: string; args: string[] } }
+    }
+    expect(mcpServers.usher.command).toBe(process.execPath)
+    expect((await stat(mcpServers.usher.args[0]!)).isFile()).toBe(true)
+    expect(terminal.printed).not.toContain('npx')
+  })
+
+  it('leaves the first copy of the file as it was, whatever is written later', async () => {
+    const file = join(folder, 'mcp.json')
+    await writeFile(file, '{"theme":"dark"}')
+    await write('cursor', file)
+    const once = await readFile(file, 'utf8')
+    await write('cursor', file)
+    expect(await readFile(`${file}.bak`, 'utf8')).toBe('{"theme":"dark"}')
+    expect(await readFile(`${file}.bak.1`, 'utf8')).toBe(once)
+  })
+
+  it('is written through a link, which stays one', async () => {
+    const [file, link] = [join(folder, 'real.json'), join(folder, 'mcp.json')]
+    await writeFile(file, '{}')
+    await symlink(file, link)
+    await write('cursor', link)
+    expect((await lstat(link)).isSymbolicLink()).toBe(true)
+    expect(await readFile(file, 'utf8')).toContain(RESOURCE)
+  })
+
+  it('is not written over what cannot be read as text', async () => {
+    const file = join(folder, 'mcp.json')
+    await writeFile(file, Buffer.from([0x7b, 0xff, 0x7d]))
+    await expect(write('cursor', file)).rejects.toThrow('add the entry by hand')
+    expect(await readFile(file)).toEqual(Buffer.from([0x7b, 0xff, 0x7d]))
   })
 })
