@@ -3,8 +3,8 @@
  * which nobody knows the outcome is taken back; again and again until it is acknowledged. Contract:
  * "Organization membership, on the member's authorization server".
  */
-import { startRepeating, type Repetition } from '../../limits/repetition.ts'
-import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
+import type { Repetition } from '../../limits/repetition.ts'
+import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
 import {
   countAttempt,
   endCall,
@@ -13,15 +13,14 @@ import {
   type OrganizationCall,
 } from '../../storage/authority/organization-calls.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
-import { inTransaction, isOutage } from '../../storage/core/database.ts'
+import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Authority } from '../context.ts'
+import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 
 type Calling = Pick<Authority, 'database' | 'organizations' | 'log'>
 
-const PAUSE_SECONDS = 1
-const OWNERS_PER_TURN = 8
 /** Longer than telling one owner's calls takes. */
 const TAKEN_SECONDS = 60
 /** Between two attempts: longer each time. */
@@ -29,45 +28,30 @@ const RETRY_SECONDS = { first: 2, max: 300 }
 
 /** Starts telling, where there is an organization that may be asked. */
 export function startCalls(authority: Calling): Repetition | undefined {
-  if (authority.organizations.issuers.length === 0) return undefined
-  const onError = (error: unknown): void =>
-    authority.log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'telling organizations was broken off')
-  return startRepeating(stopped => tellDue(authority, stopped), { pauseSeconds: PAUSE_SECONDS, onError })
-}
-
-/** Until nothing is due. */
-async function tellDue(authority: Calling, stopped: () => boolean): Promise<void> {
-  while (!stopped()) {
-    const { db } = authority.database
-    const due = await takeDue(db, 'tell', { limit: OWNERS_PER_TURN, seconds: TAKEN_SECONDS })
-    if (due.length === 0) return
-    await Promise.all(due.map(taken => tellOne(authority, taken)))
-  }
+  const said = { round: 'telling organizations was broken off', one: 'an organization was not told' }
+  return startDueRounds(authority, { kind: 'tell', takenSeconds: TAKEN_SECONDS, said }, taken =>
+    tellOne(authority, taken),
+  )
 }
 
 /** What fails of one owner ends nothing: she is due again by herself. */
 async function tellOne(authority: Calling, taken: Taken): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
-  try {
-    await inTransaction(db, async tx => {
-      await lockQueue(tx, owner)
-      await takeBackJoins(tx, owner)
-    })
-    for (const call of await listCalls(db, owner)) {
-      if (call.kind === 'join') continue
-      if (await tellCall(authority, owner, call)) await endCall(db, owner, call.id)
-      else await countAttempt(db, owner, call.id)
-    }
-    const left = await listCalls(db, owner)
-    const attempts = Math.max(0, ...left.map(one => one.attempts))
-    const pause = Math.min(RETRY_SECONDS.first * 2 ** Math.min(attempts, 20), RETRY_SECONDS.max)
-    if (left.length === 0) await dueNoMore(db, taken)
-    else await dueAgainIn(db, taken, pause)
-  } catch (error) {
-    const level = isOutage(error) ? 'warn' : 'error'
-    authority.log[level]({ err: error, owner }, 'an organization was not told')
+  await inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    await takeBackJoins(tx, owner)
+  })
+  for (const call of await listCalls(db, owner)) {
+    if (call.kind === 'join') continue
+    if (await tellCall(authority, owner, call)) await endCall(db, owner, call.id)
+    else await countAttempt(db, owner, call.id)
   }
+  const left = await listCalls(db, owner)
+  const attempts = Math.max(0, ...left.map(one => one.attempts))
+  const pause = Math.min(RETRY_SECONDS.first * 2 ** Math.min(attempts, 20), RETRY_SECONDS.max)
+  if (left.length === 0) await dueNoMore(db, taken)
+  else await dueAgainIn(db, taken, pause)
 }
 
 /**

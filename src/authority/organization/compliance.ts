@@ -4,20 +4,18 @@
  * it is sent, so that of several that wait only the latest is. Contract: "The organization's authority"
  * (`/member/compliance`: never her terms), "Events" (compliance report).
  */
-import { startRepeating, type Repetition } from '../../limits/repetition.ts'
+import type { Repetition } from '../../limits/repetition.ts'
 import { complianceReport, type ComplianceReport } from '../../rules/compliance.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { dueAgainIn, dueNoMore, takeDue, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
-import { isOutage } from '../../storage/core/database.ts'
 import type { Authority } from '../context.ts'
+import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { foresee, tiersOf } from './settlement.ts'
 
 type Reporting = Pick<Authority, 'database' | 'organizations' | 'log'>
 
-const PAUSE_SECONDS = 1
-const MEMBERS_PER_TURN = 8
 /** Longer than reporting takes. */
 const TAKEN_SECONDS = 30
 const RETRY_SECONDS = 60
@@ -25,20 +23,13 @@ const DAY_SECONDS = 86_400
 
 /** Starts reporting, where there is an organization that may be told. */
 export function startCompliance(authority: Reporting): Repetition | undefined {
-  if (authority.organizations.issuers.length === 0) return undefined
-  const onError = (error: unknown): void =>
-    authority.log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'reporting compliance was broken off')
-  return startRepeating(stopped => reportDue(authority, stopped), { pauseSeconds: PAUSE_SECONDS, onError })
-}
-
-/** Until nobody is due. */
-async function reportDue(authority: Reporting, stopped: () => boolean): Promise<void> {
-  while (!stopped()) {
-    const { db } = authority.database
-    const due = await takeDue(db, 'compliance', { limit: MEMBERS_PER_TURN, seconds: TAKEN_SECONDS })
-    if (due.length === 0) return
-    await Promise.all(due.map(taken => reportOne(authority, taken)))
+  const said = {
+    round: 'reporting compliance was broken off',
+    one: 'compliance of a member was not reported',
   }
+  return startDueRounds(authority, { kind: 'compliance', takenSeconds: TAKEN_SECONDS, said }, taken =>
+    reportOne(authority, taken),
+  )
 }
 
 /**
@@ -48,16 +39,11 @@ async function reportDue(authority: Reporting, stopped: () => boolean): Promise<
 async function reportOne(authority: Reporting, taken: Taken): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
-  try {
-    const membership = await readMembership(db, owner)
-    if (membership === undefined) return await dueNoMore(db, taken)
-    const isRecorded = await tell(authority, membership)
-    // By chance, so that owners do not come together; never later than a day.
-    await dueAgainIn(db, taken, (isRecorded ? DAY_SECONDS : RETRY_SECONDS) * (0.75 + Math.random() / 4))
-  } catch (error) {
-    const level = isOutage(error) ? 'warn' : 'error'
-    authority.log[level]({ err: error, owner }, 'compliance of a member was not reported')
-  }
+  const membership = await readMembership(db, owner)
+  if (membership === undefined) return await dueNoMore(db, taken)
+  const isRecorded = await tell(authority, membership)
+  // By chance, so that owners do not come together; never later than a day.
+  await dueAgainIn(db, taken, (isRecorded ? DAY_SECONDS : RETRY_SECONDS) * (0.75 + Math.random() / 4))
 }
 
 /** @returns whether there is nothing more to tell for now. */

@@ -4,10 +4,10 @@
  * the member's authorization server", "Events" (the envelope is polled).
  */
 import { isDeepStrictEqual } from 'node:util'
-import { startRepeating, type Repetition } from '../../limits/repetition.ts'
+import type { Repetition } from '../../limits/repetition.ts'
 import { takesAccess } from '../../rules/membership.ts'
 import type { MemberView } from '../../rules/member-view.ts'
-import { dueAgainIn, dueNoMore, dueNow, takeDue, type Taken } from '../../storage/authority/due.ts'
+import { dueAgainIn, dueNoMore, dueNow, type Taken } from '../../storage/authority/due.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import {
@@ -17,53 +17,40 @@ import {
   type Membership,
 } from '../../storage/authority/membership.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
-import { inTransaction, isOutage } from '../../storage/core/database.ts'
+import { inTransaction } from '../../storage/core/database.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Authority } from '../context.ts'
+import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
 import { settle } from './settlement.ts'
 
 type Asking = Pick<Authority, 'database' | 'organizations' | 'log'>
 
-const PAUSE_SECONDS = 1
-const MEMBERS_PER_TURN = 8
 /** Longer than asking takes. */
 const TAKEN_SECONDS = 30
 const RETRY_SECONDS = 10
 
 /** Starts asking, where there is an organization that may be asked. */
 export function startViews(authority: Asking): Repetition | undefined {
-  if (authority.organizations.issuers.length === 0) return undefined
-  const onError = (error: unknown): void =>
-    authority.log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'asking organizations was broken off')
-  return startRepeating(stopped => askDue(authority, stopped), { pauseSeconds: PAUSE_SECONDS, onError })
-}
-
-/** Until nobody is due. */
-async function askDue(authority: Asking, stopped: () => boolean): Promise<void> {
-  while (!stopped()) {
-    const { db } = authority.database
-    const due = await takeDue(db, 'view', { limit: MEMBERS_PER_TURN, seconds: TAKEN_SECONDS })
-    if (due.length === 0) return
-    await Promise.all(due.map(taken => askOne(authority, taken)))
+  const said = {
+    round: 'asking organizations was broken off',
+    one: 'an organization was not asked how its member stands',
   }
+  return startDueRounds(authority, { kind: 'view', takenSeconds: TAKEN_SECONDS, said }, taken =>
+    askOne(authority, taken),
+  )
 }
 
 /** What fails of one member ends nothing: she is due again by herself. */
 async function askOne(authority: Asking, taken: Taken): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
-  try {
-    const membership = await readMembership(db, owner)
-    if (membership === undefined) return await dueNoMore(db, taken)
-    const isRead = await ask(authority, membership)
-    await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
-  } catch (error) {
-    const level = isOutage(error) ? 'warn' : 'error'
-    authority.log[level]({ err: error, owner }, 'an organization was not asked how its member stands')
-  }
+  const membership = await readMembership(db, owner)
+  if (membership === undefined) return await dueNoMore(db, taken)
+  const isRead = await ask(authority, membership)
+  await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
 }
 
 /** @returns whether it said how she stands. */
