@@ -1,5 +1,5 @@
 /**
- * Owns what the package says of itself: its version, and the Node that it needs. Contract: "Versioning".
+ * Owns what the package says about itself: its version, and the Node that it needs. Contract: "Versioning".
  */
 import { readFileSync } from 'node:fs'
 import { extname } from 'node:path'
@@ -14,14 +14,14 @@ interface Manifest {
  * bundle.
  */
 export function readManifest(): Manifest {
-  // One folder further up once it is built.
+  // One folder further up after the build.
   const root = extname(import.meta.filename) === '.ts' ? '../../' : '../../../'
   return JSON.parse(readFileSync(new URL(`${root}package.json`, import.meta.url), 'utf8')) as Manifest
 }
 
 /**
- * What is wrong with this Node, in a sentence; undefined if it is one that the package runs on. `needed` is
- * written as `>=22.18`.
+ * What is wrong with this Node, as a sentence; undefined if the package runs on it. `needed` is written as
+ * `>=22.18`.
  */
 export function nodeFault(running: string, needed: string): string | undefined {
   const least = needed.replace(/^>=/, '')

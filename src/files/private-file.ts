@@ -1,6 +1,6 @@
 /**
- * Owns who else may have had a private file in hand. Contract: "Authentication": a key or a secret proves its
- * holder, so one that others can read, or could have put there, proves nothing and is not used.
+ * Owns the check that nobody else had access to a private file. Contract: "Authentication": a key or a secret
+ * proves its holder, so one that others can read, or could have put there, proves nothing and is not used.
  */
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -19,9 +19,9 @@ export class ExposedFile extends Error {
 }
 
 /**
- * The bytes of a file that holds a private key or a secret. It is judged as it was opened, so behind links,
- * and nobody can swap it in between. Throws `ExposedFile` where others can read it, or its group or others
- * can write it; else as `readFile` does.
+ * The bytes of a file that holds a private key or a secret. The opened file is checked, so links are
+ * followed, and nobody can swap it in between. Throws `ExposedFile` if others can read it, or if its group or
+ * others can write it; otherwise like `readFile`.
  */
 export async function readPrivateFile(path: string): Promise<Buffer> {
   const file = await open(path, 'r')
@@ -33,7 +33,7 @@ export async function readPrivateFile(path: string): Promise<Buffer> {
   }
 }
 
-/** The same at once, for what is read before a process serves. */
+/** The same, synchronously, for files that are read before a process serves. */
 export function readPrivateFileSync(path: string): Buffer {
   const file = openSync(path, 'r')
   try {

@@ -1,11 +1,11 @@
 /**
- * Owns memory that others cannot fill. Contract: "Limits" (what is kept is ours to bound): a map that
- * forgets.
+ * Owns a map whose size others cannot inflate. Contract: "Limits" (what is kept is ours to bound): the map
+ * forgets old entries.
  */
 
 /**
- * A map of at most `entriesMax` entries. What is set becomes the newest; beyond the bound the oldest is
- * forgotten. Reading keeps nothing.
+ * A map of at most `entriesMax` entries. An entry that is set becomes the newest; above the limit, the oldest
+ * is forgotten. Reading does not make an entry newer.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #entriesMax: number

@@ -1,14 +1,16 @@
-/** Owns how long is waited for what others do. Contract: "Limits" (time-outs are ours to choose). */
+/**
+ * Owns how long we wait for others. Contract: "Limits" (time-outs are ours to choose).
+ */
 
-/** What is answered in place of work that was not done in time. */
+/** The result in place of work that was not done in time. */
 export const LATE = Symbol('late')
 
 /** The longest that a timer of Node can be set for. */
 const TIMER_MS_MAX = 2_147_483_647
 
 /**
- * Waits for `work`, `ms` at most; the work goes on, for whoever asks next, and a failure of it after that is
- * nobody's. `Infinity` sets no timer.
+ * Waits for `work`, at most `ms`. The work goes on afterwards, for later callers, and a later failure of it
+ * is ignored. `Infinity` sets no timer.
  */
 export function waitAtMost<T>(ms: number, work: Promise<T>): Promise<T | typeof LATE> {
   if (ms === Infinity) return work

@@ -1,23 +1,23 @@
 /**
- * Owns how often one source may do what costs us something. Contract: "Limits" (rate limits are ours to
+ * Owns how often one source may do something that costs us work. Contract: "Limits" (rate limits are ours to
  * choose): token buckets.
  */
 import { BoundedMap } from './bounded-map.ts'
 
 export interface RateSharesOptions {
-  /** What a source has at most, and gets back in a minute, steadily. */
+  /** How many tokens a source has at most, and how many it regains steadily in a minute. */
   perMinute: number
-  /** Sources remembered; the one longest unseen is forgotten first. */
+  /** How many sources are remembered; the one that was not seen for the longest time is forgotten first. */
   sourcesMax: number
   /** Milliseconds since the epoch. */
   clock: () => number
 }
 
 export interface RateShares {
-  /** Seconds until the source has one left; 0: now. Takes nothing. */
+  /** Seconds until the source has one left; 0 means now. Takes nothing. */
   wait(source: string): number
   /**
-   * Takes one where one is left, and answers 0; else takes nothing, and answers the seconds until there is
+   * Takes one if one is left, and returns 0; otherwise takes nothing, and returns the seconds until there is
    * one.
    */
   take(source: string): number
@@ -42,7 +42,7 @@ export function createRateShares({ perMinute, sourcesMax, clock }: RateSharesOpt
     take: source => {
       const now = clock()
       const left = leftAt(source, now)
-      // One that is refused is seen, too: it is not to be forgotten before those that keep quiet.
+      // A refused source counts as seen, too, so that it is not forgotten before quiet ones.
       shares.set(source, { left: left >= 1 ? left - 1 : left, at: now })
       return secondsUntilOne(left)
     },

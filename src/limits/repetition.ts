@@ -1,17 +1,17 @@
 /**
- * Owns doing something again and again with pauses between. Contract: "Limits" (lifetimes): sweeping and
- * telling, beside what is served.
+ * Owns the repetition of background work with pauses in between. Contract: "Limits" (lifetimes): sweeping and
+ * sending, in the background.
  */
 
-/** Something that goes on until it is stopped. */
+/** Work that goes on until it is stopped. */
 export interface Repetition {
-  /** Begins nothing more, and waits for what runs. */
+  /** Begins nothing more, and waits for running work. */
   stop(): Promise<void>
 }
 
 /**
  * Runs `work` after each pause of `pauseSeconds`; never twice at once. `work` may ask `stopped` whether it
- * should end early; what it throws is told to `onError`, and it is run again all the same.
+ * should end early; an error that it throws goes to `onError`, and it still runs again.
  */
 export function startRepeating(
   work: (stopped: () => boolean) => Promise<void>,

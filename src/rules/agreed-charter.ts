@@ -1,15 +1,18 @@
 /**
  * Owns how far a later charter reaches a member who agreed to an earlier one. Contract: "What the service
  * does" (nothing above the owner can widen) and "Versioning" (join names the version agreed): it narrows at
- * once, and takes nothing more before she agreed again.
+ * once, and takes nothing more before she has agreed again.
  */
 import type { Charter } from '../wire/charter.ts'
 import { covers } from './charter-patterns.ts'
 
-/** What binds a member of a charter beyond its ceiling: what is governed, and in an emergency. */
+/**
+ * The parts of a charter that bind a member beyond its ceiling: what is governed, and what an emergency
+ * allows.
+ */
 export type Bound = Pick<Charter, 'claims' | 'break_glass'>
 
-/** Of the charter in force, what lies within the one that she agreed to, too. */
+/** The part of the charter in force that is also within the one that she agreed to. */
 export function agreedCharter(inForce: Bound, agreed: Bound): Bound {
   const [now, then] = [inForce.break_glass, agreed.break_glass]
   return {
@@ -25,15 +28,18 @@ export function agreedCharter(inForce: Bound, agreed: Bound): Bound {
 }
 
 /**
- * The patterns of either list that one pattern of the other covers. Two that only overlap name nothing
- * together: what is not agreed is hers.
+ * The patterns of either list that one pattern of the other covers. Two patterns that only overlap give
+ * nothing, because what she did not agree to stays hers.
  */
 function within(some: readonly string[], others: readonly string[]): string[] {
-  const inside = (pattern: string, list: readonly string[]): boolean => list.some(one => covers(one, pattern))
-  return [
-    ...new Set([
-      ...some.filter(pattern => inside(pattern, others)),
-      ...others.filter(pattern => inside(pattern, some)),
-    ]),
-  ]
+  return [...new Set([...coveredBy(others, some), ...coveredBy(some, others)])]
+}
+
+/**
+ * Those of `patterns` that a pattern of `list` covers. Mostly that is the same pattern, so it is looked up
+ * first.
+ */
+function coveredBy(list: readonly string[], patterns: readonly string[]): string[] {
+  const literally = new Set(list)
+  return patterns.filter(pattern => literally.has(pattern) || list.some(one => covers(one, pattern)))
 }

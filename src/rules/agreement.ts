@@ -1,6 +1,6 @@
 /**
- * Owns whether a verified agreement is the offer, unweakened, and reads the claims of it that matter later.
- * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
+ * Owns the check that a verified agreement repeats the offer unweakened, and reads those of its claims that
+ * matter later. Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { canonicalize, isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { OPTIONAL_ECHOES, type OptionalEcho, type TermsTemplate } from '../wire/terms.ts'
@@ -49,8 +49,8 @@ type Check = (claims: SignedClaims, offer: OfferedTerms, setting: AgreementSetti
 
 /**
  * Why the agreement is refused (403 `request_denied`), as a sentence naming the claim and what to do;
- * undefined when it stands. The checks run in a fixed order and the first that fails answers. Unknown claims
- * are ignored.
+ * undefined if it is accepted. The checks run in a fixed order, and the first that fails gives the answer.
+ * Unknown claims are ignored.
  */
 export function agreementFault(
   claims: SignedClaims,
@@ -76,7 +76,7 @@ const echoedIfPresent =
   (claims, offer, setting) =>
     claims[claim] === undefined ? undefined : echoed(claim)(claims, offer, setting)
 
-/** Which of those an agreement leaves out; the receipt says so. */
+/** Which of those claims an agreement leaves out; the receipt says so. */
 export function absentEchoes(claims: Pick<SignedClaims, OptionalEcho>): OptionalEcho[] {
   return OPTIONAL_ECHOES.filter(claim => claims[claim] === undefined)
 }
@@ -153,7 +153,7 @@ function scopeFault({ scope }: SignedClaims, offer: OfferedTerms): string | unde
     : 'scope: give a list of at least one scope, all of them from the offered terms.'
 }
 
-/** It need not be echoed, but must not be contradicted. */
+/** The claim need not be repeated, but must not be contradicted. */
 function perOperationFault({ per_operation }: SignedClaims, offer: OfferedTerms): string | undefined {
   return per_operation === undefined || per_operation === true || offer.per_operation !== true
     ? undefined
@@ -190,16 +190,16 @@ function missionFault(claims: SignedClaims): string | undefined {
     : `mission: give \`{approver, s256}\` with an https URL and a hash of ${MISSION_S256_CHARS_MIN} to ${MISSION_S256_CHARS_MAX} characters, or leave it out.`
 }
 
-/** The one thing an agent says that is enforced: `params` is the tool's arguments object. */
+/** The only statement of an agent that is enforced: `params` is the arguments object of the tool. */
 export interface Operation {
   tool: string
   params: JsonObject
 }
 
 /**
- * The operation the agreement names, or undefined where it names none or nothing readable: `{tool, params}`,
- * params absent standing for `{}`, or a string, a tool without arguments. A member beside those two is not
- * read over but unreadable: the owner would be shown less than was signed.
+ * The operation the agreement names, or undefined if it names none or nothing readable: `{tool, params}`,
+ * where absent params mean `{}`, or a string, which is a tool without arguments. Any other member makes it
+ * unreadable, because otherwise the owner would see less than was signed.
  */
 export function operationOf(claims: Pick<SignedClaims, 'operation'>): Operation | undefined {
   const { operation } = claims
@@ -211,8 +211,8 @@ export function operationOf(claims: Pick<SignedClaims, 'operation'>): Operation 
 }
 
 /**
- * What the agreement refers to as its mission: a claim to record and show, never to fetch. Undefined: none,
- * or malformed.
+ * The agreement's reference to its mission: a claim to record and show, never to fetch. Undefined if there is
+ * none, or if it is malformed.
  */
 export function missionOf(
   claims: Pick<SignedClaims, 'mission'>,
@@ -224,12 +224,14 @@ export function missionOf(
   return sized && /^[\x21-\x7e]+$/.test(s256) ? { approver, s256 } : undefined
 }
 
-/** The reason it gives, as text to be shown and never judged; undefined where it gives none. */
+/** The reason it gives, as text to be shown and never judged; undefined if it gives none. */
 export function reasonOf({ reason }: Pick<SignedClaims, 'reason'>): string | undefined {
   return typeof reason === 'string' ? reason : undefined
 }
 
-/** All that policy may see of reason and mission: whether they are missing. An empty reason is none. */
+/**
+ * All that policy may see of reason and mission: whether they are missing. An empty reason counts as missing.
+ */
 export function absencesOf(claims: Pick<SignedClaims, 'reason' | 'mission'>): {
   reasonAbsent: boolean
   missionAbsent: boolean

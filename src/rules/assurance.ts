@@ -1,10 +1,10 @@
 /**
- * Owns the three assurance axes: which level each has follows from the checks that ran, and from nothing the
- * agent says. Contract: "Policy vocabulary and tiers" (assurance), "Operator documents".
+ * Owns the three assurance axes: the level of each follows from the checks that ran, and from nothing that
+ * the agent says. Contract: "Policy vocabulary and tiers" (assurance), "Operator documents".
  */
 import type { AssuranceFacts } from './conditions.ts'
 
-/** The checks that ran on one agreement. A check that could not run is one that failed. */
+/** The checks that ran on one agreement. A check that could not run counts as failed. */
 export interface AssuranceChecks {
   /** The agreement is signed by the key that the grant will be bound to. */
   readonly signed: boolean
@@ -16,7 +16,7 @@ export interface AssuranceChecks {
   readonly directoryListsKey: boolean
 }
 
-/** Levels of an agent's assurance; every one of them is known. */
+/** The levels of an agent's assurance; all of them are known. */
 export interface Assurance extends AssuranceFacts {
   readonly binding: 0 | 1
   readonly provenance: 0 | 1
@@ -25,8 +25,8 @@ export interface Assurance extends AssuranceFacts {
 
 /**
  * The levels: binding 1 signed; provenance 0 self-made, 1 vouched for by an issuer; accountability 0 none, 1
- * the client document claims its own URL, 2 the operator's directory lists the key. Each axis stands alone:
- * no check moves another's.
+ * the client document claims its own URL, 2 the operator's directory lists the key. Each axis is independent:
+ * no check changes another axis.
  */
 export function assuranceOf(checks: AssuranceChecks): Assurance {
   return {

@@ -1,7 +1,7 @@
 /**
- * Owns whether an acceptance is of one grant of an emergency window. Contract: "The organization's authority"
- * (`/break-glass`) and "What the service does" (nothing above the owner can widen): it is for one call of one
- * operation with one key, and for nothing beside.
+ * Owns the check that an acceptance is for one grant of an emergency window. Contract: "The organization's
+ * authority" (`/break-glass`) and "What the service does" (nothing above the owner can widen): it is for one
+ * call of one operation with one key, and for nothing else.
  */
 import type { BreakGlassAcceptance } from '../wire/break-glass.ts'
 
@@ -16,8 +16,8 @@ export interface PresentedBreakGlass {
 }
 
 /**
- * Whether everything that the grant gives was accepted: the one named, no resource, scope, second or
- * operation more.
+ * Whether everything that the grant gives was accepted: the grant that it names, with no additional resource,
+ * scope, second or operation.
  */
 export function acceptsGrant(accepted: BreakGlassAcceptance, grant: PresentedBreakGlass): boolean {
   const { operation } = grant

@@ -1,28 +1,28 @@
 /**
- * Owns whether a grant lies within the ceiling of an organization at the call. Contract: "Authorized call",
- * order 2 (`organization_envelope_exceeded`), and "What the service does" (the organization may only narrow):
- * it can refuse a grant of the owner's authority, and never makes one.
+ * Owns the check that a grant is within the ceiling of an organization when it is used. Contract: "Authorized
+ * call", order 2 (`organization_envelope_exceeded`), and "What the service does" (the organization may only
+ * narrow): it can refuse a grant of the owner's authority, and never makes one.
  */
 import type { EnforcedMembership } from '../wire/enforced-membership.ts'
 import { patternMatches } from './charter-patterns.ts'
 
-/** What of a grant a ceiling is about: on the resource that is called. */
+/** The facts of a grant that a ceiling limits, for the resource that is called. */
 export interface HeldGrant {
   readonly resource_id: string
-  /** Every scope that it gives there. */
+  /** Every scope that the grant gives there. */
   readonly scopes: readonly string[]
   /** From its issue to its end. */
   readonly lifetimeSeconds: number
   readonly single_use: boolean
 }
 
-/** What of the ceiling a grant exceeds, the first that applies. */
+/** The part of the ceiling that a grant exceeds, the first that applies. */
 export type CeilingFault =
   'not_a_member' | 'not_shared' | 'not_delegated' | 'scope' | 'lifetime' | 'operation' | 'no_break_glass'
 
 /**
- * What an ordinary grant exceeds; undefined where it lies within, or where the organization does not govern
- * the resource.
+ * The part that an ordinary grant exceeds; undefined if it is within the ceiling, or if the organization does
+ * not govern the resource.
  */
 export function ceilingFault(membership: EnforcedMembership, grant: HeldGrant): CeilingFault | undefined {
   const { resource_id } = grant
@@ -36,8 +36,8 @@ export function ceilingFault(membership: EnforcedMembership, grant: HeldGrant): 
 }
 
 /**
- * What a grant of an emergency window exceeds. Whether the resource is shared with her, and may be passed on,
- * is not asked in an emergency.
+ * The part that an emergency grant exceeds. In an emergency, it does not matter whether the resource is
+ * shared with her and may be passed on.
  */
 export function breakGlassCeilingFault(
   membership: EnforcedMembership,
@@ -57,7 +57,7 @@ export function isNamed(patterns: readonly string[], resource_id: string): boole
   return patterns.some(pattern => patternMatches(pattern, resource_id))
 }
 
-/** Whether each scope is among those allowed; null allows any. */
+/** Whether each scope is allowed; null allows any. */
 export function withinScopes(allowed: readonly string[] | null, scopes: readonly string[]): boolean {
   return allowed === null || scopes.every(scope => allowed.includes(scope))
 }

@@ -1,6 +1,6 @@
 /**
  * Owns what a charter answers for one request. Contract: "The organization's authority" (`/decision`: allow,
- * ask or refuse; never widens). The strictest of all that speaks decides, so that nothing added to a charter
+ * ask or refuse; never widens). The strictest statement decides, so that nothing that is added to a charter
  * can make an answer milder.
  */
 import type { Charter } from '../wire/charter.ts'
@@ -9,7 +9,7 @@ import { unmetFact } from './clearance.ts'
 import type { RequestFacts } from './conditions.ts'
 import { evaluateTier } from './tier.ts'
 
-/** What a member's authorization server tells of a request: none of its words, and no parameters. */
+/** What a member's authorization server sends about a request: no free text, and no parameters. */
 export interface DecisionFacts {
   readonly resource_id: string
   readonly scopes: readonly string[]
@@ -20,18 +20,18 @@ export interface DecisionFacts {
   readonly standing: Readonly<Record<'connected' | 'first_party' | 'introduced', boolean>>
 }
 
-/** Under which charter, and for which member, is decided. */
+/** The charter, and the member, of the decision. */
 export interface Governing {
   readonly charter: Charter
   /** Her group; null: none. */
   readonly role: string | null
-  /** What is attested of her. */
+  /** The facts attested about her. */
   readonly clearance: Readonly<Record<string, string>>
 }
 
 /**
- * The answer, and in `because` a word for everything that speaks for it; a rule's is
- * `<then>:<condition>+<condition>`. `governed` is false where the charter does not claim the resource: then
+ * The answer, and in `because` a word for each of its reasons; the word of a rule is
+ * `<then>:<condition>+<condition>`. `governed` is false if the charter does not claim the resource: then
  * nothing is said about it.
  */
 export interface CharterDecision {
@@ -41,8 +41,8 @@ export interface CharterDecision {
 }
 
 /**
- * What the charter answers. Rules whose conditions cannot be evaluated count as met: what is not known makes
- * no answer milder.
+ * The answer of the charter. Rules whose conditions cannot be evaluated count as met, because unknown facts
+ * must not make an answer milder.
  */
 export function decideUnderCharter(governing: Governing, facts: DecisionFacts): CharterDecision {
   const { charter } = governing
@@ -100,8 +100,8 @@ function namedBy(patterns: readonly string[], resource_id: string): boolean {
 }
 
 /**
- * The facts as conditions read them; how grave the operation is, and all that she remembers of the agent, is
- * not told here.
+ * The facts as conditions read them. How grave the operation is, and everything that she remembers about the
+ * agent, is not known here.
  */
 function requestFacts({ assurance, standing, ...facts }: DecisionFacts): RequestFacts {
   return {

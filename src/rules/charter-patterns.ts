@@ -1,13 +1,13 @@
 /**
  * Owns which resources a pattern of a charter names, and when one pattern lies within another. Contract: "The
- * organization's authority" and "What the service does" (the organization may only narrow): what a group is
- * granted is never more than what is claimed.
+ * organization's authority" and "What the service does" (the organization may only narrow): a group never
+ * gets more than the organization claims.
  */
 
-/** Visible ASCII without a character that ids are never compared by; `/` between segments. */
+/** Visible ASCII without characters that do not occur in ids; `/` separates segments. */
 const FORM = /^[\x21-\x7e]{1,256}$/
 
-/** Why a text is no pattern, as the end of a sentence; undefined where it is one. */
+/** Why a text is not a pattern, as the end of a sentence; undefined if it is one. */
 export function patternFault(text: string): string | undefined {
   if (!FORM.test(text)) return 'give a pattern of 1 to 256 visible ASCII characters'
   if (text.split('/').some(segment => segment === '')) return 'give a pattern without empty segments'
@@ -15,7 +15,8 @@ export function patternFault(text: string): string | undefined {
 }
 
 /**
- * Why a text is no claim: as `patternFault`, and its first segment says literally whose resources it names.
+ * Why a text is no claim: like `patternFault`; in addition, its first segment must literally name the owner
+ * of the resources.
  */
 export function claimFault(text: string): string | undefined {
   const fault = patternFault(text)
@@ -28,17 +29,21 @@ export function claimFault(text: string): string | undefined {
 
 /**
  * Whether a pattern names a resource id: code point by code point, as many segments, and `*` for any
- * characters of one segment, none too. Ids are opaque, and never decoded.
+ * characters of one segment, or for none. Ids are opaque, and never decoded.
  */
 export function patternMatches(pattern: string, id: string): boolean {
+  // Mostly they differ before the first `*`, so nothing needs to be split.
+  const star = pattern.indexOf('*')
+  if (star < 0) return pattern === id
+  if (!id.startsWith(pattern.slice(0, star))) return false
   const wanted = pattern.split('/')
   const given = id.split('/')
   return wanted.length === given.length && wanted.every((segment, i) => segmentMatches(segment, given[i]!))
 }
 
 /**
- * Whether everything that `grant` names is named by `claim` too. Each `*` of the grant is replaced by one
- * character that occurs in neither: only a `*` of the claim can take that character, and what takes it takes
+ * Whether `claim` names everything that `grant` names. Each `*` of the grant is replaced by one character
+ * that occurs in neither: only a `*` of the claim can match that character, and a `*` that matches it matches
  * any other text in its place.
  */
 export function covers(claim: string, grant: string): boolean {
@@ -52,23 +57,21 @@ function fresh(used: string): string {
   }
 }
 
-/** Linear, whatever the pattern: of several `*`, only the last that was met is ever given more. */
+/**
+ * Uses the runtime's own search for each text between the `*`, because a hostile organization may write
+ * hundreds of patterns that differ only at their very end.
+ */
 function segmentMatches(pattern: string, text: string): boolean {
-  let at = 0
-  let star = -1
-  let taken = 0
-  for (let i = 0; i < text.length;) {
-    if (at < pattern.length && pattern[at] !== '*' && pattern[at] === text[i]) {
-      at++
-      i++
-    } else if (pattern[at] === '*') {
-      star = at++
-      taken = i
-    } else if (star >= 0) {
-      at = star + 1
-      i = ++taken
-    } else return false
+  const [first, ...others] = pattern.split('*')
+  const last = others.pop()
+  if (last === undefined) return pattern === text
+  const end = text.length - last.length
+  let at = first!.length
+  if (end < at || !text.startsWith(first!) || !text.endsWith(last)) return false
+  for (const middle of others) {
+    const found = text.indexOf(middle, at)
+    at = found + middle.length
+    if (found < 0 || at > end) return false
   }
-  while (pattern[at] === '*') at++
-  return at === pattern.length
+  return true
 }

@@ -12,10 +12,10 @@ import { parseCondition } from './conditions.ts'
 export const CEILING_SECONDS_MAX = 2_592_000
 const BREAK_GLASS_SECONDS_MAX = 3_600
 const LEVELS = { min_binding: 1, min_provenance: 1, min_accountability: 2 } as const
-/** Of the standing of an agent an organization is told these two words alone. */
+/** An organization learns only these two words about the standing of an agent. */
 const RULE_WORDS = /^(?:assurance\.|request\.|standing\.none$|standing\.introduced$)/
 
-/** Why the charter cannot be saved, as `<path>: <what to do>`; undefined where it can. */
+/** Why the charter cannot be saved, as `<path>: <what to do>`; undefined if it can. */
 export function charterFault(charter: Charter, at = 'charter'): string | undefined {
   return (
     claimsFault(charter.claims, at) ??
@@ -28,7 +28,7 @@ export function charterFault(charter: Charter, at = 'charter'): string | undefin
   )
 }
 
-/** Why a group cannot be saved under these claims, likewise. */
+/** Why a group cannot be saved under these claims, in the same form. */
 export function roleFault(
   id: string,
   { grants }: CharterRole,
@@ -86,7 +86,7 @@ function ruleFault(
     if ('fault' in parsed) return `${at}.when[${i}]: ${parsed.fault.replace(/\.$/, '')}`
     return RULE_WORDS.test(parsed.word.condition)
       ? undefined
-      : `${at}.when[${i}]: use assurance.*, request.*, standing.none or standing.introduced: an organization is told nothing else`
+      : `${at}.when[${i}]: use assurance.*, request.*, standing.none or standing.introduced: an organization gets nothing else`
   })
   return fault ?? withinFault(resources, claims, `${at}.resources`)
 }
@@ -120,7 +120,7 @@ function withinFault(patterns: readonly string[], claims: readonly string[], at:
   })
 }
 
-/** http only towards this machine, which is asked in development alone. */
+/** http is only for this machine, which is contacted only in development. */
 function isProviderIssuer(text: string): boolean {
   return /^https?:\/\/[^\s?#@]+$/.test(text) && isWebUrl(text)
 }

@@ -1,13 +1,13 @@
 /**
- * Owns what an organization is told of how its ceiling was applied: numbers and names of fields, and nothing
+ * Owns the report to an organization on how its ceiling was applied: numbers and names of fields, and nothing
  * that she wrote. Contract: "The organization's authority" (`/member/compliance`: never her terms).
  */
 import { clampTier, cutsBetween, type Clampable, type Cut } from './envelope.ts'
 import { reachOf, type Bound } from './membership.ts'
 
 /**
- * The whole body of a report. Each member is a number, a yes or no, or a name out of a fixed list, so that
- * none can hold a term, a tier's name or a resource of hers.
+ * The whole body of a report. Each member is a number, a boolean, or a name from a fixed list, so that none
+ * can contain a term, a tier's name or one of her resources.
  */
 export interface ComplianceReport {
   /** Of the charter that was applied. */
@@ -16,25 +16,25 @@ export interface ComplianceReport {
   agreed_version: number
   /** How many of her resources are governed. */
   resources_governed: number
-  /** How many of her tiers hold one of those. */
+  /** How many of her tiers contain one of those. */
   tiers_governed: number
-  /** What of her tiers the ceiling has cut since she joined, by name and in order. */
+  /** The fields of her tiers that the ceiling has cut since she joined, by name and in order. */
   clamped_fields: Cut['field'][]
-  /** Whether no tier lies beyond the ceiling now. */
+  /** Whether no tier exceeds the ceiling now. */
   within: boolean
 }
 
-/** What a report counts, and never tells. */
+/** The things that a report counts, and never names. */
 export interface Reported {
   bound: Bound
   /** Ids of all resources that are governed. */
   governed_resources: readonly string[]
   tiers: readonly Clampable[]
-  /** What was cut since she joined. */
+  /** The fields that were cut since she joined. */
   clamped_fields: readonly Cut['field'][]
 }
 
-/** The report of how things stand. */
+/** The report on the present state. */
 export function complianceReport(reported: Reported): ComplianceReport {
   const { bound, tiers, clamped_fields } = reported
   const governed = new Set(reported.governed_resources)

@@ -8,8 +8,8 @@ import { CONSEQUENCES, consequenceRank, parseConsequence, type Consequence } fro
 type Fact<T> = T | undefined
 
 /**
- * Everything a tier's rules may see of a request. Every fact may be undefined: it could not be evaluated.
- * Free text is not among them; the agent's reason and mission arrive as two booleans.
+ * Everything that a tier's rules may see of a request. A fact is undefined if it could not be evaluated.
+ * There is no free text: the agent's reason and mission are only two booleans.
  */
 export interface RequestFacts {
   readonly connection: Fact<ConnectionState>
@@ -18,7 +18,7 @@ export interface RequestFacts {
   readonly request: RequestedFacts
 }
 
-/** What the owner's record says of this agent. Counts are within the trajectory window. */
+/** The owner's record of this agent. Counts are within the trajectory window. */
 export interface StandingFacts {
   /** The owner herself approved this agent, or its live lineage, at this tier. */
   readonly approvedAtTier: Fact<boolean>
@@ -27,23 +27,23 @@ export interface StandingFacts {
   readonly firstParty: Fact<boolean>
   /** Seconds since the current admission. */
   readonly ageSeconds?: Fact<number>
-  /** It never had a grant of this tier. */
+  /** The agent never had a grant of this tier. */
   readonly firstAtTier: Fact<boolean>
   readonly revokedBefore: Fact<boolean>
   readonly introduced: Fact<boolean>
   /** Nobody in its lineage ever had a grant of this tier. */
   readonly lineageNewAtTier: Fact<boolean>
-  /** Where the counts below stopped; the true ones may be higher. */
+  /** The number at which the counts below stopped; the true numbers may be higher. */
   readonly countedTo?: number | undefined
   readonly denials?: Fact<number>
-  /** Distinct tiers it was granted something under. */
+  /** The number of different tiers under which it was granted something. */
   readonly tiers?: Fact<number>
   readonly calls?: Fact<number>
 }
 
-/** Three independent axes from checks that ran; never added up. */
+/** Three independent axes from checks that ran; they are never added up. */
 export interface AssuranceFacts {
-  /** 1: signed by a key that can be named. */
+  /** 1: signed by a known key. */
   readonly binding: Fact<number>
   /** 0 self-made, 1 issuer-verified agent token. */
   readonly provenance: Fact<number>
@@ -73,17 +73,17 @@ export function consequenceFact(declared: unknown): Consequence | 'undeclared' {
 export type ConditionTakes = null | 'duration' | 'count' | 'level' | 'class'
 
 /**
- * One word of the vocabulary. `value` is seconds, a count, a level or a consequence rank, by `takes`; 0 where
- * null.
+ * One word of the vocabulary. `value` is seconds, a count, a level or a consequence rank, depending on
+ * `takes`; 0 if that is null.
  */
 export interface ConditionWord {
   readonly condition: string
   readonly may_relax: boolean
   readonly takes: ConditionTakes
   readonly label: string
-  /** Highest level of the axis, where it takes a level. */
+  /** Highest level of the axis, if it takes a level. */
   readonly levelMax: number
-  /** true, false, or undefined where a needed fact is. */
+  /** true, false, or undefined if a needed fact is undefined. */
   readonly holds: (facts: RequestFacts, value: number) => boolean | undefined
 }
 
@@ -95,8 +95,8 @@ export interface Condition {
 const above = (fact: Fact<number>, value: number): Fact<boolean> =>
   fact === undefined ? undefined : fact > value
 /**
- * A count that stopped at `countedTo` says nothing of higher numbers, such as those of a tier that is tried
- * on the past.
+ * A count that stopped at `countedTo` says nothing about higher numbers, which a changed tier may ask for in
+ * a dry run.
  */
 const countAbove = (
   { standing: { countedTo } }: RequestFacts,

@@ -1,5 +1,5 @@
 /**
- * Owns the states of a standing connection, what a request gets by connection and tier, introductions and
+ * Owns the states of a standing connection, the answer to a request by connection and tier, introductions and
  * lineage. Contract: "Connection" (States and transitions), "Owner API" (introduction of a sibling agent).
  */
 
@@ -19,6 +19,47 @@ export const CONNECTION_TRIGGERS = [
 ] as const
 export type ConnectionTrigger = (typeof CONNECTION_TRIGGERS)[number]
 
+/**
+ * The reach of a connection that was not admitted to everything: to what her organization governs, if an
+ * administrator let the agent in, or to joint accounts (`joint:` and their names, with commas between them),
+ * if she let it in only for these.
+ */
+export type ConnectionReach = 'organization' | `joint:${string}`
+
+/**
+ * The state of a connection for a request: outside its reach the agent is a stranger. `governed`: an
+ * organization governs the requested resource; `joint`: the account that holds it. SQL reads standing in the
+ * same way (storage/authority/standing.ts).
+ */
+export function stateWithin(
+  { status, reach }: { status: 'active' | 'revoked'; reach: ConnectionReach | null },
+  governed: boolean,
+  joint?: string,
+): ConnectionState {
+  const isWithin =
+    reach === null ||
+    (reach === 'organization' ? governed : joint !== undefined && jointAccountsOf(reach).includes(joint))
+  return isWithin ? status : 'none'
+}
+
+function jointAccountsOf(reach: ConnectionReach): string[] {
+  return reach.slice('joint:'.length).split(',')
+}
+
+/**
+ * The reach of a connection after the owner let its agent in for a joint account, and how much that widens
+ * it. It keeps its present reach, and nothing else of hers opens.
+ */
+export function reachWithAccount(
+  known: { status: 'active' | 'revoked'; reach: ConnectionReach | null } | undefined,
+  account: string,
+): { reach: ConnectionReach | null; widens: boolean } {
+  if (known?.status !== 'active') return { reach: `joint:${account}`, widens: false }
+  if (known.reach === null || known.reach === 'organization') return { reach: null, widens: false }
+  const accounts = new Set([...jointAccountsOf(known.reach), account])
+  return { reach: `joint:${[...accounts].join(',')}`, widens: true }
+}
+
 const MOVES: Record<ConnectionState, Partial<Record<ConnectionTrigger, ConnectionState>>> = {
   none: { admitted: 'active', introduced: 'active' },
   active: { owner_revokes: 'revoked', operator_blocked: 'revoked', introducer_ended: 'revoked' },
@@ -26,9 +67,10 @@ const MOVES: Record<ConnectionState, Partial<Record<ConnectionTrigger, Connectio
 }
 
 /**
- * The state after `trigger`, or undefined where nothing moves. Only the owner's own admission leads out of
- * `revoked`: an unblock restores the right to negotiate and no access, and an agent once ended cannot be
- * introduced back in. The moves are made by SQL, which test/storage/rules.test.ts holds to this.
+ * The state after `trigger`, or undefined if nothing changes. Only the owner's own admission leads out of
+ * `revoked`: an unblock restores the right to negotiate but no access, and an agent whose access was ended
+ * cannot be introduced again. SQL makes these moves, and test/storage/rules.test.ts compares it with this
+ * function.
  * @internal
  */
 export function nextConnectionState(
@@ -38,12 +80,12 @@ export function nextConnectionState(
   return MOVES[from][trigger]
 }
 
-/** What a waiting item asks the owner: to admit the agent, or to let one operation pass. */
+/** The question of a waiting item to the owner: admit the agent, or let one operation pass. */
 export type PendingKind = 'connection' | 'operation'
 
 /**
- * What a verified request gets. `singleUse` says whether the grant, now or once approved, is spendable only
- * once.
+ * The answer to a verified request. `singleUse` says whether the grant, now or when it is approved, is
+ * spendable only once.
  */
 export type RequestAnswer =
   | { kind: 'grant'; singleUse: boolean }
@@ -51,10 +93,10 @@ export type RequestAnswer =
   | { kind: 'deny'; because: string[] }
 
 /**
- * The answer by connection and tier. A refusing rule always denies. While no active connection exists
- * everything else is first contact, whatever the tier; at an active one `ask` pends as an operation and
- * `auto` is granted. The owner is asked once: approving a first contact also approves the operation carried
- * by the same agreement.
+ * The answer by connection and tier. A refusing rule always denies. While there is no active connection,
+ * everything else is a first contact, whatever the tier says; at an active one `ask` pends as an operation
+ * and `auto` is granted. The owner is asked once: approving a first contact also approves the operation
+ * carried by the same agreement.
  */
 export function answerFor(
   connection: ConnectionState,
@@ -68,28 +110,28 @@ export function answerFor(
 }
 
 /**
- * Whether a grant of this tier carries `single_use` and `operation`: every grant of an ask-me tier does, also
- * one that a rule let through, and no other, also not one that a rule had the owner asked about.
+ * Whether a grant of this tier carries `single_use` and `operation`: every grant of an ask-me tier does, even
+ * one that a rule let through; no other grant does, even if a rule made the owner be asked.
  */
 export function isSingleUse(tier: { readonly ask_me: boolean }): boolean {
   return tier.ask_me
 }
 
 /**
- * Operators that may come to stand behind one connection by later agreements, so that an agent cannot fill
- * the owner's list of them.
+ * How many operators later agreements may add to one connection, so that an agent cannot fill the owner's
+ * list of operators.
  */
 export const OPERATORS_PER_CONNECTION_MAX = 16
 
-/** Live agents one introducer may have brought in. */
+/** How many live agents one introducer may have brought in. */
 export const LIVE_INTRODUCED_MAX = 3
 
 /**
- * The owner's record as an introduction meets it. undefined = could not be established, which never helps the
- * newcomer.
+ * The owner's record at an introduction. undefined means that a fact could not be established, which never
+ * helps the newcomer.
  */
 export interface IntroductionFacts {
-  /** What names the introducer: its signed introduction, or the agent token's `parent_agent`. */
+  /** The source that names the introducer: its signed introduction, or the agent token's `parent_agent`. */
   readonly namedBy: 'introduction' | 'parent_agent' | undefined
   readonly newcomer: ConnectionState | undefined
   readonly introducer: ConnectionState | undefined
@@ -98,7 +140,7 @@ export interface IntroductionFacts {
   readonly introducerWasIntroduced: boolean | undefined
   /** One operator's directory publishes both keys. */
   readonly oneOperatorPublishedBoth: boolean | undefined
-  /** Agents now live that this introducer brought in. */
+  /** The number of live agents that this introducer brought in. */
   readonly liveIntroduced: number | undefined
 }
 
@@ -115,9 +157,9 @@ export type IntroductionFallback =
 export type IntroductionAnswer = { ok: true } | { ok: false; because: IntroductionFallback }
 
 /**
- * Whether a well-formed introduction lets the newcomer skip first contact. Anything missing is a silent
- * fall-back to first contact, with the reason kept for the owner: an introduction never makes an answer worse
- * than it would be without.
+ * Whether a well-formed introduction lets the newcomer skip first contact. If anything is missing, the
+ * newcomer silently falls back to first contact, and the reason is kept for the owner: an introduction never
+ * makes an answer worse.
  */
 export function introductionAnswer(facts: IntroductionFacts): IntroductionAnswer {
   const because = introductionFallback(facts)
@@ -139,8 +181,8 @@ function introductionFallback(facts: IntroductionFacts): IntroductionFallback | 
 
 /**
  * Whether an act makes an agent first-party (`standing.first_party`): the owner herself approved or claimed
- * it, it is of an operator that she marked as her own, and that operator's directory listed its key when she
- * did. Nothing that a request says of itself is among these.
+ * it, it belongs to an operator that she marked as her own, and that operator's directory listed its key at
+ * that time. Nothing that a request says about itself counts.
  */
 export function makesFirstParty(act: {
   readonly byOwner: boolean
@@ -155,16 +197,17 @@ export interface LineageMember {
   readonly state: ConnectionState
   readonly generation: number
   /**
-   * By the owner herself; an administrator's decision is not listed here. `generation` is the connection's
-   * then.
+   * Approvals by the owner herself; decisions of administrators are not listed here. `generation` is that of
+   * the connection at the time.
    */
   readonly approvals: readonly { readonly tier_id: string; readonly generation: number }[]
 }
 
 /**
- * Whether the owner personally approved this tier for a live member of the lineage: approval pools across it
- * both ways, but only approvals of a connection that is active now, given in its current generation. It is
- * read by SQL (storage/authority/standing.ts), which test/storage/rules.test.ts holds to this.
+ * Whether the owner personally approved this tier for a live member of the lineage: approvals count for the
+ * whole lineage in both directions, but only approvals of a connection that is active now, given in its
+ * current generation. SQL reads this (storage/authority/standing.ts), and test/storage/rules.test.ts compares
+ * it with this function.
  * @internal
  */
 export function approvedAtTier(lineage: readonly LineageMember[], tier_id: string): boolean {

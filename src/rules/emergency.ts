@@ -1,7 +1,7 @@
 /**
  * Owns when a member's authorization server accepts one grant of an emergency window. Contract: "The
  * organization's authority" (`/break-glass`) and "What the service does" (nothing above the owner can widen):
- * inside the clause that she agreed to, and against no revocation and no block of hers.
+ * within the clause that she agreed to, and never against one of her revocations or blocks.
  */
 import { operatorOrigin } from '../wire/agent-identity.ts'
 import type { BreakGlassGrant } from '../wire/notice.ts'
@@ -9,7 +9,7 @@ import { agreedCharter } from './agreed-charter.ts'
 import { isNamed, withinScopes } from './ceiling.ts'
 import type { Bound } from './membership.ts'
 
-/** What the organization asks a yes for. */
+/** The organization's request for an acceptance. */
 export interface AskedEmergency {
   readonly grant: BreakGlassGrant
   readonly reason: string | null
@@ -19,24 +19,24 @@ export interface AskedEmergency {
   readonly iat: number
 }
 
-/** What her own records say, and her server's clock in seconds since the epoch. */
+/** Her own records, and her server's clock in seconds since the epoch. */
 export interface EmergencyRecord {
-  /** The resource is registered for her, and held by nobody beside her. */
+  /** The resource is registered for her, and nobody else holds it. */
   readonly isHers: boolean
   /** She ended a connection of the key. */
   readonly isRevoked: boolean
-  /** She blocked the invoker, or an operator that stands beside a connection of the key. */
+  /** She blocked the invoker, or an operator on record for a connection of the key. */
   readonly isBlocked: boolean
   readonly now: number
 }
 
-/** Why there is no yes, as her ledger tells it; the organization is told none of these. */
+/** Why it was not accepted, for her ledger; the organization does not get these words. */
 export type EmergencyFault =
   'outside_clause' | 'invoker' | 'reason' | 'lifetime' | 'scope' | 'operator_blocked' | 'key_revoked'
 
 /**
- * The first reason against a yes; undefined where there is none. What a later charter allows counts only as
- * far as she agreed to it, and what it forbids counts at once.
+ * The first reason against an acceptance; undefined if there is none. A permission of a later charter counts
+ * only as far as she agreed to it; a prohibition counts at once.
  */
 export function emergencyFault(
   { agreed, view }: Bound,
@@ -60,7 +60,7 @@ function isOrigin(authorised_by: string): boolean {
   return authorised_by.includes('://')
 }
 
-/** In the one spelling that a block of hers has, too. */
+/** Written in the same spelling as one of her blocks. */
 function isInvoker(origin: string, invokers: readonly string[]): boolean {
   return operatorOrigin(`${origin}/`) === origin && invokers.includes(origin)
 }

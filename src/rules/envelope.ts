@@ -1,16 +1,16 @@
 /**
- * Owns how far the ceiling of an organization cuts a tier of a member. Contract: "Organization membership, on
- * the member's authorization server" (what the ceiling does to each tier) and "What the service does"
- * (nothing above the owner can widen). What comes out is never wider than what went in; cutting again changes
- * nothing, and a lower ceiling never leaves more.
+ * Owns how the ceiling of an organization cuts a member's tier. Contract: "Organization membership, on the
+ * member's authorization server" (what the ceiling does to each tier) and "What the service does" (nothing
+ * above the owner can widen). The result is never wider than the input; cutting again changes nothing, and a
+ * lower ceiling never leaves more.
  */
 import type { CharterEnvelope } from '../wire/charter.ts'
 import { patternMatches } from './charter-patterns.ts'
 
-/** The part of a member's view that cuts. */
+/** The part of a member's view that limits tiers. */
 export type Ceiling = { readonly [M in keyof CharterEnvelope]: Readonly<CharterEnvelope[M]> }
 
-/** What of a tier can be cut. */
+/** The members of a tier that can be cut. */
 export interface Clampable {
   ask_me: boolean
   clearance: Record<string, string[]>
@@ -27,9 +27,9 @@ export interface Cut {
 }
 
 /**
- * The tier under the ceiling: lifetime lowered, scopes left out, prohibitions added, each use asked about
- * where a resource of it always is, clearances intersected. A tier of which the organization governs one
- * resource is cut whole, one of which it governs none stays as it is.
+ * The tier under the ceiling: lifetime lowered, scopes left out, prohibitions added, each use asked about if
+ * a resource of it always is, clearances intersected. If the organization governs one resource of a tier, the
+ * whole tier is cut; if it governs none, the tier stays as it is.
  */
 export function clampTier<Tier extends Clampable>(
   tier: Tier,
@@ -60,7 +60,9 @@ export function isAlwaysAsked(resource_id: string, { always_ask }: Pick<Ceiling,
   return always_ask.some(pattern => patternMatches(pattern, resource_id))
 }
 
-/** Both demands at once, fact by fact; a fact of which no value is accepted any more can be met by nobody. */
+/**
+ * Combines both requirements, fact by fact. If no value of a fact is accepted by both, nobody can meet it.
+ */
 export function intersectClearances(
   one: Readonly<Record<string, readonly string[]>>,
   other: Readonly<Record<string, readonly string[]>>,
@@ -74,7 +76,7 @@ export function intersectClearances(
   )
 }
 
-/** What differs between a tier and what a ceiling left of it; empty where nothing was cut. */
+/** The differences between a tier and what a ceiling left of it; empty if nothing was cut. */
 export function cutsBetween(before: Clampable, after: Clampable): Cut[] {
   const cuts: Cut[] = []
   const cut = (field: Cut['field'], was: unknown, now: unknown, text: string): void => {
@@ -95,7 +97,7 @@ export function cutsBetween(before: Clampable, after: Clampable): Cut[] {
     `No longer granted: ${lost.join(', ')}.${has.scope.length === 0 ? ' Nothing is left to grant.' : ''}`,
   )
   const more = has.prohibited.filter(one => !had.prohibited.includes(one))
-  cut('prohibited', had.prohibited, has.prohibited, `Agents must promise, too: ${more.join(', ')}.`)
+  cut('prohibited', had.prohibited, has.prohibited, `Agents must also promise not to: ${more.join(', ')}.`)
   cut('ask_me', before.ask_me, after.ask_me, 'You are asked about each operation.')
   cut(
     'clearance',

@@ -15,27 +15,26 @@ export const INACTIVE_REASONS = [
 ] as const
 export type InactiveReason = (typeof INACTIVE_REASONS)[number]
 
-/** What is established about one presented token. A fact left out of a known grant counts against it. */
+/** The established facts about one presented token. A missing fact about a known grant counts against it. */
 export interface LivenessFacts {
   /** Signed by one of our keys; a token found by its hash counts as valid, since we stored what we signed. */
   readonly signatureValid: boolean
   /** There is a grant row, its owner is the PAT's, and its `aud` is the asking resource server's resource. */
   readonly known: boolean
   /**
-   * What ended it before its time, by what the party that issued it knows (`grantEnd` at an authority); null:
-   * nothing.
+   * Why it ended before its time, according to its issuer (`grantEnd` at an authority); null if it did not.
    */
   readonly ended?: GrantEnd | null | undefined
   readonly consumed?: boolean | undefined
   readonly expired?: boolean | undefined
 }
 
-/** What ends a grant before its time. */
+/** The events that end a grant before its time. */
 export type GrantEnd = 'connection_revoked' | 'organization_revoked' | 'revoked'
 
 /**
- * What an authority's grant hangs on. Left out counts against it; but `organizationEnded`, where none stands
- * above the owner.
+ * The facts that an authority's grant depends on. A missing fact counts against it, except for
+ * `organizationEnded` if no organization is above the owner.
  */
 export interface GrantHold {
   /** The connection is active. */
@@ -44,11 +43,11 @@ export interface GrantHold {
   readonly organizationEnded?: boolean | undefined
   /** The grant was issued under the connection's present generation. */
   readonly current?: boolean | undefined
-  /** The tier it was issued under still governs the resource. */
+  /** The tier under which it was issued still governs the resource. */
   readonly governed?: boolean | undefined
 }
 
-/** What ended a grant of an authority, or null. */
+/** The reason why a grant of an authority ended, or null. */
 export function grantEnd(hold: GrantHold): GrantEnd | null {
   if (hold.connected !== true) return 'connection_revoked'
   if (hold.organizationEnded === true) return 'organization_revoked'
@@ -56,8 +55,8 @@ export function grantEnd(hold: GrantHold): GrantEnd | null {
 }
 
 /**
- * Why the token is not live, or undefined when it is. A token unknown to the asker says nothing more about
- * itself.
+ * Why the token is not live, or undefined if it is. If the caller may not know the token, nothing more is
+ * said.
  */
 export function livenessReason(facts: LivenessFacts): InactiveReason | undefined {
   if (!facts.signatureValid) return 'invalid_signature'
@@ -71,8 +70,8 @@ export function livenessReason(facts: LivenessFacts): InactiveReason | undefined
 export type ConsumeError = InactiveReason | 'not_single_use'
 
 /**
- * The `error` of a consume that spent nothing: the reason introspection would now give; else that a live
- * grant never was single-use. Undefined where it is live and single-use: it came to stand again between the
+ * The `error` of a consume that spent nothing: the reason that introspection would give now, or that a live
+ * grant never was single-use. Undefined if it is live and single-use: it became live again between the
  * statement and these facts, and nothing was spent (503 `temporarily_unavailable`, so that the caller asks
  * again).
  */
@@ -89,8 +88,8 @@ const CHALLENGED: ReadonlySet<string> = new Set<InactiveReason>([
 ])
 
 /**
- * What the enforcement point does about an inactive grant: a fresh challenge, or `terminal` (403
- * `access_revoked`, no new challenge). Every word not in the contract's table, and no word at all, is
+ * The enforcement point's reaction to an inactive grant: a fresh challenge, or `terminal` (403
+ * `access_revoked`, no new challenge). Every reason that is not in the contract's table, or a missing one, is
  * terminal.
  */
 export function reactTo(reason: unknown): 'challenge' | 'terminal' {
@@ -98,8 +97,8 @@ export function reactTo(reason: unknown): 'challenge' | 'terminal' {
 }
 
 /**
- * The code of the 403 after a consume that answered `consumed: false`: the word itself, except that
- * `connection_revoked`, `organization_revoked` and every word we do not know become `access_revoked`.
+ * The code of the 403 after a consume that answered `consumed: false`: the code itself, except that
+ * `connection_revoked`, `organization_revoked` and every unknown code become `access_revoked`.
  */
 export function consumeReaction(
   reason: unknown,

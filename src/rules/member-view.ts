@@ -1,48 +1,20 @@
 /**
- * Owns what one member is told of a charter: the ceiling, what her group shares with her, and what follows,
- * in sentences. Contract: "The organization's authority" (preview: the charter in sentences, before joining;
- * the envelope, polled). Sentences are made by code from the charter: nobody can write another promise into
+ * Owns one member's view of a charter: the ceiling, what her group shares with her, and what follows, in
+ * sentences. Contract: "The organization's authority" (preview: the charter in sentences, before joining; the
+ * envelope, polled). Our code makes the sentences from the charter, so nobody can write another promise into
  * them.
  */
 import type { Charter, CharterRole, Delegation } from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
+import type { MemberView } from '../wire/owner-organization.ts'
+
+export type { MemberView } from '../wire/owner-organization.ts'
 
 /**
- * What administrators of an organization may do on agents that touch what it claims, unless she takes it
+ * The acts of an organization's administrators on agents that touch what it claims, unless she takes them
  * away.
  */
 export const ADMINISTRATOR_POWERS = ['approve', 'revoke', 'restore', 'block', 'unblock'] as const
-
-/** One thing that joining brings about. */
-export type Power = { what: string; detail: string }
-
-export type MemberView = {
-  org: string
-  name: string
-  issuer: string
-  /** Counted up by every change for her; the highest seen is the one in force. */
-  view: number
-  charter_version: number
-  published_at: string
-  charter_name: string
-  claims: string[]
-  /** Who vouches for her, and as whom it knows her; null: nobody. */
-  identity_provider: { issuer: string; subject: string | null } | null
-  max_expires_in: number
-  allowed_scopes: string[] | null
-  require_prohibited: string[]
-  always_ask: string[]
-  require_clearance: Record<string, string[]>
-  break_glass: Charter['break_glass']
-  summary: string[]
-  powers: { gets: Power[]; can: Power[]; cannot: Power[] }
-  role: string | null
-  role_name: string | null
-  grants: string[]
-  delegation: Delegation
-  /** The digest of what she agrees to. */
-  binds_s256: string
-}
 
 export interface Viewed {
   organization: { id: string; name: string }
@@ -51,12 +23,12 @@ export interface Viewed {
   charter_version: number
   published_at: string
   owner: string
-  /** Her group; undefined where she is none's yet, and would be the default one's. */
+  /** Her group; undefined if she is not a member yet, and would be in the default group. */
   role: string | null
   view: number
 }
 
-/** Her view. Without a group, or in one that is no more, nothing is shared with her. */
+/** Her view. Without a group, or if the group no longer exists, nothing is shared with her. */
 export function memberView(viewed: Viewed): MemberView {
   const { organization, issuer, charter, owner, role, view, charter_version, published_at } = viewed
   const group = groupOf(charter, role)
@@ -98,7 +70,7 @@ interface Shared {
   delegation: Delegation
 }
 
-/** What a group shares. Without one, or in one that is no more, nothing. */
+/** The resources that a group shares; none without a group, or if it no longer exists. */
 export function sharedWith(charter: Pick<Charter, 'roles'>, role: string | null): Shared {
   const group = groupOf(charter, role)
   return { grants: group?.grants ?? [], delegation: group?.delegation ?? 'none' }
@@ -112,7 +84,7 @@ function subjectOf(subjects: Readonly<Record<string, string>>, owner: string): s
   return Object.hasOwn(subjects, owner) ? subjects[owner]! : null
 }
 
-/** What of a view could bind her. */
+/** The parts of a view that could bind her. */
 export type Binding = Pick<
   MemberView,
   | 'claims'
@@ -126,7 +98,9 @@ export type Binding = Pick<
   | 'delegation'
 > & { identity_provider: { issuer: string } | null }
 
-/** The digest of what she agrees to: of whatever could bind her, and of nothing that is only shown. */
+/**
+ * The digest of what she agrees to: it covers everything that could bind her, and nothing that is only shown.
+ */
 export function bindingDigest(view: Binding): string {
   const { claims, break_glass, identity_provider, max_expires_in, allowed_scopes } = view
   const { require_prohibited, always_ask, require_clearance, grants, delegation } = view
@@ -162,7 +136,7 @@ function summaryOf(name: string, charter: Charter, { grants, delegation }: Share
             ? 'No scope of them may be given.'
             : `Only these scopes may be given: ${listed(envelope.allowed_scopes)}.`,
         ]),
-    ...envelope.require_prohibited.map(one => `Agents must promise: ${one}.`),
+    ...envelope.require_prohibited.map(one => `Agents must promise not to: ${one}.`),
     ...(envelope.always_ask.length === 0
       ? []
       : [`Every operation on ${listed(envelope.always_ask)} needs somebody's approval.`]),
@@ -178,7 +152,7 @@ function summaryOf(name: string, charter: Charter, { grants, delegation }: Share
     ),
     ...(break_glass.enabled
       ? [
-          `In an emergency it may let an agent use ${listed(break_glass.resources)} once, for at most ${break_glass.max_expires_in} seconds; you are told of each.`,
+          `In an emergency it may let an agent use ${listed(break_glass.resources)} once, for at most ${break_glass.max_expires_in} seconds; you are notified of each.`,
         ]
       : ['It may not open an emergency window.']),
     ...(identity_provider === null ? [] : [`${identity_provider.issuer} vouches for who you are.`]),
@@ -216,7 +190,7 @@ function powersOf({ claims, break_glass }: Charter, { grants }: Shared): MemberV
       ...(break_glass.enabled ? [{ what: 'break_glass', detail: listed(break_glass.resources) }] : []),
     ],
     cannot: [
-      { what: 'widen', detail: 'It cannot allow what you do not.' },
+      { what: 'widen', detail: 'It cannot allow anything that you do not allow.' },
       { what: 'see_the_rest', detail: 'It learns nothing of resources that it does not claim.' },
       { what: 'keep_you', detail: 'It cannot keep you from leaving.' },
     ],

@@ -1,37 +1,50 @@
 /**
- * Owns what a membership reaches: which resources are an organization's to govern, what it shares, what a
- * later version of its charter takes away at once and what it takes only after she agreed again. Contract:
+ * Owns how far a membership reaches: which resources an organization governs, what it shares, what a later
+ * version of its charter takes away at once, and what it takes only after she has agreed again. Contract:
  * "Organization membership, on the member's authorization server" and "The organization's authority".
  */
 import type { CharterBreakGlass, Delegation } from '../wire/charter.ts'
 import { agreedCharter } from './agreed-charter.ts'
 import { claimFault, covers, patternFault, patternMatches } from './charter-patterns.ts'
 import { CEILING_SECONDS_MAX } from './charter.ts'
+import type { Vouching } from './identity-assertion.ts'
 import { bindingDigest, type MemberView } from './member-view.ts'
 
-/** What she agreed to, and what the organization says now. */
+/** The version that she agreed to, and the organization's present one. */
 export interface Bound {
   readonly agreed: MemberView
   readonly view: MemberView
 }
 
-/** How a resource stands under a membership; null: it is her own. */
+/** The state of a resource under a membership; null if it is her own. */
 export type Reach = 'governed' | 'shared'
 
 /**
- * Whether the organization governs a resource, and shares it with her. What is newly claimed is hers until
- * she agrees, what is claimed no more is hers at once; what is shared is as the organization says now.
+ * Whether the organization governs a resource, and shares it with her. A newly claimed resource is hers until
+ * she agrees, and one that is no longer claimed is hers at once. The organization's present view says what is
+ * shared.
  */
-export function reachOf(resource_id: string, { agreed, view }: Bound): Reach | null {
+export function reachOf(resource_id: string, bound: Bound): Reach | null {
   const names = (patterns: readonly string[]): boolean =>
     patterns.some(pattern => patternMatches(pattern, resource_id))
-  if (!names(agreedCharter(view, agreed).claims)) return null
-  return names(view.grants) ? 'shared' : 'governed'
+  if (!names(agreedClaims(bound))) return null
+  return names(bound.view.grants) ? 'shared' : 'governed'
+}
+
+/** Cached by view, because one membership is asked about each of her resources, and a view never changes. */
+const AGREED_CLAIMS = new WeakMap<MemberView, { agreed: MemberView; claims: readonly string[] }>()
+
+function agreedClaims({ agreed, view }: Bound): readonly string[] {
+  const known = AGREED_CLAIMS.get(view)
+  if (known?.agreed === agreed) return known.claims
+  const { claims } = agreedCharter(view, agreed)
+  AGREED_CLAIMS.set(view, { agreed, claims })
+  return claims
 }
 
 /**
- * Why a view is not one that a charter could make, as a clause; undefined where it is. Its digest is made
- * anew, whatever it says.
+ * Why a view is not one that a charter could make, as a clause; undefined if it is. Its digest is computed
+ * again, whatever it says.
  */
 export function viewFault(view: MemberView): string | undefined {
   const within = (patterns: readonly string[]): boolean =>
@@ -49,8 +62,8 @@ export function viewFault(view: MemberView): string | undefined {
 }
 
 /**
- * What a later version would bind her to beyond what she agreed to, as sentences; it does so only after she
- * agreed again.
+ * What a later version would bind her to beyond what she agreed to, as sentences; it binds her only after she
+ * has agreed again.
  */
 export function enlargements({ agreed, view }: Bound): string[] {
   const claimed = view.claims.filter(claim => !agreed.claims.some(known => covers(known, claim)))
@@ -89,21 +102,20 @@ function breakGlassEnlargements(
 }
 
 /**
- * What a grant on a governed resource hangs on: of the membership, of the connection, and of the operator
- * that the request names (0: none).
+ * The epochs that a grant on a governed resource depends on: of the membership, of the connection, and of the
+ * operator that the request names (0 if none). A grant on a resource of her own that rests on an
+ * organization's attestation depends only on the membership; the other two are then null.
  */
-export interface OrganizationEpochs {
-  readonly membership: number
-  readonly handle: number
-  readonly operator: number
-}
+export type OrganizationEpochs = { readonly membership: number } & (
+  { readonly handle: number; readonly operator: number } | { readonly handle: null; readonly operator: null }
+)
 
-/** A view that nobody has confirmed for so many seconds is not relied on. */
+/** A view that nobody has confirmed for this many seconds is not relied on. */
 export const STALE_SECONDS = 600
 
 /**
- * Why nobody is let in to a governed resource at the first presentation, as a word and a sentence; undefined
- * where the rest decides.
+ * Why the first presentation is refused at a governed resource, as a code and a sentence; undefined if the
+ * other checks decide.
  */
 export function governedFault(
   reach: Reach,
@@ -119,7 +131,25 @@ export function governedFault(
   return undefined
 }
 
-/** Whether an agent may use what is shared: any, or only one that the owner activated herself. */
+/**
+ * The answer to the agent if an identity is required that nobody here could prove; only the owner sees why.
+ */
+export const UNPROVABLE =
+  'The organization that governs this resource asks for an identity that nobody can prove to it now.'
+
+/**
+ * Who must vouch for an agent before terms are offered, and its name for the owner; undefined if nobody must.
+ * Or why nobody can: the charter names another provider than she agreed to, or none of her subjects. If she
+ * agreed to no provider, a new one is not used before she has agreed again.
+ */
+export function vouchingOf({ agreed, view }: Bound): Vouching | { code: string; fault: string } | undefined {
+  if (view.identity_provider === null || agreed.identity_provider === null) return undefined
+  const { issuer, subject } = view.identity_provider
+  if (issuer !== agreed.identity_provider.issuer) return { code: 'provider_not_agreed', fault: UNPROVABLE }
+  return subject === null ? { code: 'not_vouched_for', fault: UNPROVABLE } : { issuer, subject }
+}
+
+/** Whether an agent may use what is shared: any agent, or only one that the owner activated herself. */
 export function mayDelegateTo({ view }: Pick<Bound, 'view'>, agent: { first_party: boolean }): boolean {
   return view.delegation === 'any-agent' || (view.delegation === 'first-party-only' && agent.first_party)
 }
@@ -127,8 +157,8 @@ export function mayDelegateTo({ view }: Pick<Bound, 'view'>, agent: { first_part
 const DELEGATED: Record<Delegation, number> = { none: 0, 'first-party-only': 1, 'any-agent': 2 }
 
 /**
- * Whether a later view takes access away, so that no grant made before it may live on: another group, or less
- * that she may pass on. What is shared no more is told by `reachOf`, resource by resource.
+ * Whether a later view takes access away, so that earlier grants must end: she is in another group, or may
+ * pass on less. For each resource, `reachOf` says whether it is still shared.
  */
 export function takesAccess(before: MemberView, after: MemberView): boolean {
   return before.role !== after.role || DELEGATED[after.delegation] < DELEGATED[before.delegation]

@@ -1,7 +1,7 @@
 /**
- * Which token of the owner's realm is an access token meant for us. Contract: "Authentication" (owner at the
- * owner API): an OIDC access token, validated with her realm's published keys. The claims are judged here,
- * the signature elsewhere.
+ * Decides whether a token of the owner's realm is an access token meant for us. Contract: "Authentication"
+ * (owner at the owner API): an OIDC access token, validated with her realm's published keys. The claims are
+ * judged here, the signature elsewhere.
  */
 import type { Json, JsonObject } from '../wire/json.ts'
 
@@ -12,19 +12,19 @@ import type { Json, JsonObject } from '../wire/json.ts'
 export const ACCESS_TOKEN_TYPES = ['at+jwt', 'JWT'] as const
 export type AccessTokenType = (typeof ACCESS_TOKEN_TYPES)[number]
 
-/** What a deployment wants of its realm's tokens; issuer, audience and parties are compared byte for byte. */
+/** Requirements for the realm's tokens; issuer, audience and parties are compared byte for byte. */
 export interface RealmPolicy {
   issuer: string
   /** One of the token's audiences must be this. */
   audience: string
-  /** Clients whose tokens are taken where the realm sets no audience; empty: none. */
+  /** Clients whose tokens are accepted if the realm sets no audience; if empty, none are. */
   authorizedParties: readonly string[]
   /** JWS algorithms; `EdDSA` admits its newer name `Ed25519` (RFC 9864). */
   algorithms: readonly string[]
   types: readonly AccessTokenType[]
 }
 
-/** A token as it was read; nothing in it is proved yet. */
+/** A token as it was read; nothing in it is verified yet. */
 export interface ReadToken {
   header: JsonObject
   payload: JsonObject
@@ -33,15 +33,15 @@ export interface ReadToken {
 /** Clocks differ by this much (contract, "Limits"); no allowance is made for the end of a token. */
 const SKEW_SECONDS = 60
 /**
- * Claims that tell of another kind of token (OIDC Core §2, §3.3.2.11; Back-Channel Logout §2.4), or of a
- * proof we do not take.
+ * Claims that show another kind of token (OIDC Core §2, §3.3.2.11; Back-Channel Logout §2.4), or a proof that
+ * we do not accept.
  */
 const FOREIGN_CLAIMS = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events', 'cnf'] as const
 const SUBJECT_CHARACTERS_MAX = 255
 
 /**
- * Why the token is not taken, as a sentence that says what to do; undefined where it is, provided that its
- * signature verifies. Then `sub` is a text that names somebody and `exp` a number.
+ * Why the token is not accepted, as a sentence that says what to do; undefined if it is, provided that its
+ * signature verifies. In that case `sub` is a non-empty text and `exp` a number.
  */
 export function ownerTokenFault(token: ReadToken, policy: RealmPolicy, now: number): string | undefined {
   const { header, payload } = token
@@ -87,7 +87,7 @@ function kindFault({ header, payload }: ReadToken, types: readonly AccessTokenTy
 }
 
 /**
- * A plain `JWT` must say what it is: access tokens say what they are for (RFC 8693 §4.2), ID tokens do not.
+ * A plain `JWT` must show what it is: access tokens say what they are for (RFC 8693 §4.2), ID tokens do not.
  */
 function isPlainAccessToken(payload: JsonObject): boolean {
   return (
@@ -98,7 +98,7 @@ function isPlainAccessToken(payload: JsonObject): boolean {
   )
 }
 
-/** An audience decides wherever there is one; only without any does the authorized party. */
+/** If there is an audience, it decides; the authorized party decides only without one. */
 function audienceFault(
   payload: JsonObject,
   { audience, authorizedParties }: RealmPolicy,

@@ -6,9 +6,9 @@ import type { ConnectionState, PendingKind } from './connection.ts'
 
 /** Depths, in waiting items. */
 export interface QueueCaps {
-  /** First contacts whose operator has not published the agent's key, per owner. */
+  /** First contacts per owner whose operator has not published the agent's key. */
   readonly unattested: number
-  /** First contacts whose operator has, per owner. */
+  /** First contacts per owner whose operator has published it. */
   readonly attested: number
   /** First contacts of one operator, per owner. */
   readonly perOperator: number
@@ -24,8 +24,8 @@ export const QUEUE_CAPS: QueueCaps = {
 }
 
 /**
- * What now waits for this owner, counted under the lock of her queue row; items whose ticket expired do not
- * count.
+ * The items that wait for this owner now, counted under the lock of her queue row; items whose ticket expired
+ * do not count.
  */
 export interface QueueCounts {
   /** First contacts whose operator has not published the agent's key. */
@@ -50,9 +50,9 @@ export type QueueAnswer = { admit: true } | { admit: false; reason: string }
 
 /**
  * Whether the request may wait. A repeat joins the item that waits already and is never refused. Otherwise a
- * first contact needs room in its lane, an attested one also under its operator's cap, an operation room on
- * its connection. The operator's cap counts attested items only: anybody can name an operator, and must not
- * fill its places by that. `reason` is the error_description of the 429 `request_denied`.
+ * first contact needs room in its lane (an attested one also under its operator's cap), and an operation
+ * needs room on its connection. The operator's cap counts attested items only: anybody can name an operator,
+ * and must not fill its places by that. `reason` is the error_description of the 429 `request_denied`.
  */
 export function queueAnswer(
   counts: QueueCounts,
@@ -79,7 +79,7 @@ function queueFull(counts: QueueCounts, request: QueueRequest, caps: QueueCaps):
     : 'Too many new agents wait for the owner; try again when she has decided some of them.'
 }
 
-/** What may have changed between the owner's approval and the poll that collects it. */
+/** Facts that may have changed between the owner's approval and the poll that collects it. */
 export interface CollectionFacts {
   readonly operatorBlocked: boolean
   readonly connection: ConnectionState
@@ -90,17 +90,17 @@ export interface CollectionFacts {
   readonly resourceRegistered: boolean
   /** The terms, the resource's class and scopes are as they were agreed to. */
   readonly unchanged: boolean
-  /** Where an organization governs the resource: it shares it still, and has taken nothing away since. */
+  /** If an organization governs the resource: it still shares it, and has taken nothing away since. */
   readonly organizationStands: boolean
-  /** Whatever the tier asks an authority to attest is attested. */
+  /** Everything that the tier requires to be attested is attested. */
   readonly clearanceMet: boolean
-  /** A rule of the tier refuses the request by what is known now. */
+  /** A rule of the tier refuses the request by the present facts. */
   readonly refusedByRule: boolean
 }
 
 /**
- * Why an approved request is refused all the same when it is collected (403 `request_denied`), as a sentence,
- * or undefined: no approval survives a block, a revocation, or the end of what it was about.
+ * Why an approved request is still refused when it is collected (403 `request_denied`), as a sentence, or
+ * undefined: no approval survives a block, a revocation, or the end of what it was about.
  */
 export function collectionFault(facts: CollectionFacts): string | undefined {
   if (facts.operatorBlocked) return 'The owner has since blocked the operator of this agent.'
@@ -110,8 +110,7 @@ export function collectionFault(facts: CollectionFacts): string | undefined {
     return 'The resource server no longer has protection access for this owner.'
   if (!facts.resourceRegistered) return 'The resource is no longer registered.'
   if (!facts.tierGoverns) return 'No tier governs this resource any more.'
-  if (!facts.organizationStands)
-    return 'The organization that governs this resource has since taken back what it shares.'
+  if (!facts.organizationStands) return 'The organization that governs this resource no longer shares it.'
   if (!facts.clearanceMet)
     return 'The owner has since asked for a clearance that no authority known to her attests.'
   if (facts.refusedByRule) return "The owner's policy refuses this request by what she knows now."

@@ -4,11 +4,11 @@
  * 4).
  */
 
-/** Consequence classes by the remedy they leave, mildest first. */
+/** Consequence classes by how far a call can be undone, mildest first. */
 export const CONSEQUENCES = ['reversible', 'compensatable', 'forward_recoverable', 'irreversible'] as const
 export type Consequence = (typeof CONSEQUENCES)[number]
 
-/** The class a word names; undefined for absent, null and every word we do not know: that is undeclared. */
+/** The class that a word names; undefined for absent, null and unknown words, which means undeclared. */
 export function parseConsequence(word: unknown): Consequence | undefined {
   return CONSEQUENCES.find(known => known === word)
 }
@@ -20,7 +20,7 @@ export function consequenceRank(consequence: Consequence): number {
 
 /**
  * Whether the resource now declares the operation worse than the class the grant was issued against
- * (`consequence_changed`). Only where both sides declare a class: an unknown word declares nothing.
+ * (`consequence_changed`). This applies only if both sides declare a class; an unknown word declares nothing.
  */
 export function worseConsequence(declared: unknown, granted: unknown): boolean {
   const now = parseConsequence(declared)
@@ -28,15 +28,15 @@ export function worseConsequence(declared: unknown, granted: unknown): boolean {
   return now !== undefined && then !== undefined && consequenceRank(now) > consequenceRank(then)
 }
 
-/** The gravest class that any of the words names; undefined where none names one. */
+/** The gravest class that any of the words names; undefined if none names one. */
 export function gravestConsequence(words: readonly unknown[]): Consequence | undefined {
   const declared = words.map(parseConsequence).filter(one => one !== undefined)
   return declared.toSorted((a, b) => consequenceRank(b) - consequenceRank(a))[0]
 }
 
 /**
- * What a resource server declares of a resource: the gravest class, and by tool where it tells its tools
- * apart; null = undeclared.
+ * A resource server's declaration of a resource: the gravest class, and the class by tool if it distinguishes
+ * its tools; null means undeclared.
  */
 export interface DeclaredConsequences {
   readonly consequence: string | null
@@ -44,9 +44,9 @@ export interface DeclaredConsequences {
 }
 
 /**
- * The class of the operation where one is named and its tool is told apart, which may be undeclared (null);
- * else the gravest of the resource. Name only an operation that the grant will be bound to: what else an
- * agent says it will do tells nothing of what it may do.
+ * If an operation is given and tools are distinguished, the class of that operation, which may be undeclared
+ * (null); otherwise the gravest of the resource. Give only an operation that the grant will be bound to,
+ * because the agent's other statements do not limit what it may do.
  */
 export function operationConsequence(
   { consequence, tools }: DeclaredConsequences,
@@ -56,7 +56,7 @@ export function operationConsequence(
   return tools[operation.tool] ?? null
 }
 
-/** The declared classes by tool, as a grant keeps them; empty where no tool declares one. */
+/** The declared classes by tool, as a grant keeps them; empty if no tool declares one. */
 export function declaredByTool({ tools }: DeclaredConsequences): Record<string, string> {
   const declared = Object.entries(tools ?? {}).filter((entry): entry is [string, string] => entry[1] !== null)
   return Object.fromEntries(declared)
@@ -79,8 +79,8 @@ function permissionIsOpen(permission: Permission, now: number): boolean {
 
 /**
  * The first permission that covers the call: this resource, every needed scope in one entry, inside its own
- * exp and nbf. Undefined means challenge (enforcement order 2). Entries are not added up: each was granted on
- * its own conditions.
+ * exp and nbf. Undefined means challenge (enforcement order 2). Entries are not combined, because each was
+ * granted on its own conditions.
  */
 export function matchPermission<P extends Permission>(
   permissions: readonly P[],
@@ -95,16 +95,16 @@ export function matchPermission<P extends Permission>(
   )
 }
 
-/** A permission as an authority tells it, which may leave its times to the grant. */
+/** A permission as an authority describes it; it may leave its times to the grant. */
 type ToldPermission = Omit<Permission, 'exp' | 'nbf'> & {
   readonly exp?: number | null | undefined
   readonly nbf?: number | null | undefined
 }
 
 /**
- * What an authority tells of a grant, held to what the grant itself conveys: only resources and scopes that
- * both name, inside the later beginning and the earlier end, none after `end` (seconds since the epoch).
- * Without `granted` what was told counts alone.
+ * An authority's description of a grant, limited to what the grant itself conveys: only resources and scopes
+ * that both name, inside the later beginning and the earlier end, none after `end` (seconds since the epoch).
+ * Without `granted`, only the authority's description counts.
  */
 export function stricterPermissions(
   told: readonly ToldPermission[],
@@ -135,7 +135,8 @@ export interface ApprovedOperation {
 
 /**
  * Whether the call is exactly the approved operation: the same tool and the same hash of the parameters
- * (enforcement order 4). False without an operation; the caller names that case `operation_required`.
+ * (enforcement order 4). False if there is no operation; the caller reports that case as
+ * `operation_required`.
  */
 export function operationMatches(
   operation: ApprovedOperation | undefined,
@@ -157,7 +158,7 @@ export function grantScope(
   return [...new Set(ticket)].filter(scope => terms.includes(scope) && agreement.includes(scope))
 }
 
-/** Seconds a grant lives: the shorter of what the terms offer now and what the agent agreed to. */
+/** Seconds a grant lives: the shorter of the terms' present offer and the agent's agreement. */
 export function grantLifetimeSeconds(offeredSeconds: number, agreedSeconds: number): number {
   return Math.min(offeredSeconds, agreedSeconds)
 }

@@ -1,16 +1,17 @@
 /**
- * Owns what keeps a prohibition, beside the agent's signed promise. Contract: "Agreement (claim_token, beat
- * 3)" (nothing of what an agent signs is enforced but the operation) and "Authorized call": what an
- * enforcement point checks is permissions and the exact operation, never a prohibition.
+ * Owns what enforces a prohibition, besides the agent's signed promise. Contract: "Agreement (claim_token,
+ * beat
+ * 3)" (only the operation in what an agent signs is enforced) and "Authorized call": an enforcement point
+ * checks permissions and the exact operation, never a prohibition.
  */
 import type { EnforcedProhibition } from '../wire/terms.ts'
 
-/** What the terms are, and what is known of the resource that they are offered for. */
+/** The terms, and what is known about the resource that they are offered for. */
 export interface ProhibitionFacts {
   readonly terms: { readonly scope: readonly string[]; readonly prohibited: readonly string[] }
   readonly resource: {
     readonly resource_scopes: readonly string[]
-    /** By name; null where the resource server does not tell its tools apart. */
+    /** The tools by name; null if the resource server does not distinguish them. */
     readonly tools: Readonly<Record<string, unknown>> | null
   }
   /** The tool of the one call that the grant is bound to; undefined for a standing grant. */
@@ -18,9 +19,9 @@ export interface ProhibitionFacts {
 }
 
 /**
- * For each prohibition what keeps it. A prohibition is the owner's own words and nobody interprets them: only
- * one that is, to the character, the name of a scope of this resource that the terms do not offer, or of a
- * tool other than the one call allowed, is kept by a check. All else is promised.
+ * What enforces each prohibition. A prohibition is in the owner's own words, and nobody interprets them. A
+ * check enforces it only if it is exactly the name of a scope of this resource that the terms do not offer,
+ * or the name of a tool other than that of the one allowed call. All others are only promised.
  */
 export function enforcedProhibitions({ terms, resource, boundTo }: ProhibitionFacts): EnforcedProhibition[] {
   const isWithheldScope = (word: string): boolean =>

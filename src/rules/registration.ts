@@ -10,14 +10,14 @@ export const REGISTRATION_TRIGGERS = ['registered', 'owner_approves', 'owner_wit
 export type RegistrationTrigger = (typeof REGISTRATION_TRIGGERS)[number]
 
 /**
- * Resource servers that may wait for one owner at once; and of them, those of one origin of which she has
- * approved nothing.
+ * How many resource servers may wait for one owner at once, and how many of them from one origin of which she
+ * has approved nothing.
  */
 export const PENDING_SERVERS_MAX = 20
 export const PENDING_OF_STRANGE_ORIGIN_MAX = 2
-/** How long one waits: what she has not approved by then has lapsed, and is as if it had not asked. */
+/** How long one waits. If she has not approved it by then, it lapses, as if it had never asked. */
 export const PENDING_SECONDS = 7 * 86_400
-/** How long one that was withdrawn waits before it may ask her again. */
+/** How long a withdrawn one must wait before it may ask her again. */
 export const WITHDRAWN_PAUSE_SECONDS = 86_400
 
 const MOVES: Record<'none' | RegistrationState, Partial<Record<RegistrationTrigger, RegistrationState>>> = {
@@ -28,7 +28,7 @@ const MOVES: Record<'none' | RegistrationState, Partial<Record<RegistrationTrigg
 }
 
 /**
- * The state after `trigger`, or undefined where nothing moves (409 at the owner API). Registering again
+ * The state after `trigger`, or undefined if nothing moves (409 at the owner API). Registering again
  * leaves an active server active and makes a revoked one pending: only the owner lets it back in.
  */
 export function nextRegistrationState(
@@ -39,8 +39,8 @@ export function nextRegistrationState(
 }
 
 /**
- * What is known when a resource server registers, read under the lock of the owner's queue; what has lapsed
- * counts nowhere.
+ * The facts known when a resource server registers, read under the lock of the owner's queue; lapsed
+ * registrations do not count.
  */
 export interface RegistrationFacts {
   /** Its record, if there is one. */
@@ -48,34 +48,34 @@ export interface RegistrationFacts {
     | {
         readonly status: RegistrationState
         readonly auth: 'secret' | 'signature'
-        /** Since it was decided; it is read where the record is withdrawn. */
+        /** The time since the decision; read if the record is withdrawn. */
         readonly decidedSecondsAgo: number
       }
     | undefined
-  /** Those that wait for this owner. */
+  /** How many wait for this owner. */
   readonly pending: number
   readonly origin: {
     readonly banned: boolean
     /** Some resource server at the origin is active. */
     readonly approved: boolean
-    /** Those that wait at the origin. */
+    /** How many wait at the origin. */
     readonly pending: number
   }
 }
 
 /**
- * What a registration comes to: `registered` waits for the owner from now on, `waiting` did already, `active`
- * she has approved; `provisioned` is one with a secret, which no registration touches. She has banned the
- * origin (`banned`), or withdrew this one a short time ago (`paused`); as many as may wait do, of the origin
- * (`origin_full`) or in all (`full`).
+ * The result of a registration. `registered`: it waits for the owner from now on. `waiting`: it waited
+ * already. `active`: she has approved it. `provisioned`: it has a secret, and no registration changes it.
+ * `banned`: she has banned the origin. `paused`: she withdrew it a short time ago. `origin_full`, `full`: too
+ * many wait already, of the origin or in all.
  */
 export type RegistrationAnswer =
   | { outcome: 'registered' | 'waiting' | 'active' | 'provisioned' | 'banned' | 'origin_full' | 'full' }
   | { outcome: 'paused'; secondsLeft: number }
 
 /**
- * Judges a registration whose origin is proven. What stands already is answered first: asking again takes no
- * place.
+ * Judges a registration whose origin is proven. An existing record is answered first, because asking again
+ * takes no place.
  */
 export function registrationAnswer({ known, pending, origin }: RegistrationFacts): RegistrationAnswer {
   if (known?.auth === 'secret') return { outcome: 'provisioned' }
@@ -91,7 +91,7 @@ export function registrationAnswer({ known, pending, origin }: RegistrationFacts
 
 /**
  * Why this server gets no PAT and none of its PATs is honoured, as the 403 code: pending
- * `authorization_pending`, revoked `access_denied`; undefined when active. Read at every use, so that
+ * `authorization_pending`, revoked `access_denied`; undefined if active. It is read at every use, so that
  * issuance and verification stop at once.
  */
 export function protectionRefusal(
@@ -133,9 +133,7 @@ export function registrationFault(
   return undefined
 }
 
-/**
- * Whether both are URLs of one scheme, host and port. A URL without an origin of its own is the same as none.
- */
+/** Whether both are URLs of one scheme, host and port. A URL without an origin equals no other. */
 export function sameOrigin(one: string, other: string): boolean {
   if (!URL.canParse(one) || !URL.canParse(other)) return false
   const { origin } = new URL(one)

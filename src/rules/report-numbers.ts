@@ -1,17 +1,17 @@
 /**
- * What the numbers of access reports say: each run of an enforcement point numbers the calls it lets through
- * from 1, so a number that never comes is a call that its owner was not told of. Contract: "Events" (row 2).
+ * The meaning of access reports' numbers: each run of an enforcement point numbers the calls it lets through
+ * from 1, so a missing number is a call that its owner did not learn of. Contract: "Events" (row 2).
  */
 
-/** Numbers that did not come, both ends included. */
+/** A range of numbers that did not come, both ends included. */
 export interface Gap {
   from: number
   to: number
 }
 
 /**
- * The gaps between `after`, up to which all was settled before, and `upTo`, by the numbers that came now (in
- * any order, also twice). Numbers up to `after` are of what was settled: they open no gap and close none.
+ * The gaps between `after`, up to which everything was settled before, and `upTo`, given the numbers that
+ * came now (in any order, even twice). Numbers up to `after` are settled: they neither open nor close a gap.
  */
 export function gapsBetween(after: number, upTo: number, came: readonly number[]): Gap[] {
   const gaps: Gap[] = []

@@ -3,7 +3,7 @@
  * Contract: "Permission ticket" (States and transitions).
  */
 
-/** Where one negotiation (one family) stands. `issued` is the sealed ticket that no row knows yet. */
+/** The state of one negotiation (one family). `issued` is the sealed ticket that has no row yet. */
 export const TICKET_STATES = [
   'issued',
   'need_info',
@@ -16,12 +16,12 @@ export const TICKET_STATES = [
 export type TicketState = (typeof TICKET_STATES)[number]
 
 /**
- * What moves a negotiation. `presented`: the ticket came without an agreement that could be judged, so the
- * terms are (again) the answer. `agreed`: agreement verified and let through. `held`: it waits for the owner.
- * `refused`: no tier, a failed check, a refusing rule, a full queue, or a re-check that failed when an
+ * The events that move a negotiation. `presented`: the ticket came without an agreement that could be judged,
+ * so the terms are (again) the answer. `agreed`: agreement verified and let through. `held`: it waits for the
+ * owner. `refused`: no tier, a failed check, a refusing rule, a full queue, or a re-check that failed when an
  * approval was collected. `polled`: the agent asks again while the owner has not decided. `declined`: the
- * agent sent `decline=true`. `terms_changed`: she edited or deleted the tier it waits under, so it is to
- * agree anew.
+ * agent sent `decline=true`. `terms_changed`: she edited or deleted the tier it waits under, so it must agree
+ * again.
  */
 export const TICKET_TRIGGERS = [
   'presented',
@@ -65,7 +65,7 @@ const MOVES: Record<TicketState, Moves> = {
 }
 
 /**
- * The state after `trigger`, or undefined where the contract's "Permission ticket" table has no such move.
+ * The state after `trigger`, or undefined if the contract's "Permission ticket" table has no such move.
  */
 export function nextTicketState(from: TicketState, trigger: TicketTrigger): TicketState | undefined {
   return MOVES[from][trigger]

@@ -1,6 +1,6 @@
 /**
- * Owns what a tier is allowed to say when it is saved, and what it answers for one request.
- * Contract: "Policy vocabulary and tiers", "Owner API" (`/owner/policies`).
+ * Owns what a tier may say when it is saved, and its answer to one request. Contract: "Policy vocabulary and
+ * tiers", "Owner API" (`/owner/policies`).
  */
 import { parseCondition, type RequestFacts } from './conditions.ts'
 import { parseConsequence } from './permission.ts'
@@ -13,13 +13,13 @@ export interface Rule {
   readonly then: Effect
 }
 
-/** What deciding needs of a tier. */
+/** The members of a tier that deciding needs. */
 export interface TierRules {
   readonly ask_me: boolean
   readonly rules: readonly Rule[]
 }
 
-/** A tier as the owner wants it saved; its shape has been checked, its meaning not yet. */
+/** A tier as the owner wants to save it; its shape has been checked, but not its meaning. */
 export interface TierDraft extends TierRules {
   readonly id: string
   readonly name: string
@@ -45,7 +45,7 @@ export interface GovernableResource {
 
 export const RULES_MAX = 100
 export const CONDITIONS_PER_RULE_MAX = 20
-/** Ten years: whatever is longer is a mistake of units. */
+/** Ten years: anything longer is a mistake of units. */
 export const TERMS_SECONDS_MAX = 315_360_000
 
 /**
@@ -113,12 +113,12 @@ function ruleFault({ when, then }: Rule): string | undefined {
     const parsed = parseCondition(text)
     if ('fault' in parsed) return parsed.fault
     if (then === 'auto' && !parsed.word.may_relax)
-      return `\`${parsed.word.condition}\` cannot stand in an \`auto\` rule: it is observed, not the owner's own act, and may only make an answer stricter.`
+      return `\`${parsed.word.condition}\` cannot be in an \`auto\` rule: it is observed, not the owner's own act, and may only make an answer stricter.`
   }
   return undefined
 }
 
-/** Sentences that go with a saved tier: what it allows that the owner may not have meant. */
+/** Warnings about a saved tier: things that it allows and that the owner may not have meant. */
 export function tierWarnings(tier: TierDraft, registered: readonly GovernableResource[]): string[] {
   return tier.resources.flatMap(resource_id => {
     const resource = registered.find(known => known.resource_id === resource_id)
@@ -140,9 +140,9 @@ function resourceWarnings(tier: TierDraft, resource: GovernableResource): string
 }
 
 /**
- * What a tier answers. `because` holds the baseline (`baseline:ask_me` or `baseline:auto`), then every rule
+ * The answer of a tier. `because` holds the baseline (`baseline:ask_me` or `baseline:auto`), then every rule
  * that matched, as `<then>:<condition>+<condition>`, a condition that could not be evaluated ending in `?`.
- * `relaxed` = a rule let through what the owner is otherwise asked about.
+ * `relaxed`: a rule let through a request that the owner would otherwise be asked about.
  */
 export interface TierAnswer {
   effect: Effect
@@ -153,10 +153,10 @@ export interface TierAnswer {
 const STRICTNESS: Record<Effect, number> = { auto: 0, ask: 1, refuse: 2 }
 
 /**
- * The tier's answer on these facts. Baseline: ask if ask_me, else auto. Pass 1: a matching `auto` rule lowers
- * ask to auto. Pass 2: the strictest matching rule wins, whatever the order. Inside a rule one false
- * condition decides; else a condition that cannot be evaluated counts as met if the rule asks or refuses, and
- * as unmet if it lets through.
+ * The tier's answer on these facts. Baseline: ask if ask_me, otherwise auto. Pass 1: a matching `auto` rule
+ * lowers ask to auto. Pass 2: the strictest matching rule wins, whatever the order. Inside a rule, one false
+ * condition decides. Otherwise, a condition that cannot be evaluated counts as met if the rule asks or
+ * refuses, and as unmet if it lets through.
  */
 export function evaluateTier(tier: TierRules, facts: RequestFacts): TierAnswer {
   const matched = tier.rules.map(rule => matchRule(rule, facts)).filter(match => match !== undefined)
@@ -171,7 +171,10 @@ export function evaluateTier(tier: TierRules, facts: RequestFacts): TierAnswer {
   return { effect, because, relaxed: relaxed && effect === 'auto' }
 }
 
-/** A stored `then` that is none of the three is a refusal: what cannot be read is never let through. */
+/**
+ * A stored `then` that is none of the three refuses, because an unreadable rule must never let anything
+ * through.
+ */
 function matchRule(rule: Rule, facts: RequestFacts): { effect: Effect; because: string } | undefined {
   const effect = Object.hasOwn(STRICTNESS, rule.then) ? rule.then : 'refuse'
   const met = rule.when.map(text => ({ text, holds: conditionHolds(text, effect, facts) }))
@@ -183,11 +186,30 @@ function matchRule(rule: Rule, facts: RequestFacts): { effect: Effect; because: 
 }
 
 /**
- * Undefined where it cannot be evaluated; an observed condition never evaluates inside an `auto` rule,
- * however stored.
+ * Undefined if it cannot be evaluated. An observed condition is never evaluated inside an `auto` rule, even
+ * if it is stored so.
  */
 function conditionHolds(text: string, effect: Effect, facts: RequestFacts): boolean | undefined {
   const parsed = parseCondition(text)
   if ('fault' in parsed || (effect === 'auto' && !parsed.word.may_relax)) return undefined
   return parsed.word.holds(facts, parsed.value)
+}
+
+/**
+ * Whether the tier could let a request through unasked, assuming the best for every unknown fact, because an
+ * owner who lets an agent in must never be shown less than she opens. Only a known fact closes a tier.
+ */
+export function mayLetThrough(tier: TierRules, facts: RequestFacts): boolean {
+  const relaxed = tier.rules.some(
+    ({ then, when }) => then === 'auto' && when.every(text => mayRelax(text, facts)),
+  )
+  if (tier.ask_me && !relaxed) return false
+  return !tier.rules.some(
+    ({ then, when }) => then !== 'auto' && when.every(text => conditionHolds(text, 'ask', facts) === true),
+  )
+}
+
+function mayRelax(text: string, facts: RequestFacts): boolean {
+  const parsed = parseCondition(text)
+  return !('fault' in parsed) && parsed.word.may_relax && parsed.word.holds(facts, parsed.value) !== false
 }

@@ -13,7 +13,7 @@ import { refuse } from './refusal.ts'
 import { asHandle, type Handle } from './identifiers.ts'
 
 /**
- * Who a header says signed. A bare key vouches for itself; a token vouches for nobody until
+ * The signer that a header claims. A bare key vouches for itself; a token vouches for nobody until
  * `verifyAgentToken`, and `iss` must be on the list of allowed issuers before anything is fetched from it.
  */
 export type ClaimedIdentity =
@@ -36,7 +36,7 @@ export interface AgentToken {
   readonly parent_agent: string | undefined
 }
 
-/** Who signs, as far as was verified: a bare key (pseudonymous), or a verified agent token (identified). */
+/** The verified signer: a bare key (pseudonymous), or a verified agent token (identified). */
 export type AgentIdentity =
   | { readonly kind: 'key'; readonly key: PublicKey }
   | { readonly kind: 'agent_token'; readonly agent: Verified<AgentToken> }
@@ -45,8 +45,8 @@ const DISCOVERY_DOCUMENT = 'aauth-agent.json'
 const AGENT_TOKEN_BYTES_MAX = 8192
 
 /**
- * The identity a JWS header claims: exactly one of `jwk` and `agent_token`. Refuses (`invalid_request`) both,
- * neither, an unusable key, and a token that cannot be read.
+ * The identity a JWS header claims: exactly one of `jwk` and `agent_token`. Refuses (`invalid_request`) if
+ * both or neither are there, if the key cannot be used, or if the token cannot be read.
  */
 export function agentIdentity(header: JsonObject): ClaimedIdentity {
   const jwk = member(header, 'jwk')
@@ -57,7 +57,7 @@ export function agentIdentity(header: JsonObject): ClaimedIdentity {
   return token === undefined ? { kind: 'key', key: importPublicJwk(jwk) } : claimedToken(token)
 }
 
-/** The issuer, the key id and the text of an `agent_token` header member; nothing of it is verified. */
+/** The issuer, the key id and the text of an `agent_token` header member; nothing is verified yet. */
 export function claimedToken(token: unknown): ClaimedIdentity & { kind: 'agent_token' } {
   if (typeof token !== 'string') refuse('invalid_request', 'Give agent_token as a compact JWS.')
   const { header, payload } = parseJws(token, AGENT_TOKEN_BYTES_MAX)
@@ -71,9 +71,9 @@ export function claimedToken(token: unknown): ClaimedIdentity & { kind: 'agent_t
 
 /**
  * Verifies an agent token against its issuer's published keys, at `now` (seconds): `typ`, `dwk`, signature by
- * the key its `kid` names, `exp` ahead and `iat` not (60 s for clocks that differ), a usable `iss`, `sub`,
- * `cnf.jwk`, and `ps` and `parent_agent` where present. Whether the issuer is one of ours was the caller's
- * question, before it fetched the keys. Refuses with `invalid_request`.
+ * the key its `kid` names, `exp` in the future and `iat` in the past (60 s for clocks that differ), a usable
+ * `iss`, `sub`, `cnf.jwk`, and `ps` and `parent_agent` if present. The caller checked whether the issuer is
+ * listed before it fetched the keys. Refuses with `invalid_request`.
  */
 export function verifyAgentToken(
   token: string,
@@ -111,8 +111,8 @@ export function signingKeyOf(identity: AgentIdentity): PublicKey {
 
 /**
  * The handle of a connection: `jkt:` + RFC 7638 thumbprint for a bare key, `sub@issuer` (no scheme, no
- * trailing slash) for an identified agent. Agents of two issuers never share one, nor do a bare key and an
- * identified agent.
+ * trailing slash) for an identified agent. Agents of two issuers never share a handle, and neither do a bare
+ * key and an identified agent.
  */
 export function handleOf(identity: AgentIdentity): Handle {
   if (identity.kind === 'key') return thumbprintHandle(identity.key)
@@ -125,15 +125,15 @@ export function subjectHandle(sub: string, iss: string): Handle {
 }
 
 /**
- * An issuer as its agents' handles spell it. Two listed issuers must differ in this, or they would share
- * handles.
+ * An issuer as its agents' handles spell it. Two listed issuers must differ in this, because otherwise they
+ * would share handles.
  */
 export function issuerInHandles(iss: string): string {
   return iss.replace(/^https?:\/\//, '').replace(/\/$/, '')
 }
 
 /**
- * The operator behind a client_id: the origin of that URL; undefined where the text is no client identity URL
+ * The operator behind a client_id: the origin of that URL; undefined if the text is no client identity URL
  * (https, or http to a literal loopback host; a path; no user information, fragment, dot segments or dot at
  * the end of the host).
  */
@@ -141,10 +141,11 @@ export function operatorOrigin(client_id: string): string | undefined {
   if (!/^https?:\/\/[\x21-\x7e]+$/.test(client_id) || !URL.canParse(client_id)) return undefined
   const url = new URL(client_id)
   const reachable = url.protocol === 'https:' || isLoopbackHost(url.hostname)
-  // With the dot of the root it is the same host, and another origin than the one an owner blocked.
+  // With the dot of the root, the host is the same, but the origin differs from the one that an owner
+  // blocked.
   if (!isHostSpelledPlainly(client_id)) return undefined
-  // What the parser had to change (dot segments, `\`, a missing path, upper case) is not the URL that was
-  // signed.
+  // If the parser had to change it (dot segments, `\`, a missing path, upper case), it is not the URL that
+  // was signed.
   return reachable && url.href === client_id && url.username === '' && url.password === '' && url.hash === ''
     ? url.origin
     : undefined
@@ -155,14 +156,14 @@ export function operatorOrigin(client_id: string): string | undefined {
  * development lists) in one spelling, without user information, query or fragment.
  */
 export function isAgentIssuer(iss: string): boolean {
-  // No `@` anywhere: with one in its path, two issuers could make the same handle.
+  // No `@` is allowed anywhere: with one in the path, two issuers could make the same handle.
   if (!/^https?:\/\/[\x21-\x7e]+$/.test(iss) || /[@?#\\]/.test(iss) || !URL.canParse(iss)) return false
   const { href, protocol, hostname } = new URL(iss)
   if (protocol !== 'https:' && !isLoopbackHost(hostname)) return false
   return href === iss || href === `${iss}/`
 }
 
-/** Whether a text is an AAuth server identifier: https and a lower-case host alone. */
+/** Whether a text is an AAuth server identifier: https and only a lower-case host. */
 export function isServerIdentifier(text: string): boolean {
   return /^https:\/\/[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(text) && isAgentIssuer(text)
 }
@@ -174,8 +175,8 @@ export function isAgentIdentifier(text: string): boolean {
 }
 
 /**
- * Whether an issuer may call an agent so: at most 255 characters of printable ASCII without blanks; one that
- * says it is an AAuth identifier must be one, of the issuer's own domain.
+ * Whether an issuer may give an agent this name: at most 255 characters of printable ASCII without blanks. A
+ * name that says it is an AAuth identifier must be one, of the issuer's own domain.
  */
 function isSubject(sub: string, iss: string): boolean {
   if (!/^[\x21-\x7e]{1,255}$/.test(sub)) return false
@@ -191,7 +192,10 @@ function readParent(payload: JsonObject, iss: string): string | undefined {
   return parent
 }
 
-/** Informative only: neither called nor trusted, but a malformed one says the token is not what it seems. */
+/**
+ * Informative only: neither called nor trusted. But a malformed one shows that the token is not what it
+ * seems.
+ */
 function checkPersonServer(payload: JsonObject): void {
   const ps = optionalText(payload, 'ps')
   if (ps !== undefined && !isServerIdentifier(ps)) {

@@ -1,7 +1,7 @@
 /**
- * Owns the agreement an agent signs, and the claim_token it travels in. Contract: "Agreement (claim_token,
- * beat 3)". Here stands who signed and that nothing was changed since; what the claims are worth is
- * rules/agreement.ts. Receipts that embed it are receipt.ts.
+ * Owns the agreement that an agent signs, and the claim_token that carries it. Contract: "Agreement
+ * (claim_token, beat 3)". This file checks who signed and that nothing was changed since; rules/agreement.ts
+ * judges the claims. Receipts that embed it are receipt.ts.
  */
 import { agentIdentity, operatorOrigin, signingKeyOf, type AgentIdentity } from './agent-identity.ts'
 import { decodeBase64url, encodeBase64url, s256 } from './encoding.ts'
@@ -18,12 +18,12 @@ export { signReceipt, type Receipt, type ReceiptClaims } from './receipt.ts'
 /** Longest claim_token, in bytes. */
 export const CLAIM_TOKEN_BYTES_MAX = 32 * 1024
 
-/** What an agent refers to as its mission: a claim, recorded and never fetched. */
+/** An agent's reference to its mission: a claim, recorded and never fetched. */
 export type Mission = { approver: string; s256: string }
 
 /**
- * What an agent puts its name to. `iat` in seconds; `template` is repeated as it is, so narrow it before if
- * at all.
+ * The claims that an agent signs. `iat` in seconds; `template` is repeated unchanged, so a caller that
+ * narrows it must do so before.
  */
 export interface AgreementContent {
   template: TermsTemplate
@@ -32,14 +32,14 @@ export interface AgreementContent {
   reason?: string | undefined
   mission?: Mission | undefined
   /**
-   * The tool and its arguments, or the name of a tool called without; needed where the template says
-   * `per_operation`.
+   * The tool and its arguments, or the name of a tool that is called without arguments; needed if the
+   * template says `per_operation`.
    */
   operation?: { tool: string; params: JsonObject } | string | undefined
   introduction?: string | undefined
-  /** The agent asked for the very same before, and never received what came of it. */
+  /** The agent made exactly this request before, and never received the answer. */
   answer_lost?: true | undefined
-  /** Sent in the header in place of the bare key. */
+  /** The agent token, sent in the header in place of the bare key. */
   agent_token?: string | undefined
   client_id?: string | undefined
   signature_agent?: string | undefined
@@ -56,7 +56,8 @@ export interface Agreement {
   readonly key: PublicKey
   readonly identity: AgentIdentity
   /**
-   * URL of the operator's client document, and the URL of its key directory; claims, resolved by nobody yet.
+   * URL of the operator's client document, and the URL of its key directory; these are claims that nobody has
+   * resolved yet.
    */
   readonly client_id: string | undefined
   readonly signature_agent: string | undefined
@@ -71,8 +72,8 @@ export function signAgreement(content: AgreementContent, key: PrivateKey): strin
 }
 
 /**
- * The compact JWS inside a claim_token, and its parts, not yet believed. Refuses (`invalid_request`) more
- * than 32 KiB, another spelling of the same bytes, and what is no compact JWS.
+ * The compact JWS inside a claim_token, and its parts, not verified yet. Refuses (`invalid_request`) more
+ * than 32 KiB, another spelling of the same bytes, and anything that is no compact JWS.
  */
 export function openClaimToken(claim_token: string): UnverifiedJws {
   if (claim_token.length > CLAIM_TOKEN_BYTES_MAX) {
@@ -87,9 +88,9 @@ export function agreementHash(claim_token: string): string {
 }
 
 /**
- * Verifies who signed a claim_token: `typ` where present, header, signature. `identity` is what the header's
- * identity was verified to be; a bare key needs none, since it vouches for itself, and an agent token is
- * refused without. Refuses with `invalid_request`; judges no claim.
+ * Verifies who signed a claim_token: `typ` if present, header, signature. `identity` is the verified identity
+ * of the header. A bare key needs none, because it vouches for itself; an agent token without it is refused.
+ * Refuses with `invalid_request`; judges no claim.
  */
 export function verifyAgreement(
   claim_token: string | UnverifiedJws,
@@ -145,7 +146,7 @@ function present(members: Record<string, Json | undefined>): JsonObject {
   )
 }
 
-/** The identity in the header is the verified one, neither more nor less. */
+/** The identity in the header must be exactly the verified one. */
 function confirmIdentity(header: JsonObject, identity: AgentIdentity | undefined): AgentIdentity {
   const claimed = agentIdentity(header)
   if (claimed.kind === 'key') {

@@ -1,7 +1,7 @@
 /**
  * Owns the WWW-Authenticate grammar: several challenges in a line, each a scheme with a token68 or with
- * parameters. Contract: "Challenge (beat 1)"; RFC 9110 §11.2, §11.6.1. Strict: a parser that guesses can be
- * made to see another challenge than the next one sees.
+ * parameters. Contract: "Challenge (beat 1)"; RFC 9110 §11.2, §11.6.1. It is strict, because a parser that
+ * guesses can be made to see another challenge than the next parser.
  */
 import { refuse } from './refusal.ts'
 
@@ -40,7 +40,7 @@ export function formatAuthChallenge(scheme: string, parameters: Readonly<Record<
   return `${scheme} ${formatted.join(', ')}`
 }
 
-/** A place in a line; each `take` moves past what matched and answers it, or answers undefined and stays. */
+/** A place in a line. Each `take` moves past the match and returns it, or returns undefined and stays. */
 class Cursor {
   readonly #line: string
   #at = 0
@@ -74,7 +74,7 @@ class Cursor {
     return !this.atEnd
   }
 
-  /** A parameter, or undefined (nothing taken) where the next element opens another challenge. */
+  /** A parameter, or undefined (and nothing is taken) if the next element opens another challenge. */
   takeParameter(): { name: string; value: string } | undefined {
     const start = this.#at
     const name = this.take(TOKEN)?.[0]
@@ -110,7 +110,9 @@ function parseOne(cursor: Cursor): AuthChallenge {
   return { scheme, token68: undefined, parameters: readParameters(cursor) }
 }
 
-/** The parameters up to the next challenge, which only a comma may part from this one; none is allowed. */
+/**
+ * The parameters up to the next challenge, which only a comma may separate from this one; there may be none.
+ */
 function readParameters(cursor: Cursor): Map<string, string> {
   const parameters = new Map<string, string>()
   let separated = cursor.take(SEPARATORS)?.[0].includes(',') === true

@@ -1,7 +1,7 @@
 /**
- * Owns the yes of a member's authorization server to one grant of an emergency window. Contract: "The
+ * Owns the acceptance by a member's authorization server of one grant of an emergency window. Contract: "The
  * organization's authority" (`/break-glass`) and "What the service does" (nothing above the owner can widen):
- * without it such a grant is none, so that an organization that was stolen can neither make one nor hide one.
+ * a grant without it does not count, so that a compromised organization can neither make one nor hide one.
  */
 import { asOwner, type Owner } from './identifiers.ts'
 import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
@@ -12,12 +12,12 @@ import { readBreakGlassGrant, type BreakGlassGrant } from './notice.ts'
 import type { RptClaims, VerificationKeys } from './tokens.ts'
 
 /**
- * What was accepted: `iss` is her authorization server, `aud` the organization, the rest is of the one grant
- * as the notice told it.
+ * The accepted grant: `iss` is her authorization server, `aud` is the organization, and the rest describes
+ * the one grant, as the notice did.
  */
 export type BreakGlassAcceptance = { iss: string; aud: string; owner: Owner } & BreakGlassGrant
 
-/** What a grant of an emergency window says beside what any RPT does. */
+/** The claims of an emergency grant beyond those of any RPT. */
 export type BreakGlassClaims = RptClaims & {
   single_use: true
   break_glass: {
@@ -37,15 +37,16 @@ export function signBreakGlassAcceptance(claims: BreakGlassAcceptance, key: Priv
 
 /**
  * Verifies an acceptance by `authority` (her authorization server), to `organization`, at `now` (seconds):
- * `typ`, signature by one of the keys, `iss`, `aud`, `exp`. Refuses with `invalid_request`. Does not compare
- * it with any grant: see `acceptsGrant` of the rules.
+ * `typ`, signature by one of the keys, `iss`, `aud`, `exp`. Refuses with `invalid_request`. It does not
+ * compare the acceptance with any grant: `acceptsGrant` of the rules does that.
  */
 export function verifyBreakGlassAcceptance(
   jwt: string,
   keys: VerificationKeys,
-  { authority, organization, now }: { authority: string; organization: string; now: number },
+  expected: { authority: string; organization: string; now: number; typAlias?: string | undefined },
 ): Verified<BreakGlassAcceptance> {
-  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.breakGlassAccepted })
+  const { authority, organization, now, typAlias } = expected
+  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.breakGlassAccepted, typAlias })
   checkClaims(payload, { iss: authority, aud: organization, now, requireExp: true })
   const claims: BreakGlassAcceptance = {
     iss: authority,

@@ -22,7 +22,7 @@ export type AuthorizationDetail = {
 }
 
 /**
- * What the agent may do about the refusal. `authorization_reference` is the s256 of `authorization_details`.
+ * What the agent may do after the refusal. `authorization_reference` is the s256 of `authorization_details`.
  */
 export type Remediation = {
   authorization_details: AuthorizationDetail[]
@@ -41,10 +41,10 @@ export type Challenge = {
   authorization_remediation: Remediation
 }
 
-/** Longest WWW-Authenticate value that common servers and proxies pass on. */
+/** The longest WWW-Authenticate value that common servers and proxies pass on. */
 export const CHALLENGE_BYTES_MAX = 8192
 
-/** RFC 6749 §3.3: scope tokens parted by single spaces. */
+/** RFC 6749 §3.3: scope tokens, separated by single spaces. */
 const SCOPE_LIST = /^[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*$/
 const DETAIL_MEMBERS = ['type', 'locations', 'identifier', 'actions', 'datatypes']
 
@@ -98,16 +98,16 @@ export function encodeChallenge(challenge: Challenge): string {
     : refuse('temporarily_unavailable', `The challenge does not fit into ${CHALLENGE_BYTES_MAX} bytes.`)
 }
 
-/** What a reader may hold a challenge to: the `{spec_ns}` it knows; any where absent. */
+/** What a reader may require of a challenge: the `{spec_ns}` that it knows; any if absent. */
 export interface ChallengeOptions {
   specNs?: string | undefined
 }
 
 /**
- * The one UMA challenge among the WWW-Authenticate field lines; challenges of other schemes are passed over.
- * Refuses (`invalid_request`) none, several, a malformed line, a missing or mistyped parameter, and a
- * remediation that does not agree with the parameters beside it. Believing `as_uri` is another matter: that
- * takes the resource's metadata.
+ * The one UMA challenge among the WWW-Authenticate field lines; challenges of other schemes are skipped.
+ * Refuses (`invalid_request`) if there is none or several, and for a malformed line, a missing or mistyped
+ * parameter, and a remediation that contradicts the parameters. Whether to trust `as_uri` is decided by the
+ * resource's metadata, not here.
  */
 export function parseChallenge(fieldLines: readonly string[], options: ChallengeOptions = {}): Challenge {
   const scheme = UMA_SCHEME.toLowerCase()
@@ -138,7 +138,7 @@ export function challengeData(challenge: Challenge): JsonObject {
 }
 
 /**
- * Whether JSON-RPC error data means to be a challenge: told by its shape, since others use -32001 for a
+ * Whether JSON-RPC error data is meant as a challenge. Its shape decides, because others use -32001 for a
  * timeout.
  */
 export function isChallengeData(data: unknown): boolean {
@@ -152,8 +152,8 @@ export function parseChallengeData(data: unknown, options: ChallengeOptions = {}
 }
 
 /**
- * `authorization_details` as RFC 9396 §5 wants it read: an array of objects of our type, every member there
- * and of its type, none beside them. Refuses with `invalid_request`.
+ * `authorization_details`, read as RFC 9396 §5 requires: an array of objects of our type, with every member
+ * there and of its type, and no others. Refuses with `invalid_request`.
  */
 function parseAuthorizationDetails(
   json: Json | undefined,

@@ -1,19 +1,22 @@
 /**
  * Owns the shape of an organization's charter. Contract: "The organization's authority": what it claims,
- * which groups it has, how far it narrows. What a charter means is rules/charter.ts.
+ * which groups it has, how far it narrows. rules/charter.ts says what a charter means.
  */
 import { s256Json } from './encoding.ts'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 
 export const DELEGATIONS = ['none', 'first-party-only', 'any-agent'] as const
-/** To which agents a member may pass on what she is shared (contract, "Policy vocabulary and tiers"). */
+/**
+ * To which agents a member may give access to what is shared with her (contract, "Policy vocabulary and
+ * tiers").
+ */
 export type Delegation = (typeof DELEGATIONS)[number]
 
-/** A group: what its members are shared. */
+/** A group: what is shared with its members. */
 export type CharterRole = { name: string; grants: string[]; delegation: Delegation }
 
-/** The ceiling over whatever is claimed. `allowed_scopes`: null any, empty none. */
+/** The ceiling over everything that is claimed. `allowed_scopes`: null means any, empty means none. */
 export type CharterEnvelope = {
   max_expires_in: number
   allowed_scopes: string[] | null
@@ -22,7 +25,7 @@ export type CharterEnvelope = {
   require_clearance: Record<string, string[]>
 }
 
-/** The least that is asked of an agent and of its agreement. */
+/** The least that is required of an agent and of its agreement. */
 export type CharterConditions = {
   min_binding: number
   min_provenance: number
@@ -41,10 +44,10 @@ export type CharterBreakGlass = {
   invokers: string[]
 }
 
-/** Who vouches for members, and as whom it knows each. */
+/** The party that vouches for members, and its name for each of them. */
 export type CharterIdentityProvider = { issuer: string; subjects: Record<string, string> }
 
-/** A charter with every member that it leaves out put in: what is stored, hashed and answered. */
+/** A charter with all defaults filled in: this form is stored, hashed and answered. */
 export type Charter = {
   name: string
   claims: string[]
@@ -57,19 +60,20 @@ export type Charter = {
   identity_provider: CharterIdentityProvider | null
 }
 
-const LIST_MAX = 200
+/** How many items each list of a charter may have. */
+export const CHARTER_LIST_MAX = 200
 const TEXT_MAX = 500
 const BREAK_GLASS_SECONDS = 900
 
-/** The digest by which a charter is known: of the JCS of the charter as it is answered. */
+/** The digest that identifies a charter: over the JCS of the charter as it is answered. */
 export function charterDigest(charter: Charter): string {
   return s256Json(charter)
 }
 
 /**
  * A charter as somebody sent it. Refuses (`invalid_request`) a member that is missing, unknown or of another
- * type, naming its path, such as `charter.roles.staff.grants[2]`. Says nothing of its meaning: see
- * `charterFault`.
+ * type, naming its path, for example `charter.roles.staff.grants[2]`. It does not judge the meaning:
+ * `charterFault` does that.
  */
 export function parseCharter(value: unknown, at = 'charter'): Charter {
   const of = members(value, at, ['name', 'claims', 'envelope'], {
@@ -175,10 +179,7 @@ function wrong(at: string, wanted: string): never {
   refuse('invalid_request', `Correct ${at}: give ${wanted}.`)
 }
 
-/**
- * Reads members by name: those that must be there, and those that have a value where they are left out. No
- * others.
- */
+/** Reads members by name: the required ones, and those that have a default. No others are accepted. */
 // oxlint-disable-next-line eslint/max-params -- the value, where it stands, and the two kinds of members
 function members(
   value: unknown,
@@ -205,7 +206,8 @@ function text(value: unknown, at: string): string {
 }
 
 function list<T>(value: unknown, at: string, read: (one: unknown, at: string) => T): T[] {
-  if (!Array.isArray(value) || value.length > LIST_MAX) wrong(at, `a list of at most ${LIST_MAX}`)
+  if (!Array.isArray(value) || value.length > CHARTER_LIST_MAX)
+    wrong(at, `a list of at most ${CHARTER_LIST_MAX}`)
   return value.map((one: unknown, i) => read(one, `${at}[${i}]`))
 }
 
@@ -217,7 +219,7 @@ function texts(value: unknown, at: string): string[] {
 function record<T>(value: unknown, at: string, read: (one: unknown, at: string) => T): Record<string, T> {
   if (!isJsonObject(value)) wrong(at, 'an object')
   const entries = Object.entries(value)
-  if (entries.length > LIST_MAX * 50) wrong(at, `at most ${LIST_MAX * 50} members`)
+  if (entries.length > CHARTER_LIST_MAX * 50) wrong(at, `at most ${CHARTER_LIST_MAX * 50} members`)
   const named = entries.find(([name]) => name === '__proto__' || text(name, `${at}, each name`) !== name)
   if (named !== undefined) wrong(at, 'other names')
   return Object.fromEntries(entries.map(([name, one]) => [name, read(one, `${at}.${name}`)]))

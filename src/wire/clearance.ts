@@ -1,17 +1,18 @@
 /**
- * Owns what an organization attests about the person whom an agent acts for, to her authorization server
- * alone. Contract: "Policy vocabulary and tiers" (clearance: fetched from authority to authority), "The
+ * Owns what an organization attests about the person whom an agent acts for, only to her authorization
+ * server. Contract: "Policy vocabulary and tiers" (clearance: fetched from authority to authority), "The
  * organization's authority" (`/member/clearance`).
  */
 import { asOwner, type Owner } from './identifiers.ts'
-import { checkClaims, findByKid, signJws, verifyJws, type Verified } from './jws.ts'
+import { checkClaims, findByKid, parseJws, signJws, verifyJws, type Verified } from './jws.ts'
+import type { JsonObject } from './json.ts'
 import type { PrivateKey } from './keys.ts'
 import { integerMember, objectMember, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
 
-/** How long an attestation is good for. */
+/** How long an attestation is valid. */
 export const CLEARANCE_SECONDS = 300
 
 /**
@@ -34,28 +35,42 @@ export function signClearance(claims: ClearanceClaims, key: PrivateKey): string 
   return signJws({ typ: TYP.clearance, payload: claims }, key)
 }
 
+/** The content of an attestation that was verified when it was kept: a text for each fact, at any age. */
+export function attestedFacts(jwt: string): Record<string, string> {
+  return factsOf(parseJws(jwt).payload)
+}
+
+function factsOf(payload: JsonObject): Record<string, string> {
+  const facts = objectMember(payload, 'clearance')
+  return Object.fromEntries(Object.keys(facts).map(fact => [fact, textMember(facts, fact)]))
+}
+
 /**
  * Verifies an attestation by `issuer`, to the authorization server `audience`, of `owner`, at `now`
  * (seconds): `typ`, signature by one of the keys, `iss`, `aud`, `sub`, `iat`, an `exp` at most 300 s after
- * it, and that each fact is text. Refuses with `invalid_request`. Says nothing of whether the facts meet what
- * is required.
- * @internal until the authority of a member reads it.
+ * it, and that each fact is text. Refuses with `invalid_request`. It does not judge whether the facts meet
+ * what is required.
  */
 export function verifyClearance(
   jwt: string,
   keys: VerificationKeys,
-  expected: { issuer: string; audience: string; owner: Owner; now: number },
+  expected: {
+    issuer: string
+    audience: string
+    owner: Owner
+    now: number
+    typAlias?: string | undefined
+  },
 ): Verified<ClearanceClaims> {
-  const { issuer, audience, owner, now } = expected
-  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.clearance })
+  const { issuer, audience, owner, now, typAlias } = expected
+  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.clearance, typAlias })
   checkClaims(payload, { iss: issuer, aud: audience, now, requireExp: true })
   const iat = integerMember(payload, 'iat')
   const exp = integerMember(payload, 'exp')
   if (exp > iat + CLEARANCE_SECONDS)
-    refuse('invalid_request', `Attest the clearance anew, for at most ${CLEARANCE_SECONDS} s.`)
+    refuse('invalid_request', `Attest the clearance again, for at most ${CLEARANCE_SECONDS} s.`)
   const sub = asOwner(textMember(payload, 'sub'))
   if (sub !== owner) refuse('invalid_request', `Send a clearance of ${owner}.`)
-  const facts = objectMember(payload, 'clearance')
   const claims: ClearanceClaims = {
     iss: issuer,
     sub,
@@ -64,7 +79,7 @@ export function verifyClearance(
     iat,
     exp,
     jti: textMember(payload, 'jti'),
-    clearance: Object.fromEntries(Object.keys(facts).map(fact => [fact, textMember(facts, fact)])),
+    clearance: factsOf(payload),
   }
   return claims as Verified<ClearanceClaims>
 }

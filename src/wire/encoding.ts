@@ -53,9 +53,9 @@ export function contentDigest(body: Uint8Array | string): string {
 }
 
 /**
- * Holds a `Content-Digest` field value against the body it came with (RFC 9530 §2). Only `sha-256` and
- * `sha-512` count: at least one must be there and every one there must match; the deprecated algorithms prove
- * nothing and are passed over. Refuses with `invalid_request`.
+ * Compares a `Content-Digest` field value with its body (RFC 9530 §2). Only `sha-256` and `sha-512` count: at
+ * least one must be there, and each that is there must match. The deprecated algorithms prove nothing and are
+ * ignored. Refuses with `invalid_request`.
  */
 export function checkContentDigest(fieldValue: string, body: Uint8Array): void {
   const members = parseDictionaryField([fieldValue])

@@ -1,6 +1,7 @@
 /**
- * Owns what an organization tells an enforcement point of an owner. Contract: "The organization's authority"
- * (`/membership/{owner}`: governed here, what is shared, the ceiling): never her group, and no sentence.
+ * Owns what an organization tells an enforcement point about an owner. Contract: "The organization's
+ * authority" (`/membership/{owner}`: governed here, what is shared, the ceiling): never her group, and no
+ * free text.
  */
 import { DELEGATIONS, type Delegation } from './charter.ts'
 import { asObject, integerMember, member, objectMember, textMember, wordMember } from './members.ts'
@@ -8,8 +9,9 @@ import type { JsonObject } from './json.ts'
 import { refuse } from './refusal.ts'
 
 /**
- * Of a member: since when (ISO 8601), at which authorization server, the number of her view, and the ceiling,
- * with patterns of resource ids. `allowed_scopes` null: any. Of another: what of hers is claimed.
+ * For a member: since when (ISO 8601), at which authorization server, the number of her view, and the
+ * ceiling, with patterns of resource ids; `allowed_scopes` null means any. For another owner: what is claimed
+ * of her resources.
  */
 export type EnforcedMembership =
   | {
@@ -62,7 +64,7 @@ export function parseEnforcedMembership(value: unknown): EnforcedMembership {
   }
 }
 
-/** What two charters have in common may be told by as many patterns as both have. */
+/** The intersection of two charters may need as many patterns as both have together. */
 const PATTERNS_MAX = 1_000
 
 function patternsMember(object: JsonObject, name: string): string[] {

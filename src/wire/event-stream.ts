@@ -5,7 +5,7 @@
 import { refuse } from './refusal.ts'
 
 /**
- * One dispatched event. `type` is `message` where the stream named none; `id` is the last id seen, `''` if
+ * One dispatched event. `type` is `message` if the stream named none; `id` is the last id seen, `''` if
  * none.
  */
 export interface ServerSentEvent {
@@ -14,12 +14,12 @@ export interface ServerSentEvent {
   id: string
 }
 
-/** At most so many characters may wait for the end of their event. */
+/** How many characters may wait for the end of their event. */
 const PENDING_LENGTH_MAX = 4 * 1024 * 1024
 
 /**
- * Reads one stream, chunk by chunk, whatever the chunks' edges. `lastEventId` and `retryMilliseconds` are
- * what a reconnecting client needs. An event that the stream ends within is never dispatched.
+ * Reads one stream, chunk by chunk, wherever the chunks are cut. `lastEventId` and `retryMilliseconds` are
+ * what a reconnecting client needs. An event that is incomplete at the end of the stream is never dispatched.
  */
 export class EventStreamReader {
   lastEventId: string
@@ -92,7 +92,8 @@ export class EventStreamReader {
   }
 
   #dispatch(): ServerSentEvent | undefined {
-    // Only now: a reader that resumed after the id of an event it never had whole would lose that event.
+    // The id counts only now, because a reader that resumes after the id of an incomplete event would lose
+    // that event.
     this.lastEventId = this.#id
     const event = { type: this.#type || 'message', data: this.#data.join('\n'), id: this.lastEventId }
     const empty = this.#data.length === 0

@@ -1,16 +1,16 @@
 /**
  * Owns text from others inside HTML. Contract: "Terms document" (plain-language HTML): a reader must see what
- * was written, and a browser must find nothing in it to act on.
+ * was written, and a browser must find nothing to act on.
  */
 
 // Controls, format characters (bidi marks, zero widths, tags), line and paragraph separators, halves of
-// surrogate pairs and private use: a reader would not see them, or would see the rest in another order.
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu
+// surrogate pairs and private use. A reader would not see them, or would see the rest in another order.
+export const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu
 const MARKUP = /[&<>"'`=]/g
 
 /**
- * The text as HTML character data, fit for element content and quoted attributes; unseen characters as
- * `\u{202e}`.
+ * The text as HTML character data, usable in element content and quoted attributes; invisible characters
+ * become `\u{202e}`.
  */
 export function escapeHtml(text: string): string {
   return text

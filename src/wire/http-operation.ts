@@ -1,8 +1,8 @@
 /**
- * Owns how a call of a plain HTTP API is written down as a tool with parameters: path templates, and queries
- * as names and values. Contract: "Authorized call" (the tool maps to a resource, its exact parameters are
- * what is approved). The agent builds requests from these, the enforcement point reads them back, and both
- * must come to one hash.
+ * Owns how a call of a plain HTTP API is described as a tool with parameters: path templates, and queries as
+ * names and values. Contract: "Authorized call" (the tool maps to a resource, its exact parameters are what
+ * is approved). The agent builds requests from these, the enforcement point reads them back, and both must
+ * come to one hash.
  */
 import { refuse } from './refusal.ts'
 
@@ -14,14 +14,14 @@ export type HttpOperation = { method: string; path: string }
 /** A segment of a path template: a fixed text, or the name of a parameter that takes the whole segment. */
 export type TemplateSegment = { literal: string } | { parameter: string }
 
-/** What a query says: values by name, in order of receipt, decoded. */
+/** The content of a query: decoded values by name, in order of receipt. */
 export type QueryValues = { [name: string]: string[] }
 
 const LITERAL = /^[\w~.!$&'()*+,=:@-]*$/
 const PARAMETER = /^\{([A-Za-z_]\w{0,63})\}$/
 
 /**
- * The segments of a path template behind its first slash; none for the empty template, which is the base
+ * The segments of a path template after its first slash; none for the empty template, which is the base
  * itself. A segment is a plain text or one `{name}`; only the last may be empty (a trailing slash). Refuses
  * (`invalid_request`) anything else.
  */
@@ -45,7 +45,7 @@ export function parsePathTemplate(text: string): TemplateSegment[] {
 }
 
 /**
- * What two templates have in common that fit the same paths, were case and the names of parameters nothing.
+ * A key that two templates share if they fit the same paths, ignoring case and the names of parameters.
  */
 export function templateShape(text: string): string {
   return parsePathTemplate(text)
@@ -77,7 +77,7 @@ function segmentText(segment: TemplateSegment, values: Readonly<Record<string, s
 }
 
 /**
- * The query without its `?`, everything but unreserved characters encoded; empty where there are no values.
+ * The query without its `?`, everything but unreserved characters encoded; empty if there are no values.
  */
 export function encodeQuery(values: Readonly<Record<string, readonly string[]>>): string {
   const pairs = Object.entries(values).flatMap(([name, list]) => list.map(value => [name, value] as const))
@@ -88,8 +88,8 @@ export function encodeQuery(values: Readonly<Record<string, readonly string[]>>)
 }
 
 /**
- * A raw query, read as forms are (`&` between pairs, `+` a blank). `ambiguity`: a sentence where another
- * reader could take it otherwise. Refuses (`invalid_request`) escapes that are no UTF-8.
+ * A raw query, read as forms are (`&` between pairs, `+` a blank). `ambiguity`: a sentence, if another reader
+ * could read it differently. Refuses (`invalid_request`) escapes that are no UTF-8.
  */
 export function decodeQuery(query: string): { values: QueryValues; ambiguity?: string } {
   const values = new Map<string, string[]>()

@@ -1,22 +1,17 @@
 /**
  * Owns signing and verifying requests by RFC 9421, in the one profile every party uses. Contract:
- * "Authentication" (request signatures) and "Limits" (60 s window); RFC 9421 §3, §7. Reads no clock and finds
- * no key: both are given.
+ * "Authentication" (request signatures) and "Limits" (60 s window); RFC 9421 §3, §7. It reads no clock and
+ * finds no key: both are given.
  *
  * Verification is in two halves around the one costly step, which may be made in a thread of its own:
  * `prepareVerification` → an Ed25519 check → `concludeVerification`.
  */
-import { serializeInnerList, type BareItem, type InnerList } from 'structured-headers'
+import type { InnerList } from 'structured-headers'
 import { checkContentDigest } from './encoding.ts'
 import { signEd25519, verifyEd25519, verifyEd25519Apart, type PrivateKey, type PublicKey } from './keys.ts'
 import { refusingAs } from './refusal.ts'
-import {
-  plainComponent,
-  refuseSignature,
-  signatureBase,
-  type BaseOptions,
-  type SignedMessage,
-} from './signature-base.ts'
+import { signingInput, type SigningOptions } from './request-signing.ts'
+import { refuseSignature, signatureBase, type BaseOptions, type SignedMessage } from './signature-base.ts'
 import {
   chooseSignature,
   readSignatures,
@@ -25,38 +20,25 @@ import {
   type KeyPolicy,
 } from './signature-candidates.ts'
 
+export type { SigningOptions } from './request-signing.ts'
 export type { HeaderLines, SignedMessage } from './signature-base.ts'
 
-/** How far `created` may lie from now, either way, inclusive (contract, "Limits"). */
+/** How far `created` may be from now, in either direction, inclusive (contract, "Limits"). */
 export const SIGNATURE_WINDOW_SECONDS = 60
 
-/**
- * What a signer chooses; times in seconds since the epoch. `keyid` defaults to the key's kid, false leaves it
- * out.
- */
-export interface SigningOptions extends BaseOptions {
-  components: readonly string[]
-  created: number
-  expires?: number | undefined
-  nonce?: string | undefined
-  tag?: string | undefined
-  keyid?: string | false | undefined
-  label?: string | undefined
-}
-
-/** What a verifier asks for. */
+/** A verifier's requirements. */
 export interface VerificationOptions extends BaseOptions, KeyPolicy {
   /** Components that must be covered, without parameters; `@query` is added when the request has a query. */
   requiredComponents: readonly string[]
   now: number
   windowSeconds?: number | undefined
-  /** A request with a body must cover `content-digest`. A digest that is covered is checked always. */
+  /** A request with a body must cover `content-digest`. A covered digest is always checked. */
   mustCoverDigest?: boolean | undefined
 }
 
 /**
- * A signature that verified. `signature` (64 bytes) is what a replay is recognised by; `covered` are
- * component names, one with parameters ending in a semicolon.
+ * A signature that verified. `signature` (64 bytes) identifies a replay; `covered` are component names, one
+ * with parameters ending in a semicolon.
  */
 export interface VerifiedSignature {
   key: PublicKey
@@ -81,23 +63,18 @@ export function signRequest(
   key: PrivateKey,
   options: SigningOptions,
 ): { signature: string; 'signature-input': string } {
-  const parameters = new Map<string, BareItem>([['created', options.created]])
-  if (options.expires !== undefined) parameters.set('expires', options.expires)
-  if (options.keyid !== false) parameters.set('keyid', options.keyid ?? key.kid)
-  if (options.nonce !== undefined) parameters.set('nonce', options.nonce)
-  if (options.tag !== undefined) parameters.set('tag', options.tag)
-  const covered: InnerList = [options.components.map(plainComponent), parameters]
+  const { base, input } = signingInput(message, { ...options, keyid: options.keyid ?? key.kid })
   const label = options.label ?? 'sig1'
-  const signature = signEd25519(Buffer.from(signatureBase(message, covered, options), 'latin1'), key)
+  const signature = signEd25519(Buffer.from(base, 'latin1'), key)
   return {
     signature: `${label}=:${signature.toString('base64')}:`,
-    'signature-input': `${label}=${serializeInnerList(covered)}`,
+    'signature-input': `${label}=${input}`,
   }
 }
 
 /**
  * The one signature of a request that counts, verified (RFC 9421 §3.2). Refuses with `invalid_token`, 401,
- * and a sentence that says what is wrong; throws nothing else, whatever the headers hold.
+ * and a sentence that says what is wrong; throws nothing else, for any headers.
  */
 export function verifyRequest(message: SignedMessage, options: VerificationOptions): VerifiedSignature {
   const prepared = prepareVerification(message, options)
@@ -109,8 +86,8 @@ export function verifyRequest(message: SignedMessage, options: VerificationOptio
 }
 
 /**
- * As `verifyRequest`, the Ed25519 check made apart from the calling thread: for a server that has other calls
- * to see to.
+ * Like `verifyRequest`, but the Ed25519 check runs outside the calling thread, for a server that has other
+ * calls to handle.
  */
 export async function verifyRequestApart(
   message: SignedMessage,
@@ -146,8 +123,8 @@ export function prepareVerification(
 }
 
 /**
- * The second half of `verifyRequest`, given whether the Ed25519 check held: the body is hashed only for a
- * true signer.
+ * The second half of `verifyRequest`, given whether the Ed25519 check held: the body is hashed only if the
+ * signature holds.
  */
 export function concludeVerification(
   message: SignedMessage,
@@ -172,12 +149,15 @@ function requiredComponents(message: SignedMessage, options: VerificationOptions
 }
 
 /**
- * A decimal or a date: `1.0` would parse to the same number as `1`, and dates beyond JavaScript's to no
- * number, so neither would serialise back to the text that was signed.
+ * Finds decimals and dates: `1.0` would parse to the same number as `1`, and dates beyond JavaScript's range
+ * to no number, so neither would serialise back to the text that was signed.
  */
 const INEXACT_PARAMETER = /=(?:-?\d+\.|@)/
 
-/** `created` within the window, both ends included; `expires` after it and not passed, without allowance. */
+/**
+ * Checks that `created` is within the window, both ends included, and that `expires` is after it and still in
+ * the future, without allowance.
+ */
 function checkTimes(candidate: Candidate, options: VerificationOptions): number {
   const { now, windowSeconds = SIGNATURE_WINDOW_SECONDS } = options
   const parameters = candidate.covered[1]
@@ -202,14 +182,14 @@ function isInteger(value: unknown): value is number {
   return Number.isInteger(value)
 }
 
-/** Without the quoted strings, where a nonce might read like a parameter. */
+/** Quoted strings are removed first, because a nonce there might look like a parameter. */
 function withoutStrings(raw: string): string {
   return raw.replace(/"(?:[^"\\]|\\.)*"/g, '""')
 }
 
 /**
- * Algorithms stated anywhere must agree (RFC 9421 §3.2 step 6), and ours follows from the key; the rest are
- * texts.
+ * Algorithms that are stated anywhere must agree (RFC 9421 §3.2 step 6), and ours follows from the key; the
+ * other parameters are texts.
  */
 function checkTexts(parameters: InnerList[1]): void {
   const alg = parameters.get('alg')

@@ -1,5 +1,5 @@
 /**
- * Owns how an identity assertion is asked for before terms are offered: one element of `required_claims`,
+ * Owns how an identity assertion is requested before terms are offered: one element of `required_claims`,
  * built by the authorization server and read by the agent. Contract: "need_info answer (beat 2)"
  * (`claim_token_format`: an identity assertion may be asked for); ID-JAG.
  */
@@ -10,21 +10,20 @@ import type { NeedInfo } from './negotiation.ts'
 const GRANT_TYPE_TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const SUBJECT_TOKEN_TYPES = ['urn:ietf:params:oauth:token-type:id_token']
 
-/** What an assertion is to be: by `issuer`, to `audience`, for this resource and operation. */
+/** Requirements for an assertion: by `issuer`, to `audience`, for this resource and operation. */
 export type IdentityRequest = {
   issuer: string
   audience: string
   resource?: string | undefined
-  /** The name of the operation. */
+  /** The name of the operation; if several may be meant, their names with blanks between. */
   scope?: string | undefined
 }
 
-/**
- * The `need_info` body that asks for an identity assertion, before any terms. `tokenEndpoint` is the
- * issuer's.
- * @internal The authority asks so once it weighs agreements over governed resources.
- */
-export function needIdentity(of: IdentityRequest & { ticket: string; tokenEndpoint: string }): NeedInfo {
+/** The request of an authorization server; `tokenEndpoint` is the issuer's. */
+export type AskedIdentity = IdentityRequest & { tokenEndpoint: string }
+
+/** The `need_info` body that asks for an identity assertion, before any terms. */
+export function needIdentity(of: AskedIdentity & { ticket: string }): NeedInfo {
   const { ticket, issuer, tokenEndpoint, audience, resource, scope } = of
   return {
     error: 'need_info',
@@ -51,7 +50,7 @@ export function needIdentity(of: IdentityRequest & { ticket: string; tokenEndpoi
 
 /**
  * The identity assertion that an answer asks for; undefined if it asks for none, or does not say by whom and
- * to whom. Of `identity_provider` the issuer alone is read: whoever fetches an assertion asks the issuer
+ * to whom. Of `identity_provider` only the issuer is read: the code that fetches an assertion asks the issuer
  * itself for the rest. Refuses (`invalid_request`) a provider without an issuer.
  */
 export function requestedIdentity(needed: NeedInfo): IdentityRequest | undefined {

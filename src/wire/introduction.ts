@@ -1,7 +1,7 @@
 /**
  * Owns the introduction of a sibling agent (`ext-introduction-v1+jws`). Contract: "Owner API": introduction
  * of a sibling agent; it travels as the claim `introduction` of the newcomer's agreement. Whether the
- * introducer may introduce is the authorization server's question.
+ * introducer may introduce is decided by the authorization server.
  */
 import {
   agentIdentity,
@@ -30,8 +30,8 @@ export interface Introduction {
 }
 
 /**
- * What is signed: the newcomer's key, the authorization server, times in seconds, the introducer's own agent
- * token.
+ * The signed content: the newcomer's key, the authorization server, times in seconds, the introducer's own
+ * agent token.
  */
 export interface IntroductionContent {
   newcomer: PublicKey
@@ -43,7 +43,7 @@ export interface IntroductionContent {
 }
 
 /**
- * The compact introduction; its header carries the introducer's `jwk`, and its agent token where it has one.
+ * The compact introduction; its header carries the introducer's `jwk`, and its agent token if it has one.
  */
 export function signIntroduction(content: IntroductionContent, key: PrivateKey): string {
   const { newcomer, aud, iat, exp, jti, agent_token } = content
@@ -59,7 +59,7 @@ export function signIntroduction(content: IntroductionContent, key: PrivateKey):
 }
 
 /**
- * The introducer that an introduction claims, not yet verified: its agent token where one is carried, else
+ * The introducer that an introduction claims, not verified yet: its agent token if there is one, otherwise
  * its bare key. Refuses (`invalid_request`) a text over 4096 bytes, one that is no compact JWS, and one
  * without `jwk`.
  */

@@ -16,8 +16,8 @@ export function newCodeId(): string {
 }
 
 /**
- * The code of an invitation, made from its name and a signing key (HKDF, HMAC): so that only its hash is
- * kept, and it can still be told to the authority of the person who was invited.
+ * The code of an invitation, made from its name and a signing key (HKDF, HMAC). So only its hash is kept, and
+ * it can still be given to the authority of the invited person.
  */
 export function invitationCode(code_id: string, key: PrivateKey): string {
   const seed = key.privateKeyObject.export({ format: 'der', type: 'pkcs8' })
@@ -26,8 +26,8 @@ export function invitationCode(code_id: string, key: PrivateKey): string {
 }
 
 /**
- * Which invitation a code is of, by its form alone; undefined for any other text, which may be the shared
- * code.
+ * The invitation that a code belongs to, by its form alone; undefined for any other text, which may be the
+ * shared code.
  */
 export function codeIdOf(code: string): string | undefined {
   return CODE_FORM.exec(code)?.[1]
@@ -38,7 +38,7 @@ export function newJoinCode(): string {
   return `join_${encodeBase64url(randomBytes(SECRET_BYTES))}`
 }
 
-/** Whether a code is the one of this hash; takes as long whichever it is. */
+/** Whether a code has this hash; the comparison always takes the same time. */
 export function isCode(code: string, hash: Buffer): boolean {
   return timingSafeEqual(sha256(code), hash)
 }

@@ -1,7 +1,7 @@
 /**
  * Owns JSON from outside and its canonical form. Contract: "Agreement (claim_token, beat 3)" and "RPT
- * claims": what is hashed, signed or authorized must mean one thing to every reader, so anything two parsers
- * could read differently is refused (RFC 7493, I-JSON), and hashes are taken over RFC 8785.
+ * claims": hashed, signed or authorized JSON must mean one thing to every reader, so anything that two
+ * parsers could read differently is refused (RFC 7493, I-JSON), and hashes are taken over RFC 8785.
  */
 import { isUtf8 } from 'node:buffer'
 import { refuse } from './refusal.ts'
@@ -11,7 +11,7 @@ export interface JsonObject {
   [member: string]: Json
 }
 
-/** Deepest nesting accepted, counting the outermost array or object as one. */
+/** The deepest nesting that is accepted, counting the outermost array or object as one. */
 export const JSON_DEPTH_MAX = 64
 
 /**
@@ -24,8 +24,8 @@ export function parseJson(source: Uint8Array | string): Json {
 }
 
 /**
- * `parseJson`, and the text of the first number whose exact decimal value is not the one its double prints as
- * (undefined when there is none): `9007199254740993` would be hashed and shown as `9007199254740992`.
+ * `parseJson`, and the text of the first number whose exact decimal value differs from what its double prints
+ * as (undefined if there is none): `9007199254740993` would be hashed and shown as `9007199254740992`.
  */
 export function parseJsonExact(source: Uint8Array | string): {
   value: Json
@@ -49,8 +49,8 @@ export function isJsonObject(value: unknown): value is JsonObject {
 
 /**
  * The RFC 8785 canonical text. Refuses (`invalid_request`) NaN, infinities, half surrogate pairs and nesting
- * over 64; throws TypeError for a value that never came from JSON (undefined, a function, a Date): that is a
- * fault of ours.
+ * over 64. Throws TypeError for a value that never came from JSON (undefined, a function, a Date), because
+ * that is a fault of ours.
  */
 export function canonicalize(json: Json): string {
   return canonical(json, 1)
@@ -110,7 +110,8 @@ function parseText(text: string): Json {
   const memberCount = scan(text)
   let value: Json
   try {
-    value = JSON.parse(text) as Json // a byte order mark is a syntax error to it, like any text after the document
+    // JSON.parse treats a byte order mark as a syntax error, like any text after the document
+    value = JSON.parse(text) as Json
   } catch (cause) {
     refuse('invalid_request', 'Send one well-formed JSON document, in UTF-8 without a byte order mark.', {
       cause,
@@ -127,7 +128,7 @@ function parseText(text: string): Json {
 }
 
 /**
- * Counts the colons outside strings, and bounds the nesting before anything is built. Need not understand bad
+ * Counts the colons outside strings, and bounds the nesting before anything is built. It need not handle bad
  * JSON.
  */
 function scan(text: string): number {

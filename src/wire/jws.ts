@@ -1,7 +1,7 @@
 /**
  * Owns compact JWS signed with Ed25519, and the checks every signed document shares. Contract: "Algorithms";
- * RFC 7515, 7519, 8725. A kind is told by `typ`; one kind never passes for another. Keys come from the
- * caller, never from `jku`/`x5u`.
+ * RFC 7515, 7519, 8725. `typ` distinguishes the kinds, so that one kind never passes for another. Keys come
+ * from the caller, never from `jku`/`x5u`.
  */
 import { decodeBase64url, encodeBase64url } from './encoding.ts'
 import { parseJsonObject, type JsonObject } from './json.ts'
@@ -14,7 +14,7 @@ declare const verified: unique symbol
 export type Verified<T> = T & { readonly [verified]: true }
 
 /**
- * What goes into a signature. `header` members follow `alg`, `typ`, `kid`; `kid: false` leaves the kid out.
+ * The parts of a signature. `header` members follow `alg`, `typ`, `kid`; `kid: false` leaves the kid out.
  */
 export interface JwsContent {
   typ?: string
@@ -23,7 +23,7 @@ export interface JwsContent {
   payload: object
 }
 
-/** A parsed compact JWS, not yet believed. `signingInput` is `protectedText` + `.` + the payload as sent. */
+/** A parsed compact JWS, not verified yet. `signingInput` is `protectedText` + `.` + the payload as sent. */
 export interface UnverifiedJws {
   readonly compact: string
   readonly header: JsonObject
@@ -41,12 +41,12 @@ export interface VerifiedJws {
   readonly key: PublicKey
 }
 
-/** Finds the key that should have signed, from header and payload that nobody vouches for yet. */
+/** Finds the key that should have signed, from a header and payload that are not verified yet. */
 export type KeyFinder = (header: JsonObject, payload: JsonObject) => PublicKey | undefined
 
 /**
  * `typ` is compared without regard to case and to an `application/` prefix; `typAlias` is another name of the
- * same kind; `typOptional` lets it be absent, not other.
+ * same kind; `typOptional` allows it to be absent, but not to be different.
  */
 export interface JwsExpectation {
   typ: string
@@ -58,7 +58,8 @@ export interface JwsExpectation {
 const COMPACT_BYTES_MAX = 32 * 1024
 
 /**
- * The compact JWS of a JSON payload. Header: `alg` as the key says it, `typ`, `kid`, then the rest as given.
+ * The compact JWS of a JSON payload. The header has `alg` as the key names it, `typ`, `kid`, then the rest as
+ * given.
  */
 export function signJws(content: JwsContent, key: PrivateKey): string {
   const header = {
@@ -123,8 +124,8 @@ export function verifyJws(
 }
 
 /**
- * A finder over published keys: by `kid` when the header names one, else the only key there is. Several keys
- * under one `kid` are no answer.
+ * A finder over published keys: by `kid` if the header names one, otherwise the only key that there is.
+ * Several keys under one `kid` find nothing.
  */
 export function findByKid(keys: readonly (PublicKey & { kid: string | undefined })[]): KeyFinder {
   return header => {
@@ -134,7 +135,7 @@ export function findByKid(keys: readonly (PublicKey & { kid: string | undefined 
   }
 }
 
-/** What `checkClaims` holds a payload against. Times are seconds since the epoch. */
+/** The values that `checkClaims` compares a payload with. Times are seconds since the epoch. */
 export interface ClaimExpectation {
   iss?: string
   aud?: string
@@ -145,7 +146,8 @@ export interface ClaimExpectation {
 
 /**
  * The registered claims of RFC 7519 §4.1. `iss` must equal, `aud` (string or array) must contain the expected
- * one; `exp` is refused from its second on, with no allowance; `nbf` and `iat` may lie `skewSeconds` (default
+ * one; a token is refused from the second of `exp` on, with no allowance; `nbf` and `iat` may be
+ * `skewSeconds` (default
  * 60) ahead, for clocks that differ. A time that is present must be a finite number. Refuses with
  * `invalid_request`.
  */
@@ -166,7 +168,8 @@ export function checkClaims(payload: JsonObject, expected: ClaimExpectation): vo
 }
 
 /**
- * The value of a time claim, undefined when absent; refuses (`invalid_request`) one that is no finite number.
+ * The value of a time claim; undefined if it is absent. Refuses (`invalid_request`) anything but a finite
+ * number.
  */
 export function timeClaim(payload: JsonObject, name: string): number | undefined {
   const value = Object.hasOwn(payload, name) ? payload[name] : undefined
@@ -187,7 +190,7 @@ function checkHeader(header: JsonObject): void {
   if (kid !== undefined && typeof kid !== 'string') refuse('invalid_request', 'Give kid as a string.')
 }
 
-/** Whether a header's `typ` is the expected one; for a reader that has no key to verify with. */
+/** Whether the `typ` of a header is the expected one, for a reader that has no key to verify with. */
 export function isExpectedTyp(typ: unknown, expected: JwsExpectation): boolean {
   if (typ === undefined) return expected.typOptional === true
   if (typeof typ !== 'string') return false

@@ -3,7 +3,7 @@
  * signature is Ed25519, and the key says so, never a header; RFC 8032, 8037, 7638, 9864.
  *
  * One key has one spelling and so one handle. Node imports several spellings of `x`, and the small-order
- * points under which anybody can sign; both are refused here, at the only door.
+ * points, for which anybody can sign; both are refused here, the only place where keys enter.
  */
 import {
   createPrivateKey,
@@ -19,8 +19,8 @@ import { refuse } from './refusal.ts'
 import { asHandle, type Handle } from './identifiers.ts'
 
 /**
- * The names that JOSE has for Ed25519: that of RFC 8037, which every library knows, and the newer one of RFC
- * 9864, which many do not.
+ * The names that JOSE has for Ed25519: the one of RFC 8037, which every library knows, and the newer one of
+ * RFC 9864, which many do not.
  */
 export type SigningAlg = 'EdDSA' | 'Ed25519'
 
@@ -44,6 +44,8 @@ export interface PrivateJwk extends PublicJwk {
 export interface PublicKey {
   readonly x: string
   readonly thumbprint: string
+  /** The 32 bytes of `x`. */
+  readonly bytes: Uint8Array
   readonly keyObject: KeyObject
   readonly jwk: PublicJwk
 }
@@ -53,7 +55,7 @@ export interface PublishedKey extends PublicKey {
   readonly kid: string | undefined
 }
 
-/** A signing key; `kid` is what its signatures name it by, `alg` what they call the algorithm. */
+/** A signing key; `kid` names it in its signatures, `alg` is their name for the algorithm. */
 export interface PrivateKey extends PublicKey {
   readonly privateKeyObject: KeyObject
   readonly kid: string
@@ -65,7 +67,7 @@ export interface KeyImportOptions {
   allowTestKeys?: boolean
 }
 
-/** At most so many imported keys are kept; the least recently used goes first. */
+/** How many imported keys are kept; the least recently used one is dropped first. */
 const CACHED_KEYS_MAX = 4096
 const JWKS_MEMBERS_MAX = 100
 
@@ -99,9 +101,9 @@ export function importPublicJwk(jwk: unknown, options: KeyImportOptions = {}): P
 
 /**
  * The signing key of a private JWK of our own key files. Refuses what `importPublicJwk` refuses, and a `d`
- * that is not canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid. What it
- * signs says `alg`, `EdDSA` when left out, whatever name the file gives: files that were written with the
- * other one stay good.
+ * that is not canonical or does not belong to `x`. Without a `kid` member the thumbprint is the kid. Its
+ * signatures name the algorithm as `alg` says, or `EdDSA` if it is left out, whichever name the file has:
+ * files with the other name stay valid.
  */
 export function importPrivateJwk(
   jwk: unknown,
@@ -147,8 +149,8 @@ export function publicJwk(
 }
 
 /**
- * The usable keys of a JWKS, `{keys: [...]}`, in order, at most 100; members of other kinds are passed over,
- * as RFC 7517 §5 asks. Refuses (`invalid_request`) a document that is no JWKS.
+ * The usable keys of a JWKS, `{keys: [...]}`, in order, at most 100; members of other kinds are skipped, as
+ * RFC 7517 §5 requires. Refuses (`invalid_request`) a document that is no JWKS.
  */
 export function parseJwks(json: unknown, options: KeyImportOptions = {}): PublishedKey[] {
   const members = isJsonObject(json) ? json['keys'] : undefined
@@ -163,7 +165,7 @@ export function parseJwks(json: unknown, options: KeyImportOptions = {}): Publis
   return keys
 }
 
-/** The key published under `kid`, or whose thumbprint that is. */
+/** The key that is published under `kid`, or that has it as its thumbprint. */
 export function keyNamed(keys: readonly PublishedKey[], kid: string): PublishedKey | undefined {
   return keys.find(key => key.kid === kid || key.thumbprint === kid)
 }
@@ -173,30 +175,69 @@ export function thumbprintHandle(key: PublicKey): Handle {
   return asHandle(`jkt:${key.thumbprint}`)
 }
 
+/** The keys of one party; the first one signs. Throws if there is none. */
+export function signingKeys(keys: readonly PrivateKey[]): readonly [PrivateKey, ...PrivateKey[]] {
+  const [first, ...others] = keys
+  if (first === undefined) throw new Error('the configuration holds no signing key')
+  return [first, ...others]
+}
+
 /** The 64-byte Ed25519 signature of the bytes (RFC 8032 §5.1.6). */
 export function signEd25519(bytes: Uint8Array, key: PrivateKey): Buffer {
   return sign(null, bytes, key.privateKeyObject)
 }
 
+/**
+ * Checks the 64 bytes of a signature in the calling thread; `key` has 32. The implementation is another one
+ * than OpenSSL's, but gives the same answers.
+ */
+export type Ed25519Check = (signature: Uint8Array, bytes: Uint8Array, key: Uint8Array) => boolean
+
+let native: Ed25519Check | undefined
+
+/**
+ * Makes this function check every signature from now on; if left out, node:crypto does so again. Call it when
+ * a process starts, because then it is known what the machine has.
+ */
+export function verifyEd25519By(check?: Ed25519Check): void {
+  native = check
+}
+
 /** Whether the signature is this key's over the bytes (RFC 8032 §5.1.7); never throws. */
 export function verifyEd25519(bytes: Uint8Array, signature: Uint8Array, key: PublicKey): boolean {
-  return signature.length === 64 && verify(null, bytes, key.keyObject, signature)
+  if (!isCheckable(signature)) return false
+  return native === undefined
+    ? verify(null, bytes, key.keyObject, signature)
+    : native(signature, bytes, key.bytes)
 }
 
 /**
- * As `verifyEd25519`, in a thread of the pool, so that a server's own thread does other things meanwhile;
- * never rejects.
+ * Like `verifyEd25519`, but if node:crypto does it, it runs in a thread of the pool, so that the server's own
+ * thread can do other work; never rejects. With libsodium it runs in the calling thread, because handing it
+ * to another thread costs about as much as the whole check (docs/performance.md).
  */
 export function verifyEd25519Apart(
   bytes: Uint8Array,
   signature: Uint8Array,
   key: PublicKey,
 ): Promise<boolean> {
-  if (signature.length !== 64) return Promise.resolve(false)
+  if (native !== undefined || !isCheckable(signature))
+    return Promise.resolve(verifyEd25519(bytes, signature, key))
   return new Promise(resolve => {
     verify(null, bytes, key.keyObject, signature, (error, valid) => resolve(error === null && valid))
   })
 }
+
+/**
+ * Accepts 64 bytes whose first half is no point of small order, in any spelling. Libsodium refuses these
+ * points, but no standard makes OpenSSL do so. So they are refused here, and no signer can find a difference.
+ */
+function isCheckable(signature: Uint8Array): boolean {
+  return signature.length === 64 && !SMALL_ORDER_SPELLINGS.has(latin1(signature.subarray(0, 32)))
+}
+
+const latin1 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 
 function usableKey(member: unknown, options: KeyImportOptions): PublicKey | undefined {
   try {
@@ -227,13 +268,16 @@ function checkJwk(jwk: Record<string, unknown>, options: KeyImportOptions): stri
 function publicKeyOf(x: string): PublicKey {
   const cached = importedKeys.get(x)
   if (cached) {
-    importedKeys.delete(x) // and back in at the end: a Map's order is what makes it a least-recently-used cache
+    // and inserted again at the end: the order of a Map makes it a least-recently-used cache
+    importedKeys.delete(x)
     importedKeys.set(x, cached)
     return cached
   }
-  checkPoint(Buffer.from(x, 'base64url'))
+  const bytes = Buffer.from(x, 'base64url')
+  checkPoint(bytes)
   const key: PublicKey = {
     x,
+    bytes,
     thumbprint: thumbprintOf(x),
     keyObject: createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }),
     jwk: { kty: 'OKP', crv: 'Ed25519', x, alg: 'EdDSA' },
@@ -266,6 +310,16 @@ const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
   0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n,
   0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n,
 ])
+
+/** Those y, and their equivalents for a reader that accepts a y beyond the field, with either sign of x. */
+const SMALL_ORDER_SPELLINGS: ReadonlySet<string> = new Set(
+  [...SMALL_ORDER_Y, FIELD_PRIME, FIELD_PRIME + 1n].flatMap(y => {
+    const bytes = Buffer.from(y.toString(16).padStart(64, '0'), 'hex').reverse()
+    const negative = Buffer.from(bytes)
+    negative[31]! |= 0x80
+    return [bytes.toString('latin1'), negative.toString('latin1')]
+  }),
+)
 
 function checkPoint(bytes: Buffer): void {
   const bigEndian = Buffer.from(bytes).reverse()

@@ -1,6 +1,7 @@
 /**
  * Owns reading typed members out of parsed JSON from others. Contract: "Resources and their fields": each
- * field has one type, and a parser that lets another through moves the fault to where nobody looks for it.
+ * field has one type. A parser that lets another type through would move the fault to a place where nobody
+ * looks for it.
  *
  * Every reader refuses (`invalid_request`) with a sentence that names the member; only own members count.
  */
@@ -8,9 +9,9 @@ import { isJsonObject, type Json, type JsonObject } from './json.ts'
 import { isLoopbackHost } from './loopback.ts'
 import { refuse } from './refusal.ts'
 
-/** Longest text accepted in one member, in UTF-16 units, where no other bound is given. */
+/** The longest text that is accepted in one member, in UTF-16 units, if no other limit is given. */
 const TEXT_LENGTH_MAX = 8192
-/** Most items accepted in one list. */
+/** How many items one list may have. */
 const LIST_LENGTH_MAX = 256
 
 const COMPACT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
@@ -44,15 +45,20 @@ export function optionalText(object: JsonObject, name: string): string | undefin
   return member(object, name) === undefined ? undefined : textMember(object, name)
 }
 
-/** A member that must be a compact JWS, of any length: who parses it holds it to a bound. */
+/** A member that must be a compact JWS, of any length: its parser limits the length. */
 export function compactMember(object: JsonObject, name: string): string {
   const value = member(object, name)
-  return typeof value === 'string' && COMPACT_FORM.test(value)
+  return typeof value === 'string' && isCompact(value)
     ? value
     : refuse('invalid_request', `Give ${name} as a compact JWS.`)
 }
 
-/** A member that must be a list of non-empty texts; it may be empty, and may be absent where `optional`. */
+/** Whether the text has the form of a compact JWS. */
+export function isCompact(text: string): boolean {
+  return COMPACT_FORM.test(text)
+}
+
+/** A member that must be a list of non-empty texts; it may be empty, and may be absent if `optional`. */
 export function textsMember(object: JsonObject, name: string, optional = false): string[] {
   const value = member(object, name)
   if (value === undefined && optional) return []
@@ -62,13 +68,19 @@ export function textsMember(object: JsonObject, name: string, optional = false):
   return value
 }
 
-/** A member that must be a whole number from `min` up. */
+/** A member that must be a whole number of at least `min`. */
 export function integerMember(object: JsonObject, name: string, min = 0): number {
   const value = member(object, name)
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min) {
     refuse('invalid_request', `Give ${name} as a whole number, at least ${min}.`)
   }
   return value
+}
+
+/** A member that must be true or false. */
+export function booleanMember(object: JsonObject, name: string): boolean {
+  const value = member(object, name)
+  return typeof value === 'boolean' ? value : refuse('invalid_request', `Give ${name} as true or false.`)
 }
 
 /** A member that must be one of the words. */
@@ -93,13 +105,13 @@ export function optionalUrl(object: JsonObject, name: string): string | undefine
 }
 
 /**
- * Whether the text is an absolute URL we would name a party or an endpoint by: https, or http to a literal
- * loopback host (whether that is ever reached is the outbound side's rule); printable ASCII; no user
+ * Whether the text is an absolute URL that may name a party or an endpoint: https, or http to a literal
+ * loopback host (the outbound side decides whether that is ever reached); printable ASCII; no user
  * information, fragment or backslash.
  */
 export function isWebUrl(text: string): boolean {
-  // Checked on the text and not on the parsed URL: the parser drops tabs, extra slashes, and turns `\` into
-  // `/`.
+  // The text is checked and not the parsed URL, because the parser drops tabs and extra slashes, and turns
+  // `\` into `/`.
   if (
     !/^https?:\/\/[A-Za-z0-9[][\x21-\x5b\x5d-\x7e]*$/.test(text) ||
     text.includes('#') ||
@@ -112,8 +124,8 @@ export function isWebUrl(text: string): boolean {
 }
 
 /**
- * Whether a URL names its host without the dot of the root, with which it would be the same host of another
- * origin.
+ * Whether a URL names its host without the dot of the root. With the dot, the host would be the same, but the
+ * origin another.
  */
 export function isHostSpelledPlainly(url: string): boolean {
   return URL.parse(url)?.hostname.endsWith('.') === false

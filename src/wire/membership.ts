@@ -9,7 +9,7 @@ import { integerMember, textMember } from './members.ts'
 import { TYP } from './names.ts'
 import type { VerificationKeys } from './tokens.ts'
 
-/** Without an end: it is live while the membership that `jti`, the join's id, names is. */
+/** The token has no end: it is live as long as the membership that `jti`, the id of the join, names. */
 export type MembershipClaims = {
   iss: string
   aud: string
@@ -27,14 +27,14 @@ export function signMembership(claims: MembershipClaims, key: PrivateKey): strin
 
 /**
  * The claims of a membership token made with one of the keys, by this issuer for itself; refuses
- * (`invalid_request`) every other.
+ * (`invalid_request`) any other token.
  */
 export function verifyMembership(
   token: string,
   keys: VerificationKeys,
-  { issuer, now }: { issuer: string; now: number },
+  { issuer, now, typAlias }: { issuer: string; now: number; typAlias?: string | undefined },
 ): Verified<MembershipClaims> {
-  const { payload } = verifyJws(token, findByKid(keys), { typ: TYP.membership })
+  const { payload } = verifyJws(token, findByKid(keys), { typ: TYP.membership, typAlias })
   checkClaims(payload, { iss: issuer, aud: issuer, now })
   const claims: MembershipClaims = {
     iss: issuer,

@@ -1,7 +1,7 @@
 /**
- * Owns how a JSON-RPC message carries a grant and its proof where no HTTP request does (stdio, in process).
+ * Owns how a JSON-RPC message carries a grant and its proof if no HTTP request does (stdio, in process).
  * Contract: "Challenge (beat 1)" ("Where there is no status line") and "Authorized call": the fields are
- * those of the HTTP request that would carry the message to its resource, and stand in `params._meta`.
+ * those of the HTTP request that would carry the message to its resource, and are in `params._meta`.
  */
 import { canonicalize, isJsonObject, type JsonObject } from './json.ts'
 import { MESSAGE_META } from './names.ts'
@@ -13,14 +13,14 @@ const FIELDS = ['authorization', 'signature', 'signature-input', 'content-digest
 export type MessageProof = Partial<Record<(typeof FIELDS)[number], string>>
 
 /**
- * The body that stands for a message: its RFC 8785 text, without a proof. What a content-digest is computed
- * over.
+ * The body that represents a message: its RFC 8785 text, without a proof. A content-digest is computed over
+ * these bytes.
  */
 export function messageBody(message: JsonObject): string {
   return canonicalize(takeProof(message).message)
 }
 
-/** The message with this proof in it, in place of any other. Its params are added where it has none. */
+/** The message with this proof in it, in place of any other. Its params are added if it has none. */
 export function carryProof(message: JsonObject, proof: MessageProof): JsonObject {
   const bare = takeProof(message).message
   const params = isJsonObject(bare.params) ? bare.params : {}
@@ -32,9 +32,9 @@ export function carryProof(message: JsonObject, proof: MessageProof): JsonObject
 }
 
 /**
- * Takes the proof out of a message, and what the sender says about who calls, which is not the sender's to
- * say. A `_meta` that is left empty goes too, and params that are left empty by that. Refuses
- * `invalid_request` a proof that is no object of texts under the known names.
+ * Removes the proof from a message, and also any statement about the caller, which the sender may not make.
+ * An empty `_meta` is then removed too, and then empty params. Refuses `invalid_request` if the proof is no
+ * object of texts under the known names.
  */
 export function takeProof(message: JsonObject): { message: JsonObject; proof: MessageProof } {
   const { params } = message

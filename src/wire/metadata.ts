@@ -7,6 +7,7 @@ import { parsePathTemplate, type HttpOperation } from './http-operation.ts'
 import type { Json, JsonObject } from './json.ts'
 import { findByKid, signJws, verifyJws, type Verified } from './jws.ts'
 import type { PrivateKey } from './keys.ts'
+import { LEASE_MS, LEASE_OFFER } from './leases.ts'
 import {
   asObject,
   compactMember,
@@ -20,21 +21,24 @@ import {
 } from './members.ts'
 import {
   agreementFormats,
+  aliasIn,
   AUTHORITY_PATH,
   GRANT_TYPE_CLIENT_CREDENTIALS,
   GRANT_TYPE_UMA_TICKET,
   HTTP_SIGNATURE_ALGORITHM,
+  ID_JAG,
   JWS_ALGORITHMS,
   specNames,
+  TALLY_ALIAS,
+  TALLY_PATH,
   TYP,
   WELL_KNOWN,
-  type Alias,
 } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
 
 /**
- * A tool as the resource describes it, structural only. `http`: how it is called where the resource is a
+ * A tool as the resource describes it, structural only. `http`: how it is called if the resource is a
  * plain API.
  */
 export type ToolSurface = {
@@ -44,7 +48,7 @@ export type ToolSurface = {
   http?: HttpOperation[]
 }
 
-/** The RFC 9728 document; lists that would be empty are left out (RFC 9728 §3.2). */
+/** The RFC 9728 document; empty lists are left out (RFC 9728 §3.2). */
 export type ResourceMetadata = {
   resource: string
   authorization_servers?: string[]
@@ -57,22 +61,21 @@ export type ResourceMetadata = {
   signed_metadata?: string
 }
 
-/** What a resource says of itself. `resource` is its identifier, compared code point by code point. */
+/** A resource's own description. `resource` is its identifier, compared code point by code point. */
 export interface ResourceDescription {
   resource: string
   authorization_servers: readonly string[]
   scopes_supported: readonly string[]
   jwks_uri: string
   tool_surfaces: readonly ToolSurface[]
-  /** Left out of the document of `/mcp` itself, which is no owner's. */
+  /** Left out of the document of `/mcp` itself, which belongs to no owner. */
   owner_resources_endpoint?: string | undefined
 }
 
 /**
  * The URL of a resource's metadata (RFC 9728 §3.1): the well-known path inserted between host and path, after
- * dropping a `/` that stands directly behind the host; nothing is decoded or normalised. Refuses
- * (`invalid_request`) a resource that is not an https URL without fragment; http is let through for a literal
- * loopback host alone.
+ * dropping a `/` directly after the host; nothing is decoded or normalised. Refuses (`invalid_request`) a
+ * resource that is not an https URL without fragment; http is accepted only for a literal loopback host.
  */
 export function resourceMetadataUrl(resource: string): string {
   const [, origin, rest] = /^(https?:\/\/[^/?#]+)([^#]*)$/.exec(resource) ?? []
@@ -136,9 +139,9 @@ export function parseResourceMetadata(json: unknown, expectedResource: string): 
 }
 
 /**
- * The claims of `signed_metadata`, verified against the resource's keys; they go before the plain members
- * (RFC 9728 §2.2). `typ` may be absent, not other. Refuses (`invalid_request`) another issuer or resource,
- * and one nested in another.
+ * The claims of `signed_metadata`, verified against the resource's keys; they take precedence over the plain
+ * members (RFC 9728 §2.2). `typ` may be absent, but not different. Refuses (`invalid_request`) another issuer
+ * or resource, and one nested in another.
  */
 export function verifySignedMetadata(
   signed: string,
@@ -155,6 +158,9 @@ export function verifySignedMetadata(
   return parseResourceMetadata(payload, expectedResource) as Verified<ResourceMetadata>
 }
 
+/** How many tokens one request to /introspect or /consume may name (docs/choices.md). */
+export const TOKENS_MAX = 64
+
 /** The endpoints that an agent or a resource server uses; absent ones are not offered. */
 export type AuthorizationServerMetadata = {
   issuer: string
@@ -167,18 +173,39 @@ export type AuthorizationServerMetadata = {
   terms_endpoint?: string
 }
 
-/** What an authorization server offers beside the parts every one has. */
+/**
+ * Where an issuer of tokens describes itself, in the order in which we ask: OpenID Connect Discovery §4
+ * appends to its path, RFC 8414 §3.1 inserts before it.
+ */
+export function issuerMetadataUrls(issuer: string): { openid: string; oauth: string } {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname.replace(/\/$/, '')
+  return {
+    openid: origin + path + WELL_KNOWN.openidConfiguration,
+    oauth: origin + WELL_KNOWN.oauthConfiguration + path,
+  }
+}
+
+/** The optional parts of an authorization server. */
 export interface AuthorityDescription {
   issuer: string
   specNs: string
-  /** Names of others that are taken beside the contract's. */
-  aliases?: readonly Alias[]
-  /** Where the owner API is reached, if owners elsewhere may know. */
+  /** Names that are accepted beside the contract's. */
+  aliases?: readonly string[]
+  /** The address of the owner API, if it is published. */
   owner_endpoint?: string | undefined
   /** Whether `/rs/register` is served. */
   registration?: boolean
   /** Whether an organization may tell it something. */
   notices?: boolean
+  /** Where administrators of an organization act, if any may. */
+  org_admin_endpoint?: string | undefined
+  /** Whether holders may use its answers about grants again for a while (wire/leases.ts). */
+  leases?: boolean
+  /** Whether it is a tally. */
+  tally?: boolean
+  /** Whether a tally may ask it for quotes and verdicts of its owners. */
+  joint?: boolean
 }
 
 /**
@@ -186,7 +213,8 @@ export interface AuthorityDescription {
  * out.
  */
 export function authorizationServerMetadata(description: AuthorityDescription): JsonObject {
-  const { issuer, specNs, aliases = [], owner_endpoint, registration = false, notices = false } = description
+  const { issuer, specNs, aliases = [], registration = false, notices = false } = description
+  const { owner_endpoint, org_admin_endpoint, leases = false, tally = false, joint = false } = description
   const names = specNames(specNs)
   return {
     issuer,
@@ -194,22 +222,47 @@ export function authorizationServerMetadata(description: AuthorityDescription): 
     jwks_uri: issuer + AUTHORITY_PATH.jwks,
     permission_endpoint: issuer + AUTHORITY_PATH.permission,
     introspection_endpoint: issuer + AUTHORITY_PATH.introspect,
+    introspection_tokens_max: TOKENS_MAX,
+    ...(leases ? { [LEASE_OFFER]: LEASE_MS } : {}),
     consume_endpoint: issuer + AUTHORITY_PATH.consume,
+    consume_tokens_max: TOKENS_MAX,
     audit_endpoint: issuer + AUTHORITY_PATH.audit,
     terms_endpoint: issuer + AUTHORITY_PATH.terms,
     ...(owner_endpoint === undefined ? {} : { owner_endpoint }),
     ...(registration ? { rs_registration_endpoint: issuer + AUTHORITY_PATH.register } : {}),
     ...(notices ? { org_notice_endpoint: issuer + AUTHORITY_PATH.notice } : {}),
+    ...(org_admin_endpoint === undefined ? {} : { org_admin_endpoint }),
+    ...(tally ? tallyMembers(issuer, aliases) : {}),
+    ...(joint
+      ? {
+          joint_quote_endpoint: issuer + AUTHORITY_PATH.jointQuote,
+          joint_verdict_endpoint: issuer + AUTHORITY_PATH.jointVerdict,
+        }
+      : {}),
     grant_types_supported: [GRANT_TYPE_UMA_TICKET, GRANT_TYPE_CLIENT_CREDENTIALS],
     // RFC 8414 §2 requires the first; nothing is authorized by a redirect here.
     response_types_supported: [],
     token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
-    // Of the access token types: the PAT.
+    // The scopes of access tokens: that of the PAT.
     introspection_endpoint_auth_methods_supported: ['Bearer'],
-    claim_token_formats_supported: agreementFormats({ specNs, aliases }),
+    // An identity is required only on behalf of an organization.
+    claim_token_formats_supported: [...agreementFormats({ specNs, aliases }), ...(notices ? [ID_JAG] : [])],
     uma_profiles_supported: [names.coreProfile, names.termsProfile],
     signing_alg_values_supported: [...JWS_ALGORITHMS],
     http_message_signature_alg_values_supported: [HTTP_SIGNATURE_ALGORITHM],
+  }
+}
+
+/** Further members of the document, if it belongs to a tally. */
+function tallyMembers(issuer: string, aliases: readonly string[]): JsonObject {
+  const mandates = issuer + TALLY_PATH.mandate
+  return {
+    ext_tally: true,
+    ...(aliases.includes(TALLY_ALIAS.tally) ? { [TALLY_ALIAS.tally]: true } : {}),
+    ext_mandate_endpoint: mandates,
+    ...(aliases.includes(TALLY_ALIAS.mandateEndpoint) ? { [TALLY_ALIAS.mandateEndpoint]: mandates } : {}),
+    ext_withdrawal_endpoint: issuer + TALLY_PATH.withdrawal,
+    ext_accesses_endpoint: issuer + TALLY_PATH.accesses,
   }
 }
 
@@ -230,6 +283,68 @@ export function parseAuthorizationServerMetadata(json: unknown, issuer: string):
     ...readUrl(object, 'consume_endpoint'),
     ...readUrl(object, 'audit_endpoint'),
     ...readUrl(object, 'terms_endpoint'),
+  }
+}
+
+/** The members of a tally's document beyond those of any authorization server. */
+export type TallyMetadata = {
+  issuer: string
+  jwks_uri: string
+  /** A base to which `/{account}` is appended. */
+  ext_mandate_endpoint: string
+  /** Where holders take verdicts back. */
+  ext_withdrawal_endpoint?: string
+  /** Where holders read which calls were made; also a base. */
+  ext_accesses_endpoint?: string
+}
+
+/**
+ * A received document of a tally, each member of its type; refuses (`invalid_request`) another issuer's, and
+ * one that does not say that it is a tally's. If the contract's members are missing, those of `aliases` are
+ * read in their place.
+ */
+export function parseTallyMetadata(
+  json: unknown,
+  issuer: string,
+  aliases: readonly string[] = [],
+): TallyMetadata {
+  const { jwks_uri } = parseAuthorizationServerMetadata(json, issuer)
+  const object = asObject(json, 'the metadata of a tally')
+  const named = (name: string, alias: string): string => {
+    const taken = aliasIn(aliases, alias)
+    return taken !== undefined && member(object, name) === undefined ? taken : name
+  }
+  if (member(object, named('ext_tally', TALLY_ALIAS.tally)) !== true)
+    refuse('invalid_request', 'Publish ext_tally: true, or name another issuer as the tally.')
+  return {
+    issuer,
+    jwks_uri,
+    ext_mandate_endpoint: urlMember(object, named('ext_mandate_endpoint', TALLY_ALIAS.mandateEndpoint)),
+    ...readUrl(object, 'ext_withdrawal_endpoint'),
+    ...readUrl(object, 'ext_accesses_endpoint'),
+  }
+}
+
+/** The members of a holder's authorization server's document that a tally reads. */
+export type HolderMetadata = {
+  issuer: string
+  jwks_uri: string
+  joint_quote_endpoint: string
+  joint_verdict_endpoint: string
+}
+
+/**
+ * A received document of a holder's authorization server, each member of its type; refuses
+ * (`invalid_request`) another issuer's, and a document that offers tallies no endpoints.
+ */
+export function parseHolderMetadata(json: unknown, issuer: string): HolderMetadata {
+  const { jwks_uri } = parseAuthorizationServerMetadata(json, issuer)
+  const object = asObject(json, 'the metadata of a holder’s authorization server')
+  return {
+    issuer,
+    jwks_uri,
+    joint_quote_endpoint: urlMember(object, 'joint_quote_endpoint'),
+    joint_verdict_endpoint: urlMember(object, 'joint_verdict_endpoint'),
   }
 }
 
@@ -274,7 +389,7 @@ function readUrl<N extends string>(object: JsonObject, name: N): { [K in N]?: st
   return (url === undefined ? {} : { [name]: url }) as { [K in N]?: string }
 }
 
-/** The member, unless its list is empty: RFC 9728 §3.2 has such members left out. */
+/** The member, unless its list is empty: RFC 9728 §3.2 says to leave empty ones out. */
 function listMember<N extends string, T>(name: N, items: readonly T[]): { [K in N]?: T[] } {
   return (items.length === 0 ? {} : { [name]: [...items] }) as { [K in N]?: T[] }
 }

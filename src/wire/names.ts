@@ -3,7 +3,7 @@
  * paths. Contract: "Versioning" and the tables that name each; this is a leaf and imports nothing.
  */
 
-/** The namespace base `{spec_ns}` where no other is configured. */
+/** The namespace base `{spec_ns}` if no other is configured. */
 export const DEFAULT_SPEC_NS = 'https://u4a.ai/spec'
 
 /** The identifier URIs built from one `{spec_ns}`. */
@@ -30,10 +30,13 @@ export function specNames(specNs: string = DEFAULT_SPEC_NS): SpecNames {
   }
 }
 
+/** The names that other software's tallies use for members of their metadata. */
+const TALLY_MEMBER_ALIAS = { tally: 'u4a_tally', mandateEndpoint: 'u4a_mandate_endpoint' } as const
+
 /**
- * What other software calls things that the contract names otherwise. Each is taken, and told, only where the
- * operator of the authorization server lists it (`UMA_AS_ALIASES`); the contract's own name stands beside it
- * always.
+ * Other software's names for things that the contract names otherwise. Each is accepted, and published, only
+ * if the operator of the authorization server lists it (`UMA_AS_ALIASES`); the contract's own name is always
+ * there, too.
  */
 export const ALIAS = {
   /** The format of an agreement; goes with the claim type below. */
@@ -42,27 +45,65 @@ export const ALIAS = {
   agentIssuerPrefix: 'aauth:agent:',
   /** `typ` of an introduction. */
   introductionTyp: 'u4a-introduction-v1+jws',
-  /** Where the metadata stands too. */
+  /** `typ` of an organization's notice, and of a token of its administrator. */
+  noticeTyp: 'u4a-org-notice+jwt',
+  organizationAdminTyp: 'u4a-org-admin+jwt',
+  /** `typ` of what an organization attests about a member. */
+  clearanceTyp: 'u4a-clearance+jwt',
+  /** A further path of the metadata. */
   configuration: '/.well-known/uma4agents-configuration',
+  /** `typ` of a tally's requests. */
+  tallyRequestTyp: 'u4a-tally-req+jwt',
+  ...TALLY_MEMBER_ALIAS,
 } as const
 export type Alias = (typeof ALIAS)[keyof typeof ALIAS]
 /** The same of an organization (`UMA_ORG_ALIASES`). */
 export const ORGANIZATION_ALIAS = {
-  /** Where its discovery stands too. */
+  /** A further path of its discovery document. */
   discovery: '/.well-known/u4a-organization',
+  /** `typ` of its own membership tokens, if other software made them before. */
+  membershipTyp: 'u4a-membership+jwt',
+  /** `typ` of the acceptance of an emergency by a member's authorization server. */
+  breakGlassAcceptedTyp: 'u4a-break-glass-accepted+jwt',
 } as const
 export type OrganizationAlias = (typeof ORGANIZATION_ALIAS)[keyof typeof ORGANIZATION_ALIAS]
+/** The same of a tally (`UMA_TALLY_ALIASES`); its metadata then has those members too. */
+export const TALLY_ALIAS = {
+  agreementFormat: ALIAS.agreementFormat,
+  agentIssuerPrefix: ALIAS.agentIssuerPrefix,
+  configuration: ALIAS.configuration,
+  ...TALLY_MEMBER_ALIAS,
+  /** `typ` of a holder's verdict, which may leave out `aud`, and of her withdrawals. */
+  verdictTyp: 'u4a-verdict+jwt',
+  verdictWithdrawalTyp: 'u4a-verdict-withdrawal+jwt',
+} as const
+export type TallyAlias = (typeof TALLY_ALIAS)[keyof typeof TALLY_ALIAS]
+/** The same of an enforcement point (`aliases` in its file). */
+export const ENFORCEMENT_ALIAS = {
+  /** `typ` of the acceptance of an emergency, as the grant carries it. */
+  breakGlassAcceptedTyp: 'u4a-break-glass-accepted+jwt',
+  /** `typ` of a holder's verdict, which may leave out `aud`. */
+  verdictTyp: TALLY_ALIAS.verdictTyp,
+  ...TALLY_MEMBER_ALIAS,
+} as const
+export type EnforcementAlias = (typeof ENFORCEMENT_ALIAS)[keyof typeof ENFORCEMENT_ALIAS]
+
+/** The alias, if it is one of those that are accepted. */
+export function aliasIn<A extends string>(taken: readonly string[], alias: A): A | undefined {
+  return taken.includes(alias) ? alias : undefined
+}
+
 export const ALIAS_AGREEMENT_CLAIM = 'urn:uma4agents:claim:myterms-agreement'
 
-/** The formats in which an agreement is taken, the contract's first. */
-export function agreementFormats(of: { specNs: string; aliases: readonly Alias[] }): string[] {
+/** The formats in which an agreement is accepted, the contract's first. */
+export function agreementFormats(of: { specNs: string; aliases: readonly string[] }): string[] {
   const { agreementFormat } = specNames(of.specNs)
   return of.aliases.includes(ALIAS.agreementFormat)
     ? [agreementFormat, ALIAS.agreementFormat]
     : [agreementFormat]
 }
 
-/** JWS `typ` by kind. One kind is never accepted where another is expected. */
+/** JWS `typ` by kind. One kind is never accepted in place of another. */
 export const TYP = {
   agreement: 'myterms-agreement-v1+jws',
   receipt: 'myterms-receipt+jws',
@@ -75,16 +116,23 @@ export const TYP = {
   notice: 'ext-org-notice+jwt',
   breakGlassAccepted: 'ext-break-glass-accepted+jwt',
   clearance: 'ext-clearance+jwt',
+  organizationAdmin: 'ext-org-admin+jwt',
+  tallyRequest: 'ext-tally-req+jwt',
+  verdict: 'ext-verdict+jwt',
+  verdictWithdrawal: 'ext-verdict-withdrawal+jwt',
+  accessesRequest: 'ext-accesses-req+jwt',
+  decision: 'ext-decision-v1+jws',
 } as const
 
 /** Token endpoint `grant_type` values (contract, "Token endpoint"). */
 export const GRANT_TYPE_UMA_TICKET = 'urn:ietf:params:oauth:grant-type:uma-ticket'
 export const GRANT_TYPE_CLIENT_CREDENTIALS = 'client_credentials'
 
-/** The token type of an identity assertion, by which it is asked for and presented (ID-JAG). */
+/** The token type by which an identity assertion is requested and presented (ID-JAG). */
 export const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
 /**
- * Its JWS `typ`. Providers sign it by algorithms of their own, so it is verified where logins are, not here.
+ * Its JWS `typ`. Providers sign it with other algorithms, so it is verified where logins are verified, not
+ * here.
  */
 export const ID_JAG_TYP = 'oauth-id-jag+jwt'
 
@@ -99,12 +147,19 @@ export const UMA_SCHEME = 'UMA'
 export const CHALLENGE_ERROR = 'insufficient_authorization'
 
 /**
+ * The member of an outage's body by which an enforcement point says that the call was not let through and the
+ * grant that came with it is unspent.
+ */
+export const GRANT_UNSPENT = 'grant_unspent'
+
+/**
  * Paths under an origin. The RFC 9728 one is inserted before the resource's path, see `resourceMetadataUrl`.
  */
 export const WELL_KNOWN = {
   agentsConfiguration: '/.well-known/agents-configuration',
   umaConfiguration: '/.well-known/uma2-configuration',
   oauthConfiguration: '/.well-known/oauth-authorization-server',
+  openidConfiguration: '/.well-known/openid-configuration',
   organization: '/.well-known/ext-organization',
   protectedResource: '/.well-known/oauth-protected-resource',
   agentIssuer: '/.well-known/aauth-agent.json',
@@ -123,6 +178,9 @@ export const AUTHORITY_PATH = {
   owner: '/owner',
   register: '/rs/register',
   notice: '/org/notice',
+  organizationAdmin: '/org/admin',
+  jointQuote: '/joint/quote',
+  jointVerdict: '/joint/verdict',
 } as const
 
 /** Paths of an organization, under its issuer. */
@@ -143,7 +201,17 @@ export const ORGANIZATION_PATH = {
   decision: '/decision',
 } as const
 
-/** What the enforcement point tells the upstream of an allowed call; every client copy is removed. */
+/** Paths of a tally beside those of any authorization server, under its issuer. */
+export const TALLY_PATH = {
+  mandate: '/mandate',
+  withdrawal: '/joint/withdrawal',
+  accesses: '/joint/accesses',
+} as const
+
+/**
+ * The header fields by which the enforcement point describes an allowed call to the upstream; every client
+ * copy is removed.
+ */
 export const UPSTREAM_HEADER = {
   owner: 'x-uma-owner',
   agent: 'x-uma-agent',
@@ -152,7 +220,7 @@ export const UPSTREAM_HEADER = {
   tool: 'x-uma-tool',
 } as const
 
-/** Prefix of those headers; also spelt with `_` by clients that hope some server folds the two. */
+/** The prefix of those headers. Clients may also spell it with `_`, hoping that some server folds the two. */
 export const UPSTREAM_HEADER_PREFIX = 'x-uma-'
 
 /**
@@ -161,22 +229,23 @@ export const UPSTREAM_HEADER_PREFIX = 'x-uma-'
 export const JWS_ALGORITHMS = ['Ed25519', 'EdDSA'] as const
 export const HTTP_SIGNATURE_ALGORITHM = 'ed25519'
 
-/**
- * Owners, tiers and accounts stand as one segment in paths and template ids, so they keep to this alphabet.
- */
+/** The name of an authority's first cell, that of DATABASE_URL: it knows where each owner is. */
+export const HOME_CELL = 'home'
+
+/** Owners, tiers and accounts are one segment in paths and template ids, so they use only this alphabet. */
 export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** The agreement's `iss` prefix (contract, "Agreement"). */
 export const AGENT_ISSUER_PREFIX = 'agent:'
 
 /** How the `iss` of an agreement may begin, the contract's way first. */
-export function agentIssuerPrefixes(aliases: readonly Alias[]): string[] {
+export function agentIssuerPrefixes(aliases: readonly string[]): string[] {
   return [AGENT_ISSUER_PREFIX, ...aliases.filter(alias => alias === ALIAS.agentIssuerPrefix)]
 }
 
 /**
- * Members of `params._meta` of a JSON-RPC message that no HTTP request carries: its proof, and who was found
- * to call.
+ * Members of `params._meta` of a JSON-RPC message that no HTTP request carries: its proof, and the caller
+ * that was found.
  */
 export const MESSAGE_META = {
   authorization: 'usher/authorization',
@@ -184,14 +253,14 @@ export const MESSAGE_META = {
 } as const
 
 /**
- * Codes of JSON-RPC errors: beat 1 where there is no status line, and any other denial. Others use -32001
- * too: never tell by it alone.
+ * Codes of JSON-RPC errors: beat 1 if there is no status line, and any other denial. Others use -32001 too,
+ * so the code alone is never enough.
  */
 export const RPC_ERROR = { challenge: -32001, refusal: -32002 } as const
 
 /**
- * What a call of MCP 2026-07-28 carries beside its arguments where a tool asked back, by the member of
- * `params`; and the name under which it stands among the parameters that are approved.
+ * What a call of MCP 2026-07-28 carries beside its arguments if a tool asked back, by the member of `params`,
+ * and its name among the parameters that are approved.
  */
 export const FURTHER_INPUT = {
   inputResponses: 'usher/inputResponses',

@@ -14,7 +14,7 @@ import {
   wordMember,
 } from './members.ts'
 import type { JsonObject } from './json.ts'
-import { agreementFormats, ALIAS_AGREEMENT_CLAIM, POP, specNames, type Alias } from './names.ts'
+import { agreementFormats, ALIAS_AGREEMENT_CLAIM, POP, specNames } from './names.ts'
 import { refuse } from './refusal.ts'
 import { parseTermsTemplate, type TermsTemplate } from './terms.ts'
 
@@ -50,7 +50,7 @@ export type NeedInfo = {
   required_claims: RequiredClaim[]
 }
 
-/** What the owner is being asked: to admit the agent, or to approve one operation. */
+/** The question to the owner: admit the agent, or approve one operation. */
 const PENDING_KINDS = ['connection', 'operation'] as const
 export type RequestKind = (typeof PENDING_KINDS)[number]
 
@@ -71,20 +71,20 @@ export type GrantAnswer = {
 }
 
 /**
- * Poll interval where the answer names none (UMA leaves it open; RFC 8628 §3.2 has 5 s), and the longest
- * believed.
+ * Poll interval if the answer names none (UMA leaves it open; RFC 8628 §3.2 has 5 s), and the longest that is
+ * accepted.
  */
 const POLL_SECONDS_DEFAULT = 5
 const POLL_SECONDS_MAX = 3600
 
 /**
- * The `need_info` body that asks for a signed agreement to the template. Where another name of the format is
- * taken too, the claim is asked for a second time under the other name of its type, since an agent finds it
- * by either; one agreement answers both.
+ * The `need_info` body that asks for a signed agreement to the template. If another name of the format is
+ * accepted too, the claim is requested a second time under the other name, because an agent may look for
+ * either; one agreement answers both.
  */
 export function needInfo(of: {
   specNs: string
-  aliases?: readonly Alias[]
+  aliases?: readonly string[]
   ticket: string
   template: TermsTemplate
 }): NeedInfo {
@@ -121,7 +121,7 @@ export function parseNeedInfo(json: unknown): NeedInfo {
 }
 
 /**
- * The terms among the required claims that this agent can sign, by format; undefined where none are asked
+ * The terms among the required claims that this agent can sign, by format; undefined if none are asked
  * for.
  */
 export function offeredTerms(answer: NeedInfo, specNs: string): TermsTemplate | undefined {
@@ -136,7 +136,8 @@ export function requestSubmitted(kind: RequestKind, ticket: string, interval: nu
 }
 
 /**
- * A received `request_submitted` body; refuses (`invalid_request`) any other, and an interval over an hour.
+ * A received `request_submitted` body; refuses (`invalid_request`) any other body, and an interval over an
+ * hour.
  */
 export function parseRequestSubmitted(json: unknown): RequestSubmitted {
   const object = asErrorBody(json, 'request_submitted')

@@ -12,7 +12,7 @@ import { TYP } from './names.ts'
 import { refuse } from './refusal.ts'
 import type { VerificationKeys } from './tokens.ts'
 
-/** How long one attempt to deliver a notice is good for. */
+/** How long one attempt to deliver a notice is valid. */
 export const NOTICE_SECONDS = 300
 
 /** The grant of an emergency window; `exp` in seconds since the epoch. */
@@ -25,10 +25,10 @@ export type BreakGlassGrant = {
   exp: number
 }
 
-/** What happened, as the claims beside `kind` say it. */
+/** The event, as the claims beside `kind` describe it. */
 export type Notice =
   | { kind: 'membership_ended'; by: string }
-  /** Her group, or what is attested of her; null: she is in no group. */
+  /** Her group, or the facts attested about her; null if she is in no group. */
   | { kind: 'role_changed'; role: string | null }
   | { kind: 'charter_changed'; charter_version: number }
   | { kind: 'break_glass_opened'; resources: string[]; reason: string | null; by: string; window_s: number }
@@ -38,8 +38,8 @@ export type Notice =
 export type NoticeKind = Notice['kind']
 
 /**
- * For whom a notice is; `membership` is the id of the join by which she is a member, `jti` the same at every
- * attempt.
+ * The recipient of a notice; `membership` is the id of the join by which she is a member, `jti` is the same
+ * at every attempt.
  */
 export type NoticeClaims = {
   iss: string
@@ -52,7 +52,7 @@ export type NoticeClaims = {
 }
 
 /**
- * A notice as it was signed. `notice` is undefined for a kind that is not known here: it is received, and
+ * A notice as it was signed. `notice` is undefined for a kind that is not known here: it is accepted, but
  * changes nothing.
  */
 export interface ReceivedNotice {
@@ -70,34 +70,35 @@ export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey
 }
 
 /**
- * Who a notice says it is of, unverified: to find its keys by. Refuses (`invalid_request`) what is no notice
- * by form, `typ` and `iss`.
+ * The member that a notice claims to be about, not verified: used to find the keys. Refuses
+ * (`invalid_request`) anything that is no notice by form, `typ` and `iss`.
  * @internal until the authority of a member reads it.
  */
-export function noticeIssuer(jwt: string): string {
+export function noticeIssuer(jwt: string, typAlias?: string): string {
   const { header, payload } = parseJws(jwt)
-  if (!isExpectedTyp(header['typ'], { typ: TYP.notice })) refuse('invalid_request', 'Send a signed notice.')
+  if (!isExpectedTyp(header['typ'], { typ: TYP.notice, typAlias }))
+    refuse('invalid_request', 'Send a signed notice.')
   return urlMember(payload, 'iss')
 }
 
 /**
  * Verifies a notice of `issuer` to `audience` at `now` (seconds): `typ`, signature by one of the keys, `iss`,
  * `aud`, `iat`, an `exp` at most 300 s after it, and the members of its kind. Refuses with `invalid_request`.
- * Says nothing of the owner, of the membership, or of whether it was received before.
+ * It checks neither the owner nor the membership, nor whether the notice was received before.
  * @internal until the authority of a member reads it.
  */
 export function verifyNotice(
   jwt: string,
   keys: VerificationKeys,
-  expected: { issuer: string; audience: string; now: number },
+  expected: { issuer: string; audience: string; now: number; typAlias?: string | undefined },
 ): Verified<ReceivedNotice> {
-  const { issuer, audience, now } = expected
-  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.notice })
+  const { issuer, audience, now, typAlias } = expected
+  const { payload } = verifyJws(jwt, findByKid(keys), { typ: TYP.notice, typAlias })
   checkClaims(payload, { iss: issuer, aud: audience, now, requireExp: true })
   const iat = integerMember(payload, 'iat')
   const exp = integerMember(payload, 'exp')
   if (exp > iat + NOTICE_SECONDS)
-    refuse('invalid_request', `Sign the notice anew, for at most ${NOTICE_SECONDS} s.`)
+    refuse('invalid_request', `Sign the notice again, for at most ${NOTICE_SECONDS} s.`)
   const claims: NoticeClaims = {
     iss: issuer,
     aud: audience,
@@ -144,7 +145,7 @@ function readNotice(kind: string, payload: JsonObject): Notice | undefined {
   return undefined
 }
 
-/** The grant that a notice or an acceptance tells of; refuses (`invalid_request`) every other form. */
+/** The grant that a notice or an acceptance describes; refuses (`invalid_request`) any other form. */
 export function readBreakGlassGrant(grant: JsonObject): BreakGlassGrant {
   const operation = objectMember(grant, 'operation')
   return {

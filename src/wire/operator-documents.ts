@@ -2,8 +2,8 @@
  * Owns what operators and issuers of agent tokens publish: the client identity document, the key directory,
  * the issuer's discovery document. Contract: "Operator documents", "Agreement (claim_token, beat 3)"
  * (client_id, signature_agent) and "Authentication" (agent-token issuers);
- * draft-ietf-oauth-client-id-metadata-document, draft-meunier-http-message-signatures-directory. Fetching is
- * the authority's; here stands what a document says.
+ * draft-ietf-oauth-client-id-metadata-document, draft-meunier-http-message-signatures-directory. The
+ * authority fetches them; this file says what a document means.
  */
 import { operatorOrigin } from './agent-identity.ts'
 import { asObject, member, textMember, urlMember } from './members.ts'
@@ -21,7 +21,7 @@ const SHARED_SECRET_METHODS: ReadonlySet<unknown> = new Set([
 ])
 
 /**
- * A client identity document that claims the URL it was found at. `name` is free text of the operator's own.
+ * A client identity document that claims the URL where it was found. `name` is free text from the operator.
  */
 export interface ClientDocument {
   readonly client_id: string
@@ -52,7 +52,7 @@ function readName(document: JsonObject): string | undefined {
 
 /**
  * Where the key directory of the operator behind `client_id` is: `signature_agent`, or its well-known path
- * where that is a bare origin or absent. Undefined where `signature_agent` is at another origin, as a
+ * if that is a bare origin or absent. Undefined if `signature_agent` is at another origin, as a
  * directory there attests nothing.
  */
 export function directoryUrl(client_id: string, signature_agent: string | undefined): string | undefined {
@@ -72,8 +72,8 @@ export function directoryOf(operator: string): string {
 
 /**
  * The thumbprints of the keys that a directory lists at `now` (seconds): Ed25519 keys for signatures, inside
- * their own `nbf` and `exp`. What counts is the key, whatever `kid` it stands under. Refuses
- * (`invalid_request`) a document that is no JWKS.
+ * their own `nbf` and `exp`. Only the key counts, under any `kid`. Refuses (`invalid_request`) a document
+ * that is no JWKS.
  */
 export function directoryThumbprints(json: Json, now: number): ReadonlySet<string> {
   const members = isJsonObject(json) ? member(json, 'keys') : undefined
@@ -86,7 +86,10 @@ export function directoryThumbprints(json: Json, now: number): ReadonlySet<strin
   )
 }
 
-/** Not whole key import: it is compared with keys that were imported, and a directory may list hundreds. */
+/**
+ * Keys are not fully imported, because they are only compared with imported ones, and a directory may list
+ * hundreds.
+ */
 function isUsable(jwk: JsonObject): boolean {
   const { kty, crv, alg, use } = jwk
   return (
@@ -102,7 +105,7 @@ function isInForce(jwk: JsonObject, now: number): boolean {
   const bound = (name: string, otherwise: number): number => {
     const value = member(jwk, name)
     if (value === undefined) return otherwise
-    // A bound that cannot be read is one that does not hold.
+    // A bound that cannot be read counts as not met.
     return typeof value === 'number' ? value : Number.NaN
   }
   return bound('nbf', -Infinity) <= now && now < bound('exp', Infinity)

@@ -1,12 +1,13 @@
 /**
- * The records that the owner API answers with: one type each, for who serves them, who reads them and who
- * describes them. Contract: "Owner API"; the members are settled in docs/choices.md. A reader keeps what else
- * it is sent. Times are ISO 8601.
+ * The records that the owner API answers with: one type each, for the code that serves, reads and describes
+ * them. Contract: "Owner API"; the members are settled in docs/choices.md. A reader keeps unknown members.
+ * Times are ISO 8601.
  */
 import type { Actor } from './actor.ts'
+import type { DecisionItem } from './decision-item.ts'
 import type { ClientId, Family, Handle } from './identifiers.ts'
 
-/** Who asks, as far as it is known. `operator` is an origin, which attests it; `introduced_by` a handle. */
+/** The caller, as far as it is known. `operator` is an origin, which attests it; `introduced_by` a handle. */
 export interface PendingIdentity {
   kind: 'pseudonymous' | 'identified'
   client_id: string | null
@@ -19,7 +20,14 @@ export interface PendingIdentity {
 /** A request that waits for the owner: a first contact (`connection`) or one operation. */
 export interface PendingItem {
   family: Family
-  kind: 'connection' | 'operation'
+  kind: 'connection' | 'operation' | 'joint'
+  /**
+   * For a request for something that she holds jointly: the account, how many must agree, and who else is
+   * asked.
+   */
+  account?: string | undefined
+  rule?: JointHolding['rule'] | undefined
+  holders?: JointHolder[] | undefined
   tier: string
   tier_name: string
   resource_id: string
@@ -29,7 +37,7 @@ export interface PendingItem {
   mission: { approver: string; s256: string } | null
   prohibited: string[]
   /**
-   * What a grant would be held to, and as `prohibited` what keeps each prohibition (wire/terms.ts,
+   * The limits of a grant; `prohibited` says what enforces each prohibition (wire/terms.ts,
    * `EnforcedProhibition`).
    */
   enforced: Record<string, unknown>
@@ -40,8 +48,34 @@ export interface PendingItem {
   assurance: { binding: number; provenance: number; accountability: number }
   assurance_notes: string[]
   because: string[]
-  organization: null
+  /**
+   * Tiers that could let the agent through without asking her when she has let it in; only for `connection`.
+   */
+  opens: string[]
+  /** The organization that governs the resource, and its answer to the request; null if none does. */
+  organization: { issuer: string; org: string; name: string; effect: string; because: string[] } | null
   requested_at: string
+  /** The record that a decision is bound to, and its hash. */
+  item: DecisionItem
+  item_s256: string
+}
+
+/** The last call of the same tool that she approved: when, and the agreement that the agent signed for it. */
+export interface ApprovedBefore {
+  family: Family
+  approved_at: string
+  agreement_jws: string
+}
+
+/**
+ * One waiting item, with the facts that she can compare it with; `connection` in its present state, or null
+ * if there is none.
+ */
+export interface WholePendingItem extends PendingItem {
+  /** The agent's own words are shown from it. */
+  agreement_jws: string
+  approved_before: ApprovedBefore | null
+  connection: Pick<Connection, 'label' | 'status' | 'first_seen' | 'last_access' | 'revocations'> | null
 }
 
 /** The owner's answer to one pending item. */
@@ -49,7 +83,7 @@ export interface Decided {
   family: Family
   decision: 'approved' | 'denied'
   by: string
-  /** Who decided; always answered, and absent from what was answered before there was one. */
+  /** Who decided. It is always there, except in answers from before it existed. */
   actor?: Actor | undefined
 }
 
@@ -57,7 +91,7 @@ export interface Decided {
 export interface Connection {
   handle: Handle
   identity: 'pseudonymous' | 'identified'
-  /** What the owner calls it; never a name that the agent gave itself. */
+  /** The owner's own name for it; never a name that the agent gave itself. */
   label: string | null
   status: 'active' | 'revoked'
   first_seen: string
@@ -66,23 +100,47 @@ export interface Connection {
   tiers_approved: string[]
   revocations: number
   introduced_by: Handle | null
-  /** Origins of the operators that stand behind it. */
+  /**
+   * How far it reaches, if an administrator or co-holders, and not she, let the agent in: `organization`, or
+   * `joint:` and the account. Null means everything.
+   */
+  reach?: string | null | undefined
+  /**
+   * How far her approval let it in: to everything that her tiers allow, or only to the tier at which it
+   * asked.
+   */
+  admits?: 'all' | 'tier' | undefined
+  /** Origins of the operators behind it. */
   operators: string[]
 }
 
-/** What the owner calls one of her connections from now on; null: nothing. */
+/** The owner's new name for one of her connections; null means none. */
 export interface Labelled {
   handle: Handle
   label: string | null
 }
 
-/** How many grants ended; `rpts_deactivated_more` where there were more than were counted. */
-export interface Deactivated {
+/** How many grants ended; `rpts_deactivated_more` if there were more than were counted. */
+export interface Deactivated extends StillWaiting {
   rpts_deactivated: number
   rpts_deactivated_more?: true | undefined
 }
 
-/** What a revocation ended. */
+/**
+ * Of what she took back of joint accounts: what its tallies have not acknowledged yet. They are told until
+ * they have. And the sidecars that could still have let a call through for a moment: nobody can any more.
+ */
+export interface StillWaiting {
+  joint_withdrawals_waiting?: number | undefined
+  /**
+   * Left out if there was none. Those that did not acknowledge were waited for; `silent` are their resource
+   * servers, so that she can take back one that always makes her wait.
+   */
+  leases?:
+    { holders: number; acknowledged: number; waited_ms: number; silent?: ClientId[] | undefined } | undefined
+}
+
+/** The things that a revocation ended. */
 export interface Revoked extends Deactivated {
   handle: Handle
   status: 'revoked'
@@ -90,7 +148,7 @@ export interface Revoked extends Deactivated {
   connections_revoked: number
 }
 
-/** An operator behind her connections: `agents` ever, `active` now. */
+/** An operator behind her connections: `agents` counts all that ever were, `active` those of now. */
 export interface Operator {
   origin: string
   name: string | null
@@ -122,7 +180,7 @@ export interface Tier {
 /** How a request is answered, in one word: let in at once, shown to the owner, or refused. */
 export type Effect = 'grant' | 'ask' | 'refuse'
 
-/** A request of the ledger, as it was answered and as a changed tier would have. */
+/** A request of the ledger, as it was answered and as a changed tier would have answered it. */
 export interface TriedRequest {
   seq: number
   ts: string
@@ -134,7 +192,7 @@ export interface TriedRequest {
   because: string[]
 }
 
-/** What a changed tier would have answered; `next` is the `after` of the following page. */
+/** The answers that a changed tier would have given; `next` is the `after` of the following page. */
 export interface TierPreview {
   requests: TriedRequest[]
   changed: number
@@ -142,7 +200,7 @@ export interface TierPreview {
   next: number | null
 }
 
-/** A word that rules are written with. */
+/** A word of the vocabulary of rules. */
 export interface VocabularyWord {
   condition: string
   takes: 'duration' | 'count' | 'level' | 'class' | null
@@ -160,11 +218,15 @@ export interface Resource {
   tier: string | null
   tier_name: string | null
   ask_me: boolean | null
-  source: 'provisioned' | 'pulled'
+  source: 'provisioned' | 'pulled' | 'joint'
+  /** The resource server that offers it. */
+  client_id?: ClientId | undefined
+  /** `signed`: it accepts only approvals that she signed; null means any. */
+  approval?: 'signed' | null | undefined
 }
 
 /**
- * A resource server with protection access, or one that asks for it. `registry` is null where nothing is
+ * A resource server with protection access, or one that asks for it. `registry` is null if nothing is
  * pulled from it.
  */
 export interface ResourceServer {
@@ -190,32 +252,65 @@ export interface BannedOrigin {
   banned_at: string
 }
 
-/** What a ban did: `withdrawn` are the client_ids of those that waited there. */
+/** The effect of a ban: `withdrawn` are the client_ids of those that waited there. */
 export interface Banned {
   origin: string
   banned: true
   withdrawn: ClientId[]
 }
 
-/** A device key of hers, as it is enrolled. */
-export interface EnrolledKey {
-  kid: string
-  name: string
-  enrolled_at: string
+/**
+ * Hours of each day, by the clock of an IANA time zone: 24-hour times, `until` after midnight if it is less.
+ */
+export interface QuietHours {
+  from: string
+  until: string
+  time_zone: string
 }
 
-/** A device key of hers; a revoked one stays listed. */
-export interface DeviceKey extends EnrolledKey {
-  revoked_at: string | null
+/** When an address gets messages about what can be undone; null means that they do not wait for that. */
+export interface MessageTiming {
+  quiet_hours: QuietHours | null
+  /** Minutes from the oldest of the messages that wait until they are sent together. */
+  digest_minutes: number | null
 }
 
-/** A login of hers at her realm. */
-export interface Login {
+/** An address that gets a message when something waits; only the origin of the address. */
+export interface Subscription extends MessageTiming {
   id: string
+  kind: 'webhook' | 'push'
   name: string
-  issuer: string
-  subject: string
-  bound_at: string
+  origin: string
+  created_at: string
+  sent_at: string | null
+  /** Null if the last message was accepted, or none was sent yet. */
+  failing_since: string | null
+}
+
+/** A webhook as it is added: with the secret that verifies messages, shown only this once. */
+export interface NewWebhook extends Subscription {
+  secret?: string | undefined
+}
+
+/** The result of a test; `status` null means that there was no answer, for the reason `why`. */
+export interface NotificationTest {
+  id: string
+  delivered: boolean
+  status: number | null
+  why: string | null
+}
+
+/** A row of her archive, and the part that it belongs to. */
+export interface ArchiveLine {
+  part: string
+  row: Record<string, unknown>
+}
+
+/** A recovery that waits: from `in_force_at` on, the holder of its code can enrol a credential for her. */
+export interface Recovery {
+  started_at: string
+  in_force_at: string
+  expires_at: string
 }
 
 /** One line of the ledger; other members depend on its kind. */
@@ -228,7 +323,10 @@ export interface LedgerEntry {
   [member: string]: unknown
 }
 
-/** A receipt as it is listed: `jti` is the grant's, `receipt` a signed document with the agreement in it. */
+/**
+ * A receipt as it is listed: `jti` is that of the grant, `receipt` a signed document that contains the
+ * agreement.
+ */
 export interface ReceiptRecord {
   seq: number
   family: Family
@@ -236,4 +334,41 @@ export interface ReceiptRecord {
   handle: Handle
   issued_at: string
   receipt: string
+}
+
+/** Who counts under a mandate, and with what weight. */
+export interface JointHolder {
+  owner: string
+  issuer: string
+  weight: number
+}
+
+/** What a mandate would commit her to; `my_terms` are her terms over the resources that it covers. */
+export interface JointPreview {
+  mandate: {
+    account: string
+    tally: string
+    resources: string[]
+    holders: JointHolder[]
+    rule: { kind: 'all' | 'any' | 'threshold'; threshold: number }
+    total_weight: number
+  }
+  mandate_s256: string
+  /** The mandate in sentences, which her own server writes. */
+  summary: string[]
+  my_terms: { tier: string; resources: string[]; terms: Tier['terms'] }[]
+  /** Agreeing writes none. */
+  writes_terms: false
+}
+
+/** An account that she holds with others; `mandate_changed`: its tally now serves another mandate. */
+export interface JointHolding {
+  account: string
+  tally: string
+  mandate_s256: string
+  rule: { kind: 'all' | 'any' | 'threshold'; threshold: number; total_weight: number }
+  holders: JointHolder[]
+  resources: string[]
+  since: string
+  state: 'agreed' | 'mandate_changed'
 }

@@ -1,19 +1,22 @@
 /**
- * Owns the owner-bound listing of a resource server: what it answers her authority, and how that is read.
- * Contract: "Registry materialization" and "Resource server enforcement point" (`/owner-resources`).
+ * Owns the listing of one owner's resources at a resource server: what it answers to her authority, and how
+ * that is read. Contract: "Registry materialization" and "Resource server enforcement point"
+ * (`/owner-resources`).
  */
 import type { JsonObject } from './json.ts'
-import { asObject, member, optionalText, textMember } from './members.ts'
+import { asObject, member, optionalText, textMember, wordMember } from './members.ts'
 import { refuse } from './refusal.ts'
 import { asOwner, type Owner } from './identifiers.ts'
 
-/** A tool that touches a resource, and the class declared of it; without one it is undeclared. */
+/**
+ * A tool that touches a resource, and the class that is declared for it; without a class it is undeclared.
+ */
 export type ResourceTool = { tool: string; consequence?: string }
 
 /**
- * One resource of hers. `_id` is `<owner>/…`, or stands below a namespace of hers; `consequence` is the
- * gravest class declared of what touches it, and stands for each tool where the listing does not tell the
- * tools apart.
+ * One resource of hers. `_id` is `<owner>/…`, or is below one of her namespaces. `consequence` is the gravest
+ * class declared for anything that touches it, and applies to each tool if the listing does not distinguish
+ * the tools. `approval` `signed`: only approvals that she signed count.
  */
 export type OwnerResource = {
   _id: string
@@ -22,9 +25,10 @@ export type OwnerResource = {
   resource_scopes: string[]
   consequence?: string
   tools?: ResourceTool[]
+  approval?: 'signed'
 }
 
-/** What she has at one resource server. */
+/** Her resources at one resource server. */
 export type OwnerListing = {
   owner: Owner
   resources: OwnerResource[]
@@ -35,17 +39,17 @@ const SCOPES_MAX = 50
 const TOOLS_MAX = 1_000
 const NAME_LENGTH_MAX = 200
 const TYPE_LENGTH_MAX = 400
-/** As long as `/perm` takes, printable and without blanks. */
+/** As long as `/perm` accepts, printable and without blanks. */
 const ID = /^[\x21-\x7e]{1,400}$/
-/** Of any script, without what a reader cannot see. */
+/** Text in any script, without invisible characters. */
 const TOOL = /^\P{C}{1,200}$/u
 /** RFC 6749 §3.3. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/
 
 /**
  * A received listing, each member of its type; unknown members are dropped, `owner` is not judged. Refuses
- * (`invalid_request`) as a whole one with an id that stands twice or is below neither its own owner's name
- * nor one of `namespaces`, those of the owner who was asked about.
+ * (`invalid_request`) the whole listing if an id is listed twice, or is below neither the listing's own owner
+ * nor one of `namespaces`, those of the owner in question.
  */
 export function parseOwnerListing(json: unknown, namespaces: readonly string[] = []): OwnerListing {
   const object = asObject(json, 'the listing')
@@ -59,7 +63,7 @@ export function parseOwnerListing(json: unknown, namespaces: readonly string[] =
   return { owner, resources: read }
 }
 
-/** Whether a resource id goes on below one of these names: her own, and the namespaces listed for her. */
+/** Whether a resource id is below one of these names: her own, and the namespaces listed for her. */
 export function isBelow(resource_id: string, names: readonly string[]): boolean {
   return names.some(name => resource_id.startsWith(`${name}/`) && resource_id.length > name.length + 1)
 }
@@ -80,6 +84,7 @@ function readResource(object: JsonObject, names: readonly string[]): OwnerResour
     resource_scopes: readScopes(object),
     ...(consequence === undefined ? {} : { consequence }),
     ...readTools(object),
+    ...(member(object, 'approval') !== undefined && { approval: wordMember(object, 'approval', ['signed']) }),
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * Owns the receipt: the owner's authority counter-signs the agreement, so that both sides hold the same
+ * Owns the receipt: the owner's authority counter-signs the agreement, so that both sides have the same
  * record. Contract: "Grant answer (beat 4)".
  */
+import { readStatement, type SignedStatement } from './decision-statement.ts'
 import { s256 } from './encoding.ts'
 import type { JsonObject } from './json.ts'
 import {
@@ -30,8 +31,8 @@ import { asFamily, asHandle, asOwner, type Family, type Handle, type Owner } fro
 
 /**
  * `agreement` is the s256 of `agreement_jws`, `rpt` the `jti` of the grant, `cnf.jkt` the thumbprint of the
- * agent's key. `echo_absent` names the claims of the offer that the agreement left out; absent where it
- * repeated all.
+ * agent's key. `echo_absent` names the claims of the offer that the agreement left out; absent if it repeated
+ * all.
  */
 export type ReceiptClaims = {
   iss: string
@@ -48,6 +49,10 @@ export type ReceiptClaims = {
   cnf: { jkt: string }
   rpt: string
   echo_absent?: string[]
+  /** The whole basis of a tally's grant. */
+  joint?: JsonObject
+  /** The owner's signed statement, and the item that it covers. */
+  owner_decision?: { item_s256: string; statement: SignedStatement }
 }
 
 /** A receipt that its authority's keys verified, around an agreement that the agent's key verified. */
@@ -58,8 +63,8 @@ export interface Receipt {
   readonly agreementClaims: JsonObject
 }
 
-/** It embeds an agreement of up to 24 KiB, once more encoded. */
-const RECEIPT_BYTES_MAX = 64 * 1024
+/** It embeds an agreement of up to 24 KiB, encoded again, and verdicts of up to 16 holders. */
+const RECEIPT_BYTES_MAX = 128 * 1024
 
 /** The compact receipt. */
 export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {
@@ -69,8 +74,8 @@ export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {
 /**
  * Verifies a receipt against its authority's published keys, at `now` (seconds): `typ`, `iss`, signature,
  * every claim of its type, and the embedded agreement: its hash, its own signature by the key that `cnf.jkt`
- * names, and that receipt and agreement speak of the same terms, template, family and resource. With
- * `agreement` (s256) also that it is that one. Refuses with `invalid_request`.
+ * names, and that receipt and agreement name the same terms, template, family and resource. If `agreement`
+ * (s256) is given, the embedded agreement must be that one. Refuses with `invalid_request`.
  */
 export function verifyReceipt(
   compact: string,
@@ -106,10 +111,19 @@ function readReceiptClaims(payload: JsonObject): ReceiptClaims {
     ...(member(payload, 'echo_absent') === undefined
       ? {}
       : { echo_absent: textsMember(payload, 'echo_absent') }),
+    ...(member(payload, 'joint') === undefined ? {} : { joint: objectMember(payload, 'joint') }),
+    ...readOwnerDecision(payload),
   }
 }
 
-/** The claims of the embedded agreement, once it is the one the receipt speaks of. */
+function readOwnerDecision(payload: JsonObject): Pick<ReceiptClaims, 'owner_decision'> {
+  if (member(payload, 'owner_decision') === undefined) return {}
+  const said = objectMember(payload, 'owner_decision')
+  const item_s256 = textMember(said, 'item_s256')
+  return { owner_decision: { item_s256, statement: readStatement(member(said, 'statement')) } }
+}
+
+/** The claims of the embedded agreement, after checking that it is the one that the receipt names. */
 function checkEmbedded(claims: ReceiptClaims): JsonObject {
   const { agreement_jws, agreement, cnf } = claims
   if (s256(agreement_jws) !== agreement) {
@@ -133,8 +147,8 @@ function checkEmbedded(claims: ReceiptClaims): JsonObject {
 }
 
 /**
- * The key an agreement's header names. An agent token is read for its key and not verified: who the agent is
- * was settled when the agreement was made, and the token may have expired since.
+ * The key an agreement's header names. An agent token is only read for its key, not verified: the identity of
+ * the agent was checked when the agreement was made, and the token may have expired since.
  */
 function headerKey({ header }: UnverifiedJws): PublicKey {
   if (member(header, 'agent_token') === undefined) return importPublicJwk(member(header, 'jwk'))

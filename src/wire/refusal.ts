@@ -1,16 +1,16 @@
 /**
- * Owns every word of refusal, in one table, and the one error class that carries them. Contract: "Errors".
+ * Owns every refusal code, in one table, and the one error class that carries them. Contract: "Errors".
  */
 
 /**
- * How a code is answered: its usual HTTP status, whether it ends the token presented, and the row it comes
- * from.
+ * How a code is answered: its usual HTTP status, whether it ends the presented token, and the row that it
+ * comes from.
  */
 export interface RefusalRow {
   readonly status: number
   /** True for all but `temporarily_unavailable` (contract, "Grant (RPT) liveness"). */
   readonly terminal: boolean
-  /** The contract heading or RFC section that the word and its status come from. */
+  /** The contract heading or RFC section that the code and its status come from. */
   readonly row: string
 }
 
@@ -19,7 +19,8 @@ function row(status: number, source: string, terminal = true): RefusalRow {
 }
 
 /**
- * Every code we answer with. Where one code has two statuses, the caller gives the other (`{ status: 429 }`).
+ * Every code that we answer with. If a code has two statuses, the caller gives the other one (`{ status: 429
+ * }`).
  */
 export const REFUSALS = {
   // The contract's own table.
@@ -49,10 +50,11 @@ export const REFUSALS = {
   unknown_token: row(403, 'contract, Grant (RPT) liveness'),
   invalid_signature: row(403, 'contract, Grant (RPT) liveness'),
 
-  // The enforcement point (contract, "Authorized call" and "Authentication": truncated body, inputs never
-  // from transport).
+  // Codes of the enforcement point (contract, "Authorized call" and "Authentication": truncated body, inputs
+  // never from transport).
   operation_required: row(403, 'contract, Authorized call, order 4'),
   operation_mismatch: row(403, 'contract, Authorized call, order 4'),
+  owner_approval_missing: row(403, 'contract, Authorized call, order 4; docs/choices.md'),
   unknown_tool: row(403, 'contract, What the service does, 8'),
   unknown_method: row(403, 'contract, What the service does, 8'),
   invalid_origin: row(403, 'MCP 2026-07-28, Streamable HTTP: Origin'),
@@ -60,7 +62,13 @@ export const REFUSALS = {
   request_body_too_large: row(413, 'contract, Authentication: a truncated body fails closed'),
   request_body_missing: row(400, 'contract, Authentication: a truncated body fails closed'),
 
-  // Stock OAuth and HTTP, wherever the contract adds nothing.
+  // Codes about an owner's decision (docs/choices.md).
+  invalid_statement: row(400, 'contract, Owner API: decision; docs/choices.md'),
+  statement_key: row(403, 'contract, Owner API: decision; docs/choices.md'),
+  signature_required: row(409, 'contract, Owner API: decision; docs/choices.md'),
+  item_changed: row(409, 'contract, Owner API: decided already; docs/choices.md'),
+
+  // Plain OAuth and HTTP codes, wherever the contract adds nothing.
   invalid_request: row(400, 'RFC 6749 §5.2; contract, Versioning: stock where not listed'),
   invalid_client: row(401, 'RFC 6749 §5.2'),
   unsupported_grant_type: row(400, 'RFC 6749 §5.2'),
@@ -75,7 +83,7 @@ export const REFUSALS = {
   server_error: row(500, 'RFC 9110 §15.6.1'),
 } as const satisfies Record<string, RefusalRow>
 
-/** A word of refusal that we know. */
+/** A refusal code that we know. */
 export type RefusalCode = keyof typeof REFUSALS
 
 /**
@@ -88,10 +96,7 @@ export interface RefusalOptions {
   cause?: unknown
 }
 
-/**
- * A request that is answered with no. `detail` is a sentence that says what to do; it becomes
- * `error_description`.
- */
+/** A refused request. `detail` is a sentence that says what to do; it becomes `error_description`. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: RefusalCode
@@ -119,8 +124,8 @@ export function refuse(code: RefusalCode, detail?: string, options: RefusalOptio
 }
 
 /**
- * The header fields of a refusal. An outage says when to come again (RFC 9110 §10.2.3): at once would not
- * help, and clients ask.
+ * The header fields of a refusal. An outage says when to retry (RFC 9110 §10.2.3), because an immediate retry
+ * would not help.
  */
 export function refusalHeaders({ status, headers = {} }: Refusal): Record<string, string> {
   return status === 503 && headers['retry-after'] === undefined ? { ...headers, 'retry-after': '1' } : headers
@@ -139,8 +144,8 @@ export function refusalBody(refusal: Refusal): Record<string, unknown> {
 }
 
 /**
- * What `work` returns; a `Refusal` with `invalid_request`, as all parsers here throw, becomes one with `code`
- * and the same sentence. Other refusals and faults pass through.
+ * Returns the result of `work`; turns a `Refusal` with `invalid_request`, which all parsers here throw, into
+ * one with `code` and the same sentence. Other refusals and faults pass through.
  */
 export function refusingAs<T>(code: RefusalCode, work: () => T, options: RefusalOptions = {}): T {
   try {

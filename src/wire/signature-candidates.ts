@@ -1,6 +1,6 @@
 /**
  * Owns reading the signatures of a request and choosing the one that counts. Contract: "Authentication"; RFC
- * 9421 §3.2 steps 1 and 2, §4. Nothing here is believed yet.
+ * 9421 §3.2 steps 1 and 2, §4. Nothing here is verified yet.
  */
 import type { InnerList } from 'structured-headers'
 import type { PublicKey } from './keys.ts'
@@ -12,37 +12,40 @@ const COMPONENTS_MAX = 64
 const FIELD_CHARACTERS_MAX = 8192
 
 /**
- * One label's pair, read only as far as choosing needs: signatures of other parties may use other algorithms.
+ * The pair of one label, read only as far as the choice needs: signatures of other parties may use other
+ * algorithms.
  */
 export interface Candidate {
   covered: InnerList
-  /** Names of the covered components; one with parameters is another component and ends in a semicolon. */
+  /**
+   * The names of the covered components; a name with parameters is another component and ends in a semicolon.
+   */
   names: string[]
   keyid: string | undefined
   input: DictionaryMember
   signature: DictionaryMember
 }
 
-/** Whose signature is asked for. */
+/** The key whose signature is required. */
 export interface KeyPolicy {
   /**
-   * The trusted key behind a `keyid`. Where no keyid is required (an agent's call) it is asked with undefined
-   * for the bound key when there is a single signature, whatever keyid that has; with several, for the keyid
-   * of each.
+   * The trusted key behind a `keyid`. If no keyid is required (an agent's call) and there is a single
+   * signature, this is called with undefined and returns the bound key, whatever keyid the signature has. If
+   * there are several, it is called with the keyid of each.
    */
   findKey: (keyid: string | undefined) => PublicKey | undefined
   keyidRequired: boolean
 }
 
 /**
- * All signatures of a message, at most four, none without its other half (RFC 9421 §4); refuses with
+ * All signatures of a message, at most four, each with both of its fields (RFC 9421 §4); refuses with
  * `invalid_token`, 401.
  */
 export function readSignatures(headers: HeaderLines): Candidate[] {
   const inputs = signatureField(headers, 'signature-input')
   const signatures = signatureField(headers, 'signature')
   if (inputs.size > LABELS_MAX) refuseSignature(`Send at most ${LABELS_MAX} signatures.`)
-  // Equal in number and each input has its signature: so each signature has its input.
+  // The numbers are equal and each input has its signature, so each signature has its input.
   if (inputs.size !== signatures.size)
     refuseSignature('Use the same labels in Signature-Input and Signature.')
   const candidates: Candidate[] = []
@@ -83,7 +86,10 @@ function readCandidate(input: DictionaryMember, signature: DictionaryMember): Ca
 
 const SIGNATURE_TEXT = /^:([A-Za-z0-9+/]{86}==):$/
 
-/** The 64 bytes of a signature, which has one spelling: else a replay could dress up as another request. */
+/**
+ * The 64 bytes of a signature, which has only one spelling; otherwise a replay could look like another
+ * request.
+ */
 export function signatureBytes(signature: DictionaryMember): Buffer {
   const text = SIGNATURE_TEXT.exec(signature.raw)?.[1] ?? ''
   const bytes = Buffer.from(text, 'base64')
@@ -94,9 +100,9 @@ export function signatureBytes(signature: DictionaryMember): Buffer {
 }
 
 /**
- * The signature that counts and the key it must be by (RFC 9421 §3.2 step 2): chosen by policy, never "any
- * signature that verifies"; a label means nothing. Refuses with `invalid_token`, 401, when none or more than
- * one is meant.
+ * The signature that counts and the key it must be by (RFC 9421 §3.2 step 2): it is chosen by policy, never
+ * as "any signature that verifies", and a label means nothing. Refuses with `invalid_token`, 401, if none or
+ * more than one qualifies.
  */
 export function chooseSignature(
   candidates: readonly Candidate[],
@@ -118,8 +124,7 @@ export function chooseSignature(
   }
   if (named.length === 0) refuseSignature('Name the bound key by keyid in one of the signatures.')
   if (named.length === 1) return named[0]!
-  // A key may also sign for somebody else's profile; only a signature that covers what is asked for here can
-  // be meant.
+  // A key may also sign for another profile; only a signature that covers the required components qualifies.
   const meant = named.filter(({ candidate }) => required.every(name => candidate.names.includes(name)))
   if (meant.length !== 1)
     refuseSignature('Send one signature of the bound key that covers the required components.')

@@ -22,8 +22,8 @@ export interface DictionaryMember {
 
 /**
  * The members of a dictionary field given as its field lines, in order; undefined when the text is not a
- * dictionary or uses a key or a parameter name twice. RFC 9651 §4.2: a field that does not parse is as good
- * as absent.
+ * dictionary or uses a key or a parameter name twice. RFC 9651 §4.2: a field that does not parse counts as
+ * absent.
  */
 export function parseDictionaryField(lines: readonly string[]): Map<string, DictionaryMember> | undefined {
   const text = lines.length === 1 ? lines[0]! : lines.join(', ')
@@ -66,8 +66,8 @@ function countParameters(member: Item | InnerList): number {
 }
 
 /**
- * Cuts at the commas, and counts the semicolons, that stand outside quoted strings. In a text the parser
- * accepts these are exactly the member and parameter separators: no other value may contain either character.
+ * Cuts at the commas, and counts the semicolons, outside quoted strings. In a text the parser accepts these
+ * are exactly the member and parameter separators: no other value may contain either character.
  */
 function splitMembers(text: string): { members: string[]; parameterCount: number } {
   const members: string[] = []
@@ -86,7 +86,10 @@ function splitMembers(text: string): { members: string[]; parameterCount: number
   return { members, parameterCount }
 }
 
-/** Where the string opened at `open` ends. A display string, `%"…"`, knows no backslash. */
+/**
+ * The position at which the string that opens at `open` ends. In a display string, `%"…"`, a backslash has no
+ * meaning.
+ */
 function closingQuote(text: string, open: number): number {
   const escapes = text.charCodeAt(open - 1) !== 0x25
   for (let i = open + 1; i < text.length; i++) {
@@ -97,7 +100,7 @@ function closingQuote(text: string, open: number): number {
   return text.length
 }
 
-/** Without the spaces and tabs around it (OWS, RFC 9110 §5.6.3); nothing else is blank in a field value. */
+/** Removes the spaces and tabs around it (OWS, RFC 9110 §5.6.3); nothing else is blank in a field value. */
 export function trimWhitespace(text: string): string {
   let start = 0
   let end = text.length

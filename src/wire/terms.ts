@@ -1,5 +1,5 @@
 /**
- * Owns an owner's terms: the template an agent is offered, and the terms document in its three
+ * Owns an owner's terms: the template that an agent is offered, and the terms document in its three
  * representations. Contract: "need_info answer (beat 2)" (terms_template), "Terms document"; ODRL 2.2.
  */
 import type { Json, JsonObject } from './json.ts'
@@ -23,14 +23,14 @@ export type TermsTemplate = {
   resource_id: string
   family: Family
   nonce: string
-  /** Present, and true, where each use is asked of the owner; the agreement then needs an `operation`. */
+  /** Present, and true, if the owner is asked about each use; the agreement then needs an `operation`. */
   per_operation?: true
 }
 
 /**
  * Members of a template that an agreement may leave out: `template_id`, `terms_uri`, `family` and `nonce`
- * name one offer, by one authority, of one resource already. There are agents that leave these out; another
- * value than the offered one is refused.
+ * already name one offer, by one authority, of one resource. Some agents leave these out; a value that
+ * differs from the offer is refused.
  */
 export const OPTIONAL_ECHOES = ['proffered_by', 'resource_id'] as const
 export type OptionalEcho = (typeof OPTIONAL_ECHOES)[number]
@@ -47,16 +47,20 @@ export interface TermsVersion {
   readonly prohibited: readonly string[]
   readonly per_operation: boolean
   readonly published_at: string
+  /**
+   * The owners whose terms were folded into these, if several hold the resource; `owner` is the account then.
+   */
+  readonly holders?: readonly { readonly owner: Owner; readonly issuer: string }[]
 }
 
 /**
- * What keeps a prohibition: `scope`, the enforcement point lets no call pass that needs a scope of this name;
- * `operation`, the grant is for one other call; `promise`, nothing but the agent's signed word, kept with the
- * receipt.
+ * What enforces a prohibition. `scope`: the enforcement point lets no call pass that needs a scope of this
+ * name. `operation`: the grant is for one other call. `promise`: only the agent's signed promise, kept with
+ * the receipt.
  */
 export type EnforcedProhibition = { prohibition: string; by: 'scope' | 'operation' | 'promise' }
 
-/** The Content-Security-Policy of the HTML representation: it loads, runs and submits nothing. */
+/** The Content-Security-Policy of the HTML representation, which loads, runs and submits nothing. */
 export const TERMS_HTML_POLICY =
   "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -65,7 +69,7 @@ export function templateId(owner: Owner, tier: string, version: number): string 
   return `${owner}/${tier}/v${version}`
 }
 
-/** The parts of a template id; undefined for a text that is none. */
+/** The parts of a template id; undefined if the text is not one. */
 export function parseTemplateId(
   text: string,
 ): { owner: Owner; tier_id: string; version: number } | undefined {
@@ -127,6 +131,7 @@ export function termsDocument(version: TermsVersion, issuer: string): JsonObject
     tier: version.tier_id,
     published_at: version.published_at,
     ...(version.per_operation ? { per_operation: true } : {}),
+    ...(version.holders === undefined ? {} : { holders: version.holders.map(holder => ({ ...holder })) }),
     enforced: enforcedTerms(version),
   }
 }
@@ -143,9 +148,6 @@ export function termsRoster(owner: Owner, issuer: string, versions: readonly Ter
 export function termsHtml(version: TermsVersion, issuer: string): string {
   const { owner, name, purpose, scope, prohibited } = version
   const id = templateId(owner, version.tier_id, version.version)
-  const asks = version.per_operation
-    ? `<p>${escapeHtml(owner)} is asked before every single use, and approves it with its exact parameters.</p>`
-    : `<p>${escapeHtml(owner)} decides once about an agent, and as a rule not again at each use.</p>`
   return `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>${escapeHtml(name)}: terms of ${escapeHtml(owner)}</title></head>
@@ -160,13 +162,29 @@ ${htmlList(scope, 'Nothing.')}
 ${htmlList(prohibited, 'Nothing is prohibited beyond what is not allowed.')}
 <h2>For how long</h2>
 <p>Each grant ends after ${plainDuration(version.expires_in)} at the latest, or as soon as ${escapeHtml(owner)} revokes it.</p>
-${asks}
+${heldBy(version)}
 <h2>What is enforced</h2>
 <p>What is allowed and for how long is enforced at every use. Purpose and prohibitions are promises, kept with the signature.</p>
 <p>Version ${escapeHtml(id)}, published ${escapeHtml(version.published_at)} by ${escapeHtml(issuer)}.</p>
 </body>
 </html>
 `
+}
+
+/** Who is asked, and how often. */
+function heldBy({ owner, per_operation, holders }: TermsVersion): string {
+  if (holders === undefined)
+    return per_operation
+      ? `<p>${escapeHtml(owner)} is asked before every single use, and approves it with its exact parameters.</p>`
+      : `<p>${escapeHtml(owner)} decides once about an agent, and as a rule not again at each use.</p>`
+  const names = holders.map(holder => `${holder.owner} at ${holder.issuer}`)
+  return `<h2>Who holds it</h2>
+${htmlList(names, 'Nobody.')}
+<p>These terms are what theirs have in common. ${
+    per_operation
+      ? 'They are asked before every single use, and approve it with its exact parameters.'
+      : 'Each of them answers for herself, through her own authorization server.'
+  }</p>`
 }
 
 /**
@@ -193,7 +211,7 @@ export function termsOdrl(version: TermsVersion, where: { issuer: string; specNs
     uid,
     profile: termsProfile,
     conflict: 'prohibit',
-    assigner: `${where.issuer}${AUTHORITY_PATH.terms}?owner=${encodeURIComponent(version.owner)}`,
+    assigner: assigners(version, where.issuer),
     description: version.name,
     permission: version.scope.map(scope => ({
       target,
@@ -210,7 +228,16 @@ export function termsOdrl(version: TermsVersion, where: { issuer: string; specNs
   }
 }
 
-/** What every representation of a version shares with the template. */
+/** The owners of the terms, each at her own server. */
+function assigners({ owner, holders }: TermsVersion, issuer: string): string | string[] {
+  const named = (at: string, who: Owner): string =>
+    `${at}${AUTHORITY_PATH.terms}?owner=${encodeURIComponent(who)}`
+  return holders === undefined
+    ? named(issuer, owner)
+    : holders.map(holder => named(holder.issuer, holder.owner))
+}
+
+/** The members that every representation of a version shares with the template. */
 function profferedTerms(
   version: TermsVersion,
   issuer: string,
@@ -228,9 +255,9 @@ function profferedTerms(
 }
 
 /**
- * What of the terms is enforced at every use, in the words of a pending item; the rest the agent promises.
- * The document is of no resource in particular, so it claims no check for a prohibition: what one resource's
- * scopes and tools keep is told where somebody asks for it.
+ * The part of the terms that is enforced at every use, in the words of a pending item; the agent promises the
+ * rest. The document is of no resource in particular, so it claims no check for a prohibition: what the
+ * scopes and tools of one resource enforce is said when somebody asks for that resource.
  */
 function enforcedTerms({ scope, expires_in, per_operation, prohibited }: TermsVersion): JsonObject {
   const promised = prohibited.map((prohibition): EnforcedProhibition => ({ prohibition, by: 'promise' }))

@@ -2,9 +2,9 @@
  * Owns permission tickets and the other unguessable names of a negotiation. Contract: "Permission ticket";
  * UMA 2.0 Grant §3.3.6, §5.5.
  *
- * `<tag>~tkt_<opaque>`. The first ticket of a negotiation is sealed: it carries what `/perm` was asked, under
+ * `<tag>~tkt_<opaque>`. The first ticket of a negotiation is sealed: it carries the request to `/perm`, under
  * a MAC, so that a stranger's refused call writes nothing. Later ones are 32 random bytes, kept as their
- * SHA-256. The tag routes to the owner's rows and says nothing of her.
+ * SHA-256. The tag routes to the owner's rows and reveals nothing about her.
  */
 import {
   createHmac,
@@ -20,7 +20,8 @@ import type { PrivateKey } from './keys.ts'
 import { asFamily, type ClientId, type Family, type Owner } from './identifiers.ts'
 
 /**
- * What a sealed ticket says. `client_id` is the resource server's; `expires_at` in seconds since the epoch.
+ * The content of a sealed ticket. `client_id` is the resource server's; `expires_at` in seconds since the
+ * epoch.
  */
 export interface SealedTicket {
   readonly tag: string
@@ -46,9 +47,9 @@ const TICKET_FORM = /^([A-Za-z0-9_-]{1,64})~tkt_([A-Za-z0-9_-]+)(?:\.([A-Za-z0-9
 const KEY_SALT = 'usher sealed ticket v1'
 
 /**
- * The ticket keys of an authority: one per signing key, in the same order, by HKDF (RFC 5869), so replicas
- * that share the key file share these, and a ticket sealed under the previous first key stays good while that
- * key is listed.
+ * The ticket keys of an authority: one per signing key, in the same order, by HKDF (RFC 5869). So replicas
+ * that share the key file share these, and a ticket sealed under the previous first key stays valid while
+ * that key is listed.
  */
 export function ticketKeys(keys: readonly [PrivateKey, ...PrivateKey[]]): [TicketKey, ...TicketKey[]] {
   return keys.map(deriveTicketKey) as [TicketKey, ...TicketKey[]]
@@ -67,8 +68,8 @@ export function sealTicket(fields: SealedTicket, key: TicketKey): string {
 }
 
 /**
- * What a sealed ticket says, if one of the keys sealed it and `now` (seconds) is before its expiry; undefined
- * for every other text. The caller compares `issuer` with itself.
+ * The content of a sealed ticket, if one of the keys sealed it and `now` (seconds) is before its expiry;
+ * undefined for any other text. The caller compares `issuer` with itself.
  */
 export function openTicket(
   ticket: string,
@@ -126,12 +127,12 @@ function macOf(body: string, key: TicketKey): Buffer {
 }
 
 function isMac(mac: string, body: string, key: TicketKey): boolean {
-  // Compared as text of one length: a MAC with stray trailing bits is then another MAC.
+  // Compared as text of one length, so that a MAC with stray trailing bits is another MAC.
   return timingSafeEqual(Buffer.from(mac), Buffer.from(encodeBase64url(macOf(body, key))))
 }
 
 /**
- * The fields under a MAC that holds: ours, unless another version or another key id was sealed with the same
+ * The fields of a valid MAC. They are ours, unless another version or another key id was sealed with the same
  * secret.
  */
 function readSealed(text: string, tag: string, kid: string): SealedTicket | undefined {

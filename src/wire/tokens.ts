@@ -66,11 +66,15 @@ export type RptClaims = {
   clearance?: string
   single_use?: true
   operation?: RptOperation
+  joint?: RptJoint
 }
+
+/** The basis of a tally's grant, by digests; introspection answers it whole. */
+export type RptJoint = { account: Owner; mandate_s256: string; verdicts_s256: string[] }
 
 /**
  * The PAT's claims: `sub` the owner, `azp` the resource server; `rs_generation` counts how often she had
- * withdrawn it when the PAT was issued, so that approving it again revives none.
+ * withdrawn it when the PAT was issued, so that a new approval revives no old PAT.
  */
 export type PatClaims = {
   iss: string
@@ -86,7 +90,10 @@ export type PatClaims = {
 /** Keys to verify with: one's own, or another's as published. */
 export type VerificationKeys = readonly (PublicKey & { readonly kid: string | undefined })[]
 
-/** What a token is held against; without `now` its times are not judged, only its maker and its shape. */
+/**
+ * The values that a token is checked against; without `now` only its signer and its form are checked, not its
+ * times.
+ */
 export interface TokenExpectation {
   issuer?: string | undefined
   audience?: string | undefined
@@ -113,8 +120,9 @@ export function verifyRpt(
 }
 
 /**
- * The claims of an RPT as its text has them, unverified: for its holder, who wants to know when it ends.
- * Nothing may be allowed on their strength. Refuses (`invalid_request`) what is no RPT by `typ` and shape.
+ * The claims of an RPT as its text has them, not verified: for its holder, which needs to know when it ends.
+ * They must not be used to allow anything. Refuses (`invalid_request`) anything that is no RPT by `typ` and
+ * form.
  */
 export function readRptClaims(token: string): RptClaims {
   const { header, payload } = parseJws(token)
@@ -152,7 +160,7 @@ export function verifyPat(
 }
 
 function checkTokenClaims(payload: JsonObject, { issuer, audience, now }: TokenExpectation): void {
-  // With its own exp for a clock nothing is expired; a token without one is refused all the same.
+  // With its own exp as the clock, nothing is expired; a token without exp is still refused.
   const exp = timeClaim(payload, 'exp')
   checkClaims(payload, {
     now: now ?? (exp ?? 0) - 1,
@@ -201,7 +209,7 @@ function readPermissions(payload: JsonObject): RptPermission[] {
   })
 }
 
-/** Only `true` says single use; a token that says it otherwise must not be taken for a standing one. */
+/** Only `true` means single use; a token with another value must not count as a standing one. */
 function readSingleUse(payload: JsonObject): Pick<RptClaims, 'single_use' | 'operation'> {
   const single = member(payload, 'single_use')
   if (single === undefined && member(payload, 'operation') === undefined) return {}

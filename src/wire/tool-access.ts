@@ -1,6 +1,6 @@
 /**
- * Owns how a list of tools says what calling each would take. Contract: "What the service does", beats 1 to
- * 4: no grant is needed, terms are, the owner is asked each time, or nothing helps.
+ * Owns how a list of tools says what each call would need. Contract: "What the service does", beats 1 to 4:
+ * no grant is needed, terms are, the owner is asked each time, or nothing helps.
  */
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 
@@ -12,7 +12,7 @@ export type ToolAccess = 'free' | 'asks' | 'closed' | 'unknown'
 /** The member of `_meta` and of `annotations` that says it. */
 export const ACCESS_MEMBER = 'usher/access'
 
-/** A tool as it was listed, marked. What the list itself claims of it under that name counts for nothing. */
+/** A tool as it was listed, marked. The list's own claim under that name is ignored. */
 export function markTool(tool: JsonObject, access: ToolAccess): JsonObject {
   const marked = (value: Json | undefined): JsonObject => ({
     ...(isJsonObject(value) ? value : {}),

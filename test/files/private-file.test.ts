@@ -1,4 +1,7 @@
-/** Files of private keys and secrets: who else may have had them in hand. contract, "Authentication". */
+/**
+ * Files of private keys and secrets: the check that nobody else had access to them. contract,
+ * "Authentication".
+ */
 import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

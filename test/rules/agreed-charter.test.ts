@@ -6,6 +6,8 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agreedCharter, type Bound } from '../../src/rules/agreed-charter.ts'
 import { patternMatches } from '../../src/rules/charter-patterns.ts'
+import type { MemberView } from '../../src/rules/member-view.ts'
+import { reachOf } from '../../src/rules/membership.ts'
 
 const segment = fc.stringMatching(/^[ab*]{1,3}$/)
 const pattern = fc.tuple(fc.constantFrom('amy', 'ben'), segment).map(parts => parts.join('/'))
@@ -62,5 +64,25 @@ describe('A later charter reaches a member', () => {
       'amy/work-*',
       'amy/home-*',
     ])
+  })
+})
+
+describe('A hostile organization', () => {
+  it('holds nobody up with patterns that differ at their very end, however many resources she has', () => {
+    const claims = (end: string) => Array.from({ length: 200 }, (_, i) => `amy/*${'x'.repeat(200)}${end}${i}`)
+    const [agreed, view] = ['a', 'b'].map(end => ({
+      claims: claims(end),
+      grants: claims(end),
+      break_glass: {
+        enabled: true,
+        resources: claims(end),
+        max_expires_in: 1,
+        require_reason: true,
+        invokers: [],
+      },
+    })) as unknown as [MemberView, MemberView]
+    const before = performance.now()
+    for (let i = 0; i < 200; i++) expect(reachOf(`amy/${'x'.repeat(200)}${i}`, { agreed, view })).toBeNull()
+    expect(performance.now() - before).toBeLessThan(8_000)
   })
 })

@@ -107,6 +107,20 @@ describe('the ceiling', () => {
     ])
   })
 
+  it('says of added prohibitions what agents must promise not to do', () => {
+    const terms = { scope: ['read'], expires_in: 60, prohibited: ['keeping it'], per_operation: false }
+    const had = { ask_me: false, clearance: {}, resources: ['acme/mail'], terms }
+    const prohibited = ['keeping it', 'passing it on', 'training on it']
+    const [cut, ...others] = cutsBetween(had, { ...had, terms: { ...terms, prohibited } })
+    expect(others).toEqual([])
+    expect(cut).toMatchObject({
+      field: 'prohibited',
+      was: ['keeping it'],
+      now: prohibited,
+      text: 'Agents must also promise not to: passing it on, training on it.',
+    })
+  })
+
   it('leaves of two clearances what both accept, and of a fact of which nothing is left nothing', () => {
     expect(intersectClearances({ level: ['a', 'b'] }, { level: ['b', 'c'], desk: ['x'] })).toEqual({
       level: ['b'],

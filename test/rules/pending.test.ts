@@ -98,7 +98,7 @@ describe('an approval is collected', () => {
 
   it.each<[string, Partial<CollectionFacts>, RegExp]>([
     ['the owner blocked the operator', { operatorBlocked: true }, /blocked the operator/],
-    ['the organization took back what it shares', { organizationStands: false }, /taken back what it shares/],
+    ['the organization took back what it shares', { organizationStands: false }, /no longer shares it/],
     ['the owner revoked the connection', { connection: 'revoked' }, /revoked this connection/],
     ['there is no connection', { connection: 'none' }, /revoked this connection/],
     ['the agent was revoked and admitted again', { sameGeneration: false }, /revoked this connection/],

@@ -1,5 +1,5 @@
 /**
- * What keeps a prohibition, beside the agent's promise: contract, "Agreement (claim_token, beat 3)" and
+ * What enforces a prohibition, besides the agent's promise: contract, "Agreement (claim_token, beat 3)" and
  * "Authorized call".
  */
 import { describe, expect, it } from 'vitest'

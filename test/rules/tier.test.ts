@@ -110,7 +110,7 @@ describe('a rule is saved', () => {
     for (const when of [[text], ['standing.never_revoked', text]]) {
       const fault = rulesFault([rule('ask', 'standing.none'), rule('auto', ...when)])
       expect(fault).toContain('rules[1]: ')
-      expect(fault).toContain(`\`${named}\` cannot stand in an \`auto\` rule`)
+      expect(fault).toContain(`\`${named}\` cannot be in an \`auto\` rule`)
     }
   })
 

@@ -86,6 +86,8 @@ describe('request signatures', () => {
 
   it('end in a refusal or a verified signature, whatever part of the text is replaced', () => {
     const { headers } = signed(callMessage())
+    const created = headers.get('signature-input')![0]!.indexOf('created=') + 'created='.length
+    const plain = (text: string) => text.replaceAll(' ', '').replaceAll(/=0+(?=\d)/g, '=')
     const splice = fc.record({
       field: fc.constantFrom('signature', 'signature-input'),
       start: fc.nat(120),
@@ -103,10 +105,13 @@ describe('request signatures', () => {
         const message = callMessage()
         for (const [key, lines] of headers) message.headers.set(key, key === field ? [changed] : lines)
         const result = refusalOrValue(() => verifyCall(message))
-        // What still verifies can differ only in blanks.
-        if ('value' in result) expect(changed.replaceAll(' ', '')).toBe(text.replaceAll(' ', ''))
+        // What still verifies can differ only in blanks, and in zeros before a number (RFC 8941, 3.3.1).
+        if ('value' in result) expect(plain(changed)).toBe(plain(text))
       }),
-      { numRuns: 2000 },
+      {
+        numRuns: 2000,
+        examples: [[{ field: 'signature-input', start: created, removed: 0, inserted: '0' }]],
+      },
     )
   })
 })

@@ -6,13 +6,17 @@ import { verifyClearance } from '../../src/wire/clearance.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { verifyNotice } from '../../src/wire/notice.ts'
 import { verifyReceipt } from '../../src/wire/receipt.ts'
+import { verifyStatement } from '../../src/wire/decision-statement.ts'
 import { encodeBase64url, s256 } from '../../src/wire/encoding.ts'
 import { verifyIntroduction } from '../../src/wire/introduction.ts'
+import { verifyAccessesRequest } from '../../src/wire/joint-accesses.ts'
 import { signJws } from '../../src/wire/jws.ts'
 import { verifySignedMetadata } from '../../src/wire/metadata.ts'
 import { verifyMembership } from '../../src/wire/membership.ts'
 import { TYP } from '../../src/wire/names.ts'
+import { verifyOrganizationAdmin } from '../../src/wire/organization-admin.ts'
 import { verifyPat, verifyRpt } from '../../src/wire/tokens.ts'
+import { verifyTallyRequest, verifyVerdict, verifyWithdrawal } from '../../src/wire/verdict.ts'
 import { refusalOf } from '../support/refusals.ts'
 import {
   AGENT_ISSUER,
@@ -32,6 +36,8 @@ const newcomer = newKey()
 const header = { jwk: key.jwk }
 const agreementClaims = { ...TEMPLATE, iss: `agent:${key.thumbprint}`, aud: ISSUER, iat: NOW }
 const agreementJws = signJws({ kid: false, header, payload: agreementClaims }, key)
+
+const JOINT = { iss: ISSUER, aud: ISSUER, iat: NOW, account: 'family-1', resource_id: 'family-1/savings' }
 
 /**
  * The claims that make each kind good, but for its `typ`. One key signs all, so nothing but the kind tells
@@ -86,6 +92,43 @@ const CLAIMS: Record<Kind, object> = {
     jti: 'clr_1',
     clearance: { screening: 'full' },
   },
+  organizationAdmin: {
+    iss: ISSUER,
+    aud: ISSUER,
+    sub: 'bea',
+    membership: 'join_1',
+    jti: 'oat_1',
+    admin: 'ines',
+    htm: 'GET',
+    htu: `${ISSUER}/org/admin/bea/pending`,
+    iat: NOW,
+    exp: NOW + 60,
+  },
+  tallyRequest: { ...JOINT, owner: 'bea', exp: NOW + 120 },
+  verdict: {
+    ...JOINT,
+    holder: 'bea',
+    negotiation: 'fam_1',
+    contract: s256(agreementJws),
+    effect: 'deny',
+    exp: NOW + 300,
+  },
+  verdictWithdrawal: { ...JOINT, holder: 'bea', all: true, exp: NOW + 300, jti: 'wdr_1' },
+  accessesRequest: { ...JOINT, holder: 'bea', exp: NOW + 120 },
+  decision: {
+    iss: `jkt:${key.thumbprint}`,
+    aud: ISSUER,
+    owner: 'bea',
+    family: 'fam_1',
+    decision: 'approved',
+    item_s256: s256('{}'),
+    admits: null,
+    single_use: true,
+    expires_in: 60,
+    iat: NOW,
+    exp: NOW + 3660,
+    jti: 'dec_1',
+  },
 }
 
 const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
@@ -106,6 +149,18 @@ const VERIFIERS: Record<Kind, (jws: string) => unknown> = {
   notice: jws => verifyNotice(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
   clearance: jws =>
     verifyClearance(jws, [key], { issuer: ISSUER, audience: ISSUER, owner: asOwner('bea'), now: NOW }),
+  organizationAdmin: jws =>
+    verifyOrganizationAdmin(jws, [key], {
+      issuer: ISSUER,
+      audience: ISSUER,
+      now: NOW,
+      request: { method: 'GET', url: `${ISSUER}/org/admin/bea/pending`, body: undefined },
+    }),
+  tallyRequest: jws => verifyTallyRequest(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
+  verdict: jws => verifyVerdict(jws, [key], { issuer: ISSUER, audience: ISSUER }),
+  verdictWithdrawal: jws => verifyWithdrawal(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
+  accessesRequest: jws => verifyAccessesRequest(jws, [key], { issuer: ISSUER, audience: ISSUER, now: NOW }),
+  decision: jws => verifyStatement(jws, { devices: [key], passkeys: [] }, { audience: ISSUER, now: NOW }),
 }
 
 const KINDS = Object.keys(TYP) as Kind[]

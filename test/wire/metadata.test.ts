@@ -198,6 +198,8 @@ describe('authorization server metadata', () => {
       jwks_uri: `${ISSUER}/jwks`,
       permission_endpoint: `${ISSUER}/perm`,
       introspection_endpoint: `${ISSUER}/introspect`,
+      introspection_tokens_max: 64,
+      consume_tokens_max: 64,
       consume_endpoint: `${ISSUER}/consume`,
       audit_endpoint: `${ISSUER}/audit/access`,
       terms_endpoint: `${ISSUER}/terms`,
@@ -210,6 +212,13 @@ describe('authorization server metadata', () => {
       signing_alg_values_supported: ['Ed25519', 'EdDSA'],
       http_message_signature_alg_values_supported: ['ed25519'],
     })
+  })
+
+  it('offers leases where holders may use its answers again', () => {
+    expect(metadata).not.toHaveProperty('introspection_lease_ms_max')
+    expect(
+      authorizationServerMetadata({ issuer: ISSUER, specNs: DEFAULT_SPEC_NS, leases: true }),
+    ).toMatchObject({ introspection_lease_ms_max: 1_900 })
   })
 
   it('leaves out the members of parts that are not served, and has them where they are', () => {

@@ -10,7 +10,7 @@ const listing = (...resources: unknown[]) => ({ owner: 'alice', resources })
 describe('a listing', () => {
   it('reads back as written, without members that nobody knows', () => {
     const tools = [{ tool: 'read_notes', consequence: 'anything' }, { tool: '読む' }]
-    const whole = { ...notes, type: 'tool', consequence: 'anything', tools }
+    const whole = { ...notes, type: 'tool', consequence: 'anything', tools, approval: 'signed' }
     expect(
       parseOwnerListing({ ...listing({ ...whole, tier: 'mine' }, { ...notes, _id: 'alice/x' }), x: 1 }),
     ).toEqual(listing(whole, { ...notes, _id: 'alice/x' }))
@@ -36,6 +36,7 @@ describe('a listing', () => {
   it.each<[string, unknown]>([
     ['no object', []],
     ['no owner', { resources: [] }],
+    ['an approval of another kind', listing({ ...notes, approval: 'spoken' })],
     ['an empty owner', { owner: '', resources: [] }],
     ['an owner of another type', { owner: 1, resources: [] }],
     ['no resources', { owner: 'alice' }],

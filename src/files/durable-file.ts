@@ -1,0 +1,105 @@
+/**
+ * Owns how a file is written so that it survives a crash of the machine. Contract: "Permission ticket" (the
+ * family outlives a process) and "Single-use grant": when others rely on a write, the data and the file's
+ * name are already on the disk.
+ */
+import { link, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+
+/** Writes a file completely or not at all, readable only by its user; it replaces an existing one. */
+export async function writeDurably(directory: string, name: string, text: string): Promise<void> {
+  await place({ directory, name, text }, rename)
+}
+
+/** The same for a free name; an existing file stays as it is. */
+export async function createDurably(directory: string, name: string, text: string): Promise<void> {
+  await place({ directory, name, text }, async (from, to) => {
+    await link(from, to).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    await rm(from, { force: true })
+  })
+}
+
+/**
+ * A file whose text comes in pieces, and is never completely in memory; it is also written completely or not
+ * at all. An existing file of the name is replaced.
+ */
+export async function writePiecesDurably(
+  directory: string,
+  name: string,
+  pieces: AsyncIterable<string>,
+): Promise<void> {
+  await place({ directory, name, text: pieces }, rename)
+}
+
+/**
+ * Removes what killed writers of such a file left, and checks that one can be written there. Call it only
+ * while nobody writes a file of that name. Rejects with the error of the file system.
+ */
+export async function prepareFolder(directory: string, names: RegExp): Promise<void> {
+  await makeFolder(directory)
+  for (const left of await readdir(directory)) {
+    const [, name] = /^\.(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.exec(left) ?? []
+    if (name !== undefined && names.test(name)) await rm(join(directory, left), { force: true })
+  }
+  const probe = join(directory, `.${crypto.randomUUID()}`)
+  await (await open(probe, 'wx', 0o600)).close()
+  await rm(probe, { force: true })
+}
+
+/** Removes a file, if it is there, so that it does not come back. */
+export async function removeDurably(path: string): Promise<void> {
+  await rm(path, { force: true })
+  await syncFolder(dirname(path))
+}
+
+async function place(
+  { directory, name, text }: { directory: string; name: string; text: string | AsyncIterable<string> },
+  give: (from: string, to: string) => Promise<void>,
+): Promise<void> {
+  await makeFolder(directory)
+  const temporary = join(directory, `.${name}.${crypto.randomUUID()}`)
+  const file = await open(temporary, 'wx', 0o600)
+  try {
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await give(temporary, join(directory, name))
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
+  }
+  await syncFolder(directory)
+}
+
+/** Creates a folder that only its user can read, with those above it. */
+async function makeFolder(directory: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  const top = dirname(resolve(first))
+  for (let made = dirname(resolve(directory)); made.startsWith(top); made = dirname(made)) {
+    await syncFolder(made)
+    if (made === top) return
+  }
+}
+
+/** Syncs the names in a folder. Windows cannot do that, and some other file systems refuse it. */
+async function syncFolder(directory: string): Promise<void> {
+  let folder
+  try {
+    folder = await open(directory, 'r')
+    await folder.sync()
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (!WITHOUT_FOLDER_SYNC.has(code)) throw error
+  } finally {
+    await folder?.close()
+  }
+}
+
+/** `ENOENT`: a folder that is gone has no names to keep. */
+const WITHOUT_FOLDER_SYNC: ReadonlySet<string> = new Set(['EINVAL', 'EISDIR', 'EPERM', 'ENOTSUP', 'ENOENT'])

@@ -1,0 +1,86 @@
+/**
+ * Owns what an owner reads about an organization: its view of her, what joining would change, and her present
+ * standing. Contract: "Organization membership, on the member's authorization server".
+ */
+import type { Charter, Delegation } from './charter.ts'
+
+/** One thing that joining brings about. */
+type Power = { what: string; detail: string }
+
+export type MemberView = {
+  org: string
+  name: string
+  issuer: string
+  /** Every change for her increments it; the highest seen is in force. */
+  view: number
+  charter_version: number
+  published_at: string
+  charter_name: string
+  claims: string[]
+  /** The provider that vouches for her, and its name for her; null means none. */
+  identity_provider: { issuer: string; subject: string | null } | null
+  max_expires_in: number
+  allowed_scopes: string[] | null
+  require_prohibited: string[]
+  always_ask: string[]
+  require_clearance: Record<string, string[]>
+  break_glass: Charter['break_glass']
+  summary: string[]
+  powers: { gets: Power[]; can: Power[]; cannot: Power[] }
+  role: string | null
+  role_name: string | null
+  grants: string[]
+  delegation: Delegation
+  /** The digest of what she agrees to. */
+  binds_s256: string
+}
+
+/** What a ceiling would cut from a tier, with a sentence that says so. */
+export interface OrganizationChange {
+  tier: string
+  tier_name: string
+  field: 'expires_in' | 'scope' | 'prohibited' | 'ask_me' | 'clearance'
+  was?: unknown
+  now?: unknown
+  text: string
+  /** Those of the tier's resources that are hers alone, which are cut with it. */
+  own_resources: string[]
+}
+
+/** What a code, or a later version, would commit her to. */
+export type OrganizationPreview = MemberView & {
+  changes: OrganizationChange[]
+  governed_resources: string[]
+}
+
+/**
+ * Her present standing; `waiting`: a later version that enlarges what she agreed to, and does not bind her
+ * yet.
+ */
+export type OrganizationStanding =
+  | {
+      enrolled: false
+      available: string[]
+      invitation: {
+        issuer: string
+        code: string
+        note: string | null
+        invited_at: string
+        expires_at: string
+      } | null
+      unreachable: string[]
+    }
+  | (MemberView & {
+      enrolled: true
+      joined: string
+      agreed_version: number
+      waiting: { version: number; changes: string[] } | null
+      stale: boolean
+      last_read: string
+      /** By tier: her own value, and what the ceiling allows. */
+      tiers: Record<string, { field: string; yours?: unknown; ceiling?: unknown }[]>
+      governed_resources: string[]
+      /** Resources that it claims but that she holds with others; these are never governed. */
+      conflicts: string[]
+      administrators_may: string[]
+    })
