@@ -1,56 +1,53 @@
 /**
  * Applies a party's migrations (migrations/<party>/*.sql) in order, forward only, each in a transaction of
- * its own. Safe when many replicas start at once: one advisory lock is held throughout, and the others find
- * nothing left to do. docs/choices.md, "Storage": a migration is never edited, which is checked by digest.
+ * its own. Safe when many replicas start at once: one lock is held throughout, and the others find nothing
+ * left to do. docs/choices.md, "Storage": a migration is never edited, which is checked by digest.
  */
-import { createHash } from 'node:crypto'
-import { readFile, readdir } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { openConnection } from './core/connection.ts'
 import { ensureRuntimeRole, type Privileges } from './core/runtime-role.ts'
+import { tryLock, type Held } from './core/lock.ts'
 import { telling } from './core/database-wait.ts'
+import { applyMigration, readMigrations, type Migration } from './migrations.ts'
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
-/** Any constant: the lock's name within the database. */
-const LOCK = 7_348_201_165
+const LOCK = 'migrations'
 const LOCK_PAUSE_MS = 100
 const LOCK_MS_MAX = 600_000
-/** An index of a large table takes minutes; for ever takes none. */
+/** Building an index of a large table takes minutes, but must not take for ever. */
 const STATEMENT_MS_MAX = 600_000
 
-/** What a party keeps in its database. Each has one of its own. */
+/** The migrations and roles of one party's database. Each party has its own database. */
 export interface Schema extends Privileges {
-  /** The folder of its migrations. */
+  /** The folder of the party's migrations, inside the folder of all migrations. */
   readonly party: string
 }
 
-interface Migration {
-  number: number
-  name: string
-  sql: string
-  sha256: string
-}
+const folderOf = (party: string): URL => new URL(`${party}/`, MIGRATIONS)
 
 /**
  * Brings the database at `url` up to date.
- * @param tell told every 5 seconds what is waited for.
- * @returns the names applied by this call (empty where another replica was first).
- * @throws Error when an applied migration has since been edited, when the database is newer than this
- * program, and as `refuseEarlier` does.
+ * @param tell called every 5 seconds with what is waited for.
+ * @returns the names applied by this call (empty if another replica was first).
+ * @throws Error when an applied migration has since been edited, when the database is so new that this
+ * program does not work with it, and like `refuseEarlier`.
  */
 export async function migrate(
   url: string,
   schema: Schema,
   tell: (line: string) => void = () => undefined,
+  folder: URL = folderOf(schema.party),
 ): Promise<string[]> {
-  const migrations = await readMigrations(schema.party)
+  const migrations = await readMigrations(folder)
   let doing = 'opening the database'
   const work = async (): Promise<string[]> => {
     const connection = await openConnection({ url, name: 'usher-migrate', statementMs: STATEMENT_MS_MAX })
+    let held: Held | undefined
     try {
+      await assertReleased(connection.client)
       doing = 'another process that migrates'
-      await lock(connection.client)
+      held = await lock(url)
       doing = 'the migrations'
       await assertReleased(connection.client)
       const applied = await applyAll(connection.client, schema.party, migrations)
@@ -58,25 +55,118 @@ export async function migrate(
       return applied
     } finally {
       await connection.close()
+      await held?.release()
     }
   }
   return telling(() => `waiting for ${doing}, to bring the database up to date`, tell, work)
 }
 
 /**
- * For a start that does not migrate. @throws Error saying what to do where the database was made before the
- * first release.
+ * For a start that does not migrate. @throws Error saying what to do if the database was made before the
+ * first release, is another party's, lacks a migration that this program needs, or has one that this program
+ * does not work with. Other newer ones are accepted, because replicas are replaced one by one.
+ * @param by the setting that keeps this start from migrating, and the command that migrates.
  */
-export async function refuseEarlier(url: string): Promise<void> {
+export async function refuseEarlier(
+  url: string,
+  { party }: Pick<Schema, 'party'>,
+  by: { setting: string; command: string },
+  folder: URL = folderOf(party),
+): Promise<void> {
   const connection = await openConnection({ url, name: 'usher-start' })
   try {
     await assertReleased(connection.client)
+    const migrations = await readMigrations(folder)
+    const rows = await appliedRows(connection.client, party)
+    assertWorksWith(rows, migrations)
+    const missing = missingOf(rows, migrations)
+    if (missing.length > 0)
+      throw new Error(
+        `${by.setting} is false, and the database of DATABASE_URL lacks ${missing.length} of our migrations, from ${missing[0]} on: run \`${by.command}\` first, or set ${by.setting}=true.`,
+      )
   } finally {
     await connection.close()
   }
 }
 
-/** The migrations began anew with the first release: until then they did not say whose they were. */
+/** What an inspection of a database found. */
+export interface DatabaseLook {
+  /** Names of the migrations that it lacks. */
+  missing: string[]
+  /** The database's clock minus this machine's, in seconds, accurate to half of `roundTripMs`. */
+  clockAhead: number
+  roundTripMs: number
+}
+
+/**
+ * Inspects a database without changing it. @throws Error like `refuseEarlier`, except for missing migrations.
+ */
+export async function lookAt(url: string, party: string): Promise<DatabaseLook> {
+  const connection = await openConnection({ url, name: 'usher-doctor' })
+  try {
+    await assertReleased(connection.client)
+    const asked = Date.now()
+    const { rows } = await connection.client.query<{ now: number }>(
+      'SELECT extract(epoch FROM clock_timestamp())::float8 AS now',
+    )
+    const answered = Date.now()
+    const clockAhead = rows[0]!.now - (asked + answered) / 2_000
+    const applied = await appliedRows(connection.client, party)
+    const missing = missingOf(applied, await readMigrations(folderOf(party)))
+    return { missing, clockAhead, roundTripMs: answered - asked }
+  } finally {
+    await connection.close()
+  }
+}
+
+function missingOf(rows: AppliedRow[], migrations: Migration[]): string[] {
+  const applied = new Set(rows.map(row => row.number))
+  return migrations.filter(({ number }) => !applied.has(number)).map(({ name }) => name)
+}
+
+/** @throws Error if the database has a migration that only works with programs that know a later one. */
+function assertWorksWith(rows: AppliedRow[], migrations: Migration[]): void {
+  const known = new Set(migrations.map(({ number }) => number))
+  const row = rows.find(({ number, needs }) => !known.has(number) && needs !== 0 && !known.has(needs))
+  if (row !== undefined)
+    throw new Error(
+      `The database holds migration ${row.name}, unknown to this program, which does not work with it: run a newer usher.`,
+    )
+}
+
+interface AppliedRow {
+  number: number
+  party: string
+  name: string
+  sha256: string
+  /** The same as for a migration. */
+  needs: number
+}
+
+/** The applied migrations; none if the database is new. @throws Error if it is another party's. */
+async function appliedRows(client: Client, party: string): Promise<AppliedRow[]> {
+  const { rows: found } = await client.query<{ made: boolean }>(
+    `SELECT to_regclass('schema_migrations') IS NOT NULL AS made`,
+  )
+  if (found[0]?.made !== true) return []
+  const { rows } = await client.query<AppliedRow>(
+    // A table from before 0.2.0 does not say which program a migration needs: there it is the migration
+    // itself.
+    `SELECT number, party, name, sha256, coalesce((to_jsonb(m) ->> 'needs')::int, number) AS needs
+      FROM schema_migrations m ORDER BY number`,
+  )
+  const another = rows.find(row => row.party !== party)
+  if (another !== undefined)
+    throw new Error(
+      `DATABASE_URL leads to a database of another party (${another.party}): ${party} needs one of its own.`,
+    )
+  return rows
+}
+
+/**
+ * The migrations began anew with the first release: before that they did not say which party they belonged
+ * to.
+ */
 async function assertReleased(client: Client): Promise<void> {
   const { rows } = await client.query<{ earlier: boolean }>(
     `SELECT to_regclass('schema_migrations') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute
@@ -88,17 +178,15 @@ async function assertReleased(client: Client): Promise<void> {
     )
 }
 
-/**
- * Asked for again and again: a statement that waits would not be heard to end where the server falls silent.
- */
-async function lock(client: Client): Promise<void> {
+/** Tries again and again, because a waiting statement would not notice that the server falls silent. */
+async function lock(url: string): Promise<Held> {
   const until = performance.now() + LOCK_MS_MAX
   for (;;) {
-    const { rows } = await client.query<{ had: boolean }>('SELECT pg_try_advisory_lock($1) AS had', [LOCK])
-    if (rows[0]?.had === true) return
+    const held = await tryLock(url, LOCK)
+    if (held !== undefined) return held
     if (performance.now() > until)
       throw new Error(
-        'Another process has been migrating the database for 10 minutes: see what it waits for.',
+        'Another process has been migrating the database for 10 minutes: check what it waits for.',
       )
     await delay(LOCK_PAUSE_MS)
   }
@@ -106,21 +194,15 @@ async function lock(client: Client): Promise<void> {
 
 async function applyAll(client: Client, party: string, migrations: Migration[]): Promise<string[]> {
   await client.query(`CREATE TABLE IF NOT EXISTS schema_migrations (number integer PRIMARY KEY, party text NOT NULL,
-    name text NOT NULL, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`)
-  const { rows } = await client.query<{ number: number; party: string; name: string; sha256: string }>(
-    'SELECT number, party, name, sha256 FROM schema_migrations ORDER BY number',
+    name text NOT NULL, sha256 text NOT NULL, needs integer, applied_at timestamptz NOT NULL DEFAULT now())`)
+  // From before 0.2.0.
+  const { rowCount } = await client.query(
+    `SELECT FROM pg_attribute WHERE attrelid = 'schema_migrations'::regclass AND attname = 'needs'`,
   )
-  const another = rows.find(row => row.party !== party)
-  if (another !== undefined)
-    throw new Error(
-      `DATABASE_URL leads to a database of another party (${another.party}): ${party} needs one of its own.`,
-    )
+  if (rowCount === 0) await client.query('ALTER TABLE schema_migrations ADD COLUMN needs integer')
+  const rows = await appliedRows(client, party)
   const applied = new Map(rows.map(row => [row.number, row]))
-  const known = new Set(migrations.map(migration => migration.number))
-  for (const row of rows) {
-    if (!known.has(row.number))
-      throw new Error(`The database holds migration ${row.name}, unknown to this program: run a newer usher.`)
-  }
+  assertWorksWith(rows, migrations)
   const done: string[] = []
   for (const migration of migrations) {
     const before = applied.get(migration.number)
@@ -129,36 +211,8 @@ async function applyAll(client: Client, party: string, migrations: Migration[]):
         throw new Error(`Migration ${migration.name} was edited after it was applied: add a new one instead.`)
       continue
     }
-    await apply(client, party, migration)
+    await applyMigration(client, party, migration)
     done.push(migration.name)
   }
   return done
-}
-
-async function apply(client: Client, party: string, migration: Migration): Promise<void> {
-  await client.query('BEGIN')
-  try {
-    await client.query(migration.sql)
-    const { number, name, sha256 } = migration
-    await client.query(
-      'INSERT INTO schema_migrations (number, party, name, sha256) VALUES ($1, $2, $3, $4)',
-      [number, party, name, sha256],
-    )
-    await client.query('COMMIT')
-  } catch (error) {
-    await client.query('ROLLBACK')
-    throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error })
-  }
-}
-
-async function readMigrations(party: string): Promise<Migration[]> {
-  const folder = new URL(`${party}/`, MIGRATIONS)
-  const names = (await readdir(folder)).filter(name => /^\d{4}_\w+\.sql$/.test(name)).sort()
-  return Promise.all(
-    names.map(async name => {
-      const sql = await readFile(new URL(name, folder), 'utf8')
-      const sha256 = createHash('sha256').update(sql).digest('hex')
-      return { number: Number(name.slice(0, 4)), name, sql, sha256 }
-    }),
-  )
 }

@@ -1,5 +1,5 @@
 /**
- * Operators beside connections, as rows: contract, "Connection" (owner blocks the operator). Races are on a
+ * The operators of connections, as rows: contract, "Connection" (owner blocks the operator). Races are on a
  * real Postgres.
  */
 import { describe, expect, it, onTestFinished } from 'vitest'

@@ -9,7 +9,7 @@ import { PostgresAbsent, startEmbeddedPair, type PostgresPair } from '../../src/
 import { revokeConnection } from '../../src/storage/authority/connections.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
-import { migrate, openDatabase, type Database } from '../../src/storage/authority/database.ts'
+import { AUTHORITY_DATABASE, openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { listen } from '../../src/storage/core/listen.ts'
 import { describeWith, type Requirement } from '../support/requirement.ts'
 import * as seed from '../support/seed.ts'
@@ -34,7 +34,7 @@ describeWith(await pairOf(), 'A standby taken for the primary', pair => {
   let rpt: Buffer
 
   beforeAll(async () => {
-    await migrate(pair.primary.url)
+    await AUTHORITY_DATABASE.migrate(pair.primary.url)
     primary = openDatabase({ url: pair.primary.url, poolMax: 4 })
     owner = await seed.seedOwner(primary.db)
     const generation = await seed.seedConnection(primary.db, owner, HANDLE)

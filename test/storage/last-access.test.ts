@@ -10,6 +10,7 @@ import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 import { coreStand } from '../support/stands.ts'
+import { onlyOnce } from '../support/only-once.ts'
 
 const database = coreStand()
 
@@ -57,8 +58,7 @@ describe('Reports of an agent and of who introduced it, while what they stand on
         return rows[0]!.n
       }
       const by = { owner, client_id: seed.CLIENT_ID, aud: seed.resourceUri(owner) }
-      // Not tried again: a deadlock must show.
-      const once = <T>(work: (tx: Tx) => Promise<T>) => database.db.transaction().execute(work)
+      const once = <T>(work: (tx: Tx) => Promise<T>) => onlyOnce(database.db, work)
       await holder.query('BEGIN')
       await holder.query('SELECT FROM connections WHERE owner = $1 AND handle = $2 FOR UPDATE', [
         owner,

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { migrate, openDatabase, type Database } from '../../src/storage/organization/database.ts'
+import { ORGANIZATION_DATABASE, type Database } from '../../src/storage/organization/database.ts'
 import {
   closeEmptyLine,
   endNotice,
@@ -22,8 +22,8 @@ let database: Database
 let empty: Awaited<ReturnType<typeof emptyDatabase>>
 beforeAll(async () => {
   empty = await emptyDatabase()
-  await migrate(empty.url)
-  database = openDatabase({ url: empty.url, poolMax: 10 })
+  await ORGANIZATION_DATABASE.migrate(empty.url)
+  database = ORGANIZATION_DATABASE.open({ url: empty.url, poolMax: 10 })
 })
 afterAll(async () => {
   await database.close()

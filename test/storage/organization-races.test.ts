@@ -5,7 +5,7 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { MemberView } from '../../src/rules/member-view.ts'
 import type { OrganizationEpochs } from '../../src/rules/membership.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
@@ -20,6 +20,7 @@ import {
 import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
+import { holdConsumes } from '../support/held-consumes.ts'
 import { lockWaiters } from '../support/lock-waiters.ts'
 import { PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
@@ -61,7 +62,7 @@ type Owned = Awaited<ReturnType<typeof owned>>
 
 const FIRST: OrganizationEpochs = { membership: 1, handle: 0, operator: 0 }
 
-/** Records a grant under these epochs; undefined where it rests on nothing any more. */
+/** Records a grant under these epochs; undefined if it rests on nothing any more. */
 async function issue(
   { owner, handle, generation }: Owned,
   organization: OrganizationEpochs | undefined = FIRST,
@@ -76,6 +77,13 @@ type Loss = [what: string, lose: (tx: Tx, of: Owned) => Promise<unknown>]
 const LOSSES: Loss[] = [
   ['she leaves', (tx, { owner }) => endMembership(tx, owner)],
   ['her group changes', (tx, { owner }) => updateMembership(tx, owner, { loses: true })],
+  [
+    'what it shared is shared no more',
+    async (tx, { owner }) => {
+      await updateMembership(tx, owner, { loses: true })
+      await writeReached(tx, owner, [{ resource_id: seed.resourceId(owner), org: 'governed' }])
+    },
+  ],
   [
     'the organization acts on the agent',
     (tx, { owner, handle }) =>
@@ -119,6 +127,15 @@ describe('A grant on what an organization governs', () => {
     expect(await consume(own.owner, mine)).toBeTypeOf('string')
   })
 
+  it('is spent where its agreement named an operator that nothing is known of, which counts as never acted on', async () => {
+    const of = await owned()
+    await sql`DELETE FROM operators WHERE owner = ${of.owner}`.execute(database.db)
+    await joins(of.owner)
+    const rpt = (await issue(of))!
+    expect(await ended(of.owner, rpt)).toBe(false)
+    expect(await consume(of.owner, rpt)).toBeTypeOf('string')
+  })
+
   it('is not made as if the resource were hers alone, nor for one that is not shared', async () => {
     const of = await owned()
     await joins(of.owner)
@@ -157,20 +174,39 @@ describe('A grant on what an organization governs', () => {
     },
   )
 
+  it.each(LOSSES)('and others that share its statement win before %s returns', async (_, lose) => {
+    const of = await owned()
+    await joins(of.owner)
+    const rpts = await seed.callers(3, () => issue(of))
+    const hold = await holdConsumes(database.url)
+    onTestFinished(() => hold.release())
+    const consumed = Promise.all(rpts.map(rpt => consume(of.owner, rpt!)))
+    await until(async () => (await lockWaiters(database)) === 1)
+    let returned = false
+    const losing = inTx(of.owner, tx => lose(tx, of)).then(() => {
+      returned = true
+    })
+    await until(async () => returned || (await lockWaiters(database)) === 2)
+    expect(returned).toBe(false)
+    await hold.release()
+    expect((await consumed).filter(family => family !== undefined)).toHaveLength(rpts.length)
+    await losing
+  })
+
   it.each(LOSSES)('once %s, no consume wins and no grant is issued: %#', async (_, lose) => {
-    await seed.inRounds(ROUNDS / LOSSES.length, AT_ONCE, async () => {
+    await seed.inRounds(ROUNDS, AT_ONCE, async () => {
       const of = await owned()
       await joins(of.owner)
       const rpt = (await issue(of))!
       let isLost = false
       const late: boolean[] = []
-      const consumers = seed.callers(CALLERS / 2, async () => {
+      const consumers = seed.callers(CALLERS, async () => {
         const before = isLost
         const won = (await consume(of.owner, rpt)) !== undefined
         late.push(won && before)
         return won
       })
-      const issued = seed.callers(CALLERS / 2, () => issue(of))
+      const issued = seed.callers(CALLERS, () => issue(of))
       await inTx(of.owner, tx => lose(tx, of)).then(() => {
         isLost = true
       })

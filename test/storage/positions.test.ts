@@ -1,13 +1,13 @@
 /**
- * Contract, "Events": what an owner's readers get, in which order, whoever writes meanwhile, and wherever her
- * rows are moved.
+ * Contract, "Events": what an owner's readers get, and in which order, during concurrent writes, and after
+ * her rows are moved.
  */
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
 import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
 import {
-  migrate,
+  AUTHORITY_DATABASE,
   openDatabase,
   type Database,
   type Db,
@@ -20,6 +20,7 @@ import {
   readLedger,
   type LedgerEntry,
 } from '../../src/storage/authority/ledger.ts'
+import { readReceipts } from '../../src/storage/authority/receipts.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { freshDatabase, PATIENT } from '../support/postgres.ts'
@@ -52,7 +53,7 @@ async function written(owner: Owner, kind: 'approved' | 'denied', n: number) {
     ready.resolve()
     await end.promise
   })
-  // Also where an expectation fails: a transaction left open would hold up the end of the file.
+  // Also if an expectation fails, because an open transaction would delay the end of the file.
   onTestFinished(() => end.resolve())
   await ready.promise
   return { commit: () => (end.resolve(), done) }
@@ -273,7 +274,8 @@ describe('After dump and restore into another cluster', () => {
   /** Every row as it is stored, and nothing else: neither counters nor transaction ids go with rows. */
   async function copyRows(from: Client, to: Client): Promise<void> {
     const { rows: tables } = await from.query<{ name: string }>(
-      `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_migrations'`,
+      `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'
+          AND tablename NOT IN ('schema_migrations', 'locks')`,
     )
     for (const { name } of tables) {
       const { rows } = await from.query<{ all: string }>(
@@ -288,7 +290,7 @@ describe('After dump and restore into another cluster', () => {
     Number((await client.query<{ id: string }>('SELECT pg_current_xact_id() AS id')).rows[0]!.id)
 
   it(
-    'ledger and events are what they were, and what is new stands behind them',
+    'ledger, events and receipts are what they were, and what is new stands behind them',
     { timeout: 180_000 },
     async () => {
       const owner = await seed.seedOwner(database.db)
@@ -296,10 +298,13 @@ describe('After dump and restore into another cluster', () => {
         inTransaction(db, async tx => {
           await appendLedger(tx, owner, { kind, data: { n } })
           await appendEvent(tx, owner, 'decided', { n })
+          await sql`INSERT INTO receipts (owner, jti, family, handle, receipt)
+            VALUES (${owner}, ${`rpt_${n}`}, ${`fam_${n}`}, 'jkt:one', ${`signed ${n}`})`.execute(tx)
+          await sql`INSERT INTO receipt_positions (owner, jti) VALUES (${owner}, ${`rpt_${n}`})`.execute(tx)
         })
       const server = await startEmbeddedPostgres({ maxConnections: 20 })
       onTestFinished(() => server.stop())
-      await migrate(server.url)
+      await AUTHORITY_DATABASE.migrate(server.url)
       const [from, to] = [database.url, server.url].map(url => new Client({ connectionString: url }))
       await Promise.all([from!.connect(), to!.connect()])
       const counter = await transactionOf(to!)
@@ -309,6 +314,7 @@ describe('After dump and restore into another cluster', () => {
       const before = {
         entries: await readLedger(database.db, owner, ALL),
         events: await readEvents(database.db, owner, ALL),
+        receipts: await readReceipts(database.db, owner, ALL),
       }
       // This one was committed, and has no position, when the rows are taken.
       await write(database.db, 'approved', 3)
@@ -318,12 +324,17 @@ describe('After dump and restore into another cluster', () => {
       const restored = openDatabase({ url: server.url, poolMax: 5 })
       try {
         await write(restored.db, 'denied', 4)
-        const [entries, events] = [
+        const [entries, events, receipts] = [
           await readLedger(restored.db, owner, ALL),
           await readEvents(restored.db, owner, ALL),
+          await readReceipts(restored.db, owner, ALL),
         ]
         expect(entries.slice(0, 2)).toEqual(before.entries)
         expect(events.slice(0, 2)).toEqual(before.events)
+        expect(receipts.slice(0, 2)).toEqual(before.receipts)
+        expect(receipts.map(({ seq, receipt }) => [seq, receipt])).toEqual(
+          upTo(4).map(n => [n, `signed ${n}`]),
+        )
         expect(entries.map(({ seq, data }) => [seq, data['n']])).toEqual(upTo(4).map(n => [n, n]))
         expect(events.map(({ id, data }) => [id, data])).toEqual(upTo(4).map(n => [n, { n }]))
         expect(await startOfReading(restored.db, owner, 2)).toEqual({ after: 2, reset: false })

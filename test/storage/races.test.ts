@@ -1,6 +1,6 @@
 /**
- * Races on a real Postgres: 100 rounds of 32 callers each, exactly one winner where one can win, and nothing
- * live after a revoke has returned.
+ * Races on a real Postgres: 100 rounds of 32 callers each, with exactly one winner if one can win, and
+ * nothing live after a revoke has returned.
  */
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -35,9 +35,9 @@ let database: Database
 let replicas: Database[]
 
 beforeAll(async () => {
-  database = await freshDatabase({ poolMax: 96, ...PATIENT })
+  database = await freshDatabase({ poolMax: 96, callPoolMax: 48, ...PATIENT })
   replicas = Array.from({ length: REPLICAS }, () =>
-    openDatabase({ url: database.url, poolMax: 8, ...PATIENT }),
+    openDatabase({ url: database.url, poolMax: 8, callPoolMax: 4, ...PATIENT }),
   )
 })
 afterAll(async () => {
@@ -154,8 +154,8 @@ describe('Single-use grant: spent exactly once', () => {
     const generation = await seed.seedConnection(database.db, owner, handle)
     await seed.inRounds(ROUNDS, AT_ONCE, async () => {
       const rpt = await seed.seedGrant(database.db, owner, handle, generation)
-      const outcomes = await seed.callers(CALLERS, () =>
-        consumeGrant(database.calls, owner, { client_id: seed.CLIENT_ID }, rpt),
+      const outcomes = await seed.callers(CALLERS, n =>
+        consumeGrant(replicas[n % REPLICAS]!.calls, owner, { client_id: seed.CLIENT_ID }, rpt),
       )
       expect(winners(outcomes)).toBe(1)
     })

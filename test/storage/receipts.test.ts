@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { migrate } from '../../src/storage/authority/database.ts'
+import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { recordGrant } from '../../src/storage/authority/grant-issuance.ts'
 import { readReceipts } from '../../src/storage/authority/receipts.ts'
@@ -99,7 +99,7 @@ describe('Receipts are append-only', () => {
     await admin.connect()
     await admin.query('REVOKE ALL ON receipts FROM usher_runtime; GRANT ALL ON receipts TO usher_runtime')
     await admin.end()
-    expect(await migrate(database.url)).toEqual([])
+    expect(await AUTHORITY_DATABASE.migrate(database.url)).toEqual([])
     await expect(database.pool.query('DELETE FROM receipts')).rejects.toMatchObject({ code: '42501' })
     expect(await readReceipts(database.db, owner, ALL)).toHaveLength(1)
   })

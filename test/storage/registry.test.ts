@@ -28,6 +28,7 @@ const notes: ListedResource = {
   resource_scopes: ['read'],
   consequence: null,
   tools: null,
+  approval: null,
 }
 const register = (owner: Owner) =>
   inTransaction(database.db, tx => registerResourceServer(tx, { owner, resource_uri: client_id, name: 'X' }))
@@ -162,7 +163,7 @@ describe('a pull', () => {
 
 describe('what is due', () => {
   const pauses = { landedSeconds: 300, failedSeconds: 30 }
-  /** Seconds until the source is due, as the due-queue has it; undefined where it is not in it. */
+  /** Seconds until the source is due, as the due-queue has it; undefined if it is not in it. */
   const dueIn = async (owner: Owner) => {
     const { rows } = await database.pool.query<{ s: number }>(
       `SELECT extract(epoch FROM at - clock_timestamp())::float8 AS s FROM due WHERE owner = $1 AND kind = 'pull'`,

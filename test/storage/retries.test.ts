@@ -1,6 +1,6 @@
 /**
- * What Postgres gives up for the sake of another (a deadlock, a serialization failure) is begun again as a
- * whole, a few times; nothing else is. Contract, "Errors" (503), "What the service does" (atomicity).
+ * A transaction that Postgres aborts because of another one (a deadlock, a serialization failure) is retried
+ * as a whole, a few times; nothing else is. Contract, "Errors" (503), "What the service does" (atomicity).
  */
 import { sql } from 'kysely'
 import { Client } from 'pg'

@@ -11,14 +11,8 @@ import { inTransaction, isOutage } from '../../src/storage/core/database.ts'
 import { openDatabase, type Tx } from '../../src/storage/authority/database.ts'
 import { consumeGrant, readGrant } from '../../src/storage/authority/grants.ts'
 import { appendLedger, readLedger } from '../../src/storage/authority/ledger.ts'
-import {
-  claimProvisioned,
-  insertDeviceKey,
-  insertOwner,
-  ownerOfTag,
-  readDeviceKey,
-  revokeDeviceKey,
-} from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey, readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
+import { claimProvisioned, insertOwner, ownerOfTag } from '../../src/storage/authority/owners.ts'
 import { listPending, readUndecided } from '../../src/storage/authority/pending.ts'
 import { readStanding } from '../../src/storage/authority/standing.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'

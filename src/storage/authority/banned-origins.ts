@@ -1,5 +1,5 @@
 /**
- * Origins whose resource servers may not register with an owner, because she said so. Contract: "Resource
+ * Origins whose resource servers may not register with an owner, because she banned them. Contract: "Resource
  * server registration".
  */
 import { sql, type Selectable } from 'kysely'
@@ -10,8 +10,8 @@ import type { Owner } from '../../wire/identifiers.ts'
 export type BannedOriginRow = Selectable<BannedOriginsTable>
 
 /**
- * Bans an origin. The caller holds the owner's queue lock, as a registration does: either the ban finds what
- * waits, or the registration finds the ban. @returns whether it was banned by this call.
+ * Bans an origin. The caller holds the owner's queue lock, as a registration does: either the ban finds the
+ * waiting registration, or the registration finds the ban. @returns whether this call banned it.
  */
 export async function banOrigin(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
   const made = await tx
@@ -22,7 +22,7 @@ export async function banOrigin(tx: Tx, owner: Owner, origin: string): Promise<b
   return made.numInsertedOrUpdatedRows === 1n
 }
 
-/** Lets an origin register again. @returns false where it was not banned. */
+/** Lets an origin register again. @returns false if it was not banned. */
 export async function unbanOrigin(tx: Tx, owner: Owner, origin: string): Promise<boolean> {
   const done = await tx
     .deleteFrom('banned_origins')

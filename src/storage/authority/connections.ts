@@ -3,9 +3,13 @@
  * child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
 import { sql, type Selectable } from 'kysely'
+import type { ConnectionReach } from '../../rules/connection.ts'
 import type { Actor } from '../../wire/actor.ts'
+import type { Admits } from '../../wire/decision-statement.ts'
+import { endsLeases } from '../core/after-commit.ts'
 import type { Db, Tx } from './database.ts'
 import { countLiveGrants } from './grants.ts'
+import { takeBack } from './joint-withdrawals.ts'
 import { lockQueue } from './owners.ts'
 import { endWaitingOf, endWaitingOfOperator } from './pending.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
@@ -18,7 +22,7 @@ import type {
 
 export type ConnectionRow = Selectable<ConnectionsTable>
 
-/** One connection, or undefined where the owner never admitted this handle. */
+/** One connection, or undefined if the owner never admitted this handle. */
 export function readConnection(db: Db, owner: Owner, handle: Handle): Promise<ConnectionRow | undefined> {
   return db
     .selectFrom('connections')
@@ -26,6 +30,18 @@ export function readConnection(db: Db, owner: Owner, handle: Handle): Promise<Co
     .where('owner', '=', owner)
     .where('handle', '=', handle)
     .executeTakeFirst()
+}
+
+/** Whether the owner herself ended this agent's connection, or one of the same key under another handle. */
+export async function isEndedByOwner(
+  db: Db,
+  owner: Owner,
+  of: { handle: Handle; jkt: string },
+): Promise<boolean> {
+  const { rows } = await sql`
+    SELECT 1 FROM connections WHERE owner = ${owner} AND (handle = ${of.handle} OR jkt = ${of.jkt})
+      AND status = 'revoked' AND revocations > 0 LIMIT 1`.execute(db)
+  return rows.length === 1
 }
 
 /** A connection with what stands beside it, each in order: `operators` are their origins. */
@@ -53,7 +69,7 @@ export async function listConnections(
 }
 
 /**
- * Locks the operator's row, making it where it is new, and says whether the owner blocked it. Whatever
+ * Locks the operator's row, making it if it is new, and says whether the owner blocked it. Whatever
  * admits a connection takes this lock, as a block does, so that neither can pass the other by.
  */
 export async function lockOperator(tx: Tx, owner: Owner, origin: string): Promise<{ blocked: boolean }> {
@@ -87,28 +103,45 @@ export interface Admission {
   jkt?: string | undefined
   /** By the owner's own act, while that operator's directory lists the key; see rules/connection.ts. */
   first_party?: boolean | undefined
+  /** How far it should reach, if somebody else than the owner (or an agent she knows) lets it in. */
+  reach?: ConnectionReach | null | undefined
+  /** The owner's own approval of the agent itself: from now on it holds for everything. */
+  widens?: boolean | undefined
+  /** How far her approval lets the agent in; if left out, an active one stays as it is. */
+  admits?: Admits | undefined
 }
 
 /**
  * Admits an agent: makes its connection, or makes a revoked one active again at the generation that the
  * revocation left, so earlier grants stay ended. Of an active one only the operators, the key and
- * `first_party` are brought up to date. The caller holds the queue lock and, where an operator is named, its
+ * `first_party` are brought up to date. The caller holds the queue lock and, if an operator is named, its
  * lock (and has seen that it is not blocked).
  * @returns the generation now in force.
  */
 export async function admitConnection(tx: Tx, admission: Admission): Promise<number> {
   const { owner, handle, identity, label, operator, introduced_by, first_party = false } = admission
+  const { reach = null, widens = false, admits = null } = admission
+  // What an administrator approves changes nothing of a connection that stands.
+  const stands = sql`(c.status = 'active' AND ${reach}::text IS NOT NULL)`
   const jkt = admission.jkt ?? /^jkt:([\w-]{43})$/.exec(handle)?.[1] ?? null
   const { rows } = await sql<{ generation: number }>`
-    INSERT INTO connections AS c (owner, handle, status, identity, label, introduced_by, jkt, first_party)
-    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${introduced_by}, ${jkt}, ${first_party})
+    INSERT INTO connections AS c (owner, handle, status, identity, label, introduced_by, jkt, first_party, reach,
+      admits)
+    VALUES (${owner}, ${handle}, 'active', ${identity}, ${label}, ${introduced_by}, ${jkt}, ${first_party}, ${reach},
+      coalesce(${admits}, 'all'))
     ON CONFLICT (owner, handle) DO UPDATE SET status = 'active',
       admitted_at = CASE WHEN c.status = 'active' THEN c.admitted_at ELSE now() END,
-      jkt = coalesce(excluded.jkt, c.jkt),
+      jkt = CASE WHEN ${stands} THEN c.jkt ELSE coalesce(excluded.jkt, c.jkt) END,
       first_party = excluded.first_party OR (c.first_party AND c.status = 'active'
-        AND c.jkt IS NOT DISTINCT FROM coalesce(excluded.jkt, c.jkt)),
+        AND (${stands} OR c.jkt IS NOT DISTINCT FROM coalesce(excluded.jkt, c.jkt))),
+      admits = CASE WHEN c.status = 'active' AND ${admits}::text IS NULL THEN c.admits ELSE excluded.admits END,
+      reach = CASE WHEN c.status = 'active' AND NOT ${widens} THEN c.reach ELSE excluded.reach END,
       introduced_by = CASE WHEN c.status = 'active' THEN c.introduced_by ELSE excluded.introduced_by END
     RETURNING generation`.execute(tx)
+  // Let in for one tier, it is new at all others, whatever it had before it was revoked.
+  if (admits === 'tier')
+    await sql`
+      UPDATE connection_tiers SET granted_at = NULL WHERE owner = ${owner} AND handle = ${handle}`.execute(tx)
   if (operator !== null)
     await sql`
       INSERT INTO connection_operators (owner, handle, origin) VALUES (${owner}, ${handle}, ${operator})
@@ -130,7 +163,7 @@ export async function recordApproval(
 
 /**
  * Writes what the owner calls a connection, or takes that back (null). It outlives a revocation, so that she
- * knows the agent again. @returns whether this changed anything; undefined where there is no such connection.
+ * knows the agent again. @returns whether this changed anything; undefined if there is no such connection.
  */
 export async function labelConnection(
   tx: Tx,
@@ -161,7 +194,7 @@ export interface Ended {
 /**
  * Revokes a connection and those of the agents it introduced: one bump of the generation each, whatever the
  * number of grants. When this transaction has committed, no grant of theirs is live.
- * @returns undefined where there is no such connection; no handles where it was revoked already.
+ * @returns undefined if there is no such connection; no handles if it was revoked already.
  */
 export async function revokeConnection(
   tx: Tx,
@@ -170,6 +203,7 @@ export async function revokeConnection(
   actor: Actor,
 ): Promise<Ended | undefined> {
   await lockQueue(tx, owner)
+  endsLeases(tx, owner)
   const { rows: own } = await sql<{ status: string }>`
     SELECT status FROM connections WHERE owner = ${owner} AND handle = ${handle} FOR UPDATE`.execute(tx)
   if (own[0] === undefined) return undefined
@@ -179,8 +213,27 @@ export async function revokeConnection(
     ORDER BY handle FOR UPDATE`.execute(tx)
   const active = own[0].status === 'active' ? [handle] : []
   const ended = await endConnections(tx, owner, [...active, ...children.map(child => child.handle)])
+  await takeBack(tx, owner, { handles: [handle, ...ended.handles] })
   const by = { by: 'revocation', actor }
   return { ...ended, families: await endWaitingOf(tx, owner, [handle, ...ended.handles], by) }
+}
+
+/**
+ * Ends every connection of hers; it counts as no revocation against the agents. For after a restore, when it
+ * is not known which of them she had revoked. Items that wait for her keep waiting; approved items that were
+ * not collected can no longer be collected. @returns their handles.
+ */
+export async function endEveryConnection(tx: Tx, owner: Owner): Promise<Handle[]> {
+  await lockQueue(tx, owner)
+  endsLeases(tx, owner)
+  const { rows } = await sql<{ handle: Handle }>`
+    WITH active AS MATERIALIZED (
+      SELECT handle FROM connections WHERE owner = ${owner} AND status = 'active' ORDER BY handle FOR UPDATE)
+    UPDATE connections c SET status = 'revoked', generation = generation + 1 FROM active a
+    WHERE c.owner = ${owner} AND c.handle = a.handle RETURNING c.handle`.execute(tx)
+  const handles = rows.map(({ handle }) => handle)
+  await takeBack(tx, owner, { handles })
+  return handles
 }
 
 /**
@@ -194,6 +247,7 @@ export async function blockOperator(
   actor: Actor,
 ): Promise<Ended & { newly: boolean }> {
   await lockQueue(tx, owner)
+  endsLeases(tx, owner)
   const { blocked } = await lockOperator(tx, owner, origin)
   await sql`
     UPDATE operators SET blocked_at = coalesce(blocked_at, now())
@@ -219,6 +273,7 @@ export async function blockOperator(
     owner,
     [...parents, ...children].map(({ handle }) => handle),
   )
+  await takeBack(tx, owner, { handles: ended.handles, operator: origin })
   const by = { by: 'block', actor }
   const families = await endWaitingOfOperator(tx, owner, origin, by)
   families.push(...(await endWaitingOf(tx, owner, ended.handles, by)))
@@ -227,7 +282,7 @@ export async function blockOperator(
 
 /**
  * Restores the right to negotiate; access withdrawn stays withdrawn. Of one that is not blocked nothing is
- * changed. @returns whether it was blocked; undefined where the owner has no such operator.
+ * changed. @returns whether it was blocked; undefined if the owner has no such operator.
  */
 export async function unblockOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean | undefined> {
   const known = await tx
@@ -270,6 +325,7 @@ export async function listOperators(
 
 async function endConnections(tx: Tx, owner: Owner, handles: Handle[]): Promise<Omit<Ended, 'families'>> {
   if (handles.length === 0) return { handles, rptsDeactivated: 0, more: false }
+  endsLeases(tx, owner)
   const { live, more } = await countLiveGrants(tx, owner, handles)
   await sql`
     UPDATE connections SET status = 'revoked', generation = generation + 1, revocations = revocations + 1

@@ -1,30 +1,34 @@
 /**
- * The authority's database: what is in src/storage/core, over the authority's own tables.
- * Contract: "Resources and their fields".
+ * The authority's database: src/storage/core with the authority's own tables. Contract: "Resources and their
+ * fields".
  */
 import { openDatabase as openAny, type Database as AnyDatabase } from '../core/database.ts'
-import type { Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
-import { migrate as migrateAny } from '../migrate.ts'
+import type { DatabaseOptions, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
+import { settleAfterCommit } from '../core/after-commit.ts'
+import { partyDatabase } from '../serving.ts'
+import { letGo } from './leases.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */
 export type Db = AnyDb<Tables>
-/** A transaction: the first parameter of what must not be done alone. */
+/** A transaction: the first parameter of functions that must run inside one. */
 export type Tx = AnyTx<Tables>
 export type Database = AnyDatabase<Tables>
 
-/** Opens the pools. Nothing is connected until first use. */
-export const openDatabase = openAny<Tables>
+/**
+ * Opens the pools. Nothing is connected until first use. Whatever ends a grant through it, in a server or a
+ * command, returns once nobody relies on it any more.
+ */
+export function openDatabase(options: DatabaseOptions): Database {
+  const database = openAny<Tables>(options)
+  settleAfterCommit(database.db, (owner, committedAt) => letGo(database.db, owner, committedAt))
+  return database
+}
 
-export { refuseEarlier } from '../migrate.ts'
-
-/** Published terms and receipts are what was signed: nobody who serves requests changes or removes one. */
+/** Published terms and receipts were signed, so no process that serves requests may change or remove one. */
 const SCHEMA = { party: 'authority', appendOnly: ['receipts', 'terms_versions'], sequences: ['insertions'] }
 
-/**
- * Brings an authority's database up to date; as `migrate` of any party. @returns the names of the migrations
- * that this call applied.
- */
-export function migrate(url: string, tell?: (line: string) => void): Promise<string[]> {
-  return migrateAny(url, SCHEMA, tell)
-}
+const BY = { setting: 'UMA_AS_MIGRATE', command: 'usher migrate' }
+
+/** Its migrations, and how it is opened. */
+export const AUTHORITY_DATABASE = partyDatabase<Tables>(SCHEMA, BY, openDatabase)

@@ -1,6 +1,7 @@
 /**
- * The due-queue: what is to be done for an owner, and when. It is found by time and not by going through all
- * owners; each replica takes some of it. Contract: "Limits" (lifetimes), "Registry materialization".
+ * The queue of due work: what must be done for an owner, and when. Work is found by time, not by going
+ * through all owners, and each replica takes some of it. Contract: "Limits" (lifetimes), "Registry
+ * materialization".
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
@@ -10,15 +11,14 @@ import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 export type DueKind = DueTable['kind']
 
-/** Something to be done, and until when (as Postgres writes it) it is the taker's alone. */
+/** Work to be done, and until when (as Postgres writes it) the taker has it alone. */
 export interface Taken extends Pick<Selectable<DueTable>, 'owner' | 'kind' | 'client_id'> {
   until: string
 }
 
 /**
- * Takes what has been due for longest: of all replicas one gets each. Whoever takes it says afterwards when
- * it is due again; where that does not happen, since the replica ended or something failed, it is due when
- * `seconds` have passed.
+ * Takes the work that has been due for longest; only one replica gets each item. The replica then says when
+ * the item is due again. If it does not, because it ended or failed, the item is due again after `seconds`.
  */
 export async function takeDue(
   db: Db,
@@ -33,6 +33,8 @@ const TAKE = prepared<Taken>(
   'take-due',
   `WITH next AS MATERIALIZED (
       SELECT owner, client_id FROM due WHERE kind = $1 AND at <= clock_timestamp()
+        -- Of an owner who comes or goes, the cell where she then is does it.
+        AND NOT EXISTS (SELECT FROM moves m WHERE m.owner = due.owner AND m.state <> 'here')
       ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)
     UPDATE due d SET at = clock_timestamp() + $3::float8 * interval '1 second' FROM next
     WHERE d.owner = next.owner AND d.kind = $1 AND d.client_id = next.client_id
@@ -40,8 +42,8 @@ const TAKE = prepared<Taken>(
 )
 
 /**
- * When what was taken is due again: at a time that the statement itself finds, unless somebody has said
- * another one meanwhile.
+ * Says when a taken item is due again: at a time that the statement itself finds, unless another caller has
+ * set a time meanwhile.
  */
 export async function dueAgain(
   db: Db,
@@ -53,12 +55,12 @@ export async function dueAgain(
       AND at = ${until}::timestamptz`.execute(db)
 }
 
-/** As `dueAgain`, in so many seconds. */
+/** Like `dueAgain`, in so many seconds. */
 export function dueAgainIn(db: Db, taken: Taken, seconds: number): Promise<void> {
   return dueAgain(db, taken, sql`clock_timestamp() + ${seconds}::float8 * interval '1 second'`)
 }
 
-/** Nothing of the kind is to be done any more, unless somebody has said so meanwhile. */
+/** Removes the item, unless another caller has made it due meanwhile. */
 export async function dueNoMore(db: Db, { owner, kind, client_id, until }: Taken): Promise<void> {
   await sql`
     DELETE FROM due WHERE owner = ${owner} AND kind = ${kind} AND client_id = ${client_id}
@@ -72,7 +74,7 @@ export async function dueNow(db: Db, owner: Owner, kind: DueKind, clientId = '' 
     ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at`.execute(db)
 }
 
-/** Makes it due in so many seconds, whenever else it was. */
+/** Makes it due in so many seconds, whenever it was due before. */
 export async function dueIn(db: Db, owner: Owner, kind: DueKind, seconds: number): Promise<void> {
   await sql`
     INSERT INTO due (owner, kind, at)
@@ -81,8 +83,25 @@ export async function dueIn(db: Db, owner: Owner, kind: DueKind, seconds: number
 }
 
 /**
- * Something happened to an owner, so that she is looked at within so many seconds. @returns whether she was
- * due later than that.
+ * Makes it due in so many seconds at the latest. If it is due sooner, that stays. A replica that has taken it
+ * finds that it was changed meanwhile.
+ */
+export async function dueWithin(
+  db: Db,
+  owner: Owner,
+  { kind, client_id = '' as ClientId }: { kind: DueKind; client_id?: ClientId },
+  seconds: number,
+): Promise<void> {
+  await sql`
+    INSERT INTO due (owner, kind, client_id, at)
+    VALUES (${owner}, ${kind}, ${client_id}, clock_timestamp() + ${seconds}::float8 * interval '1 second')
+    ON CONFLICT (owner, kind, client_id)
+      DO UPDATE SET at = least(due.at - interval '1 microsecond', excluded.at)`.execute(db)
+}
+
+/**
+ * Records that something happened to an owner, so that she is checked within so many seconds. @returns
+ * whether she was due later than that.
  */
 export async function sweepWithin(db: Db, owner: Owner, seconds: number): Promise<boolean> {
   return (await SWEEP_WITHIN(db, [owner, seconds])).affected === 1n

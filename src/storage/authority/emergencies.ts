@@ -7,11 +7,11 @@ import type { EmergencyRecord } from '../../rules/emergency.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Tx } from './database.ts'
 
-/** For whom an emergency is: `cnf_jkt` is the thumbprint of the agent's key. */
+/** The agent that an emergency is for: `cnf_jkt` is the thumbprint of its key. */
 export interface EmergencySubject {
   readonly resource_id: string
   readonly cnf_jkt: string
-  /** An invoker's origin, or an administrator's name, which no operator has. */
+  /** The origin of the invoker, or the name of an administrator, which no operator can have. */
   readonly authorised_by: string
 }
 

@@ -1,9 +1,10 @@
 /**
- * The events of the owner's portal stream: written with the change they tell of, announced by NOTIFY with
- * the owner's name only, read back by position. Contract: "Events", "Owner API" (`/owner/events`).
+ * The events of the owner's portal stream: they are written with the change that they report, announced by
+ * NOTIFY with only the owner's name, and read by position. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import { sql } from 'kysely'
 import { note } from '../core/after-commit.ts'
+import { notify } from '../core/notify.ts'
 import type { Db, Tx } from './database.ts'
 import { number } from './positions.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -17,19 +18,25 @@ export type EventName =
   | 'withdrawn'
   | 'connection_revoked'
   | 'connection_labelled'
+  | 'policy_changed'
   | 'resource_server_pending'
   | 'resource_server_decided'
   | 'credential_added'
   | 'credential_removed'
+  | 'subscription_added'
+  | 'subscription_removed'
+  | 'subscription_changed'
+  | 'recovery'
   | 'organization'
   | 'break_glass'
+  | 'joint'
 
 export interface NewEvent {
   event: EventName
   data: Record<string, unknown>
 }
 
-/** `id` is its position in her stream: from 1, without gaps. */
+/** `id` is the event's position in her stream: from 1, without gaps. */
 export interface EventRow {
   id: number
   event: string
@@ -57,7 +64,7 @@ export async function appendEvents(tx: Tx, owner: Owner, events: readonly NewEve
       .values(rows.slice(at, at + ROWS_PER_INSERT))
       .execute()
   if (rows.length === 0) return
-  await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${owner})`.execute(tx)
+  await notify(tx, EVENTS_CHANNEL, owner)
   note(tx, owner)
 }
 
@@ -75,9 +82,9 @@ export async function readEvents(
 }
 
 /**
- * Where a reader begins: after the newest event, or after the one that it was given last (`known`), if all
- * that came behind that one is kept. If not, it gets `reset`, begins after the newest, and reads its lists
- * afresh.
+ * Where a reader begins: after the newest event, or after the last one that it got (`known`), if everything
+ * after that one is kept. If not, the reader gets `reset`, begins after the newest, and must read its lists
+ * again.
  */
 export async function startOfReading(
   db: Db,

@@ -1,7 +1,7 @@
 /**
- * What stands behind a requested resource: the server that asks, the resource, and the tier that governs it,
- * read in one statement. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied),
- * "Protection API" (/perm).
+ * What is behind a requested resource: the server that asks, the resource, and the tier that governs it, read
+ * in one statement. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied), "Protection
+ * API" (/perm).
  */
 import type { Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
@@ -12,7 +12,7 @@ import type { OwnersTable } from './tables.ts'
 import type { TierRow } from './tiers.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
-/** What a requester is held against; each undefined where there is none. */
+/** The facts that a request is checked against; each is undefined if there is none. */
 export interface GovernedReading {
   server?: Pick<ResourceServerRow, 'client_id' | 'resource_uri' | 'status' | 'generation'>
   resource?: Pick<
@@ -20,9 +20,11 @@ export interface GovernedReading {
     'resource_id' | 'client_id' | 'name' | 'resource_scopes' | 'consequence' | 'tools' | 'org'
   >
   tier?: Omit<TierRow, 'resources'>
+  /** Nobody is granted access to what is hers. */
+  suspended?: true
 }
 
-/** What is asked for, by which server of the owner. */
+/** What is requested, and by which of the owner's servers. */
 interface AskedFor {
   owner: Owner
   client_id: ClientId
@@ -35,7 +37,7 @@ const askedTogether = {
   atOnce: READS_AT_ONCE,
 }
 
-/** Agents of one owner mostly want the same. */
+/** Agents of one owner mostly request the same. */
 const nameOf = ({ client_id, resource_id }: AskedFor): string => JSON.stringify([client_id, resource_id])
 
 function parametersOf(asked: readonly AskedFor[]): unknown[] {
@@ -46,7 +48,7 @@ function parametersOf(asked: readonly AskedFor[]): unknown[] {
   ]
 }
 
-/** The members of a tier and its terms that are not named alike are told apart by `tier_` and `terms_`. */
+/** Members that a tier and its terms have in common are distinguished by `tier_` and `terms_`. */
 interface GovernedRow
   extends
     Pick<ResourceServerRow, 'resource_uri'>,
@@ -55,7 +57,10 @@ interface GovernedRow
     Omit<TierRow['terms'], 'owner' | 'tier_id' | 'version' | 'name'> {
   /** Of the question, from 1. */
   place: number
-  /** Null where there is no such server; likewise the next two of the resource and of its tier. */
+  /**
+   * Null if there is no such server. In the same way the next two are null if there is no resource or no
+   * tier.
+   */
   rs_status: ResourceServerRow['status'] | null
   rs_generation: ResourceServerRow['generation']
   resource_client_id: ResourceRow['client_id'] | null
@@ -63,6 +68,8 @@ interface GovernedRow
   tier_id: TierRow['tier_id'] | null
   tier_name: TierRow['name']
   terms_name: TierRow['terms']['name']
+  /** Of the owner. */
+  suspended: boolean
 }
 
 const GOVERNED = prepared<GovernedRow>(
@@ -71,7 +78,7 @@ const GOVERNED = prepared<GovernedRow>(
     r.client_id AS resource_client_id, r.name AS resource_name, r.resource_scopes, r.consequence, r.tools, r.org,
     t.tier_id, t.name AS tier_name, t.ask_me, t.rules, t.clearance, t.version, t.epoch,
     v.name AS terms_name, v.purpose, v.scope, v.expires_in, v.prohibited, v.per_operation,
-    v.published_at
+    v.published_at, EXISTS (SELECT FROM owners o WHERE o.owner = $1 AND o.suspended_at IS NOT NULL) AS suspended
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS asked(client_id, resource_id, place)
   LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
   LEFT JOIN resources r ON r.owner = $1 AND r.resource_id = asked.resource_id
@@ -83,8 +90,8 @@ const GOVERNED = prepared<GovernedRow>(
 )
 
 /**
- * Reads what stands behind a resource that a server of the owner asks for. Others may hold the same answer:
- * it is not to be changed.
+ * Reads what is behind a resource that one of the owner's servers asks for. Callers share the answer, so do
+ * not change it.
  */
 export function readGovernedResource(db: Db, of: AskedFor): Promise<GovernedReading> {
   return READ_GOVERNED(db, of)
@@ -120,6 +127,7 @@ function governedOf({ owner, client_id, resource_id }: AskedFor, row: GovernedRo
           },
         }),
     ...(row.tier_id === null ? {} : { tier: tierOf(owner, row.tier_id, row) }),
+    ...(row.suspended ? { suspended: true } : {}),
   }
 }
 
@@ -141,7 +149,7 @@ function tierOf(owner: Owner, tier_id: string, row: GovernedRow): NonNullable<Go
   return { owner, tier_id, name: tier_name, ask_me, rules, clearance, version, epoch, terms }
 }
 
-/** What a ticket is sealed from. */
+/** What a ticket is made from. */
 export interface AskedReading {
   /** Routes tickets to the owner. */
   tag: string
@@ -170,8 +178,8 @@ const ASKED = prepared<AskedRow>(
 )
 
 /**
- * Reads the owner, the server that asks and the resource that it names; undefined where there is no such
- * owner or server. Others may hold the same answer: it is not to be changed.
+ * Reads the owner, the server that asks and the resource that it names; undefined if there is no such owner
+ * or server. Callers share the answer, so do not change it.
  */
 export function readAskedResource(db: Db, of: AskedFor): Promise<AskedReading | undefined> {
   return READ_ASKED(db, of)

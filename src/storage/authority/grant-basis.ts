@@ -1,5 +1,5 @@
 /**
- * What a request that is held for the owner is kept as: what its grant will be made of, and what she is
+ * The stored form of a request that waits for the owner: what its grant will be made of, and what she is
  * shown. Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`).
  */
 import type { RequestFacts } from '../../rules/conditions.ts'
@@ -14,15 +14,24 @@ export interface GrantBasis extends GrantContent {
   tier_version: number
   /** Of the resource server. */
   server_generation: number
-  /** That the resource must still have when the grant is made. */
+  /** The scopes that the resource must still have when the grant is made. */
   resource_scopes: string[]
   /** Named by the agreement. */
   operator: string | null
-  /** Where an organization governs the resource: what the grant hangs on, too. */
+  /** If an organization governs the resource: what else the grant depends on. */
   organization?: OrganizationEpochs | undefined
-  /** What the tier's rules see of the agreement itself, for when they are asked again. */
+  /** What the tier's rules see of the agreement itself, kept for when they are evaluated again. */
   facts: Pick<RequestFacts, 'assurance' | 'request'>
 }
 
-/** What she is shown; the other members stand in the row. */
-export type ShownItem = Omit<PendingItem, 'family' | 'kind' | 'handle' | 'requested_at'>
+/** What she is shown. The other members are columns of the row, or are read when she asks. */
+export interface ShownItem extends Omit<
+  PendingItem,
+  'family' | 'kind' | 'handle' | 'requested_at' | 'opens' | 'item' | 'item_s256'
+> {
+  /**
+   * The digest of the JSON document of the terms; absent in requests that were held before it was stored,
+   * null at a tally.
+   */
+  terms_s256?: string | null
+}

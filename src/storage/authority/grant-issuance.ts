@@ -2,8 +2,9 @@
  * The issue of grants: under the generation of a connection, and with every fact that a grant rests on read
  * once more. Contract: "Grant (RPT) liveness", "Grant answer (beat 4)".
  */
-import { prepared, retriedAlone } from '../core/database.ts'
-import type { Db } from './database.ts'
+import { sql } from 'kysely'
+import { inTransaction, prepared } from '../core/database.ts'
+import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import { note } from '../core/after-commit.ts'
 import type { LedgerKind } from './ledger.ts'
@@ -18,7 +19,7 @@ export interface NewGrant {
   jti: string
   family: Family
   handle: Handle
-  /** Of the connection when the facts were read: the grant is refused where it has moved on. */
+  /** Generation of the connection when the facts were read: the grant is refused if it has changed. */
   generation: number
   client_id: ClientId
   aud: string
@@ -26,7 +27,7 @@ export interface NewGrant {
   tier_id: string
   tierEpoch: number
   /**
-   * The rest of what was read and judged: where any of it has changed since, the grant is refused likewise.
+   * The other facts that were read and judged. If any of them has changed since, the grant is refused, too.
    */
   restsOn: {
     tierVersion: number
@@ -36,12 +37,13 @@ export interface NewGrant {
     resourceScopes: readonly string[]
     /** Class that the resource declares. */
     consequence: string | null
-    /** Classes of its tools; undefined where they were not read, so that they are not compared. */
+    /** Classes of its tools; undefined if they were not read, so that they are not compared. */
     tools: ResourceRow['tools'] | undefined
     /** Operator that the request names, which must not be blocked. */
     operator: string | null
     /**
-     * Of an organization that governs the resource and shares it: epochs that must be the present ones still.
+     * If an organization governs and shares the resource, or attested something that was required: the epochs
+     * that must still be the present ones.
      */
     organization?: OrganizationEpochs | undefined
   }
@@ -53,18 +55,20 @@ export interface NewGrant {
   expiresAt: number
 }
 
-/** What `recordGrant` writes, of grants of one owner. */
+/** The rows that `recordGrant` writes, for grants of one owner. */
 interface Recorded {
   grant: NewGrant
+  /** The limit; undefined means no limit. */
+  most: number | undefined
   entries: readonly { kind: LedgerKind; data: Record<string, unknown> }[]
 }
 
 /**
- * Each fact that a grant rests on is read once more by the statement that writes it, for each grant of a
- * batch by itself, and no lock is taken: what had returned before the statement began is seen. An agent that
- * had its tier before leaves that row alone, and so waits for no other of its negotiations.
+ * The statement that writes a grant reads each fact behind it again, separately for each grant of a batch,
+ * and takes no lock: it sees every change that had returned before the statement began. If an agent had its
+ * tier before, the statement does not touch that row, so it waits for no other negotiation of that agent.
  */
-const RECORD = prepared<{ jti: string }>(
+const RECORD = prepared<{ jti: string } | { jti: null }>(
   'record-grants',
   `WITH asked AS (
       SELECT * FROM ROWS FROM (
@@ -76,14 +80,18 @@ const RECORD = prepared<{ jti: string }>(
           tier_epoch, single_use, receipt, expires_at, tier_version, server_generation, consequence, operator,
           tools, org_epoch, org_handle_epoch, org_operator_epoch, claims, resource_scopes, place)
       WHERE ${ASKED_FEW}),
+    room AS (
+      SELECT count(*) + (SELECT count(*) FROM asked) <= $28::int - $29::int AS enough
+      FROM (SELECT FROM grants WHERE owner = $1 AND $28::int IS NOT NULL AND expires_at > now() LIMIT $28) live),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
         tier_id, tier_epoch, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
       SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
         a.tier_id, a.tier_epoch, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
-        CASE WHEN a.org_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
+        CASE WHEN a.org_handle_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
       FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
         AND c.status = 'active' AND c.generation = a.generation
+        AND (c.reach IS NULL OR (c.reach = 'organization' AND a.org_handle_epoch IS NOT NULL))
       JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = a.client_id AND rs.resource_uri = a.aud
         AND rs.status = 'active' AND rs.generation = a.server_generation
       JOIN resources r ON r.owner = $1 AND r.resource_id = a.resource_id AND r.client_id = a.client_id
@@ -93,14 +101,15 @@ const RECORD = prepared<{ jti: string }>(
       JOIN tiers t ON t.owner = $1 AND t.tier_id = a.tier_id AND t.epoch = a.tier_epoch
         AND t.version = a.tier_version AND t.deleted_at IS NULL
       JOIN tier_resources tr ON tr.owner = $1 AND tr.resource_id = a.resource_id AND tr.tier_id = a.tier_id
-      WHERE NOT EXISTS (SELECT FROM operators o
+      WHERE (SELECT enough IS NOT FALSE FROM room) AND NOT EXISTS (SELECT FROM operators o
         WHERE o.owner = $1 AND o.origin = a.operator AND o.blocked_at IS NOT NULL)
-        AND CASE WHEN a.org_epoch IS NULL THEN r.org IS NULL
-          ELSE r.org = 'shared' AND c.org_epoch = a.org_handle_epoch
-            AND a.org_epoch = (SELECT m.org_epoch FROM memberships m WHERE m.owner = $1)
+        AND NOT EXISTS (SELECT FROM owners s WHERE s.owner = $1 AND s.suspended_at IS NOT NULL)
+        AND (a.org_epoch IS NULL OR a.org_epoch = (SELECT m.org_epoch FROM memberships m WHERE m.owner = $1))
+        AND CASE WHEN a.org_handle_epoch IS NULL THEN r.org IS NULL
+          ELSE r.org = 'shared' AND a.org_epoch IS NOT NULL AND c.org_epoch = a.org_handle_epoch
             AND a.org_operator_epoch = coalesce((SELECT o.org_epoch FROM operators o
               WHERE o.owner = $1 AND o.origin = a.operator), 0) END
-      RETURNING jti, handle, family, tier_id),
+      RETURNING jti, handle, family, tier_id, CASE WHEN org_handle_epoch IS NOT NULL THEN resource_id END AS governed),
     tier AS (
       INSERT INTO connection_tiers (owner, handle, tier_id, granted_at)
       SELECT DISTINCT $1, m.handle, m.tier_id, now() FROM made m
@@ -118,28 +127,62 @@ const RECORD = prepared<{ jti: string }>(
       UPDATE families f SET state = 'granted', ticket_hash = NULL FROM made
       WHERE f.owner = $1 AND f.family = made.family AND f.state IN ('need_info', 'awaiting_owner')),
     told AS (
-      INSERT INTO ledger (owner, kind, family, handle, data)
-      SELECT $1, entry.kind, made.family, made.handle, entry.data
+      INSERT INTO ledger (owner, kind, family, handle, data, resource_id)
+      SELECT $1, entry.kind, made.family, made.handle, entry.data, made.governed
       FROM made JOIN ROWS FROM (unnest($16::text[], $17::text[]), json_array_elements($18::json))
         WITH ORDINALITY AS entry(jti, kind, data, place) ON entry.jti = made.jti
       ORDER BY entry.place)
-  SELECT jti FROM made`,
+  SELECT jti FROM made UNION ALL SELECT NULL FROM room WHERE NOT enough`,
 )
 
 /**
- * Records a grant from the connection row that is active at the generation the decision was made under, while
- * all else that it rests on is as it was judged; ends its negotiation, and tells the ledger of both: one
- * statement, which is one transaction. Takes no lock: a grant inserted while a revoke commits carries the old
- * generation and is dead at birth. Those recorded at the same time are one statement.
- * @returns false where something it rests on is no longer so; then nothing was written, and the request is to
- * be weighed anew.
+ * Records a grant from the connection row that is active at the generation of the decision, if all other
+ * facts are unchanged. It ends the negotiation and writes both to the ledger: one statement, which is one
+ * transaction. Takes no lock: a grant inserted while a revoke commits carries the old generation and is dead
+ * at birth. Grants that are recorded at the same time share one statement.
+ * @param most how many grants of the owner may be live at a time, including spent ones.
+ * @returns false if a fact that it rests on has changed; then nothing was written, and the request must be
+ * weighed again.
+ * @throws GrantsFull if she has reached her limit; then nothing was written, either.
  */
-export function recordGrant(db: Db, grant: NewGrant, entries: Recorded['entries']): Promise<boolean> {
-  return RECORD_GRANT(db, { grant, entries })
+// oxlint-disable-next-line eslint/max-params -- where, what, what is told of it, and how many there may be
+export async function recordGrant(
+  db: Db,
+  grant: NewGrant,
+  entries: Recorded['entries'],
+  most?: number,
+): Promise<boolean> {
+  const recorded = await RECORD_GRANT(db, { grant, entries, most })
+  if (recorded !== 'near') return recorded
+  const counted = db.isTransaction
+    ? await recordCounted(db as Tx, { grant, entries, most })
+    : await inTransaction(db, tx => recordCounted(tx, { grant, entries, most }))
+  if (counted === 'near') throw new GrantsFull()
+  return counted
 }
 
-async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
-  // Whoever writes several does so in one order, so that no two wait for each other.
+/** An owner has reached her limit of live grants. */
+export class GrantsFull extends Error {
+  override readonly name = 'GrantsFull'
+}
+
+/**
+ * When this few places are left, grants are written one by one. The number is larger than what concurrent
+ * statements of all replicas, which do not see each other, can write at a time. With more places left, nobody
+ * waits.
+ */
+const NEAR = 4_000
+
+/** Writes one grant, while nobody else writes a counted grant of hers. */
+async function recordCounted(tx: Tx, asked: Recorded): Promise<boolean | 'near'> {
+  // Rows that refer to her can still be written, because only her key is locked.
+  await sql`SELECT FROM owners WHERE owner = ${asked.grant.owner} FOR NO KEY UPDATE`.execute(tx)
+  const [recorded] = await recordGrants(tx, [asked], 0)
+  return recorded!
+}
+
+async function recordGrants(db: Db, asked: Recorded[], margin = NEAR): Promise<(boolean | 'near')[]> {
+  // Rows are written in one order, so that no two callers deadlock.
   const sorted = asked.toSorted((a, b) => compare(a.grant.handle, b.grant.handle))
   const of = <Value>(read: (grant: NewGrant) => Value): Value[] => sorted.map(({ grant }) => read(grant))
   const told = sorted.flatMap(({ grant: { jti }, entries }) => entries.map(entry => ({ jti, ...entry })))
@@ -171,20 +214,20 @@ async function recordGrants(db: Db, asked: Recorded[]): Promise<boolean[]> {
     of(({ restsOn }) => restsOn.organization?.membership ?? null),
     of(({ restsOn }) => restsOn.organization?.handle ?? null),
     of(({ restsOn }) => restsOn.organization?.operator ?? null),
+    sorted[0]!.most ?? null,
+    margin,
   ])
+  if (rows.some(({ jti }) => jti === null)) return asked.map(() => 'near')
   if (rows.length > 0) note(db, sorted[0]!.grant.owner)
   const made = new Set(rows.map(({ jti }) => jti))
   return asked.map(({ grant }) => made.has(grant.jti))
 }
 
-const RECORD_GRANT = gatheringOf(
-  (db: Db, asked: Recorded[]) => retriedAlone(db, () => recordGrants(db, asked)),
-  {
-    owner: ({ grant }: Recorded) => grant.owner,
-    together: TOGETHER_MAX,
-    atOnce: WRITES_AT_ONCE,
-  },
-)
+const RECORD_GRANT = gatheringOf((db: Db, asked: Recorded[]) => recordGrants(db, asked), {
+  owner: ({ grant }: Recorded) => grant.owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0

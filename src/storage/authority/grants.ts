@@ -3,18 +3,24 @@
  * "Single-use grant".
  */
 import { sql, type Selectable } from 'kysely'
-import { TAKES_NO_WRITES, takesNoWrites } from '../core/connection.ts'
-import { prepared, retriedAlone, type Runner } from '../core/database.ts'
+import { TAKES_NO_WRITES } from '../core/connection.ts'
+import { prepared, type Prepared, type Runner } from '../core/database.ts'
+import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { Tx } from './database.ts'
-import { gatheringOf, READS_AT_ONCE, TOGETHER_MAX } from '../core/batch.ts'
+import { grantReads, type GrantQuestion, type PlacedRow } from '../core/grant-reads.ts'
 import type { ResourceServerRow } from './resources.ts'
 import type { GrantsTable } from './tables.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** What introspection reads, in one statement: the asking server's record and, if there is one, the grant. */
+/**
+ * The row that introspection reads, in one statement: the asking server's record and, if there is one, the
+ * grant.
+ */
 export interface GrantReading {
   /** Of the asking resource server, as recorded now. */
   server: Pick<ResourceServerRow, 'status' | 'generation' | 'resource_uri'>
+  /** Whoever ends the grant asks the sidecar, which holds the lease that it named. */
+  leased: boolean
   grant?: GrantColumns & {
     consumed: boolean
     expired: boolean
@@ -22,7 +28,7 @@ export interface GrantReading {
     connected: boolean
     /** The grant's generation is the connection's present one. */
     current: boolean
-    /** The tier it was issued under still stands and still governs the resource. */
+    /** The tier it was issued under still exists and still governs the resource. */
     governed: boolean
     /** An organization ended the agent's reach, or governs the resource since the grant was made. */
     organizationEnded: boolean
@@ -31,65 +37,78 @@ export interface GrantReading {
 
 type GrantColumns = Pick<Selectable<GrantsTable>, 'claims' | 'client_id' | 'aud' | 'family' | 'single_use'>
 
-interface ReadRow extends Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 'resource_uri'> {
-  /** Of the question, from 1. */
-  place: number
-  /** Nothing else of the row is an answer then. */
-  standby: boolean
-  /** Null where the owner has no such resource server. */
+interface ReadRow extends PlacedRow, Omit<GrantColumns, 'claims'>, Pick<ResourceServerRow, 'resource_uri'> {
+  /** Null if the owner has no such resource server. */
   rs_status: ResourceServerRow['status'] | null
   rs_generation: ResourceServerRow['generation']
-  /** Null where no such grant was made. */
+  /** Null if no such grant was made. */
   claims: GrantColumns['claims'] | null
   consumed: boolean
   expired: boolean
   connected: boolean | null
   current: boolean | null
   governed: boolean
-  /** Null where it cannot be told. */
+  /** Null if it cannot be told. */
   organization_ended: boolean | null
+  /** Only of `READ_LEASED`. */
+  leased?: boolean
 }
 
 /**
- * Whether an organization ended a grant, by the epochs that it carries. Where the resource was never
- * governed, only the tier's hold on it is looked at, which is read anyway: no membership, no further look.
+ * Whether an organization ended a grant, by the epochs that it carries. If the resource was never governed,
+ * only the tier's hold on it is checked, which is read anyway: no membership, no further look. The exception
+ * is a grant whose clearance was checked, because that depends on the membership.
  */
-const ORGANIZATION_ENDED = `CASE WHEN g.org_epoch IS NULL THEN tr.org IS NOT NULL
+const ORGANIZATION_ENDED = `CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NOT NULL
+          OR (g.org_epoch IS NOT NULL
+            AND g.org_epoch <> coalesce((SELECT m.org_epoch FROM memberships m WHERE m.owner = g.owner), -1))
         ELSE g.org_epoch <> coalesce((SELECT m.org_epoch FROM memberships m WHERE m.owner = g.owner), -1)
           OR g.org_handle_epoch <> c.org_epoch
           OR g.org_operator_epoch <> coalesce((SELECT o.org_epoch FROM operators o
             WHERE o.owner = g.owner AND o.origin = g.org_operator), 0) END`
 
-const READ = prepared<ReadRow>(
-  'read-grants',
-  `
-    SELECT asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
+const COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation, rs.resource_uri,
       g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
       tr.resource_id IS NOT NULL AS governed,
-      ${ORGANIZATION_ENDED} AS organization_ended
-    FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
+      ${ORGANIZATION_ENDED} AS organization_ended`
+
+const OF_EACH_ASKED = `
     LEFT JOIN resource_servers rs ON rs.owner = $1 AND rs.client_id = asked.client_id
     LEFT JOIN grants g ON g.owner = $1 AND g.rpt_sha256 = asked.rpt_sha256
     LEFT JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
     LEFT JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
       AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
     LEFT JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id
-      AND tr.resource_id = g.resource_id`,
+      AND tr.resource_id = g.resource_id`
+
+const READ = prepared<ReadRow>(
+  'read-grants',
+  `
+    SELECT ${COLUMNS}
+    FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)${OF_EACH_ASKED}`,
 )
 
-/** One grant that is asked about, and the server that asks. */
-interface GrantQuestion {
-  owner: Owner
-  clientId: ClientId
-  rptSha256: Buffer
-}
+/**
+ * The same for sidecars that name a lease, a statement of its own so that it costs the others nothing.
+ * Whoever ends the grant looks for holders after he has committed; in this snapshot the grant and the
+ * holder's row stand together, so he finds it.
+ */
+const READ_LEASED = prepared<ReadRow>(
+  'read-leased-grants',
+  `
+    SELECT ${COLUMNS},
+      EXISTS (SELECT FROM lease_holders h
+        WHERE h.owner = $1 AND h.id = asked.lease AND h.client_id = asked.client_id) AS leased
+    FROM unnest($2::text[], $3::bytea[], $4::text[]) WITH ORDINALITY
+      AS asked(client_id, rpt_sha256, lease, place)${OF_EACH_ASKED}`,
+)
 
 /**
  * Reads a grant for a resource server, never consuming it. Always from the primary, which the statement
  * itself makes sure of, never from a cache; those asked for at the same time are read by one statement.
- * @returns undefined where the owner has no such resource server; without `grant` where no such RPT was
+ * @returns undefined if the owner has no such resource server; without `grant` if no such RPT was
  * issued over this owner's resources. Whether the grant concerns the asking server is the caller's check.
  */
 export async function readGrant(
@@ -101,37 +120,29 @@ export async function readGrant(
   return READ_GRANT(calls, { owner, clientId, rptSha256 })
 }
 
-/** Questions of one owner, answered in their order. */
-async function readGrants(calls: Runner, questions: GrantQuestion[]): Promise<(GrantReading | undefined)[]> {
-  const { rows } = await READ(calls, [
-    questions[0]!.owner,
-    questions.map(({ clientId }) => clientId),
-    questions.map(({ rptSha256 }) => rptSha256),
-  ])
-  const answers: (GrantReading | undefined)[] = questions.map(() => undefined)
-  for (const row of rows) {
-    if (row.standby) throw takesNoWrites()
-    answers[row.place - 1] = readingOf(row)
-  }
-  return answers
+/** The same, and whether the sidecar holds the lease that it names. */
+export async function readLeasedGrant(
+  calls: Runner,
+  question: GrantQuestion & { lease: string },
+): Promise<GrantReading | undefined> {
+  return READ_LEASED_GRANT(calls, question)
 }
 
-const READ_GRANT = gatheringOf(readGrants, {
-  owner: ({ owner }: GrantQuestion) => owner,
-  together: TOGETHER_MAX,
-  atOnce: READS_AT_ONCE,
-})
+const READ_GRANT = grantReads(READ, readingOf)
+const READ_LEASED_GRANT = grantReads(READ_LEASED, readingOf, { leases: true })
 
 function readingOf(row: ReadRow): GrantReading | undefined {
   if (row.rs_status === null) return undefined
   const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
-  if (row.claims === null) return { server }
+  const leased = row.leased === true
+  if (row.claims === null) return { server, leased }
   const { claims, client_id, aud, family, single_use, consumed, expired, governed } = row
   const organizationEnded = row.organization_ended !== false
   const connected = row.connected === true
   const current = row.current === true
   return {
     server,
+    leased,
     grant: {
       claims,
       client_id,
@@ -148,49 +159,102 @@ function readingOf(row: ReadRow): GrantReading | undefined {
   }
 }
 
+/** A grant that is to be spent, and by whom. */
+interface Spending {
+  owner: Owner
+  rptSha256: Buffer
+  client_id: ClientId
+  /** That the PAT was issued under; left out: whichever is in force. */
+  generation?: number | undefined
+}
+
 /**
- * One statement spends the grant and proves, under share locks on the rows of the connection, the asking
- * server, the tier and the tier's hold on the resource, in this order, that each stands: without them a
- * consume waiting for a row would win after what ended it had returned. A grant on what an organization
- * governs proves its membership and its operator likewise, before these; of any other, neither is looked at.
- * The clock is read when the row is judged, not when the statement began to wait.
+ * The statement spends grants and proves of each, under share locks, that the rows of its connection, the
+ * asking server, the tier and the tier's hold on the resource (in this order) are still in force. Without the
+ * locks, a consume that waits for a row would win after the statement that ended it had returned. A grant on
+ * a governed resource proves its membership and its operator in the same way, before these; for any other
+ * grant, neither is looked at. The clock is read when these are locked, not when the statement began.
+ *
+ * The subqueries, which lock or have an OFFSET, are planned by themselves: each row is found by its key,
+ * however small its table is when the plan is made.
  */
-const CONSUME = prepared<{ family: Family }>(
-  'consume-grant',
-  `
-    WITH member AS MATERIALIZED (
-      SELECT m.owner FROM grants g JOIN memberships m ON m.owner = g.owner AND m.org_epoch = g.org_epoch
-      WHERE g.owner = $1 AND g.rpt_sha256 = $2
-      FOR SHARE OF m),
-    operator AS MATERIALIZED (
-      SELECT o.owner FROM grants g JOIN operators o ON o.owner = g.owner AND o.origin = g.org_operator
-        AND o.org_epoch = g.org_operator_epoch
-      WHERE g.owner = $1 AND g.rpt_sha256 = $2
-      FOR SHARE OF o),
-    standing AS MATERIALIZED (
-      SELECT c.handle, c.generation, rs.client_id, rs.resource_uri FROM grants g
-      JOIN connections c ON c.owner = g.owner AND c.handle = g.handle
-      JOIN resource_servers rs ON rs.owner = g.owner AND rs.client_id = g.client_id
-      JOIN tiers t ON t.owner = g.owner AND t.tier_id = g.tier_id
-      JOIN tier_resources tr ON tr.owner = t.owner AND tr.tier_id = t.tier_id AND tr.resource_id = g.resource_id
-      WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND c.status = 'active' AND c.generation = g.generation
-        AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = coalesce($4, rs.generation)
-        AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
-        AND CASE WHEN g.org_epoch IS NULL THEN tr.org IS NULL
-          ELSE EXISTS (SELECT FROM member) AND (g.org_operator IS NULL OR EXISTS (SELECT FROM operator))
-            AND c.org_epoch = g.org_handle_epoch END
-      FOR SHARE OF c, rs, t, tr)
+function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place: number; family: Family }> {
+  const [others, itself] = waits ? ['', 'OFFSET 0'] : ['SKIP LOCKED', 'FOR NO KEY UPDATE SKIP LOCKED']
+  return prepared(
+    name,
+    `
+    WITH standing AS MATERIALIZED (
+      SELECT asked.place, g.owner, g.rpt_sha256, held.resource_uri
+      FROM unnest($2::bytea[], $3::text[], $4::int[])
+        WITH ORDINALITY AS asked(rpt_sha256, client_id, generation, place)
+      CROSS JOIN LATERAL (
+        SELECT owner, rpt_sha256, client_id, handle, generation, tier_id, tier_epoch, resource_id,
+          org_epoch, org_handle_epoch, org_operator, org_operator_epoch FROM grants
+        WHERE owner = $1 AND rpt_sha256 = asked.rpt_sha256 AND client_id = asked.client_id ${itself}) g
+      CROSS JOIN LATERAL (
+        SELECT rs.resource_uri FROM connections c, resource_servers rs, tiers t, tier_resources tr
+        WHERE c.owner = g.owner AND c.handle = g.handle AND c.status = 'active' AND c.generation = g.generation
+          AND rs.owner = g.owner AND rs.client_id = g.client_id AND rs.status = 'active'
+          AND rs.generation = coalesce(asked.generation, rs.generation)
+          AND t.owner = g.owner AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
+          AND tr.owner = g.owner AND tr.tier_id = g.tier_id AND tr.resource_id = g.resource_id
+          AND CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NULL ELSE c.org_epoch = g.org_handle_epoch END
+        FOR SHARE OF c, rs, t, tr ${others}) held
+      WHERE ${ASKED_FEW}
+        AND CASE WHEN g.org_epoch IS NULL THEN g.org_handle_epoch IS NULL
+          WHEN EXISTS (SELECT FROM memberships m WHERE m.owner = g.owner AND m.org_epoch = g.org_epoch FOR SHARE ${others})
+          THEN g.org_handle_epoch IS NULL OR g.org_operator IS NULL
+            OR EXISTS (SELECT FROM operators o WHERE o.owner = g.owner AND o.origin = g.org_operator
+              AND o.org_epoch = g.org_operator_epoch FOR SHARE ${others})
+            -- Of whom nothing is known, nobody has acted on it.
+            OR (g.org_operator_epoch = 0 AND NOT EXISTS (SELECT FROM operators o
+              WHERE o.owner = g.owner AND o.origin = g.org_operator)) END)
     UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
-    WHERE g.owner = $1 AND g.rpt_sha256 = $2 AND g.handle = s.handle AND g.generation = s.generation
-      AND g.client_id = s.client_id AND g.aud = s.resource_uri
-      AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
-    RETURNING g.family`,
-)
+    WHERE g.owner = s.owner AND g.rpt_sha256 = s.rpt_sha256 AND g.single_use AND g.consumed_at IS NULL
+      AND CASE WHEN g.aud = s.resource_uri THEN g.expires_at > clock_timestamp() END
+    RETURNING s.place::int, g.family`,
+  )
+}
+
+/**
+ * For all that are asked for at the same time. It takes only rows that nobody holds, and so waits for none:
+ * what holds up one of them keeps no other, and no two of these statements deadlock. What it passes over is
+ * not decided.
+ */
+const CONSUME = spending('consume-grants', { waits: false })
+/** For what is not decided yet: it waits for the rows, in their order, and decides. */
+const CONSUME_ONE = spending('consume-grant', { waits: true })
+
+/** In their order, the family of each that this call spent. */
+async function spend(
+  statement: typeof CONSUME,
+  calls: Runner,
+  asked: Spending[],
+): Promise<(Family | undefined)[]> {
+  const { rows } = await statement(calls, [
+    asked[0]!.owner,
+    asked.map(({ rptSha256 }) => rptSha256),
+    asked.map(({ client_id }) => client_id),
+    asked.map(({ generation }) => generation ?? null),
+  ])
+  // By place and not by grant: of several that ask for one, a single one spent it.
+  const spent = new Map(rows.map(({ place, family }) => [place, family]))
+  return asked.map((_, n) => spent.get(n + 1))
+}
+
+const SPEND_TOGETHER = gatheringOf((calls: Runner, asked: Spending[]) => spend(CONSUME, calls, asked), {
+  owner: ({ owner }: Spending) => owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
 
 /**
  * Spends a single-use grant for the resource server it was issued for: its client_id, and the generation its
- * PAT was issued under (left out: whichever is in force).
- * @returns the family where this call spent it; undefined where it did not (ask `readGrant` why).
+ * PAT was issued under (left out: whichever is in force). Those that are asked for at the same time share a
+ * statement. What that has not spent, because it cannot be spent or because another transaction holds one of
+ * its rows, is decided by a statement of its own, which waits for them. If a statement is lost, nothing is
+ * sent again: it may have been done.
+ * @returns the family where this call spent it; undefined if it did not (ask `readGrant` why).
  */
 export async function consumeGrant(
   calls: Runner,
@@ -198,15 +262,16 @@ export async function consumeGrant(
   { client_id, generation }: { client_id: ClientId; generation?: number },
   rptSha256: Buffer,
 ): Promise<Family | undefined> {
-  const { rows } = await retriedAlone(calls, () =>
-    CONSUME(calls, [owner, rptSha256, client_id, generation ?? null]),
-  )
-  return rows[0]?.family
+  const asked = { owner, client_id, generation, rptSha256 }
+  const family = await SPEND_TOGETHER(calls, asked)
+  if (family !== undefined) return family
+  const [decided] = await spend(CONSUME_ONE, calls, [asked])
+  return decided
 }
 
 const LIVE_GRANTS_COUNTED_MAX = 1_000
 /**
- * Unexpired grants that are looked at for that. Which of them are spent stands in no index, so that spending
+ * Unexpired grants that are looked at for that. No index contains which of them are spent, so that spending
  * one stays a heap-only update.
  */
 const GRANTS_LOOKED_AT_MAX = 2_000
@@ -214,7 +279,7 @@ const GRANTS_LOOKED_AT_MAX = 2_000
 /**
  * How many live grants the handles' present generations hold: by index, those that expire last first, counted
  * to at most 1,000 and among at most 2,000 that have not expired, so that the cost of a revocation does not
- * grow with what was spent. `more`: not all could be counted.
+ * grow with the number of spent grants. `more`: not all could be counted.
  */
 export async function countLiveGrants(
   tx: Tx,

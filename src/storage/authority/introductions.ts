@@ -1,7 +1,7 @@
 /**
- * What the owner's records say of an introduction: facts for rules/connection.ts, read and locked, never
- * judged here. Contract: "Connection" (introduced by an active connection), "Owner API" (introduction of a
- * sibling agent).
+ * What the owner's records say about an introduction: facts for rules/connection.ts. They are read and locked
+ * here, never judged. Contract: "Connection" (introduced by an active connection), "Owner API" (introduction
+ * of a sibling agent).
  */
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
@@ -10,23 +10,27 @@ import type { Handle, Owner } from '../../wire/identifiers.ts'
 type State = 'none' | 'active' | 'revoked'
 
 export interface IntroductionRecord {
-  /** Of the newcomer; 'revoked' also where its key had a connection under another handle that was ended. */
+  /**
+   * The state of the newcomer; 'revoked' also if its key had a connection under another handle that was
+   * ended.
+   */
   newcomer: State
   introducer: State
-  /** The newcomer's operator stands beside the introducer's connection. */
+  /** The newcomer's operator is on record for the introducer's connection. */
   operatorStands: boolean
-  /** Of the introducer, as recorded: the key that was last approved on it. */
+  /** The recorded key of the introducer: the one that was last approved on its connection. */
   jkt: string | null
   /** The introducer was itself introduced. */
   wasIntroduced: boolean
   /** The owner herself approved the introducer at some tier, in its present generation. */
   approvedInPerson: boolean
-  /** Agents now live that it introduced. */
+  /** The number of live agents that it introduced. */
   liveIntroduced: number
 }
 
 /**
- * Reads what an introduction is held against. It decides nothing unless the caller has the introducer locked.
+ * Reads what an introduction is checked against. This decides nothing unless the caller has locked the
+ * introducer.
  */
 export async function readIntroduction(
   db: Db,
@@ -44,7 +48,8 @@ export async function readIntroduction(
           OR EXISTS (SELECT FROM connections WHERE owner = ${owner} AND jkt = ${newcomerJkt} AND status = 'revoked')
           THEN 'revoked'
         ELSE 'none' END AS newcomer,
-      coalesce((SELECT status FROM introducer), 'none') AS introducer,
+      -- Whoever was let in by somebody else than the owner brings nobody in.
+      coalesce((SELECT status FROM introducer WHERE reach IS NULL), 'none') AS introducer,
       EXISTS (SELECT FROM connection_operators
         WHERE owner = ${owner} AND handle = ${introducer} AND origin = ${operator}) AS "operatorStands",
       (SELECT jkt FROM introducer) AS jkt,

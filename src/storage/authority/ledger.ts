@@ -1,6 +1,6 @@
 /**
- * The owner's ledger: appended in the transaction of what it tells, read in order.
- * Contract: "Events" (row 5), "Owner API" (`/owner/ledger`).
+ * The owner's ledger: entries are appended in the transaction that they report, and read in order. Contract:
+ * "Events" (row 5), "Owner API" (`/owner/ledger`).
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { note } from '../core/after-commit.ts'
@@ -35,6 +35,15 @@ export const LEDGER_KINDS = [
   'reports_unknown',
   'credential_added',
   'credential_removed',
+  'subscription_added',
+  'subscription_removed',
+  'subscription_changed',
+  'recovery_started',
+  'recovery_cancelled',
+  'suspended',
+  'resumed',
+  'removed',
+  'restored',
   'org_joined',
   'org_left',
   'org_declined',
@@ -42,6 +51,11 @@ export const LEDGER_KINDS = [
   'org_role',
   'org_acted',
   'break_glass',
+  'joint_agreed',
+  'joint_left',
+  'joint_changed',
+  'joint_allowed',
+  'joint_refused',
 ] as const
 export type LedgerKind = (typeof LEDGER_KINDS)[number]
 
@@ -49,12 +63,17 @@ export interface NewLedgerEntry {
   kind: LedgerKind
   family?: Family | undefined
   handle?: Handle | undefined
-  /** Members of the entry beside the named ones; snake_case, no secret, no token. */
+  /** The resource that it is about: an organization that governs it now may be shown the entry. */
+  about?: string | undefined
+  /** Members of the entry besides the named ones; snake_case, no secret, no token. */
   data?: Record<string, unknown>
 }
 
 /** `seq` is its position: from 1, without gaps. */
-export type LedgerEntry = { seq: number } & Omit<Selectable<LedgerTable>, 'owner' | 'id' | 'seq' | 'once_key'>
+export type LedgerEntry = { seq: number } & Omit<
+  Selectable<LedgerTable>,
+  'owner' | 'id' | 'seq' | 'once_key' | 'resource_id'
+>
 
 /** Appends one entry. */
 export async function appendLedger(db: Db, owner: Owner, entry: NewLedgerEntry): Promise<void> {
@@ -63,17 +82,18 @@ export async function appendLedger(db: Db, owner: Owner, entry: NewLedgerEntry):
 
 const ROWS_PER_INSERT = 1_000
 
-/** Appends entries, in order: ending thousands of connections stays a handful of statements. */
+/** Appends entries, in order, so that ending thousands of connections takes only a handful of statements. */
 export async function appendLedgerAll(
   db: Db,
   owner: Owner,
   entries: readonly NewLedgerEntry[],
 ): Promise<void> {
-  const rows = entries.map(({ kind, family, handle, data }) => ({
+  const rows = entries.map(({ kind, family, handle, about, data }) => ({
     owner,
     kind,
     family: family ?? null,
     handle: handle ?? null,
+    resource_id: about === undefined ? null : ifGoverned(owner, about),
     data: JSON.stringify(data ?? {}),
   }))
   for (let at = 0; at < rows.length; at += ROWS_PER_INSERT)
@@ -84,24 +104,33 @@ export async function appendLedgerAll(
   if (rows.length > 0) note(db, owner)
 }
 
+/** The resource, if an organization governs it. */
+function ifGoverned(owner: Owner, resource_id: string): RawBuilder<string | null> {
+  return sql`(SELECT resource_id FROM resources WHERE owner = ${owner} AND resource_id = ${resource_id} AND org IS NOT NULL)`
+}
+
 export interface CountedRefusal {
-  /** `identity_refused` where who asked could not be verified; `refused` when left out. */
-  kind?: 'refused' | 'identity_refused' | undefined
+  /**
+   * `identity_refused` if the caller's identity could not be verified, `joint_refused` for a tally, otherwise
+   * `refused`.
+   */
+  kind?: 'refused' | 'identity_refused' | 'joint_refused' | undefined
   reason: string
   /**
-   * A handle that the request claimed and could not prove; only one that is connected, so that rows stay few.
+   * A handle that the request claimed but could not prove; only a connected handle is named, so that there
+   * are few rows.
    */
   handle?: Handle | undefined
 }
 
-/** Most negotiations that a counted entry names. */
+/** How many negotiations a counted entry names at most. */
 export const FAMILIES_NAMED_MAX = 5
 
 /**
  * Counts refusals of agents without a connection, or of requests that only claim one, by owner, reason and
- * minute: the first of a minute is an entry at once, the rest of it becomes one when the minute has closed.
- * So strangers with free keys cannot fill the ledger, and what it says never changes. `families` are those of
- * the negotiations, as many of them as are named.
+ * minute. The first one of a minute becomes an entry at once; the others become one entry when the minute is
+ * over. So strangers, whose keys are free, cannot fill the ledger, and no entry ever changes. `families` are
+ * the families of the negotiations that an entry names.
  */
 export async function countRefusal(
   db: Db,
@@ -138,27 +167,27 @@ const COUNT_REFUSAL = prepared(
     SET count = c.count + excluded.count, families = (c.families || excluded.families)[1:${FAMILIES_NAMED_MAX}]`,
 )
 
-/** Which entries are read: a page of `limit`, between two positions, in one order. */
+/** Which entries are read: a page of `limit` entries between two positions, in one order. */
 export interface LedgerPage {
   handle?: Handle | undefined
-  /** One kind, or any of several. */
+  /** Only this kind, or any of several kinds. */
   kind?: string | readonly string[] | undefined
   /** Entries with a greater position. */
   after: number
-  /** Entries with a smaller position; all when left out. */
+  /** Entries with a smaller position; if left out, there is no upper end. */
   before?: number | undefined
   /** `oldest` when left out. */
   first?: 'oldest' | 'newest' | undefined
   limit: number
 }
 
-/** The part of the owner's ledger that `page` names, of all that was committed before this was called. */
+/** The page of the owner's ledger that `page` names, from everything that was committed before this call. */
 export async function readLedger(db: Db, owner: Owner, page: LedgerPage): Promise<LedgerEntry[]> {
   await number(db, owner)
   const order = page.first === 'newest' ? sql`ORDER BY seq DESC` : sql`ORDER BY seq`
   const before = page.before === undefined ? sql`` : sql` AND seq < ${page.before}`
-  // Of each kind by itself, so that each is read in its order by index: a page costs its own length, however
-  // rare its kind.
+  // Reads each kind separately, in its order by index, so that a page costs its own length however rare its
+  // kind is.
   const ofKind = (kind: string | undefined) => sql`
     (SELECT seq, ts, kind, family, handle, data, count FROM ledger
     WHERE owner = ${owner} AND seq > ${page.after}${before} AND ${filter(page.handle, kind)}
@@ -170,7 +199,7 @@ export async function readLedger(db: Db, owner: Owner, page: LedgerPage): Promis
   return rows
 }
 
-/** Each of the four in the words of an index (migrations/authority/0005_ledger.sql). */
+/** Each of the four is written exactly as its index is (migrations/authority/0005_ledger.sql). */
 function filter(handle: Handle | undefined, kind: string | undefined): RawBuilder<unknown> {
   if (handle === undefined) return kind === undefined ? sql`true` : sql`kind = ${kind}`
   return kind === undefined

@@ -9,27 +9,37 @@ import { ownerOf } from './owners.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { LoginsTable } from './tables.ts'
 
-/** A subject means something only at its issuer: the two together are who somebody is. */
+/** A subject means something only at its issuer, so only the two together identify a person. */
 export interface Login {
   issuer: string
   subject: string
 }
 
+/** Which credentials are accepted; '' for `rpId` means that no passkey is. */
+export interface AcceptedKinds {
+  deviceKeys: boolean
+  issuer: string | undefined
+  rpId?: string | undefined
+}
+
 export type LoginRow = Selectable<LoginsTable>
 
-/** JSON of the pair, so that no two logins are written alike whatever characters they hold. */
-function loginKey({ issuer, subject }: Login): string {
+/**
+ * The name of a login in the directory: JSON of the pair, so that no two logins are written alike, whatever
+ * characters they contain.
+ */
+export function loginKey({ issuer, subject }: Login): string {
   return JSON.stringify([issuer, subject])
 }
 
-/** A name for a login that fits a path: the same everywhere, and telling nothing. */
+/** A name for a login that fits in a path: the same everywhere, and revealing nothing. */
 export function loginId(login: Login): string {
   return encodeBase64url(sha256(loginKey(login)))
 }
 
 /**
- * Binds a login to an owner. @returns the row; undefined where it is bound already, to her or to another
- * (alike, so that nothing is told).
+ * Binds a login to an owner. @returns the row; undefined if it is bound already, to her or to another owner
+ * (both alike, so that nothing is revealed).
  */
 export async function insertLogin(
   tx: Tx,
@@ -49,18 +59,19 @@ export async function insertLogin(
     .executeTakeFirstOrThrow()
 }
 
-/** Whose login it is; undefined where it is bound to nobody. */
+/** The owner of a login; undefined if it is bound to nobody. */
 export function ownerOfLogin(db: Db, login: Login): Promise<Owner | undefined> {
   return ownerOf(db, 'login', loginKey(login))
 }
 
 /**
  * Which of these credentials are still hers: device keys, by kid, that are not revoked, and logins, by id,
- * that are bound.
+ * that are bound. A key that a passkey let in also ends by itself; the caller judges that by its own clock.
  */
 export async function listStanding(db: Db, owner: Owner, ids: readonly string[]): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     SELECT kid AS id FROM device_keys WHERE owner = ${owner} AND kid = ANY(${[...ids]}::text[]) AND revoked_at IS NULL
+    UNION ALL SELECT kid FROM session_keys WHERE owner = ${owner} AND kid = ANY(${[...ids]}::text[]) AND revoked_at IS NULL
     UNION ALL SELECT id FROM logins WHERE owner = ${owner} AND id = ANY(${[...ids]}::text[])`.execute(db)
   return new Set(rows.map(({ id }) => id))
 }
@@ -82,8 +93,8 @@ export function listLogins(
 }
 
 /**
- * Removes a login, which may then be bound anew. @returns what it was; undefined where she has none of this
- * id.
+ * Removes a login, which may then be bound again. @returns the removed login; undefined if she has none of
+ * this id.
  */
 export async function deleteLogin(tx: Tx, owner: Owner, id: string): Promise<LoginRow | undefined> {
   const row = await tx
@@ -103,24 +114,24 @@ export async function deleteLogin(tx: Tx, owner: Owner, id: string): Promise<Log
 }
 
 /**
- * Whether she has a credential that is accepted: a device key in force, or a login at the realm that is
- * trusted.
+ * Whether she has a credential that is accepted and does not end by itself: a device key in force, a passkey
+ * of the relying party that lets such keys in (any passkey, if `rpId` is left out), or a login at the trusted
+ * realm.
  */
-export async function hasCredential(
-  db: Db,
-  owner: Owner,
-  accepted: { deviceKeys: boolean; issuer: string | undefined },
-): Promise<boolean> {
+export async function hasCredential(db: Db, owner: Owner, accepted: AcceptedKinds): Promise<boolean> {
+  const rpId = accepted.rpId ?? null
   const { rows } = await sql<{ has: boolean }>`
-    SELECT (${accepted.deviceKeys} AND EXISTS (
-        SELECT 1 FROM device_keys WHERE owner = ${owner} AND revoked_at IS NULL))
+    SELECT (${accepted.deviceKeys} AND (
+        EXISTS (SELECT 1 FROM device_keys WHERE owner = ${owner} AND revoked_at IS NULL)
+        OR EXISTS (SELECT 1 FROM passkeys WHERE owner = ${owner} AND removed_at IS NULL
+          AND rp_id = coalesce(${rpId}, rp_id))))
       OR EXISTS (SELECT 1 FROM logins WHERE owner = ${owner} AND issuer = ${accepted.issuer ?? null}) AS has`.execute(
     db,
   )
   return rows[0]?.has === true
 }
 
-/** Puts a code in the place of the owner's earlier one, if any. @returns when it expires. */
+/** Replaces the owner's earlier code, if any. @returns when it expires. */
 export async function replaceEnrolmentCode(
   db: Db,
   code: { owner: Owner; code_sha256: Buffer; lifetimeSeconds: number },
@@ -134,7 +145,7 @@ export async function replaceEnrolmentCode(
   return rows[0]!.expires_at
 }
 
-/** Uses a code up. @returns whether it was hers, unused and unexpired: true for one caller, once. */
+/** Uses a code up. @returns whether it was hers, unused and unexpired: true for one caller only. */
 export async function spendEnrolmentCode(tx: Tx, owner: Owner, code_sha256: Buffer): Promise<boolean> {
   const spent = await sql`
     DELETE FROM enrolment_codes

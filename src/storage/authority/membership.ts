@@ -1,13 +1,14 @@
 /**
- * The membership of an owner: what she agreed to, what the organization says now, and which of her resources
- * that reaches. Whatever changes it holds her queue's lock and then this row's. Contract: "Organization
+ * The membership of an owner: what she agreed to, the organization's present word, and which of her resources
+ * it reaches. Whatever changes it holds her queue's lock and then this row's. Contract: "Organization
  * membership, on the member's authorization server".
  */
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import type { Cut } from '../../rules/envelope.ts'
 import type { MemberView } from '../../rules/member-view.ts'
-import type { OrganizationEpochs, Reach } from '../../rules/membership.ts'
+import type { Reach } from '../../rules/membership.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
+import { endsLeases } from '../core/after-commit.ts'
 import type { Db, Tx } from './database.ts'
 import type { MembershipsTable, ResourcesTable } from './tables.ts'
 
@@ -41,6 +42,7 @@ export interface NewMembership {
  * queue's lock.
  */
 export async function insertMembership(tx: Tx, owner: Owner, given: NewMembership): Promise<void> {
+  endsLeases(tx, owner)
   const view = JSON.stringify(given.view)
   await sql`
     INSERT INTO memberships AS m (owner, org_epoch, issuer, join_id, token, joined_at, agreed, view, read_at, administrators_may)
@@ -54,31 +56,58 @@ export async function insertMembership(tx: Tx, owner: Owner, given: NewMembershi
 
 /** Ends it, and with its epoch every grant on what it governed. The caller holds the queue's lock. */
 export async function endMembership(tx: Tx, owner: Owner): Promise<void> {
+  endsLeases(tx, owner)
   await sql`
     UPDATE memberships SET org_epoch = org_epoch + 1, issuer = NULL, join_id = NULL, token = NULL, joined_at = NULL,
       agreed = NULL, view = NULL, read_at = NULL, administrators_may = NULL
     WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
 }
 
-/** What of a standing membership changes; `loses`: no grant made before is to live on. */
+/** The changes to a membership; `loses`: no earlier grant may live on. */
 export interface MembershipChange {
   agreed?: MemberView
   /** Said by the organization now. */
   view?: MemberView
   administrators_may?: readonly string[]
-  loses?: boolean
+  /** `cleared`: only if one of them that could still be used was made because of what she is attested. */
+  loses?: boolean | 'cleared'
 }
 
 /** Writes a change; the caller holds the queue's lock. */
 export async function updateMembership(tx: Tx, owner: Owner, change: MembershipChange): Promise<void> {
   const { agreed, view, administrators_may, loses = false } = change
+  if (loses) endsLeases(tx, owner)
   const set = [
-    sql`org_epoch = org_epoch + ${loses ? 1 : 0}`,
+    sql`org_epoch = org_epoch + ${loses === 'cleared' ? clearedGrants(owner) : loses ? 1 : 0}`,
     ...(agreed === undefined ? [] : [sql`agreed = ${JSON.stringify(agreed)}`]),
     ...(view === undefined ? [] : [sql`view = ${JSON.stringify(view)}, read_at = clock_timestamp()`]),
     ...(administrators_may === undefined ? [] : [sql`administrators_may = ${administrators_may}::text[]`]),
   ]
   await sql`UPDATE memberships SET ${sql.join(set)} WHERE owner = ${owner} AND issuer IS NOT NULL`.execute(tx)
+}
+
+/**
+ * 1 if a live grant carries the digest of a clearance, else 0. In the text of JSON a member is found by
+ * its name alone: within a string of it, such as the name of a tool, the quotation marks are written
+ * otherwise.
+ */
+function clearedGrants(owner: Owner): RawBuilder<number> {
+  return sql`(SELECT EXISTS (SELECT FROM grants g WHERE g.owner = ${owner} AND g.expires_at > clock_timestamp()
+    AND g.claims::text LIKE '%"clearance":"%'))::int`
+}
+
+/** Whether a grant lives that the present membership had made on one of these, while it was shared. */
+export async function hasSharedGrant(
+  tx: Tx,
+  owner: Owner,
+  resource_ids: readonly string[],
+): Promise<boolean> {
+  if (resource_ids.length === 0) return false
+  const { rows } = await sql`
+    SELECT 1 FROM grants g JOIN memberships m ON m.owner = g.owner AND m.org_epoch = g.org_epoch
+    WHERE g.owner = ${owner} AND g.expires_at > clock_timestamp() AND g.org_handle_epoch IS NOT NULL
+      AND g.resource_id = ANY(${[...resource_ids]}::text[]) LIMIT 1`.execute(tx)
+  return rows.length === 1
 }
 
 /** Adds to the fields that its ceiling has cut. The caller holds the queue's lock. */
@@ -98,12 +127,18 @@ export async function confirmView(db: Db, owner: Owner, join_id: string): Promis
 }
 
 /** How often an organization has acted on an agent and on an operator; never: 0. */
+export interface ActedUpon {
+  handle: number
+  operator: number
+}
+
+/** Reads that. */
 export async function readOrganizationEpochs(
   db: Db,
   owner: Owner,
   of: { handle: Handle; operator: string | null },
-): Promise<Pick<OrganizationEpochs, 'handle' | 'operator'>> {
-  const { rows } = await sql<Pick<OrganizationEpochs, 'handle' | 'operator'>>`
+): Promise<ActedUpon> {
+  const { rows } = await sql<ActedUpon>`
     SELECT coalesce((SELECT org_epoch FROM connections WHERE owner = ${owner} AND handle = ${of.handle}), 0) AS handle,
       coalesce((SELECT org_epoch FROM operators WHERE owner = ${owner} AND origin = ${of.operator}), 0) AS operator`.execute(
     db,
@@ -135,6 +170,7 @@ export async function writeReached(
   changed: readonly { resource_id: string; org: Reach | null }[],
 ): Promise<void> {
   if (changed.length === 0) return
+  endsLeases(tx, owner)
   const named = sql`unnest(${changed.map(one => one.resource_id)}::text[], ${changed.map(one => one.org)}::text[])
     AS n (resource_id, org)`
   await sql`

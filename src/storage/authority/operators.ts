@@ -1,7 +1,7 @@
 /**
- * Operators as the owner's records know them: what they call themselves, whether one is her own, whether its
- * agents are known here. Blocking is in connections.ts, with what it ends.
- * Contract: "Owner API" (operators), "Policy vocabulary and tiers" (the owner activated it herself).
+ * Operators in the owner's records: what they call themselves, whether one is her own, whether its agents are
+ * known here. Blocking is in connections.ts, because it ends connections. Contract: "Owner API" (operators),
+ * "Policy vocabulary and tiers" (the owner activated it herself).
  */
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
@@ -10,8 +10,8 @@ import { lockQueue } from './owners.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
 
 /**
- * Keeps the name an operator gives itself. One that attests nothing may name an operator that has no name
- * yet, never rename it. The caller has the operator locked.
+ * Stores the name that an operator gives itself. A document that attests nothing may name an operator without
+ * a name, but never rename one. The caller has locked the operator.
  */
 export async function nameOperator(
   tx: Tx,
@@ -47,10 +47,10 @@ export async function hasActiveAgents(db: Db, owner: Owner, origin: string): Pro
 }
 
 /**
- * Has an operator stand beside a connection, under the operator's lock, which a block takes too: either the
- * block finds this connection, or this finds the block. For an operator whose directory lists the agent's
- * key, before the first grant that is made while it names it.
- * @returns false where the operator is blocked or the connection no longer active at that generation.
+ * Records an operator on a connection, under the operator's lock, which a block takes too: either the block
+ * finds this connection, or this finds the block. Call this for an operator whose directory lists the agent's
+ * key, before the first grant to the agent that names it.
+ * @returns false if the operator is blocked or the connection no longer active at that generation.
  */
 export async function addOperator(
   tx: Tx,
@@ -71,8 +71,8 @@ export async function addOperator(
 }
 
 /**
- * Whether the owner blocked the operator that a request names, or any that stands beside its handle's
- * connection, named or not. Decides nothing unless the caller holds the queue's lock, as a block does.
+ * Whether the owner blocked the operator that a request names, or any operator on record for the connection
+ * of its handle. This decides nothing unless the caller holds the queue's lock, as a block does.
  */
 export async function isAnyBlocked(
   db: Db,
@@ -91,7 +91,7 @@ export async function isAnyBlocked(
  * The owner marks an operator as her own: its connected agents whose keys its directory lists become
  * first-party.
  * @param published thumbprints that the directory lists, read before this transaction.
- * @returns the handles that became first-party by this call.
+ * @returns the handles that this call made first-party.
  */
 export async function claimOperator(
   tx: Tx,
@@ -111,7 +111,7 @@ export async function claimOperator(
 }
 
 /**
- * The owner takes the mark back, and with it the standing it gave. @returns false where she has no such
+ * The owner takes the mark back, and with it the standing that it gave. @returns false if she has no such
  * operator.
  */
 export async function disclaimOperator(tx: Tx, owner: Owner, origin: string): Promise<boolean> {

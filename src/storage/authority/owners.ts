@@ -1,21 +1,20 @@
 /**
- * Owners, their routing tags, the device keys they enrolled, and signatures accepted once.
- * Contract: "Authentication" (owner at the owner API).
+ * Owners, their routing tags, who has which name, and signatures that are accepted once. Contract:
+ * "Authentication" (owner at the owner API).
  */
 import { sql, type Selectable } from 'kysely'
 import { BoundedMap } from '../../limits/bounded-map.ts'
 import { prepared } from '../core/database.ts'
 import type { Database, Db, Tx } from './database.ts'
 import { asOwner, type Owner } from '../../wire/identifiers.ts'
-import type { DeviceKeysTable, OwnersTable } from './tables.ts'
+import type { OwnersTable } from './tables.ts'
 
 export type OwnerRow = Pick<Selectable<OwnersTable>, 'owner' | 'tag'>
 
-export type DeviceKeyRow = Selectable<DeviceKeysTable>
-
 /**
- * Makes an owner with her routing tag; does nothing where she exists. @returns whether she was made.
- * @throws Error where her name is a namespace of another owner: resource ids below it are that owner's.
+ * Makes an owner with her routing tag; does nothing if she exists. @returns whether she was made.
+ * @throws NameTaken if her name is a namespace of another owner, who owns the resource ids below it, and if
+ * it was the name or a namespace of a removed owner.
  */
 export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
   const made = await tx
@@ -24,16 +23,42 @@ export async function insertOwner(tx: Tx, row: OwnerRow): Promise<boolean> {
     .onConflict(conflict => conflict.column('owner').doNothing())
     .executeTakeFirst()
   if (made.numInsertedOrUpdatedRows === 0n) return false
+  if (await wasGiven(tx, row.owner)) throw new NameTaken(row.owner, NOBODY)
   const holder = await holdName(tx, row.owner, row.owner)
-  if (holder !== row.owner)
-    throw new Error(`The owner ${row.owner} cannot be made: her name is a namespace of ${holder}.`)
+  if (holder !== row.owner) throw new NameTaken(row.owner, holder)
   await tx.insertInto('queues').values({ owner: row.owner }).execute()
   await tx.insertInto('directory').values({ kind: 'tag', key: row.tag, owner: row.owner }).execute()
   await tx.insertInto('due').values({ owner: row.owner, kind: 'sweep' }).execute()
   return true
 }
 
-/** Whose a name in resource ids is: of the first owner who asked for it, for ever. */
+/** The holder of removed owners' names in the directory: nobody, for ever. */
+export const NOBODY = asOwner('')
+
+/** A name that no owner may be given. */
+export class NameTaken extends Error {
+  override readonly name = 'NameTaken'
+  constructor(owner: Owner, holder: Owner) {
+    super(
+      holder === NOBODY
+        ? `The owner ${owner} cannot be made: the name was a removed owner's, or is one's in another cell, and is never given again.`
+        : `The owner ${owner} cannot be made: her name is a namespace of ${holder}.`,
+    )
+  }
+}
+
+/**
+ * Whether it is a removed owner's name, ignoring case, because gateways fold the case of paths with names; or
+ * the name of an owner who was moved to another cell.
+ */
+async function wasGiven(tx: Tx, name: string): Promise<boolean> {
+  const { rows } = await sql`
+    SELECT FROM directory WHERE kind = 'name' AND owner = '' AND lower(key) = lower(${name})
+    UNION ALL SELECT FROM moves WHERE owner = ${name} AND state <> 'here' LIMIT 1`.execute(tx)
+  return rows.length === 1
+}
+
+/** The owner of a name in resource ids: the first owner who asked for it, for ever. */
 async function holdName(tx: Tx, owner: Owner, name: string): Promise<Owner> {
   const { rows } = await sql<{ owner: Owner }>`
     INSERT INTO directory (kind, key, owner) VALUES ('name', ${name}, ${owner})
@@ -43,11 +68,11 @@ async function holdName(tx: Tx, owner: Owner, name: string): Promise<Owner> {
 }
 
 /**
- * Gives the owner a namespace: resource ids of hers may stand below it, as below her name. It is never taken
- * back.
- * @returns whose it is: another owner's where it is her name, or a namespace of hers.
+ * Gives the owner a namespace: her resource ids may begin with it, as with her name. It is never taken back.
+ * @returns the owner that has it: another owner, if it is her name or one of her namespaces.
  */
 export async function insertNamespace(tx: Tx, owner: Owner, namespace: string): Promise<Owner> {
+  if (await wasGiven(tx, namespace)) return NOBODY
   const holder = await holdName(tx, owner, namespace)
   if (holder === owner)
     await tx
@@ -58,9 +83,15 @@ export async function insertNamespace(tx: Tx, owner: Owner, namespace: string): 
   return holder
 }
 
-/** The owner's row, or undefined where this authority does not serve her. */
+/** The owner's row, or undefined if this authority does not serve her, or no longer does. */
 export function readOwner(db: Db, owner: Owner): Promise<OwnerRow | undefined> {
   return db.selectFrom('owners').select(['owner', 'tag']).where('owner', '=', owner).executeTakeFirst()
+}
+
+/** Whether access to her resources may be granted: she is served here, and nobody has suspended her. */
+export async function isOpen(db: Db, owner: Owner): Promise<boolean> {
+  const { rows } = await sql`SELECT FROM owners WHERE owner = ${owner} AND suspended_at IS NULL`.execute(db)
+  return rows.length === 1
 }
 
 /** The owners served here after the given name, by name. */
@@ -79,10 +110,10 @@ const OWNER_OF = prepared<{ owner: Owner }>(
   'SELECT owner FROM directory WHERE kind = $1 AND key = $2',
 )
 
-/** Whose a ticket tag, a device key (by kid) or a login is; undefined where nobody's. */
+/** The owner of a ticket tag, a device key (by kid), a passkey (by id) or a login; undefined if nobody's. */
 export async function ownerOf(
   db: Db,
-  kind: 'tag' | 'device_key' | 'login',
+  kind: 'tag' | 'device_key' | 'login' | 'passkey',
   key: string,
 ): Promise<Owner | undefined> {
   const { rows } = await OWNER_OF(db, [kind, key])
@@ -93,9 +124,9 @@ const TAGS_KEPT_MAX = 10_000
 const ownersByTag = new WeakMap<Database, BoundedMap<string, Owner>>()
 
 /**
- * Whose a ticket tag is; undefined where nobody's. A tag is made with its owner and never changes hands, so
- * what was once found is kept; that there is none is asked anew each time. It says where to look, and nothing
- * of what stands there.
+ * The owner of a ticket tag; undefined if there is none. A tag is made with its owner and never changes
+ * hands, so a found owner is cached; a missing one is looked up again each time. The tag only says where to
+ * look.
  */
 export async function ownerOfTag(database: Database, tag: string): Promise<Owner | undefined> {
   const kept = ownersByTag.get(database) ?? new BoundedMap<string, Owner>(TAGS_KEPT_MAX)
@@ -109,83 +140,9 @@ export async function ownerOfTag(database: Database, tag: string): Promise<Owner
 }
 
 /**
- * Enrols a device key. One key belongs to one owner for ever.
- * @returns false where the key is already enrolled, hers or another's (alike, so that nothing is told).
- */
-export async function insertDeviceKey(
-  tx: Tx,
-  key: { owner: Owner; kid: string; jwk: object; name: string },
-): Promise<boolean> {
-  const claimed = await tx
-    .insertInto('directory')
-    .values({ kind: 'device_key', key: key.kid, owner: key.owner })
-    .onConflict(conflict => conflict.columns(['kind', 'key']).doNothing())
-    .executeTakeFirst()
-  if (claimed.numInsertedOrUpdatedRows === 0n) return false
-  await tx
-    .insertInto('device_keys')
-    .values({ ...key, jwk: JSON.stringify(key.jwk) })
-    .execute()
-  return true
-}
-
-/** A device key by its kid (thumbprint), whoever's it is and whether or not revoked; undefined if unknown. */
-export async function readDeviceKey(db: Db, kid: string): Promise<DeviceKeyRow | undefined> {
-  const owner = await ownerOf(db, 'device_key', kid)
-  if (owner === undefined) return undefined
-  return db
-    .selectFrom('device_keys')
-    .selectAll()
-    .where('owner', '=', owner)
-    .where('kid', '=', kid)
-    .executeTakeFirst()
-}
-
-/** The owner's device keys, by kid, revoked ones too. */
-export function listDeviceKeys(
-  db: Db,
-  owner: Owner,
-  page: { after?: string | undefined; limit: number },
-): Promise<DeviceKeyRow[]> {
-  return db
-    .selectFrom('device_keys')
-    .selectAll()
-    .where('owner', '=', owner)
-    .where('kid', '>', page.after ?? '')
-    .orderBy('kid')
-    .limit(page.limit)
-    .execute()
-}
-
-/** Revokes a device key. @returns whether a key in force was revoked by this call. */
-export async function revokeDeviceKey(tx: Tx, owner: Owner, kid: string): Promise<boolean> {
-  const done = await tx
-    .updateTable('device_keys')
-    .set({ revoked_at: sql<string>`now()` })
-    .where('owner', '=', owner)
-    .where('kid', '=', kid)
-    .where('revoked_at', 'is', null)
-    .executeTakeFirst()
-  return done.numUpdatedRows > 0n
-}
-
-/** The kids of the owner's device keys in force that she calls so, in order. */
-export async function deviceKeysNamed(db: Db, owner: Owner, name: string): Promise<string[]> {
-  const rows = await db
-    .selectFrom('device_keys')
-    .select('kid')
-    .where('owner', '=', owner)
-    .where('name', '=', name)
-    .where('revoked_at', 'is', null)
-    .orderBy('kid')
-    .execute()
-  return rows.map(({ kid }) => kid)
-}
-
-/**
  * Remembers the digest of a signature that is about to change something, in that change's transaction.
- * @param keptSeconds how long it is kept: until the signature's window has passed.
- * @returns false where it was presented before: the request must be refused and nothing changed.
+ * @param keptSeconds how long it is kept: until the window of the signature has passed.
+ * @returns false if it was presented before: the request must be refused and nothing changed.
  */
 export async function spendSignature(
   tx: Tx,
@@ -201,7 +158,7 @@ export async function spendSignature(
 }
 
 /**
- * Marks an item of the provisioning file as applied. @returns false where it was applied before: then it
+ * Marks an item of the provisioning file as applied. @returns false if it was applied before: then it
  * must not be made again, whatever the owner has done to it since.
  */
 export async function claimProvisioned(tx: Tx, owner: Owner, kind: string, item: string): Promise<boolean> {
@@ -214,8 +171,8 @@ export async function claimProvisioned(tx: Tx, owner: Owner, kind: string, item:
 }
 
 /**
- * Which of these items were not marked as applied, by their places in the list: of many owners at once, as a
- * start with a large file asks.
+ * Which of these items were not marked as applied, by their places in the list. It handles many owners at
+ * once, for a start with a large file.
  */
 export async function listUnprovisioned(
   db: Db,
@@ -230,7 +187,7 @@ export async function listUnprovisioned(
   return rows.map(({ place }) => place)
 }
 
-/** Locks the owner's queue row: the head of the lock order (queue, operator, parent, child by handle). */
+/** Locks the owner's queue row, the first in the lock order (queue, operator, parent, child by handle). */
 export async function lockQueue(tx: Tx, owner: Owner): Promise<void> {
   await sql`SELECT 1 FROM queues WHERE owner = ${owner} FOR UPDATE`.execute(tx)
 }

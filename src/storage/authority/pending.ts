@@ -3,21 +3,27 @@
  * Contract: "Permission ticket" (awaiting-owner), "Owner API" (`/owner/pending`), "Limits" (pending queue).
  */
 import { sql, type Selectable } from 'kysely'
+import type { OwnerDecision } from '../../rules/grant-content.ts'
 import type { DecidedBy } from '../../wire/actor.ts'
 import type { Db, Tx } from './database.ts'
 import type { FamiliesTable } from './tables.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** By the clock and not by when the transaction began, which may have waited for the queue's lock since. */
+/** Uses the clock and not the start of the transaction, which may have waited for the queue's lock since. */
 const NOT_EXPIRED = sql`ticket_expires_at > clock_timestamp() AND negotiation_expires_at > clock_timestamp()`
 
 /** Waiting and not yet decided; an item whose ticket expired is neither listed nor counted. */
-const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
+export const WAITS = sql`state = 'awaiting_owner' AND decision IS NULL AND ${NOT_EXPIRED}`
 
-export type PendingRow = Held<'kind' | 'handle' | 'requested_at' | 'item'> &
-  Pick<Selectable<FamiliesTable>, 'family'>
+/** The content of a held item, from which the form that she sees is made. */
+export type PendingRow = Held<
+  'kind' | 'handle' | 'requested_at' | 'item' | 'attested' | 'held' | 'template'
+> &
+  Pick<Selectable<FamiliesTable>, 'owner' | 'family' | 'operator'>
 
-/** What is set once the agreement is held for the owner. */
+const OF_PENDING = sql`owner, family, kind, handle, item, requested_at, operator, attested, held, template`
+
+/** The members that are set when the agreement is held for the owner. */
 type Held<Column extends keyof FamiliesTable> = {
   [Name in Column]: NonNullable<Selectable<FamiliesTable>[Name]>
 }
@@ -34,7 +40,7 @@ export async function listPending(
       : sql`(requested_at, family) >
           (SELECT requested_at, family FROM families WHERE owner = ${owner} AND family = ${page.after})`
   const { rows } = await sql<PendingRow>`
-    SELECT family, kind, handle, item, requested_at FROM families
+    SELECT ${OF_PENDING} FROM families
     WHERE owner = ${owner} AND ${WAITS} AND ${after}
     ORDER BY requested_at, family LIMIT ${page.limit}`.execute(db)
   return rows
@@ -43,15 +49,18 @@ export async function listPending(
 export interface QueueCounts {
   /** First contacts whose operator has not published the agent's key. */
   unattested: number
-  /** First contacts whose operator has. */
+  /** First contacts whose operator has published it. */
   attested: number
-  /** Attested first contacts of this operator: naming one proves nothing, so it must not fill its places. */
+  /**
+   * Attested first contacts of this operator. Only attested ones count, because anybody can name an operator,
+   * and must not fill its places by that.
+   */
   ofOperator: number
   /** Operations waiting on this connection. */
   operationsOfHandle: number
 }
 
-/** What waits now. Counts decide nothing unless the caller holds the owner's queue lock. */
+/** Counts what waits now. The counts decide nothing unless the caller holds the owner's queue lock. */
 export async function countWaiting(
   db: Db,
   owner: Owner,
@@ -67,23 +76,24 @@ export async function countWaiting(
 }
 
 /**
- * `held` is of the grant that its agreement comes to; `operator` the one it named, and `attested` whether
- * that one's directory listed the key.
+ * `held` belongs to the grant that its agreement leads to; `operator` is the one that it named; `attested`
+ * says whether that operator's directory listed the key.
  */
 export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held'> &
   Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_scopes' | 'ticket_issued_at'>
 
 /**
- * The item that a repeat of the same request joins: same handle, resource and parameters, waiting, or
- * approved and not yet collected. It decides nothing unless the caller holds the owner's queue lock.
+ * The item that a repeat of the same request joins: an item with the same handle, resource and parameters,
+ * which waits or is approved and not yet collected. This decides nothing unless the caller holds the owner's
+ * queue lock.
  */
 export async function findWaiting(
   db: Db,
   owner: Owner,
   same: { handle: Handle; resource_id: string; paramsKey: string },
 ): Promise<WaitingItem | undefined> {
-  // `held` names the tool as the agent did: Postgres takes no member out of JSON that has a NUL anywhere, and
-  // refuses the statement.
+  // `held` names the tool as the agent did, so it may contain a NUL. Postgres extracts no member from JSON
+  // with a NUL anywhere, and refuses the statement.
   const { rows } = await sql<WaitingItem>`
     SELECT family, kind, template, operator, attested, resource_scopes, ticket_issued_at, held
     FROM families
@@ -95,10 +105,10 @@ export async function findWaiting(
 }
 
 /**
- * Opens an approved item again whose grant for one use nobody spent, for an agent that says that it never
- * received it: the grant is spent by this, so that of one approval one call is made. Same handle, resource
- * and parameters, as for a repeat. The caller holds the owner's queue lock; whether the item is joined then
- * is its own judgement, in the same transaction.
+ * Opens an approved item again, for an agent that says that it never received its single-use grant, if nobody
+ * spent the grant. This spends the grant, so that one approval gives one call. Handle, resource and
+ * parameters must be the same, as for a repeat. The caller holds the owner's queue lock, and decides in the
+ * same transaction whether the agent joins the item.
  * @returns whether there was one.
  */
 export async function reopenCollected(
@@ -128,21 +138,17 @@ export async function reopenCollected(
 }
 
 /**
- * Held for the owner, so it has all of these. `attested`: that operator's directory listed the signing key
- * then.
+ * An item that is held for the owner has all of these. `attested`: the operator's directory listed the
+ * signing key then.
  */
-export type UndecidedItem = Held<'kind' | 'handle' | 'attested' | 'tier_id' | 'held' | 'item'> &
-  Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_id'>
+export type UndecidedItem = PendingRow & Held<'tier_id'> & Pick<Selectable<FamiliesTable>, 'resource_id'>
 
-/**
- * What an item no longer waits for: the decision on it and whose that is, all null where it ended without
- * one.
- */
+/** How an item ended: the decision on it and who decided, all null if it ended without a decision. */
 export type GoneItem = Pick<Selectable<FamiliesTable>, 'decision' | 'decided_by' | 'decided_actor'>
 
 /**
  * Reads an item that is still to be decided, without deciding it.
- * @returns 'unknown' where there never was one, `gone` where it was decided, ended or expired.
+ * @returns 'unknown' if there never was such an item, `gone` if it was decided, ended or expired.
  */
 export async function readUndecided(
   db: Db,
@@ -150,7 +156,7 @@ export async function readUndecided(
   family: Family,
 ): Promise<{ item: UndecidedItem } | { gone: GoneItem } | 'unknown'> {
   const { rows } = await sql<UndecidedItem & GoneItem & { waits: boolean; was_held: boolean }>`
-    SELECT family, kind, handle, operator, attested, resource_id, tier_id, held, item,
+    SELECT ${OF_PENDING}, resource_id, tier_id,
       decision, decided_by, decided_actor,
       (${WAITS}) AS waits, requested_at IS NOT NULL AS was_held
     FROM families WHERE owner = ${owner} AND family = ${family}`.execute(db)
@@ -163,7 +169,7 @@ export async function readUndecided(
  * Writes the decision on an item that still waits. One statement, one winner: approve against deny, and
  * decision against poll, are settled by the row count.
  * @param generation of the connection that the approval admitted or found; null when denying.
- * @returns false where it no longer waits.
+ * @returns false if it no longer waits.
  */
 export async function decideFamily(
   tx: Tx,
@@ -173,18 +179,22 @@ export async function decideFamily(
     decision: 'approved' | 'denied'
     by: DecidedBy
     generation: number | null
+    /** Her note to the decision. */
+    said?: { reason?: string | undefined; signed?: OwnerDecision | undefined } | undefined
   },
 ): Promise<boolean> {
+  const { reason = null, signed } = decision.said ?? {}
   const done = await sql`
     UPDATE families SET decision = ${decision.decision}, decided_by = ${decision.by.by},
-      decided_actor = ${JSON.stringify(decision.by.actor)}, decided_at = now(), generation = ${decision.generation}
+      decided_actor = ${JSON.stringify(decision.by.actor)}, decided_at = now(), generation = ${decision.generation},
+      denial_reason = ${reason}, owner_decision = ${signed === undefined ? null : JSON.stringify(signed)}
     WHERE owner = ${decision.owner} AND family = ${decision.family} AND ${WAITS}`.execute(tx)
   return done.numAffectedRows === 1n
 }
 
 /**
- * Ends what waits for the given handles, approved or not, so that no approval survives a revoke or a
- * block: the next poll of each is a refusal. The caller holds the owner's queue lock.
+ * Ends the waiting items of the given handles, approved or not, so that no approval survives a revoke or a
+ * block: the next poll of each is refused. The caller holds the owner's queue lock.
  * @returns the families ended.
  */
 export async function endWaitingOf(
@@ -204,8 +214,8 @@ export async function endWaitingOf(
 }
 
 /**
- * As endWaitingOf, for everything that an operator's agents wait for: those that name it, and those that it
- * stands beside.
+ * Like endWaitingOf, for everything that an operator's agents wait for: the agents that name it, and those
+ * whose connection has it on record.
  */
 export async function endWaitingOfOperator(
   tx: Tx,
@@ -224,8 +234,8 @@ export async function endWaitingOfOperator(
 }
 
 /**
- * Takes back what waits under a tier whose terms are changed or which is deleted, approved or not: each goes
- * back to the terms, so that its next poll is answered with the new ones. Connections that an approval
+ * Withdraws the items, approved or not, that wait under a tier that is deleted or whose terms change. Each
+ * negotiation goes back to the terms, so that its next poll gets the new ones. Connections that an approval
  * admitted stay. The caller holds the owner's queue lock, and the tier's.
  * @returns what no longer waits, oldest first.
  */
@@ -236,7 +246,7 @@ export async function withdrawItemsUnder(
 ): Promise<{ family: Family; handle: Handle }[]> {
   const { rows } = await sql<{ family: Family; handle: Handle; requested_at: string }>`
     UPDATE families SET state = 'need_info', decision = NULL, decided_by = NULL, decided_actor = NULL, decided_at = NULL, generation = NULL,
-      held = NULL, item = NULL
+      denial_reason = NULL, owner_decision = NULL, held = NULL, item = NULL
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND tier_id = ${tierId}
       AND decision IS DISTINCT FROM 'denied' AND ${NOT_EXPIRED}
     RETURNING family, handle, requested_at`.execute(tx)
@@ -244,9 +254,9 @@ export async function withdrawItemsUnder(
 }
 
 /**
- * Ends what waited for her undecided until its ticket expired. A poll or a repeat that extends one is seen
- * under its lock; one that somebody holds is left for the next time.
- * @returns what no longer waits, oldest first: each to the one caller that ended it.
+ * Ends items that waited for her undecided until their ticket expired. A poll or a repeat that extends an
+ * item is seen under its lock; an item that is locked by another is left for the next time.
+ * @returns what no longer waits, oldest first. Only the caller that ended an item gets it.
  */
 export async function expireWaiting(
   tx: Tx,
@@ -272,7 +282,7 @@ function inOrder(
 
 /**
  * Turns an approved item into a granted negotiation: the collector that gets true issues the grant, in the
- * same transaction. @returns false where another collector was first or the approval was ended.
+ * same transaction. @returns false if another collector was first or the approval was ended.
  */
 export async function collectFamily(tx: Tx, owner: Owner, family: Family): Promise<boolean> {
   const done = await sql`

@@ -1,22 +1,51 @@
 /**
  * Positions: the order in which an owner's ledger, events and receipts are read. Entries are inserted without
- * one; the sequencer here numbers what is committed and has none. Contract: "Events", "Owner API"
+ * a position; the sequencer here numbers committed entries that have none. Contract: "Events", "Owner API"
  * (`/owner/ledger`, `/owner/events`).
  *
- * One at a time for each owner: it locks her head, and what it then numbers is read by a second statement, so
- * that it sees whatever was committed before it had the lock. Whoever went on from the last position finds
- * all that is numbered later behind it: nothing is missed, however late a transaction commits, and no
- * transaction waits for another. Nothing but this takes that lock.
+ * One sequencer runs at a time for each owner: it locks her head, and then reads what it numbers by a second
+ * statement, so that it sees everything that was committed before it had the lock. A reader that continues
+ * from the last position finds everything that is numbered later after it. So nothing is missed, however late
+ * a transaction commits, and no transaction waits for another. Only the sequencer takes that lock.
  */
 import { sql } from 'kysely'
 import { gatheringOf } from '../core/batch.ts'
 import { inTransaction, prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
-import type { Owner } from '../../wire/identifiers.ts'
+import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** Most entries of each list that one transaction numbers. */
+/** The facts of an entry for a security log, once it has its position; nothing that an agent wrote. */
+export interface Numbered {
+  owner: Owner
+  /**
+   * The kind of a ledger entry; `granted` for the receipt of a grant, `resource_server_pending` for a
+   * registration.
+   */
+  kind: string
+  /** The position in its own list. */
+  seq: number
+  handle: Handle | null
+  family: Family | null
+  /** Of a grant. */
+  jti: string | null
+}
+
+type NumberedListener = (numbered: readonly Numbered[]) => void
+
+const listeners = new WeakMap<Db, NumberedListener>()
+
+/**
+ * Calls `listener` with each ledger entry and receipt that is numbered through `db`, after the commit; of
+ * calls, of which there are thousands, nothing is said. Only one replica numbers an entry, so each is
+ * reported once, or not at all if a process dies in between.
+ */
+export function onNumbered(db: Db, listener: NumberedListener): void {
+  listeners.set(db, listener)
+}
+
+/** How many entries of each list one transaction numbers at most. */
 const NUMBERED_MAX = 1_000
-/** Most owners at once, of one process. */
+/** How many owners one process numbers at once at most. */
 const AT_ONCE = 4
 
 const DUE = prepared<{ due: boolean }>(
@@ -28,10 +57,10 @@ const DUE = prepared<{ due: boolean }>(
 )
 
 /**
- * Gives a position to everything of an owner's that was committed before this was asked and has none: what
- * her readers call before they read. Costs one look where there is nothing to do. Several who ask at the same
- * time share the work, and none joins what had begun before it asked. Not within a transaction, for it would
- * hold her head until that ends.
+ * Gives a position to every entry of an owner that was committed before this call and has none. Her readers
+ * call this before they read. If there is nothing to do, it costs one query. Concurrent callers share the
+ * work, but no caller joins work that began before its call. Do not call it within a transaction, which would
+ * hold her head until it ends.
  */
 export function number(db: Db, owner: Owner): Promise<void> {
   return NUMBER(db, owner)
@@ -48,7 +77,12 @@ const NUMBER = gatheringOf(
 async function numberAll(db: Db, owner: Owner): Promise<void> {
   const { rows } = await DUE(db, [owner])
   if (rows[0]?.due !== true) return
-  while (await inTransaction(db, tx => numberSome(tx, owner)));
+  let more = true
+  while (more) {
+    const some = await inTransaction(db, tx => numberSome(tx, owner))
+    more = some.most === NUMBERED_MAX
+    if (some.told.length > 0) listeners.get(db)?.(some.told.map(one => ({ owner, ...one })))
+  }
 }
 
 const LOCK_HEAD = prepared<{ owner: Owner }>(
@@ -57,15 +91,19 @@ const LOCK_HEAD = prepared<{ owner: Owner }>(
 )
 const NEW_HEAD = prepared('new-head', 'INSERT INTO heads (owner) VALUES ($1) ON CONFLICT DO NOTHING')
 
-/** @returns whether there may be more. */
-async function numberSome(tx: Tx, owner: Owner): Promise<boolean> {
+/** @returns how many of the longest list were numbered, and what to report about them. */
+async function numberSome(
+  tx: Tx,
+  owner: Owner,
+): Promise<{ most: number; told: readonly Omit<Numbered, 'owner'>[] }> {
   if ((await LOCK_HEAD(tx, [owner])).rows.length === 0) {
     await NEW_HEAD(tx, [owner])
     await LOCK_HEAD(tx, [owner])
   }
   await closeMinutes(tx, owner)
-  // Not prepared: it is planned for what is there now, which costs little beside a thousand rows.
-  const { rows } = await sql<{ most: number }>`
+  // This is not a prepared statement: it is planned for the present data, which costs little compared with a
+  // thousand rows.
+  const { rows } = await sql<{ most: number; told: Omit<Numbered, 'owner'>[] | null }>`
     WITH head AS MATERIALIZED (SELECT ledger, events, receipts FROM heads WHERE owner = ${owner}),
     new_entries AS MATERIALIZED (
       SELECT id, row_number() OVER (ORDER BY id) AS nth FROM (
@@ -78,27 +116,33 @@ async function numberSome(tx: Tx, owner: Owner): Promise<boolean> {
         SELECT id, jti FROM receipt_positions WHERE owner = ${owner} AND seq IS NULL ORDER BY id LIMIT ${NUMBERED_MAX}) found),
     numbered_entries AS (
       UPDATE ledger SET seq = head.ledger + nth FROM new_entries, head
-      WHERE ledger.owner = ${owner} AND ledger.id = new_entries.id),
+      WHERE ledger.owner = ${owner} AND ledger.id = new_entries.id
+      RETURNING ledger.kind, ledger.seq, ledger.handle, ledger.family, NULL::text AS jti),
     numbered_events AS (
       UPDATE events SET seq = head.events + nth FROM new_events, head
-      WHERE events.owner = ${owner} AND events.id = new_events.id),
+      WHERE events.owner = ${owner} AND events.id = new_events.id
+      RETURNING events.event AS kind, events.seq, NULL::text AS handle, NULL::text AS family, NULL::text AS jti),
     numbered_receipts AS (
-      UPDATE receipt_positions p SET seq = head.receipts + nth FROM new_receipts, head
-      WHERE p.owner = ${owner} AND p.jti = new_receipts.jti),
+      UPDATE receipt_positions p SET seq = head.receipts + nth
+      FROM new_receipts JOIN receipts r ON r.owner = ${owner} AND r.jti = new_receipts.jti, head
+      WHERE p.owner = ${owner} AND p.jti = new_receipts.jti
+      RETURNING 'granted' AS kind, p.seq, r.handle, r.family, p.jti),
     counted AS MATERIALIZED (
       SELECT (SELECT count(*) FROM new_entries) AS ledger, (SELECT count(*) FROM new_events) AS events,
         (SELECT count(*) FROM new_receipts) AS receipts)
     UPDATE heads SET ledger = heads.ledger + counted.ledger, events = heads.events + counted.events,
       receipts = heads.receipts + counted.receipts FROM counted
-    WHERE owner = ${owner} RETURNING greatest(counted.ledger, counted.events, counted.receipts) AS most`.execute(
+    WHERE owner = ${owner} RETURNING greatest(counted.ledger, counted.events, counted.receipts)::int AS most,
+      (SELECT json_agg(one) FROM (SELECT * FROM numbered_entries WHERE kind <> 'touched' UNION ALL TABLE numbered_receipts
+        UNION ALL SELECT * FROM numbered_events WHERE kind = 'resource_server_pending') one) AS told`.execute(
     tx,
   )
-  return rows[0]?.most === NUMBERED_MAX
+  return { most: rows[0]?.most ?? 0, told: rows[0]?.told ?? [] }
 }
 
 /**
- * Tells the ledger of the refusals that were counted in minutes which have closed: one entry each, which
- * never changes again.
+ * Writes the refusals that were counted in past minutes to the ledger: one entry each, which never changes
+ * again.
  */
 async function closeMinutes(tx: Tx, owner: Owner): Promise<void> {
   await CLOSE_MINUTES(tx, [owner])

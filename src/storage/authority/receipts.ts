@@ -1,6 +1,6 @@
 /**
- * Receipts: written with the grant, in the same statement, and never changed or removed by who serves
- * requests. Contract: "Grant answer (beat 4)".
+ * Receipts: they are written with the grant, in the same statement, and no process that serves requests
+ * changes or removes them. Contract: "Grant answer (beat 4)".
  */
 import { sql, type Selectable } from 'kysely'
 import type { Db } from './database.ts'
@@ -12,8 +12,8 @@ import type { ReceiptsTable } from './tables.ts'
 export type ReceiptRow = { seq: number } & Omit<Selectable<ReceiptsTable>, 'owner'>
 
 /**
- * The owner's receipts, oldest first, after a position: all that were committed before this was called, up to
- * the limit.
+ * The owner's receipts, oldest first, after a position: all that were committed before this call, up to the
+ * limit.
  */
 export async function readReceipts(
   db: Db,
@@ -28,4 +28,17 @@ export async function readReceipts(
     WHERE p.owner = ${owner} AND p.seq > ${page.after} AND ${ofFamily}
     ORDER BY p.seq LIMIT ${page.limit}`.execute(db)
   return rows
+}
+
+/** The receipts of these negotiations, by family; the last one if an approval was collected twice. */
+export async function receiptsOfFamilies(
+  db: Db,
+  owner: Owner,
+  families: readonly Family[],
+): Promise<ReadonlyMap<Family, string>> {
+  if (families.length === 0) return new Map()
+  const { rows } = await sql<Pick<ReceiptRow, 'family' | 'receipt'>>`
+    SELECT family, receipt FROM receipts WHERE owner = ${owner} AND family = ANY(${[...new Set(families)]})
+    ORDER BY issued_at`.execute(db)
+  return new Map(rows.map(({ family, receipt }) => [family, receipt]))
 }

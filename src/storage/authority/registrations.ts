@@ -8,9 +8,10 @@ import {
   type RegistrationAnswer,
   type RegistrationFacts,
 } from '../../rules/registration.ts'
+import { endsLeases } from '../core/after-commit.ts'
 import type { Db, Tx } from './database.ts'
 import { dueNow } from './due.ts'
-import { lockQueue } from './owners.ts'
+import { lockQueue, readOwner } from './owners.ts'
 import {
   LAPSED,
   LAPSES_AT,
@@ -25,16 +26,19 @@ import type { RegistryPullsTable, ResourceServerStatus } from './tables.ts'
 import { asClientId, type ClientId, type Owner } from '../../wire/identifiers.ts'
 
 /**
- * Records that a resource server asks to serve an owner, where it may; its client_id is its resource_uri. One
+ * Records that a resource server asks to serve an owner, if it may; its client_id is its resource_uri. One
  * that waits keeps the name it was first shown under; one that was withdrawn waits again. Judges and writes
- * under the owner's queue lock, which it takes.
+ * under the owner's queue lock, which it takes. `gone`: she is not served here any more.
  */
 export async function registerResourceServer(
   tx: Tx,
   claim: { owner: Owner; resource_uri: string; name: string },
-): Promise<RegistrationAnswer> {
+): Promise<RegistrationAnswer | { outcome: 'gone' }> {
   const { owner, resource_uri, name } = claim
   await lockQueue(tx, owner)
+  // A caller that removes her held that lock before, so rows that are written after it would never be
+  // removed.
+  if ((await readOwner(tx, owner)) === undefined) return { outcome: 'gone' }
   const answer = registrationAnswer(await readFacts(tx, owner, resource_uri))
   if (answer.outcome !== 'registered') return answer
   const asked = {
@@ -128,6 +132,7 @@ export async function decideResourceServer(
   clientId: ClientId,
   status: Exclude<ResourceServerStatus, 'pending'>,
 ): Promise<ResourceServerRow> {
+  if (status === 'revoked') endsLeases(tx, owner)
   const decided = await tx
     .updateTable('resource_servers')
     .set({

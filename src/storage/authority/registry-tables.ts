@@ -23,7 +23,7 @@ export interface ResourceServersTable {
   registered_at: Timestamp
   decided_at: NullableTimestamp
   last_pat_issued: NullableTimestamp
-  /** Counted up by each withdrawal; a PAT is good only under the one it was issued under. */
+  /** Each withdrawal increments it; a PAT is valid only for the generation in which it was issued. */
   generation: Generated<number>
   /** Whether its resources are pulled from what it publishes. */
   publishes: Generated<boolean>
@@ -56,10 +56,13 @@ export interface ResourcesTable {
   resource_scopes: string[]
   consequence: string | null
   /**
-   * The class of each tool, null where it declares none; null as a whole where the resource server does not
-   * tell them apart.
+   * The class of each tool, null if it declares none; null as a whole if the resource server does not
+   * distinguish them.
    */
   tools: ColumnType<Record<string, string | null> | null, string | null | undefined, string | null>
-  source: 'provisioned' | 'pulled'
+  /** `joint`: it belongs to an account that she holds with others. */
+  source: 'provisioned' | 'pulled' | 'joint'
   org: ColumnType<Reach | null, Reach | null | undefined, Reach | null>
+  /** The only kind of approval that the resource accepts; null means any. */
+  approval: ColumnType<'signed' | null, 'signed' | null | undefined, 'signed' | null>
 }

@@ -1,9 +1,10 @@
 /**
- * What is pulled from resource servers: whose turn it is to pull, what landed, and how each source stands.
+ * What is pulled from resource servers: which replica may pull, what landed, and the state of each source.
  * Contract: "Registry materialization", "Health" (`/health/registry`).
  */
 import { sql } from 'kysely'
 import { inTransaction } from '../core/database.ts'
+import { notify } from '../core/notify.ts'
 import type { Db, Tx } from './database.ts'
 import { dueAgain, dueNoMore, type Taken } from './due.ts'
 import { EVENTS_CHANNEL } from './events.ts'
@@ -18,22 +19,23 @@ export interface Source {
   client_id: ClientId
 }
 
-/** The right to pull from a source once; an earlier attempt can bring nothing any more. */
+/** The right to pull from a source once; an earlier attempt can no longer write anything. */
 export interface Attempt extends Source {
   resource_uri: string
-  /** Below which, beside her name, her resource ids may stand. */
+  /** The namespaces that, besides her name, her resource ids may begin with. */
   namespaces: string[]
   attempt: number
 }
 
 /**
- * `running`: someone else pulls right now; `recent`: someone did just now, or the source is not to be pulled.
+ * `running`: another caller pulls right now; `recent`: another caller just did, or the source should not be
+ * pulled.
  */
 export type Claim = { claimed: Attempt } | { claimed?: undefined; because: 'running' | 'recent' }
 
 /**
- * Claims a pull: of all replicas one gets it, and none within `pauseSeconds` of the last. Only of an active
- * resource server that publishes.
+ * Claims a pull: only one replica gets it, and none within `pauseSeconds` of the last. Only active resource
+ * servers that publish are pulled.
  */
 export async function claimPull(db: Db, source: Source, pauseSeconds: number): Promise<Claim> {
   const { owner, client_id } = source
@@ -59,7 +61,10 @@ export async function claimPull(db: Db, source: Source, pauseSeconds: number): P
   return { because: (await isPulling(db, source, pauseSeconds)) ? 'running' : 'recent' }
 }
 
-/** Whether someone pulls from the source right now: claimed lately, and neither landed nor failed since. */
+/**
+ * Whether a replica pulls from the source right now: it claimed the pull lately, and the pull has neither
+ * landed nor failed since.
+ */
 export async function isPulling(
   db: Db,
   { owner, client_id }: Source,
@@ -72,20 +77,23 @@ export async function isPulling(
   return rows[0]?.running === true
 }
 
-/** A resource as a listing has it, judged. */
+/** A resource from a listing, after it was checked. */
 export type ListedResource = Omit<ResourceRow, 'owner' | 'client_id' | 'source' | 'org'>
 
-/** What a pull brought; `superseded`: the server was withdrawn meanwhile, or a later attempt has begun. */
+/** The result of a pull; `superseded`: the server was withdrawn meanwhile, or a later attempt has begun. */
 export type Landing = { landed: number; conflicts: string[] } | 'superseded'
 
 /**
- * Replaces what a source listed before by what it lists now, in one transaction under the owner's queue lock.
+ * Replaces what a source listed before with what it lists now, in one transaction under the owner's queue
+ * lock.
  *
- * - A resource keeps its tier. One that is listed no more is deleted; where a tier governs it, a place
- *   without scopes stays, so that nobody else's resource can come under that tier by taking its id.
+ * - A resource keeps its tier. A resource that is no longer listed is deleted; if a tier governs it, a
+ *   placeholder without scopes stays, so that nobody else's resource can come under that tier by taking its
+ *   id.
  * - What the provisioning file declared for this server stays until a listing names it, which then says how
  *   it is.
- * - `settled` is run in the same transaction, before it is told: what follows for her from what has landed.
+ * - `settled` runs in the same transaction, before the owner is told: it applies the consequences of what has
+ *   landed.
  * - An id of another server is left alone, unless that server is withdrawn: then it changes hands,
  *   ungoverned.
  */
@@ -120,7 +128,7 @@ export function landListing(
         conflicts = ${conflicts.length}
       WHERE owner = ${owner} AND client_id = ${client_id}`.execute(tx)
     // Wakes requests that wait on other replicas for this pull; they read the store again.
-    await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${owner})`.execute(tx)
+    await notify(tx, EVENTS_CHANNEL, owner)
     return { landed: ours.length, conflicts }
   })
 }
@@ -141,7 +149,8 @@ async function takenByOthers(
   ids: string[],
 ): Promise<Map<string, 'conflict' | 'withdrawn'>> {
   const { rows } = await sql<{ resource_id: string; how: 'conflict' | 'withdrawn' }>`
-    SELECT r.resource_id, CASE WHEN rs.status IN ('active', 'pending') AND NOT ${LAPSED} THEN 'conflict'
+    SELECT r.resource_id, CASE WHEN (rs.status IN ('active', 'pending') AND NOT ${LAPSED}) OR (r.source = 'joint' AND EXISTS (
+        SELECT FROM joint_accounts j WHERE j.owner = r.owner AND r.client_id = 'joint:' || j.account)) THEN 'conflict'
         ELSE 'withdrawn' END AS how
     FROM resources r
     LEFT JOIN resource_servers rs ON rs.owner = r.owner AND rs.client_id = r.client_id
@@ -165,26 +174,28 @@ async function removeUnlisted(tx: Tx, { owner, client_id }: Source, ids: string[
 
 const ROWS_PER_INSERT = 1_000
 
-/** Writes only what differs: most pulls find nothing new. */
+/** Writes only differences, because most pulls find nothing new. */
 async function upsertListed(tx: Tx, { owner, client_id }: Source, ours: ListedResource[]): Promise<void> {
   for (let at = 0; at < ours.length; at += ROWS_PER_INSERT)
     await sql`
       INSERT INTO resources AS r (owner, resource_id, client_id, name, type, resource_scopes, consequence, tools,
-        source)
+        approval, source)
       SELECT ${owner}, l.resource_id, ${client_id}, l.name, l.type,
-        ARRAY(SELECT json_array_elements_text(l.resource_scopes)), l.consequence, l.tools, 'pulled'
+        ARRAY(SELECT json_array_elements_text(l.resource_scopes)), l.consequence, l.tools,
+        l.approval, 'pulled'
       FROM json_to_recordset(${JSON.stringify(ours.slice(at, at + ROWS_PER_INSERT))}::json)
-        AS l (resource_id text, name text, type text, resource_scopes json, consequence text, tools jsonb)
+        AS l (resource_id text, name text, type text, resource_scopes json, consequence text, tools jsonb, approval text)
       ON CONFLICT (owner, resource_id) DO UPDATE SET client_id = excluded.client_id, name = excluded.name,
         type = excluded.type, resource_scopes = excluded.resource_scopes,
-        consequence = excluded.consequence, tools = excluded.tools, source = excluded.source
-      WHERE (r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.tools, r.source)
+        consequence = excluded.consequence, tools = excluded.tools, approval = excluded.approval,
+        source = excluded.source
+      WHERE (r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.tools, r.approval, r.source)
         IS DISTINCT FROM (excluded.client_id, excluded.name, excluded.type, excluded.resource_scopes,
-          excluded.consequence, excluded.tools, excluded.source)`.execute(tx)
+          excluded.consequence, excluded.tools, excluded.approval, excluded.source)`.execute(tx)
 }
 
 /**
- * Notes why a pull brought nothing; what landed before stays. @returns whether this was the latest attempt.
+ * Records why a pull brought nothing; what landed before stays. @returns whether this was the latest attempt.
  */
 export async function failPull(db: Db, attempt: Attempt, fault: string): Promise<boolean> {
   const noted = await sql`
@@ -193,14 +204,14 @@ export async function failPull(db: Db, attempt: Attempt, fault: string): Promise
     db,
   )
   if (noted.numAffectedRows !== 1n) return false
-  await sql`SELECT pg_notify(${EVENTS_CHANNEL}, ${attempt.owner})`.execute(db)
+  await notify(db, EVENTS_CHANNEL, attempt.owner)
   return true
 }
 
 /**
- * Says when a source is due again that was taken from the due-queue: one pause after it was tried where it
- * has landed, another where it failed or was never pulled from. One that is not to be pulled from any more
- * leaves the queue. Both from how it stands now, and only where nobody has said so meanwhile.
+ * Says when a source that was taken from the queue is due again: one pause after the attempt if that
+ * succeeded, another if it failed or was never made. A source that should no longer be pulled leaves the
+ * queue. Both depend on its present state, and happen only if nobody changed the due time meanwhile.
  */
 export async function pullAgain(
   db: Db,
@@ -222,11 +233,11 @@ export async function pullAgain(
   await dueAgain(db, taken, sql`${row.at}::timestamptz`)
 }
 
-/** How sources stand, counted: `fault` is null for those that landed last time, or never tried. */
+/** Counts of sources by state: `fault` is null for those that landed last time, or were never tried. */
 export interface SourceCount {
   state: 'landed' | 'failed' | 'waiting'
   fault: string | null
-  /** Whether something of theirs has landed, maybe before a failure. */
+  /** Whether something from them has landed, possibly before a failure. */
   landed: boolean
   count: number
   /** When the latest of them landed or failed. */
@@ -234,8 +245,7 @@ export interface SourceCount {
 }
 
 /**
- * Counts the active resource servers of all owners by how they stand; one that publishes nothing has landed
- * at once.
+ * Counts the active resource servers of all owners by state; one that publishes nothing has landed at once.
  */
 export async function countSources(db: Db): Promise<SourceCount[]> {
   const { rows } = await sql<SourceCount>`

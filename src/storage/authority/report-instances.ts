@@ -13,13 +13,13 @@ import type { ClientId, Owner } from '../../wire/identifiers.ts'
 /** How far a run has come: its highest number now, and whether it ends there. */
 export interface InstanceWord {
   instance: string
-  /** The highest number that it has given. */
+  /** The highest number that it has used. */
   n: number
   ended: boolean
 }
 
 /**
- * After so long without a word from a run that said no goodbye, nobody knows whether it let more calls
+ * If a run did not report its end and has been silent for this long, nobody knows whether it let more calls
  * through.
  */
 export const SILENT_SECONDS = 600
@@ -56,7 +56,7 @@ const HEAR = prepared<{ instance: string; previous: number }>(
     RETURNING instance, previous`,
 )
 
-/** Tells the ledger which numbers of a run never came. */
+/** Writes to the ledger which numbers of a run never came. */
 export async function tellMissing(
   tx: Tx,
   { owner, client_id }: { owner: Owner; client_id: ClientId },

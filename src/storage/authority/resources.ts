@@ -18,37 +18,35 @@ type NewResourceServer = Pick<
   'owner' | 'client_id' | 'name' | 'resource_uri' | 'status' | 'auth' | 'secret_sha256'
 > & { publishes?: boolean }
 
-/** When a registration lapses that nobody decides. */
+/** When an undecided registration lapses. */
 export const LAPSES_AT = sql<string>`registered_at + ${PENDING_SECONDS} * interval '1 second'`
 
 /**
- * Waited as long as it may. By the clock, and whether or not it was swept: it is neither listed nor counted,
- * and nothing is decided about it.
+ * The registration has waited as long as it may. This goes by the clock, whether or not it was swept: it is
+ * neither listed nor counted, and nobody can decide about it.
  */
 export const LAPSED = sql<boolean>`(status = 'pending' AND ${LAPSES_AT} <= clock_timestamp())`
 
 /**
- * She withdrew it once. When it has lapsed it is withdrawn again; one that was never more than a registration
- * is gone.
+ * She withdrew it once, so when it lapses it is withdrawn again; one that was never more than a registration
+ * disappears.
  */
 export const WITHDRAWN_BEFORE = sql<boolean>`generation > 1`
 
-/** There is such a record: all but those that never were more than a registration, and lapsed. */
+/** The record exists: this holds for all but those that never were more than a registration, and lapsed. */
 export const ON_RECORD = sql<boolean>`(NOT ${LAPSED} OR ${WITHDRAWN_BEFORE})`
 
-/** The columns of a record of `resource_servers rs`, with the state that it has now. */
+/** The columns of a record of `resource_servers rs`, with its present state. */
 export const RECORD = sql`rs.owner, rs.client_id, name, resource_uri, auth, secret_sha256, registered_at, last_pat_issued, generation,
   publishes, CASE WHEN ${LAPSED} THEN 'revoked' ELSE status END AS status,
   CASE WHEN ${LAPSED} THEN ${LAPSES_AT} ELSE decided_at END AS decided_at`
 
-/** Its resource stands at the origin. */
+/** Its resource is at the origin. */
 export function standsAt(origin: string): RawBuilder<boolean> {
   return sql<boolean>`(resource_uri = ${origin} OR starts_with(resource_uri, ${`${origin}/`}))`
 }
 
-/**
- * Adds a resource server; does nothing where its client_id is known to this owner. @returns whether added.
- */
+/** Adds a resource server; does nothing if this owner knows its client_id. @returns whether it was added. */
 export async function insertResourceServer(tx: Tx, row: NewResourceServer): Promise<boolean> {
   const made = await tx
     .insertInto('resource_servers')
@@ -60,7 +58,7 @@ export async function insertResourceServer(tx: Tx, row: NewResourceServer): Prom
   return true
 }
 
-/** The owner's record of one resource server, or undefined; a registration that lapsed is none. */
+/** The owner's record of one resource server, or undefined; a lapsed registration is no record. */
 export async function readResourceServer(
   db: Db,
   owner: Owner,
@@ -73,7 +71,7 @@ export async function readResourceServer(
 }
 
 /**
- * Two at most of the owner's resource servers that registered themselves at an origin and are not withdrawn.
+ * At most two of the owner's resource servers that registered themselves at an origin and are not withdrawn.
  */
 export function readResourceServersAt(
   db: Db,
@@ -93,7 +91,7 @@ export function readResourceServersAt(
     .execute()
 }
 
-/** Notes that a PAT was issued, at most once a minute. */
+/** Records that a PAT was issued, at most once a minute. */
 export async function touchPatIssued(db: Db, owner: Owner, clientId: ClientId): Promise<void> {
   await sql`
     UPDATE resource_servers SET last_pat_issued = now()
@@ -101,7 +99,7 @@ export async function touchPatIssued(db: Db, owner: Owner, clientId: ClientId): 
       AND (last_pat_issued IS NULL OR last_pat_issued < now() - interval '1 minute')`.execute(db)
 }
 
-/** Adds a resource; does nothing where its id is taken. @returns whether added. */
+/** Adds a resource; does nothing if its id is taken. @returns whether it was added. */
 export async function insertResource(tx: Tx, row: Insertable<ResourcesTable>): Promise<boolean> {
   const made = await tx
     .insertInto('resources')
@@ -111,7 +109,18 @@ export async function insertResource(tx: Tx, row: Insertable<ResourcesTable>): P
   return made.numInsertedOrUpdatedRows === 1n
 }
 
-/** What governs it is null where no tier does. */
+/** Whether the resource accepts only approvals that the owner signed. */
+export async function takesSignedOnly(db: Db, owner: Owner, resource_id: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('resources')
+    .select('approval')
+    .where('owner', '=', owner)
+    .where('resource_id', '=', resource_id)
+    .executeTakeFirst()
+  return row?.approval === 'signed'
+}
+
+/** The tier is null if none governs it. */
 export type GovernedResourceRow = Omit<ResourceRow, 'tools'> & {
   tier_id: TierColumns['tier_id'] | null
   tier_name: TierColumns['name'] | null
@@ -127,7 +136,7 @@ export async function listGovernedResources(
   page: { after?: string | undefined; limit: number },
 ): Promise<GovernedResourceRow[]> {
   const { rows } = await sql<GovernedResourceRow>`
-    SELECT r.owner, r.resource_id, r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.source,
+    SELECT r.owner, r.resource_id, r.client_id, r.name, r.type, r.resource_scopes, r.consequence, r.source, r.approval,
            t.tier_id, t.name AS tier_name, t.ask_me
     FROM resources r
     LEFT JOIN tier_resources tr ON tr.owner = r.owner AND tr.resource_id = r.resource_id

@@ -1,6 +1,6 @@
 /**
- * What the owner's records say of an agent, as facts for the tier's rules: read, never judged here.
- * Contract: "Policy vocabulary and tiers".
+ * What the owner's records say about an agent, as facts for the tier's rules. They are read here, never
+ * judged. Contract: "Policy vocabulary and tiers".
  */
 import { prepared, type Prepared } from '../core/database.ts'
 import type { Db } from './database.ts'
@@ -13,15 +13,23 @@ export interface StandingFacts {
   first_party: boolean
   revocations: number
   introduced_by: Handle | null
-  /** The key that stands on record. */
+  /** The key on record. */
   jkt: string | null
-  /** The owner blocked the operator that the request names, or one that stands beside the connection. */
+  /** The owner blocked the operator that the request names, or one that is on record for the connection. */
   operatorBlocked: boolean
-  /** The operator that the request names stands beside the connection. */
+  /**
+   * Her organization ended the agent's reach, or blocked one of these operators; only for what it governs.
+   */
+  endedByOrganization: boolean
+  /** Somebody other than the owner let it in. */
+  narrow: boolean
+  /** She let it in for one tier only, or she did so for the agent that brought it in. */
+  forOneTier: boolean
+  /** The operator that the request names is on record for the connection. */
   operatorStands: boolean
-  /** How many operators do. */
+  /** How many operators are on record. */
   operators: number
-  /** Seconds since the current admission; null where there is none in force. */
+  /** Seconds since the current admission; null if none is in force. */
   ageSeconds: number | null
   /** The owner herself approved this agent, or one of its live lineage, at this tier since its admission. */
   approvedAtTier: boolean
@@ -29,18 +37,18 @@ export interface StandingFacts {
   grantedAtTier: boolean
   /** An agent of its live lineage was granted something under this tier before. */
   lineageGrantedAtTier: boolean
-  /** Within the window, counted up to `countTo`; null where not asked for. */
+  /** Counts within the window, up to `countTo`; null if not requested. */
   denials: number | null
   tiers: number | null
   calls: number | null
-  /** Where these counts stopped. */
+  /** The number at which these counts stopped. */
   countedTo: number | null
 }
 
 /**
- * Reads an agent's standing at a tier in one statement; the window is in seconds before now. What happened
- * within it is counted only with `countTo`, and no further than to that number: whoever asks knows what more
- * would not change. With `introducedBy`, an agent without a connection is read as if that one had just
+ * Reads an agent's standing at a tier in one statement; the window is in seconds before now. Events within it
+ * are counted only if `countTo` is given, and only up to that number, because a higher count would not change
+ * the caller's result. With `introducedBy`, an agent without a connection is read as if that agent had just
  * brought it in; it has no generation then.
  */
 export function readStanding(
@@ -56,11 +64,15 @@ interface StandingQuestion {
   handle: Handle
   tier_id: string
   windowSeconds: number
-  /** Where counts within the window are asked for: the highest number that matters. */
+  /** If counts within the window are requested: the highest number that matters. */
   countTo: number | undefined
   introducedBy?: Handle | undefined
   /** Origin of the operator that the request names. */
   operator?: string | undefined
+  /** If an organization governs the requested resource: the membership, by the id of its join. */
+  membership?: string | undefined
+  /** If the requested resource is held jointly: the account. */
+  joint?: Owner | undefined
 }
 
 async function readStandings(db: Db, asked: StandingQuestion[]): Promise<StandingFacts[]> {
@@ -71,6 +83,8 @@ async function readStandings(db: Db, asked: StandingQuestion[]): Promise<Standin
     asked.map(({ tier_id }) => tier_id),
     asked.map(({ introducedBy }) => introducedBy ?? null),
     asked.map(({ operator }) => operator ?? null),
+    asked.map(({ membership }) => membership ?? null),
+    asked.map(({ joint }) => joint ?? null),
   ]
   const { rows } =
     countTo === undefined
@@ -89,10 +103,12 @@ const READ_STANDING = gatheringOf(readStandings, {
   atOnce: READS_AT_ONCE,
 })
 
-/** Counting the window reads up to so many entries of an index: only where a rule of the tier asks for it. */
+/**
+ * Counting the window reads up to so many index entries, so it is done only if a rule of the tier needs it.
+ */
 const STANDING = {
   withTrajectory: standingStatement('read-standings-and-trajectories', {
-    countTo: '$7::int[]',
+    countTo: '$9::int[]',
     counted: rows => `(SELECT count(*)::int FROM (SELECT ${rows} LIMIT asked.count_to) counted)`,
   }),
   withoutTrajectory: standingStatement('read-standings', {
@@ -102,16 +118,17 @@ const STANDING = {
 }
 
 /**
- * `me` is the agent as it is to be read. Its live lineage is itself, who brought it in, and whom either of
- * them brought in: each looked up by its key, as an owner may have any number of agents.
+ * `me` is the agent that is read. Its live lineage is the agent itself, the one that brought it in, and those
+ * that either of them brought in. Each is looked up by its key, because an owner may have any number of
+ * agents.
  */
 function standingStatement(
   name: string,
   { countTo, counted }: { countTo: string; counted: (rows: string) => string },
 ): Prepared<StandingFacts & { place: number }> {
-  const since = `now() - $6::float8 * interval '1 second'`
-  // One kind at a time, the latest first: only so does the planner, which cannot know the limit, always walk
-  // the index `ledger_recent`.
+  const since = `now() - $8::float8 * interval '1 second'`
+  // Reads one kind at a time, the latest first. Only then does the planner, which cannot know the limit,
+  // always use the index `ledger_recent`.
   const lately = (kind: string) => `FROM ledger WHERE owner = $1 AND handle = asked.handle
         AND kind = '${kind}' AND ts > ${since} ORDER BY ts DESC`
   return prepared(
@@ -121,28 +138,39 @@ function standingStatement(
       me.introduced_by, own.jkt,
       EXISTS (SELECT FROM operators o WHERE o.owner = $1 AND o.blocked_at IS NOT NULL
         AND o.origin = ANY(beside.origins || asked.operator)) AS "operatorBlocked",
+      asked.membership IS NOT NULL AND (coalesce(own.org_ended_in = asked.membership, false)
+        OR EXISTS (SELECT FROM operators o WHERE o.owner = $1 AND o.org_blocked_in = asked.membership
+          AND o.origin = ANY(beside.origins || asked.operator))) AS "endedByOrganization",
+      coalesce(own.reach = 'organization', false) AS narrow,
+      coalesce(own.admits = 'tier', false) OR EXISTS (SELECT FROM connections c WHERE c.owner = $1
+        AND c.handle = me.introduced_by AND c.admits = 'tier') AS "forOneTier",
       coalesce(asked.operator = ANY(beside.origins), false) AS "operatorStands",
       cardinality(beside.origins) AS operators,
       CASE WHEN me.status = 'active' THEN extract(epoch FROM now() - coalesce(own.admitted_at, now()))::float8 END
         AS "ageSeconds",
       coalesce(me.status = 'active' AND mine.approved_generation = own.generation, false) OR kin.approved
         AS "approvedAtTier",
-      mine.granted_at IS NOT NULL AS "grantedAtTier",
+      me.status <> 'none' AND mine.granted_at IS NOT NULL AS "grantedAtTier",
       (me.status = 'active' AND mine.granted_at IS NOT NULL) OR kin.granted AS "lineageGrantedAtTier",
       least(asked.count_to, ${counted(lately('denied'))} + ${counted(lately('refused'))}) AS denials,
       ${counted(`DISTINCT tier_id FROM connection_tiers WHERE owner = $1
         AND handle = asked.handle AND granted_at > ${since}`)} AS tiers,
       ${counted(lately('touched'))} AS calls,
       asked.count_to AS "countedTo"
-    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], ${countTo})
-      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, count_to, place)
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], ${countTo})
+      WITH ORDINALITY AS asked(handle, tier_id, introduced_by, operator, membership, joint, count_to, place)
     LEFT JOIN connections own ON own.owner = $1 AND own.handle = asked.handle
     LEFT JOIN connection_tiers mine ON mine.owner = $1 AND mine.handle = asked.handle
       AND mine.tier_id = asked.tier_id
     CROSS JOIN LATERAL (SELECT ARRAY(SELECT origin FROM connection_operators
       WHERE owner = $1 AND handle = asked.handle) AS origins) beside
     CROSS JOIN LATERAL (SELECT
-      CASE WHEN own.handle IS NOT NULL THEN own.status WHEN asked.introduced_by IS NOT NULL THEN 'active'
+      CASE
+        -- Outside of what it holds for it is a stranger's.
+        WHEN own.reach IS NOT NULL AND NOT (own.reach = 'organization' AND asked.membership IS NOT NULL)
+          AND NOT (own.reach LIKE 'joint:%' AND coalesce(asked.joint = ANY(string_to_array(substr(own.reach, 7), ',')), false))
+          THEN 'none'
+        WHEN own.handle IS NOT NULL THEN own.status WHEN asked.introduced_by IS NOT NULL THEN 'active'
         ELSE 'none' END AS status,
       CASE WHEN own.handle IS NOT NULL THEN own.introduced_by ELSE asked.introduced_by END AS introduced_by) me
     CROSS JOIN LATERAL (
@@ -156,7 +184,7 @@ function standingStatement(
         SELECT handle, generation, status FROM connections WHERE owner = $1 AND introduced_by = me.introduced_by
       ) c
       JOIN connection_tiers ct ON ct.owner = $1 AND ct.handle = c.handle AND ct.tier_id = asked.tier_id
-      WHERE c.status = 'active' AND me.status <> 'none') kin
+      WHERE c.status = 'active' AND me.status <> 'none' AND own.reach IS NULL) kin
     WHERE ${ASKED_FEW}`,
   )
 }

@@ -3,24 +3,52 @@
  * marks, long-expired grants, old events. Contract: "Limits".
  */
 import { sql, type RawBuilder } from 'kysely'
+import { deletions, sweepEach, type Swept } from '../core/sweep.ts'
 import type { Db } from './database.ts'
 import { dueAgain, type Taken } from './due.ts'
 import { SILENT_SECONDS } from './report-instances.ts'
 import { LAPSES_AT } from './resources.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
-/** Kept after the end, so that the owner and the agent still get a telling answer (409, `expired`). */
-const KEPT_SECONDS = { families: 86_400, grants: 86_400, events: 7 * 86_400, instances: 7 * 86_400 }
+/**
+ * How long negotiations are kept after their end, so that the owner and the agent still get a specific answer
+ * (409, `expired`).
+ */
+const KEPT_SECONDS = {
+  families: 86_400,
+  grants: 86_400,
+  events: 7 * 86_400,
+  instances: 7 * 86_400,
+  // Longer than a message is held back at most (a day for a digest, then hours of another) and then tried.
+  notifications: 4 * 86_400,
+}
+/**
+ * How long answers to a tally are kept: longer than an agreement is accepted after it was signed (7 days, and
+ * the difference of clocks), so that no agreement is allowed twice, and longer than a grant may rest on them.
+ */
+const ANSWERED_SECONDS = 8 * 86_400
 
+/**
+ * The retention of the ledger, and of events in place of the above; if undefined, the ledger is kept for
+ * ever.
+ */
+export type Retention = number | undefined
+
+/** Written as the index has it. */
+const LAST_RELIED = sql`greatest(asked_at, signed_at, relied_until)`
 const seconds = (count: number): RawBuilder<unknown> => sql`${count} * interval '1 second'`
 
 /**
- * What goes of each table, and when the first of what is left goes: each by an index in which that stands
- * first.
+ * What is removed from each table, and when the first of the remaining rows is due: each uses an index whose
+ * first column is that time.
  */
 const SWEPT: Record<
   string,
-  { batch: (owner: Owner, limit: number) => RawBuilder<unknown>; next: (owner: Owner) => RawBuilder<unknown> }
+  {
+    /** Undefined if nothing is removed. */
+    batch: (owner: Owner, limit: number, retention: Retention) => RawBuilder<unknown> | undefined
+    next: (owner: Owner, retention: Retention) => RawBuilder<unknown>
+  }
 > = {
   // Never before its sealed ticket has expired: its key is what stops that ticket from being presented twice.
   families: {
@@ -42,6 +70,14 @@ const SWEPT: Record<
     next: owner => sql`
       SELECT expires_at FROM spent_signatures WHERE owner = ${owner} ORDER BY expires_at LIMIT 1`,
   },
+  spent_assertions: {
+    batch: (owner, limit) => sql`
+      DELETE FROM spent_assertions WHERE digest = ANY(ARRAY(
+        SELECT digest FROM spent_assertions WHERE owner = ${owner} AND expires_at < now()
+        ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    next: owner => sql`
+      SELECT expires_at FROM spent_assertions WHERE owner = ${owner} ORDER BY expires_at LIMIT 1`,
+  },
   grants: {
     batch: (owner, limit) => sql`
       DELETE FROM grants WHERE owner = ${owner} AND rpt_sha256 = ANY(ARRAY(
@@ -52,8 +88,18 @@ const SWEPT: Record<
       SELECT expires_at + ${seconds(KEPT_SECONDS.grants)} FROM grants WHERE owner = ${owner}
       ORDER BY expires_at LIMIT 1`,
   },
-  // A late word of one that went is judged by the ledger. One that goes on is looked at again when it would
-  // have been silent for too long.
+  joint_questions: {
+    batch: (owner, limit) => sql`
+      DELETE FROM joint_questions WHERE (owner, tally, account, negotiation) IN (
+        SELECT owner, tally, account, negotiation FROM joint_questions WHERE owner = ${owner}
+          AND ${LAST_RELIED} < now() - ${seconds(ANSWERED_SECONDS)}
+        ORDER BY ${LAST_RELIED} LIMIT ${limit} FOR UPDATE SKIP LOCKED)`,
+    next: owner => sql`
+      SELECT ${LAST_RELIED} + ${seconds(ANSWERED_SECONDS)} FROM joint_questions WHERE owner = ${owner}
+      ORDER BY ${LAST_RELIED} LIMIT 1`,
+  },
+  // The ledger is used to judge a late report of a run whose row was removed. A run that goes on is checked
+  // again when it would have been silent for too long.
   report_instances: {
     batch: (owner, limit) => sql`
       DELETE FROM report_instances WHERE (owner, client_id, instance) IN (
@@ -64,56 +110,79 @@ const SWEPT: Record<
       SELECT min(heard_at + CASE WHEN ended OR unknown_at IS NOT NULL THEN ${seconds(KEPT_SECONDS.instances)}
         ELSE ${seconds(SILENT_SECONDS)} END) FROM report_instances WHERE owner = ${owner}`,
   },
-  // From the oldest position on, up to the first that is to be kept: readers are told by what is gone whether
-  // they missed something, so that none is passed over.
-  events: {
+  // Messages that no replica sent, for example because notifications were switched off, must not be sent
+  // years later.
+  notifications: {
     batch: (owner, limit) => sql`
+      DELETE FROM notifications WHERE owner = ${owner} AND id = ANY(ARRAY(
+        SELECT id FROM notifications WHERE owner = ${owner}
+          AND since < now() - ${seconds(KEPT_SECONDS.notifications)}
+        ORDER BY since LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    next: owner => sql`
+      SELECT since + ${seconds(KEPT_SECONDS.notifications)} FROM notifications WHERE owner = ${owner}
+      ORDER BY since LIMIT 1`,
+  },
+  // From the oldest position on, up to the first that must be kept: readers detect by the gap whether they
+  // missed something, so no entry in between is removed.
+  events: {
+    batch: (owner, limit, retention = KEPT_SECONDS.events) => sql`
       DELETE FROM events WHERE owner = ${owner} AND seq = ANY(ARRAY(
         SELECT seq FROM events WHERE owner = ${owner} AND seq < coalesce(
           (SELECT seq FROM events WHERE owner = ${owner} AND seq IS NOT NULL
-            AND at >= now() - ${seconds(KEPT_SECONDS.events)} ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
+            AND at >= now() - ${seconds(retention)} ORDER BY seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
         ORDER BY seq LIMIT ${limit}))`,
-    next: owner => sql`
-      SELECT at + ${seconds(KEPT_SECONDS.events)} FROM events WHERE owner = ${owner} AND seq IS NOT NULL
+    next: (owner, retention = KEPT_SECONDS.events) => sql`
+      SELECT at + ${seconds(retention)} FROM events WHERE owner = ${owner} AND seq IS NOT NULL
+      ORDER BY seq LIMIT 1`,
+  },
+  // Also from the oldest on, so that the rest has no gaps. Without a setting, nothing is removed.
+  ledger: {
+    batch: (owner, limit, retention) =>
+      retention === undefined
+        ? undefined
+        : sql`
+      DELETE FROM ledger WHERE owner = ${owner} AND seq = ANY(ARRAY(
+        SELECT seq FROM (
+          SELECT seq, bool_and(ts < now() - ${seconds(retention)}) OVER (ORDER BY seq) AS goes FROM (
+            SELECT seq, ts FROM ledger WHERE owner = ${owner} AND seq IS NOT NULL ORDER BY seq LIMIT ${limit}
+          ) oldest) judged WHERE goes))`,
+    next: (owner, retention) =>
+      retention === undefined
+        ? sql`NULL::timestamptz`
+        : sql`
+      SELECT ts + ${seconds(retention)} FROM ledger WHERE owner = ${owner} AND seq IS NOT NULL
       ORDER BY seq LIMIT 1`,
   },
 }
 
-/** Rows that went, and what failed of which table: that of one keeps no other from being swept. */
-export interface Swept {
-  gone: number
-  /** Some table had as many to go as one batch may. */
-  more: boolean
-  faults: { table: string; error: unknown }[]
+/** One bounded sweep of one owner's rows: a batch of each table. */
+export function sweepOwner(db: Db, owner: Owner, limit: number, retention?: Retention): Promise<Swept> {
+  const statements = Object.entries(SWEPT).map(([table, { batch }]) => [
+    table,
+    (most: number) => batch(owner, most, retention),
+  ])
+  return sweepEach(deletions(db, Object.fromEntries(statements)), limit)
 }
 
-/** One bounded sweep of one owner's rows: a batch of each table. */
-export async function sweepOwner(db: Db, owner: Owner, limit: number): Promise<Swept> {
-  const swept: Swept = { gone: 0, more: false, faults: [] }
-  for (const [table, { batch }] of Object.entries(SWEPT)) {
-    try {
-      const { numAffectedRows = 0n } = await batch(owner, limit).execute(db)
-      swept.gone += Number(numAffectedRows)
-      swept.more ||= Number(numAffectedRows) >= limit
-    } catch (error) {
-      swept.faults.push({ table, error })
-    }
-  }
-  return swept
+interface SweptAgain {
+  more: boolean
+  pauseSeconds: number
+  idleSeconds: number
+  retention?: Retention
 }
 
 /**
- * Says when an owner is due again who was taken from the due-queue: when the first of her rows is to go or of
- * what waits for her expires, no sooner than one pause from now and no later than the other; at once, where
- * `more` is to be done already.
+ * Says when an owner who was taken from the queue is due again: when the first of her rows must be removed or
+ * her first waiting item expires, no sooner than one pause from now and no later than the other; at once, if
+ * `more` is due already.
  */
 export async function sweepAgain(
   db: Db,
   taken: Taken,
-  { more, pauseSeconds, idleSeconds }: { more: boolean; pauseSeconds: number; idleSeconds: number },
+  { more, pauseSeconds, idleSeconds, retention }: SweptAgain,
 ): Promise<void> {
   const { owner } = taken
-  const nexts = Object.values(SWEPT).map(({ next }) => sql`(${next(owner)})`)
+  const nexts = Object.values(SWEPT).map(({ next }) => sql`(${next(owner, retention)})`)
   const at = sql`greatest(clock_timestamp() + ${seconds(pauseSeconds)},
     least(clock_timestamp() + ${seconds(idleSeconds)}, ${sql.join(nexts)},
       (SELECT min(minute) + interval '1 minute' FROM refusal_counts WHERE owner = ${owner}),

@@ -3,14 +3,29 @@
  * names. Contract: "Resources and their fields", "States and transitions".
  */
 import type { ColumnType, Generated, RawBuilder } from 'kysely'
-import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { GrantClaims, OwnerDecision } from '../../rules/grant-content.ts'
 import type { Cut } from '../../rules/envelope.ts'
+import type { AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import type { MemberView } from '../../rules/member-view.ts'
+import type { ConnectionReach } from '../../rules/connection.ts'
 import type { Reach } from '../../rules/membership.ts'
 import type { Actor } from '../../wire/actor.ts'
+import type { Admits } from '../../wire/decision-statement.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import type { GrantBasis, ShownItem } from './grant-basis.ts'
+import type {
+  EventsTable,
+  HeadsTable,
+  LedgerTable,
+  ReceiptPositionsTable,
+  ReceiptsTable,
+  RefusalCountsTable,
+  ReportInstancesTable,
+} from './record-tables.ts'
+import type { JointAccountsTable, JointQuestionsTable, JointWithdrawalsTable } from './joint-tables.ts'
+import type { NotificationsTable, SubscriptionsTable } from './notification-tables.ts'
+import type { PasskeysTable, SessionKeysTable } from './passkey-tables.ts'
 import type {
   BannedOriginsTable,
   NullableTimestamp,
@@ -20,21 +35,59 @@ import type {
   Timestamp,
 } from './registry-tables.ts'
 
+export type * from './joint-tables.ts'
+export type * from './record-tables.ts'
 export type * from './registry-tables.ts'
 
 /** Stored as `json`, not `jsonb`: agents author some of it, and jsonb refuses \u0000 and rewrites numbers. */
 type Json<T> = ColumnType<T, string, string>
 
 export interface DirectoryTable {
-  kind: 'tag' | 'device_key' | 'login' | 'name'
+  kind: 'tag' | 'device_key' | 'login' | 'name' | 'passkey'
   key: string
   owner: Owner
+  /** For a name in the directory of all cells: the cell of its owner; null means this database. */
+  cell: Generated<string | null>
+  /** The move that may change the cell. */
+  move: Generated<string | null>
+}
+
+/** Owners who were ever moved into this cell or out of it. */
+export interface MovesTable {
+  owner: Owner
+  move: string
+  state: 'here' | 'leaving' | 'gone' | 'arriving'
+  cell: string
+  since: Timestamp
 }
 
 export interface OwnersTable {
   owner: Owner
   tag: string
   created_at: Timestamp
+  suspended_at: NullableTimestamp
+}
+
+export interface RecoveriesTable {
+  owner: Owner
+  code_sha256: Buffer
+  started_at: Timestamp
+  in_force_at: Timestamp
+  expires_at: Timestamp
+}
+
+/** Owners who were removed, or are being removed. */
+export interface RemovalsTable {
+  owner: Owner
+  created_at: Timestamp
+  began_at: Timestamp
+  exported_at: NullableTimestamp
+  ended_at: NullableTimestamp
+}
+
+export interface AdministratorSignaturesTable {
+  digest: Buffer
+  expires_at: Timestamp
 }
 
 export interface NamespacesTable {
@@ -77,6 +130,12 @@ export interface SpentSignaturesTable {
   expires_at: Timestamp
 }
 
+/**
+ * Marks of identity assertions: each opens one negotiation, of any owner. The owner column is only for the
+ * sweep.
+ */
+export type SpentAssertionsTable = SpentSignaturesTable
+
 export interface ProvisionedTable {
   owner: Owner
   kind: string
@@ -106,7 +165,7 @@ export interface TierResourcesTable {
   owner: Owner
   resource_id: string
   tier_id: string
-  /** As of the resource. */
+  /** The same as for the resource. */
   org: ColumnType<Reach | null, RawBuilder<Reach | null> | undefined, Reach | null>
 }
 
@@ -134,7 +193,7 @@ export interface FamiliesTable {
   resource_id: string
   resource_scopes: string[]
   tier_id: string | null
-  /** The offer that was sent, null where none was. */
+  /** The offer that was sent, null if none was. */
   template: Json<TermsTemplate | null>
   sealed_expires_at: Timestamp
   opened_at: Timestamp
@@ -158,6 +217,12 @@ export interface FamiliesTable {
   decided_actor: Json<Actor | null>
   decided_at: NullableTimestamp
   generation: number | null
+  /** Her own words for a denial. */
+  denial_reason: string | null
+  /** Set if she signed her decision. */
+  owner_decision: Json<OwnerDecision | null>
+  /** If an identity was required before terms: what was accepted. */
+  identity: Json<AcceptedIdentity | null>
 }
 
 export interface ConnectionsTable {
@@ -176,6 +241,12 @@ export interface ConnectionsTable {
   /** Thumbprint of the key that was last approved on it. */
   jkt: string | null
   org_epoch: Generated<number>
+  /** How far it reaches; null means everything. */
+  /** What her approval let it in for: everything, or the tier that it asked at. */
+  admits: Generated<Admits>
+  reach: ConnectionReach | null
+  /** The membership under which the organization ended its reach. */
+  org_ended_in: string | null
 }
 
 export interface ConnectionOperatorsTable {
@@ -201,6 +272,8 @@ export interface OperatorsTable {
   blocked_at: NullableTimestamp
   mine: Generated<boolean>
   org_epoch: Generated<number>
+  /** The membership under which the organization blocked it. */
+  org_blocked_in: string | null
 }
 
 export interface GrantsTable {
@@ -226,7 +299,7 @@ export interface GrantsTable {
   org_operator_epoch: number | null
 }
 
-/** All but the first two are null where she is no member. */
+/** All but the first two are null if she is no member. */
 export interface MembershipsTable {
   owner: Owner
   org_epoch: Generated<number>
@@ -238,7 +311,7 @@ export interface MembershipsTable {
   view: Json<MemberView | null>
   read_at: NullableTimestamp
   administrators_may: string[] | null
-  /** That the ceiling has cut since she joined. */
+  /** The fields that the ceiling has cut since she joined. */
   clamped_fields: Generated<Cut['field'][]>
 }
 
@@ -251,91 +324,43 @@ export interface OrganizationCallsTable {
   attempts: Generated<number>
 }
 
-export interface HeadsTable {
-  owner: Owner
-  ledger: Generated<number>
-  events: Generated<number>
-  receipts: Generated<number>
-}
-
-export interface ReceiptsTable {
-  owner: Owner
-  jti: string
-  family: Family
-  handle: Handle
-  issued_at: Timestamp
-  receipt: string
-}
-
-export interface ReceiptPositionsTable {
-  owner: Owner
-  jti: string
-  id: Generated<string>
-  seq: number | null
-}
-
-/** `id` is far above what a number holds, so it never leaves Postgres. */
-export interface LedgerTable {
-  owner: Owner
-  id: Generated<string>
-  seq: number | null
-  ts: Timestamp
-  kind: string
-  family: Family | null
-  handle: Handle | null
-  data: Json<Record<string, unknown>>
-  count: Generated<number>
-  once_key: string | null
-}
-
-export interface ReportInstancesTable {
-  owner: Owner
-  client_id: ClientId
-  instance: string
-  n: number
-  previous: Generated<number>
-  heard_at: Timestamp
-  ended: boolean
-  unknown_at: NullableTimestamp
-}
-
-export interface RefusalCountsTable {
-  owner: Owner
-  minute: Timestamp
-  kind: string
-  reason: string
-  handle: Handle
-  count: number
-  families: Family[]
-}
-
-export interface EventsTable {
-  owner: Owner
-  id: Generated<string>
-  seq: number | null
-  at: Timestamp
-  event: string
-  data: Json<Record<string, unknown>>
-}
-
-/** What is to be done for an owner, and when (due.ts). */
+/** What must be done for an owner, and when (due.ts). */
 export interface DueTable {
   owner: Owner
-  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance'
-  /** Of the resource server to be pulled from; empty else. */
+  kind: 'sweep' | 'pull' | 'view' | 'tell' | 'compliance' | 'withdraw' | 'notify'
+  /** The resource server to pull from, the tally to tell, or the subscription; otherwise empty. */
   client_id: Generated<ClientId>
   at: Generated<string>
 }
 
+/** A sidecar that may use answers about her grants again for a moment (ADR 0021). */
+export interface LeaseHoldersTable {
+  owner: Owner
+  id: string
+  client_id: ClientId
+  /** How often it was asked to drop what it has, and up to which of these times it said that it did. */
+  asked: Generated<number>
+  acknowledged: Generated<number>
+  /** How often it was heard of. */
+  renewals: Generated<number>
+}
+
 export interface Tables {
   directory: DirectoryTable
+  moves: MovesTable
   namespaces: NamespacesTable
   owners: OwnersTable
   queues: QueuesTable
   device_keys: DeviceKeysTable
+  passkeys: PasskeysTable
+  session_keys: SessionKeysTable
   logins: LoginsTable
   enrolment_codes: EnrolmentCodesTable
+  recoveries: RecoveriesTable
+  removals: RemovalsTable
+  administrator_signatures: AdministratorSignaturesTable
   spent_signatures: SpentSignaturesTable
+  spent_assertions: SpentAssertionsTable
   provisioned: ProvisionedTable
   resource_servers: ResourceServersTable
   banned_origins: BannedOriginsTable
@@ -360,4 +385,10 @@ export interface Tables {
   due: DueTable
   memberships: MembershipsTable
   organization_calls: OrganizationCallsTable
+  joint_accounts: JointAccountsTable
+  joint_questions: JointQuestionsTable
+  joint_withdrawals: JointWithdrawalsTable
+  subscriptions: SubscriptionsTable
+  notifications: NotificationsTable
+  lease_holders: LeaseHoldersTable
 }

@@ -1,9 +1,9 @@
 /**
  * Negotiations and their tickets: every presentation is one conditional statement, and the row count says
- * who won. Contract: "Permission ticket".
+ * which caller won. Contract: "Permission ticket".
  */
 import { sql, type Selectable } from 'kysely'
-import { prepared, retriedAlone } from '../core/database.ts'
+import { prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import { ASKED_FEW, gatheringOf, TOGETHER_MAX, WRITES_AT_ONCE } from '../core/batch.ts'
 import type { FamiliesTable, FamilyState, PendingKind } from './tables.ts'
@@ -11,7 +11,7 @@ import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import type { GrantBasis, ShownItem } from './grant-basis.ts'
 
-/** A negotiation as it stands. Its tickets are known by their hash alone, which stays here. */
+/** A negotiation in its present state. Only the hashes of its tickets are known, and they stay here. */
 export type FamilyRow = Omit<Selectable<FamiliesTable>, 'sealed_expires_at' | 'ticket_hash'>
 
 export interface NewFamily {
@@ -25,23 +25,23 @@ export interface NewFamily {
   template: TermsTemplate | null
   /** Seconds since the epoch at which the sealed first ticket expires. */
   sealedExpiresAt: number
-  /** SHA-256 of the next ticket; null where the negotiation ends here. */
+  /** SHA-256 of the next ticket; null if the negotiation ends here. */
   ticketHash: Buffer | null
   ticketSeconds: number
   negotiationSeconds: number
 }
 
 /**
- * First presentation of a sealed ticket: the family's key decides the race.
- * @returns false where the ticket was presented before (the answer is `invalid_grant`).
+ * The first presentation of a sealed ticket: the primary key, the family, decides the race.
+ * @returns false if the ticket was presented before (the answer is `invalid_grant`).
  */
 export function openFamily(db: Db, row: NewFamily): Promise<boolean> {
   return OPEN_FAMILY(db, row)
 }
 
 async function openFamilies(db: Db, asked: NewFamily[]): Promise<boolean[]> {
-  // Of those who present one sealed ticket together, the first; and all in one order, so that no two writers
-  // wait for each other.
+  // If several callers present one sealed ticket together, the first one wins. All rows are written in one
+  // order, so that no two writers deadlock.
   const first = new Map(asked.toReversed().map(row => [row.family, row]))
   const rows = [...first.values()].sort((a, b) => (a.family < b.family ? -1 : 1))
   const of = <Value>(read: (row: NewFamily) => Value): Value[] => rows.map(read)
@@ -75,28 +75,29 @@ const OPEN = prepared<{ family: Family }>(
     json_array_elements($11::json), json_array_elements($12::json))
     AS asked(family, state, client_id, resource_id, tier_id, sealed_expires_at, ticket_hash, ticket_seconds,
       negotiation_seconds, resource_scopes, template)
+  -- A ticket of before may be presented when its owner has been removed.
+  WHERE EXISTS (SELECT FROM owners WHERE owner = $1)
   ON CONFLICT (owner, family) DO NOTHING
   RETURNING family`,
 )
 
-const OPEN_FAMILY = gatheringOf(
-  (db: Db, asked: NewFamily[]) => retriedAlone(db, () => openFamilies(db, asked)),
-  {
-    owner: (row: NewFamily) => row.owner,
-    together: TOGETHER_MAX,
-    atOnce: WRITES_AT_ONCE,
-  },
-)
+const OPEN_FAMILY = gatheringOf((db: Db, asked: NewFamily[]) => openFamilies(db, asked), {
+  owner: (row: NewFamily) => row.owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
 
 const FAMILY_COLUMNS = `owner, family, state, client_id, resource_id, resource_scopes, tier_id, template,
   opened_at, negotiation_expires_at, ticket_issued_at, ticket_previous_at, ticket_expires_at, kind, handle,
   operator, attested, params_key, requested_at, held, item, decision, decided_by,
-  decided_actor, decided_at, generation`
+  decided_actor, decided_at, generation, denial_reason, owner_decision,
+  identity`
 
 /**
- * Spends a ticket. Awaiting the owner it rotates to `nextHash` in the same statement, which also reads her
- * decision, so no poll can erase one; elsewhere nothing is left valid until the answer issues the next.
- * @returns the family as it now stands, or undefined: unknown, spent and expired are one.
+ * Spends a ticket. While it awaits the owner, the same statement rotates it to `nextHash` and reads her
+ * decision, so no poll can erase a decision. In other states no ticket is valid until the answer issues the
+ * next.
+ * @returns the family as it now stands, or undefined, which does not distinguish unknown, spent and expired.
  */
 export function presentTicket(db: Db, ticket: PresentedTicket): Promise<FamilyRow | undefined> {
   return PRESENT_TICKET(db, ticket)
@@ -111,9 +112,9 @@ interface PresentedTicket {
   pollSeconds: number
 }
 
-/** Of those who present one ticket together, Postgres takes one, and says which. */
+/** If several callers present one ticket together, Postgres picks one, and says which. */
 async function presentTickets(db: Db, asked: PresentedTicket[]): Promise<(FamilyRow | undefined)[]> {
-  // Whoever spends several does so in one order, so that no two wait for each other.
+  // Rows are written in one order, so that no two callers deadlock.
   const sorted = asked.toSorted((a, b) => a.hash.compare(b.hash))
   const { rows } = await PRESENT(db, [
     sorted[0]!.owner,
@@ -144,18 +145,15 @@ const PRESENT = prepared<FamilyRow & { place: number }>(
   RETURNING asked.place::int, ${FAMILY_COLUMNS}`,
 )
 
-const PRESENT_TICKET = gatheringOf(
-  (db: Db, asked: PresentedTicket[]) => retriedAlone(db, () => presentTickets(db, asked)),
-  {
-    owner: ({ owner }: PresentedTicket) => owner,
-    together: TOGETHER_MAX,
-    atOnce: WRITES_AT_ONCE,
-  },
-)
+const PRESENT_TICKET = gatheringOf((db: Db, asked: PresentedTicket[]) => presentTickets(db, asked), {
+  owner: ({ owner }: PresentedTicket) => owner,
+  together: TOGETHER_MAX,
+  atOnce: WRITES_AT_ONCE,
+})
 
 /**
- * Issues the next ticket of a negotiation whose last one was just spent, with a new offer where the terms
- * were edited since. @returns false where the negotiation has ended meanwhile.
+ * Issues the next ticket of a negotiation whose last one was just spent, with a new offer if the terms were
+ * edited since. @returns false if the negotiation has ended meanwhile.
  */
 export async function continueFamily(
   db: Db,
@@ -174,12 +172,12 @@ export async function continueFamily(
       ${offer === undefined ? sql`` : sql`, tier_id = ${offer.tier_id}, template = ${JSON.stringify(offer.template)}`}
     WHERE owner = ${next.owner} AND family = ${next.family} AND state = 'need_info' AND ticket_hash IS NULL
       AND negotiation_expires_at > now()`
-  const done = await retriedAlone(db, () => statement.execute(db))
+  const done = await statement.execute(db)
   return done.numAffectedRows === 1n
 }
 
 /**
- * Ends a negotiation that has not ended and is in one of the states given. @returns whether this call ended
+ * Ends a negotiation that has not ended and is in one of the given states. @returns whether this call ended
  * it.
  */
 // oxlint-disable-next-line eslint/max-params -- which one, where it ends, and where it may stand
@@ -196,7 +194,7 @@ export async function endFamily(
     .where('owner', '=', owner)
     .where('family', '=', family)
     .where('state', 'in', from)
-  const done = await retriedAlone(db, () => statement.executeTakeFirst())
+  const done = await statement.executeTakeFirst()
   return done.numUpdatedRows === 1n
 }
 
@@ -214,7 +212,7 @@ export interface HeldRequest {
   handle: Handle
   operator: string | null
   attested: boolean
-  /** Same handle, resource and parameters make the same item. */
+  /** The same handle, resource and parameters make the same item. */
   paramsKey: string
   held: GrantBasis
   item: ShownItem
@@ -236,9 +234,9 @@ export async function holdFamily(tx: Tx, request: HeldRequest): Promise<boolean>
 }
 
 /**
- * The agent whose answer was lost negotiated anew: its new negotiation ends and the waiting item goes on,
+ * The agent whose answer was lost negotiated again: its new negotiation ends and the waiting item continues,
  * under a fresh ticket. The caller holds the owner's queue lock.
- * @returns false where the item stopped waiting meanwhile.
+ * @returns false if the item stopped waiting meanwhile.
  */
 export async function joinFamily(
   tx: Tx,

@@ -3,12 +3,16 @@
  * Contract: "Policy vocabulary and tiers", "Terms document".
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { stillAllows, type Allowed } from '../../rules/joint.ts'
 import type { Reach } from '../../rules/membership.ts'
+import { endsLeases } from '../core/after-commit.ts'
 import type { Db, Tx } from './database.ts'
+import { listStanding, takeBack, type StandingAllowance } from './joint-withdrawals.ts'
 import { lockQueue } from './owners.ts'
 import { withdrawItemsUnder } from './pending.ts'
 import type { StoredRule, TermsVersionsTable, TiersTable } from './tables.ts'
-import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
+import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
+import { parseJws } from '../../wire/jws.ts'
 
 export type TermsRow = Selectable<TermsVersionsTable>
 
@@ -91,14 +95,20 @@ export async function listGovernable(
   owner: Owner,
   resourceIds: string[],
 ): Promise<
-  { resource_id: string; resource_scopes: string[]; consequence: string | null; tier: string | null }[]
+  {
+    resource_id: string
+    client_id: ClientId
+    resource_scopes: string[]
+    consequence: string | null
+    tier: string | null
+  }[]
 > {
   return db
     .selectFrom('resources as r')
     .leftJoin('tier_resources as tr', join =>
       join.onRef('tr.owner', '=', 'r.owner').onRef('tr.resource_id', '=', 'r.resource_id'),
     )
-    .select(['r.resource_id', 'r.resource_scopes', 'r.consequence', 'tr.tier_id as tier'])
+    .select(['r.resource_id', 'r.client_id', 'r.resource_scopes', 'r.consequence', 'tr.tier_id as tier'])
     .where('r.owner', '=', owner)
     .where('r.resource_id', 'in', resourceIds.length === 0 ? [''] : resourceIds)
     .execute()
@@ -121,9 +131,9 @@ export function readTerms(
 }
 
 /**
- * Adds a tier, at version 1 or, where one of this id was deleted, at the next version of its numbering.
+ * Adds a tier, at version 1 or, if one of this id was deleted, at the next version of its numbering.
  * Takes the owner's queue lock, so that tier edits of one owner are serial.
- * @returns 'exists' where a standing tier has the id, 'governed' where a resource already has a tier.
+ * @returns 'exists' if a standing tier has the id, 'governed' if a resource already has a tier.
  */
 export async function insertTier(tx: Tx, tier: NewTier): Promise<'added' | 'exists' | 'governed'> {
   await lockQueue(tx, tier.owner)
@@ -162,6 +172,7 @@ export async function updateTier(
   | { outcome: 'unknown' | 'stale' | 'governed' }
 > {
   await lockQueue(tx, tier.owner)
+  endsLeases(tx, tier.owner)
   const before = await tx
     .selectFrom('tiers')
     .select('version')
@@ -172,6 +183,8 @@ export async function updateTier(
     .executeTakeFirst()
   if (before === undefined) return { outcome: 'unknown' }
   if (expectedVersion !== undefined && expectedVersion !== before.version) return { outcome: 'stale' }
+  const standing = await listStanding(tx, tier.owner, tier.tier_id)
+  const was = standing.length === 0 ? undefined : await readTier(tx, tier.owner, tier.tier_id)
   const version = before.version + 1
   await tx
     .updateTable('tiers')
@@ -182,13 +195,38 @@ export async function updateTier(
   await publishTerms(tx, tier, version)
   await takeOut(tx, tier.owner, { tier_id: tier.tier_id, except: tier.resources })
   if (!(await governResources(tx, tier))) return { outcome: 'governed' }
+  if (was !== undefined) await takeBackBeyond(tx, standing, was, tier)
   return { outcome: 'updated', version, withdrawn: await withdrawItemsUnder(tx, tier.owner, tier.tier_id) }
+}
+
+/** Takes back what she allowed under a tier and would not by what it is now. */
+// oxlint-disable-next-line eslint/max-params -- what stands, and the tier before and after
+async function takeBackBeyond(
+  tx: Tx,
+  standing: readonly StandingAllowance[],
+  before: TierRow,
+  after: NewTier,
+): Promise<void> {
+  const beyond = standing.filter(one => {
+    const allowed = allowedBy(one)
+    return allowed === undefined || !stillAllows(before, after, allowed)
+  })
+  if (beyond.length === 0) return
+  const { owner, tier_id } = after
+  await takeBack(tx, owner, { tier_id, negotiations: beyond.map(({ negotiation }) => negotiation) })
+}
+
+/** The terms as they were signed; undefined if the answer is a refusal by now. */
+function allowedBy({ resource_id, effect, verdict }: StandingAllowance): Allowed | undefined {
+  if (effect !== 'allow' || verdict === null) return undefined
+  const { scope, expires_in, operation } = parseJws(verdict).payload as unknown as Allowed
+  return { resource_id, scope, expires_in, operation }
 }
 
 /**
  * Deletes a tier: its resources become ungoverned, every grant under it ends (their epoch is past), what
  * waits under it is taken back, its published terms stay.
- * @returns the resources no tier governs any more, or undefined where no such tier stands.
+ * @returns the resources no tier governs any more, or undefined if no such tier stands.
  */
 export async function deleteTier(
   tx: Tx,
@@ -199,6 +237,7 @@ export async function deleteTier(
   { outcome: 'deleted'; ungoverned: string[]; withdrawn: Withdrawn } | { outcome: 'unknown' | 'stale' }
 > {
   await lockQueue(tx, owner)
+  endsLeases(tx, owner)
   await sql`SELECT FROM tiers WHERE owner = ${owner} AND tier_id = ${tierId} FOR UPDATE`.execute(tx)
   const before = await readTier(tx, owner, tierId)
   if (before === undefined) return { outcome: 'unknown' }
@@ -210,6 +249,12 @@ export async function deleteTier(
     .where('tier_id', '=', tierId)
     .execute()
   await takeOut(tx, owner, { tier_id: tierId, except: [] })
+  const standing = await listStanding(tx, owner, tierId)
+  if (standing.length > 0)
+    await takeBack(tx, owner, {
+      tier_id: tierId,
+      negotiations: standing.map(({ negotiation }) => negotiation),
+    })
   const withdrawn = await withdrawItemsUnder(tx, owner, tierId)
   return { outcome: 'deleted', ungoverned: before.resources, withdrawn }
 }
@@ -221,11 +266,12 @@ type TakenOut = { tier_id: string; except: readonly string[] } | { resource_ids:
 
 /**
  * Takes resources out of their tiers: nothing governs them then, and grants on them are dead. The rows are
- * locked as a consume locks them, the tier before its resources and these in order. What stays governed is
- * not touched: a consume under way would take a row that was written anew for one that is gone. The caller
- * holds the owner's queue lock.
+ * locked as a consume locks them, the tier before its resources and these in order. Rows that stay governed
+ * are not touched: a consume under way would see a row that was written again as gone. The caller holds the
+ * owner's queue lock.
  */
 export async function takeOut(tx: Tx, owner: Owner, which: TakenOut): Promise<void> {
+  endsLeases(tx, owner)
   const taken =
     'tier_id' in which
       ? sql`tier_id = ${which.tier_id} AND resource_id <> ALL(${which.except}::text[])`

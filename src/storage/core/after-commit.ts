@@ -1,14 +1,37 @@
 /**
- * Tells, once a transaction has committed, of which owners it wrote something that others read in order.
- * Knows no table. Contract: "Events".
+ * Owns what follows once a transaction has committed: who is told of which owners it wrote something that
+ * others read in order, and who is waited for because something of an owner's ended with it. Knows no table.
+ * Contract: "Events", "What the service does" (revocation is immediate).
  */
-import type { Owner } from '../../wire/identifiers.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { ClientId, Owner } from '../../wire/identifiers.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { tellAs } from './notify.ts'
 
 type Listener = (owner: Owner) => void
 
+/**
+ * Waits, of what ended for an owner with a commit, until nobody uses it any more. Never fails: what was
+ * committed is done. @param committedAt when the commit had been answered, by `performance.now()`.
+ */
+export type Settle = (owner: Owner, committedAt: number) => Promise<Settled | undefined>
+
+/** Who was waited for, and how long. */
+export interface Settled {
+  holders: number
+  /** Those of them that let go in time; the others have nothing left, since as much time has passed. */
+  acknowledged: number
+  waited_ms: number
+  /** The resource servers of those others, each as often as it had one. */
+  silent: readonly ClientId[]
+}
+
 const listeners = new WeakMap<object, Listener>()
+const settlers = new WeakMap<object, Settle>()
 /** Of transactions that are open. */
 const written = new WeakMap<object, Set<Owner>>()
+const ended = new WeakMap<object, Set<Owner>>()
+const watching = new AsyncLocalStorage<Settled[]>()
 
 /**
  * Has `listener` called after each commit through `db` of something that was `noted`, once for each owner.
@@ -19,8 +42,16 @@ export function afterCommit(db: object, listener: Listener): void {
 }
 
 /**
- * Notes what was just written to an owner; told when its transaction commits, at once where it was a
- * statement by itself.
+ * Has `settle` awaited after each commit through `db` that ended something, once for each owner, before the
+ * transaction returns. One per database.
+ */
+export function settleAfterCommit(db: object, settle: Settle): void {
+  settlers.set(db, settle)
+}
+
+/**
+ * Notes what was just written for an owner; it is announced when its transaction commits, or at once if it
+ * was a statement by itself.
  */
 export function note(db: object, owner: Owner): void {
   const open = written.get(db)
@@ -28,18 +59,66 @@ export function note(db: object, owner: Owner): void {
   else open.add(owner)
 }
 
-/** Runs what is done in a transaction of `db` and returns once that has committed; then tells of it. */
+/**
+ * Notes that a grant of an owner's ends, or may end, with this transaction. Also if nothing was left to
+ * end: the process that ended it may have died before it waited.
+ */
+export function endsLeases(tx: object, owner: Owner): void {
+  const open = ended.get(tx)
+  if (open === undefined) throw new Error('A grant ends in a transaction, so that it can be waited for.')
+  open.add(owner)
+}
+
+/** Runs an act. @returns beside what it did who was waited for because of it; undefined if nobody was. */
+export async function settling<T>(act: () => Promise<T>): Promise<[T, Settled | undefined]> {
+  const settled: Settled[] = []
+  const done = await watching.run(settled, act)
+  const [first] = settled
+  if (first === undefined) return [done, undefined]
+  return [done, settled.slice(1).reduce(together, first)]
+}
+
+/** Of transactions one after the other, which wait for the same holders. */
+function together(before: Settled, after: Settled): Settled {
+  return {
+    holders: Math.max(before.holders, after.holders),
+    acknowledged: Math.min(before.acknowledged, after.acknowledged),
+    waited_ms: before.waited_ms + after.waited_ms,
+    silent: before.acknowledged <= after.acknowledged ? before.silent : after.silent,
+  }
+}
+
+/**
+ * Runs work in a transaction of `db`, waits once that has committed for what ended with it, and announces the
+ * rest meanwhile. @param run may run it several times, until one commits.
+ */
 export async function tellingAfter<Tx extends object, T>(
   db: object,
   run: (work: (tx: Tx) => Promise<T>) => Promise<T>,
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
-  const owners = new Set<Owner>()
+  const [owners, ending] = [new Set<Owner>(), new Set<Owner>()]
   const done = await run(tx => {
     owners.clear()
+    ending.clear()
+    tellAs(db, tx)
     written.set(tx, owners)
+    ended.set(tx, ending)
     return work(tx)
+  }).catch(async (error: unknown) => {
+    // Such as that there is nothing left to end: then it ended before, and perhaps nobody was waited for.
+    if (error instanceof Refusal) await settle(db, ending)
+    throw error
   })
+  const settled = settle(db, ending)
   for (const owner of owners) listeners.get(db)?.(owner)
+  await settled
   return done
+}
+
+async function settle(db: object, owners: ReadonlySet<Owner>): Promise<void> {
+  if (owners.size === 0) return
+  const committedAt = performance.now()
+  const each = [...owners].map(async owner => settlers.get(db)?.(owner, committedAt))
+  for (const settled of await Promise.all(each)) if (settled !== undefined) watching.getStore()?.push(settled)
 }

@@ -1,13 +1,13 @@
 /**
- * What is asked of Postgres at the same time goes there together. Contract: "Grant (RPT) liveness": nothing
- * is remembered, and nothing joins a statement that was sent before it was asked for, so each sees whatever
- * was committed before.
+ * Batches what is asked of Postgres at the same time. Contract: "Grant (RPT) liveness": nothing is
+ * remembered, and no request joins a statement that was sent earlier, so each sees everything that was
+ * committed before it.
  */
 import { isOutage, sqlState } from './database.ts'
 import { halfOf, onBehalfOf } from './shares.ts'
 
 export interface GatheringOptions<Key> {
-  /** Whose it is. Of the statements at once, at most half are one owner's. */
+  /** The owner of the request. Of the statements at once, at most half are one owner's. */
   owner: (key: Key) => string
   /**
    * Those of one group alone share a statement. No statement crosses owners, so it names the owner; the owner
@@ -35,7 +35,7 @@ interface Asked<Key, Answer> {
   reject: (error: unknown) => void
 }
 
-/** What fails for one of several that share a statement must not fail for the others. */
+/** The failure of one request must not fail the others that share its statement. */
 function isRefusedByPostgres(error: unknown): boolean {
   return sqlState(error) !== undefined && !isOutage(error)
 }
@@ -86,11 +86,11 @@ async function sendOneByOne<Key, Answer>(
 }
 
 /**
- * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. Where
- * Postgres refuses those of a statement, so that nothing of it was done, each goes again by itself; where the
- * statement is lost, it is lost for all who were in it, and for nobody else. What has waited too long is not
- * sent: it fails as an outage, so that a database which falls silent is one for all who ask, and soon, and
- * what its callers gave up long ago is not in the way of others when it is back.
+ * A look-up of one, or a write of one, made of one of many that answers in the order of its keys. If Postgres
+ * refuses a statement, nothing of it was done, and each request is sent again by itself. If the statement is
+ * lost, it is lost for all requests in it, and for no other. A request that waited longer than `waitMs` is
+ * never sent; it fails as an outage. So a silent database fails every caller quickly, and requests that
+ * callers gave up long ago do not delay others when it is back.
  */
 export function gathering<Key, Answer>(
   lookUp: (keys: Key[]) => Promise<Answer[]>,
@@ -107,9 +107,9 @@ export function gathering<Key, Answer>(
       void sendTogether(takeGroupOf(first))
     if (waiting.length > 0) givingUp ??= setTimeout(giveUp, waitMs).unref()
   }
-  /** Whoever waits longest of those whose owner may have one more. */
+  /** The request that has waited longest, among owners who may have one more. */
   const nextInTurn = (): Asked<Key, Answer> | undefined => waiting.find(({ key }) => places.has(owner(key)))
-  /** It, and those of the same group behind it, up to the bound; the rest keep their order. */
+  /** That request, and those of the same group behind it, up to the bound; the others keep their order. */
   const takeGroupOf = (first: Asked<Key, Answer>): Asked<Key, Answer>[] => {
     const name = group(first.key)
     const taken: Asked<Key, Answer>[] = []
@@ -155,7 +155,7 @@ export function gathering<Key, Answer>(
     })
 }
 
-/** As `gathering`, for whichever database or transaction it is asked of: those of one alone go together. */
+/** As `gathering`, for any database or transaction: only requests to the same one are batched together. */
 export function gatheringOf<Source extends object, Key, Answer>(
   lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
   options: GatheringOptions<Key>,
@@ -172,8 +172,8 @@ export function gatheringOf<Source extends object, Key, Answer>(
 }
 
 /**
- * As `lookUp`, where what several ask alike is asked once. They share the answer, so it is read and never
- * changed.
+ * As `lookUp`; if several ask for the same thing, it is asked once. They share the answer, so it is read and
+ * never changed.
  */
 export function onceEach<Source, Key, Answer>(
   lookUp: (source: Source, keys: Key[]) => Promise<Answer[]>,
@@ -194,9 +194,12 @@ export const TOGETHER_MAX = 100
 export const READS_AT_ONCE = 8
 export const WRITES_AT_ONCE = 8
 
+/** More rows than any statement has. */
+const ROWS_MAX = 1_000
+
 /**
  * For the WHERE of a statement over `unnest(…) WITH ORDINALITY AS asked(…, place)`: true of every row.
- * Postgres cannot tell how many there will be and takes it for one, so that it plans to find each by its key,
- * however small a table is when the plan is made, which outlives that.
+ * Postgres cannot tell how many there will be and assumes one. So it plans to find each row by its key,
+ * however small a table is when the plan is made, because the plan outlives that size.
  */
-export const ASKED_FEW = `asked.place BETWEEN 1 AND ${TOGETHER_MAX}`
+export const ASKED_FEW = `asked.place BETWEEN 1 AND ${ROWS_MAX}`

@@ -1,12 +1,12 @@
 /**
  * Connections outside the pools, and what every connection must be: to the primary, open to writing.
- * Contract: "What the service does" (row 9: revocation is immediate). A standby still knows revoked grants as
- * live, so that what it answers is no answer.
+ * Contract: "What the service does" (row 9: revocation is immediate). A standby still has revoked grants as
+ * live, so its answers do not count.
  */
 import { Socket } from 'node:net'
 import { Client, type ClientBase } from 'pg'
 
-/** SQLSTATE of a write where none is taken. */
+/** SQLSTATE of a write if none is taken. */
 const READ_ONLY = '25006'
 
 /**
@@ -22,7 +22,7 @@ export function takesNoWrites(): Error {
   return Object.assign(new Error(message), { code: READ_ONLY })
 }
 
-/** Rejects where the connection leads to a standby or takes no writes. */
+/** Rejects if the connection leads to a standby or takes no writes. */
 export async function assertTakesWrites(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ standby: boolean }>(`SELECT ${TAKES_NO_WRITES} AS standby`)
   if (rows[0]?.standby !== false) throw takesNoWrites()
@@ -30,7 +30,7 @@ export async function assertTakesWrites(client: ClientBase): Promise<void> {
 
 export interface DedicatedOptions {
   url: string
-  /** What Postgres shows of it. */
+  /** The name that Postgres shows for it. */
   name: string
   /** How long connecting may take; 5 s when left out. */
   connectMs?: number
@@ -39,12 +39,12 @@ export interface DedicatedOptions {
   onError?: ((error: Error) => void) | undefined
 }
 
-/** A connection of its own, to a primary. Whoever is told of a failure by it gives it up. */
+/** A connection of its own, to a primary. A caller that gets a failure from it gives it up. */
 export interface DedicatedConnection {
   readonly client: Client
-  /** Resolves once it is no more, whoever ended it. */
+  /** Resolves once the connection has ended, from either side. */
   readonly ended: Promise<void>
-  /** Ends it in good order, and by force where the server does not answer. */
+  /** Ends it in good order, or by force if the server does not answer. */
   close(): Promise<void>
   /** Ends it at once. */
   drop(): void
@@ -56,8 +56,8 @@ const GRACE_MS = 500
 const GOODBYE_MS = 1_000
 
 /**
- * Connects; where anything fails, nothing stays open. @throws what Postgres or the network said; where a
- * standby was reached, and where nothing answered in time, an outage to `isOutage`.
+ * Connects; if anything fails, nothing stays open. @throws what Postgres or the network said; if it reached a
+ * standby, or got no answer in time, an outage by `isOutage`.
  */
 export async function openConnection(options: DedicatedOptions): Promise<DedicatedConnection> {
   const { url, name, connectMs = TIMEOUT_MS, statementMs = TIMEOUT_MS, onError } = options

@@ -3,14 +3,15 @@
  * is served before it can be judged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { waitAtMost } from '../../limits/patience.ts'
 import { openConnection } from './connection.ts'
 import { isOutage } from './database.ts'
 
 export interface WaitOptions {
   url: string
-  /** How long to go on trying; 0: once. */
+  /** How long to keep trying; 0: once. */
   seconds: number
-  /** Told every 5 seconds what is waited for. */
+  /** Called every 5 seconds with what is waited for. */
   tell: (line: string) => void
 }
 
@@ -21,8 +22,8 @@ const ANSWER_MS_MIN = 1_000
 
 /**
  * Resolves once a primary answers. @throws Error naming DATABASE_URL and its place, never the URL, which
- * holds a password: where none did in time, and at once where one refused for a reason that waiting does not
- * mend (a wrong password, a database that is not there).
+ * holds a password: if none did in time, and at once if one refused for a reason that waiting does not repair
+ * (a wrong password, a database that does not exist).
  */
 export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promise<void> {
   const place = placeOf(url)
@@ -45,12 +46,16 @@ export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promis
           return await connection.close()
         } catch (error) {
           said = sayingOf(error)
-          if (!isOutage(error))
-            throw new Error(`DATABASE_URL: the database at ${place} refuses us: ${said}`, { cause: error })
+          if (!isOutage(error) || speaksNoTls(error))
+            throw new Error(
+              `DATABASE_URL: the database at ${place} refuses us: ${said}. ${refusedRemedy(error)}`,
+              { cause: error },
+            )
           if (performance.now() + PAUSE_MS > until)
-            throw new Error(`DATABASE_URL: no primary answered at ${place} within ${seconds} s: ${said}`, {
-              cause: error,
-            })
+            throw new Error(
+              `DATABASE_URL: no primary answered at ${place} within ${seconds} s: ${said}. Start Postgres there, or correct the host and the port.`,
+              { cause: error },
+            )
           await delay(PAUSE_MS)
         }
       }
@@ -58,7 +63,7 @@ export async function awaitDatabase({ url, seconds, tell }: WaitOptions): Promis
   )
 }
 
-/** Runs `work`, and tells every 5 seconds what is still waited for. */
+/** Runs `work`, and says every 5 seconds what is still waited for. */
 export async function telling<T>(
   line: () => string,
   tell: (line: string) => void,
@@ -72,6 +77,30 @@ export async function telling<T>(
   }
 }
 
+/** By the code of Postgres (SQLSTATE), or of the TLS of this process. */
+const REFUSED_REMEDIES: ReadonlyMap<string, string> = new Map([
+  ['28P01', 'Correct the user and the password.'],
+  ['28000', 'Make that role, or let it log in (pg_hba.conf), or name another user.'],
+  ['3D000', 'Make that database (CREATE DATABASE), or name one that is there.'],
+  ['42501', 'Let that role use the database (GRANT), or name another user.'],
+  ['53300', 'Postgres takes no more connections: raise max_connections, or lower the pools.'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'Name the CA of its certificate in NODE_EXTRA_CA_CERTS.'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', 'Name the CA of its certificate in NODE_EXTRA_CA_CERTS.'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'Name the CA of its certificate in NODE_EXTRA_CA_CERTS.'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'Name the host that its certificate is for.'],
+])
+
+function refusedRemedy(error: unknown): string {
+  if (speaksNoTls(error)) return 'Turn its TLS on, or leave sslmode out of the URL.'
+  const { code = '' } = error as Error & { code?: string }
+  return REFUSED_REMEDIES.get(code) ?? 'Mend that there, or name another database.'
+}
+
+/** An answer of Postgres that waiting does not mend; it comes without a code. */
+function speaksNoTls(error: unknown): boolean {
+  return /does not support SSL/.test((error as Error).message)
+}
+
 /** `host:port/database`. */
 function placeOf(url: string): string {
   // A socket's URL names no host beside its user.
@@ -79,8 +108,19 @@ function placeOf(url: string): string {
   return `${host}${pathname}`
 }
 
-/** What is refused at several addresses has no message, but a code. */
+/** A connection that is refused at several addresses has no message, but a code. */
 function sayingOf(error: unknown): string {
   const { message, code } = error as Error & { code?: string }
   return message || code || String(error)
+}
+
+const PING_MS_MAX = 1_000
+
+/** Whether a query of this pool is answered within a second. Throws nothing. */
+export async function answersNow(pool: { query(text: string): Promise<unknown> }): Promise<boolean> {
+  const asked = pool.query('SELECT 1').then(
+    () => true,
+    () => false,
+  )
+  return (await waitAtMost(PING_MS_MAX, asked)) === true
 }

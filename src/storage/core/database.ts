@@ -12,12 +12,14 @@ import { assertTakesWrites } from './connection.ts'
 import { workAsRuntimeRole } from './runtime-role.ts'
 import { tellingAfter } from './after-commit.ts'
 import { sharePool, type SharedPool } from './shares.ts'
+import { tellNobody } from './notify.ts'
+import { heardByStandby, WAITS_FOR_STANDBY, type StandbyWatch } from './standby.ts'
 
 /** A connection or a transaction over a party's tables: the first parameter of every storage function. */
 export type Db<Tables> = Kysely<Tables>
 /** A transaction: the first parameter of what must not be done alone. */
 export type Tx<Tables> = Transaction<Tables>
-/** As either, where no table is named: whatever the party's are, one serves. */
+/** As either, if no table is named: it serves every party, whatever its tables are. */
 export interface Runner {
   readonly isTransaction: boolean
   executeQuery<Row>(query: CompiledQuery<Row>): Promise<QueryResult<Row>>
@@ -26,9 +28,9 @@ export interface Runner {
 export interface DatabaseOptions {
   /** `postgres://…` */
   url: string
-  /** Most connections held at once, beside those of the call path. */
+  /** Maximum number of connections held at once, beside those of the call path. */
   poolMax: number
-  /** Most connections held at once by the call path; as many when left out. */
+  /** Maximum number of connections held at once by the call path; the same number when left out. */
   callPoolMax?: number | undefined
   /** How long a caller waits for a free connection or for the server to answer a connect. */
   connectTimeoutMs?: number
@@ -41,6 +43,10 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** Called when a connection is lost (the server went away); the pool heals by itself. */
   onConnectionError?: (error: Error) => void
+  /** Whether NOTIFY tells other processes what is done here; true when left out. */
+  notifies?: boolean | undefined
+  /** If given, nothing is answered that a synchronous standby does not have; closed with the pools. */
+  standby?: StandbyWatch | undefined
 }
 
 export interface Database<Tables> {
@@ -48,13 +54,15 @@ export interface Database<Tables> {
   readonly db: Db<Tables>
   /**
    * The call path, introspect and consume, and nothing else, so that no negotiation keeps a call waiting;
-   * likewise shared. Of single statements.
+   * shared in the same way. Of single statements.
    */
   readonly calls: Runner
-  /** The connections of either, as they are: to be counted, and for whoever acts for no owner. */
+  /** The connections of either pool: to count them, and for callers that act for no owner. */
   readonly pool: Pool
   readonly callPool: Pool
   readonly url: string
+  /** Undefined if answers need none. */
+  readonly standby: StandbyWatch | undefined
   close(): Promise<void>
 }
 
@@ -96,8 +104,8 @@ export type Prepared<Row> = (
 ) => Promise<{ rows: Row[]; affected: bigint | undefined }>
 
 /**
- * Declares a statement that Postgres plans once per connection and not at every use: for those of the call
- * path and of negotiations, which find what they need by the whole key, so that one plan suits all values.
+ * Declares a statement that Postgres plans once per connection and not at every use. It is for statements of
+ * the call path and of negotiations, which find rows by the whole key, so that one plan suits all values.
  * Names are unique.
  */
 export function prepared<Row = never>(name: string, text: string): Prepared<Row> {
@@ -110,13 +118,13 @@ export function prepared<Row = never>(name: string, text: string): Prepared<Row>
 }
 
 /**
- * Tells each statement of every pool as it is sent, to whoever listens in this process
- * (node:diagnostics_channel); costs nothing where nobody does.
+ * Publishes each statement of every pool as it is sent, to listeners in this process
+ * (node:diagnostics_channel); costs nothing if there are none.
  */
 export const STATEMENTS_CHANNEL = 'usher:statements'
 const statements = channel(STATEMENTS_CHANNEL)
 
-/** What is told of a statement. Its values are people's: to be counted or explained, never logged. */
+/** What is published about a statement. Its values are people's: to be counted or explained, never logged. */
 export interface SentStatement {
   text: string
   values: readonly unknown[]
@@ -128,29 +136,46 @@ function tell([first, second]: unknown[]): void {
   statements.publish({ text, values: Array.isArray(values) ? values : [] } satisfies SentStatement)
 }
 
-/** Sends what was declared `prepared` under its name. */
+/**
+ * Sends a statement that was declared `prepared` under its name. If Postgres took it back and it was a
+ * transaction by itself, sends it again, as `retried` says. Within one, only the whole can be tried again.
+ */
 class PreparingClient extends Client {
   override query(...given: unknown[]): never {
     if (statements.hasSubscribers) tell(given)
     const [text, values, ...rest] = given
     const name = typeof text === 'string' ? PREPARED.get(text) : undefined
     // oxlint-disable-next-line typescript/unbound-method -- called on this client
-    const send = super.query as unknown as (this: Client, ...given: unknown[]) => never
-    return name === undefined ? send.apply(this, given) : send.call(this, { name, text, values }, ...rest)
+    const query = super.query as unknown as (this: Client, ...given: unknown[]) => unknown
+    const send = (): unknown =>
+      name === undefined ? query.apply(this, given) : query.call(this, { name, text, values }, ...rest)
+    const isAlone = this.getTransactionStatus() === 'I'
+    const isAnswered = !given.some(one => typeof one === 'function' || hasSubmit(one))
+    return (isAlone && isAnswered ? retried(async () => send()) : send()) as never
   }
 }
+
+/** A query that says itself how it is sent, and answers no promise. */
+const hasSubmit = (given: unknown): boolean =>
+  typeof given === 'object' && given !== null && 'submit' in given
 
 /** Opens the pools. Nothing is connected until first use. */
 export function openDatabase<Tables>(options: DatabaseOptions): Database<Tables> {
   const pool = openPool(options, options.poolMax)
   const callPool = openPool(options, options.callPoolMax ?? options.poolMax)
-  const shares = { waitMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, survives: survivesOnItsConnection }
+  const shares = {
+    waitMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    survives: survivesOnItsConnection,
+    fault: () => options.standby?.fault(),
+  }
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: sharePool(pool, shares) }) })
   const calls = sharePool(callPool, shares)
+  if (options.notifies === false) tellNobody(db)
   const close = async (): Promise<void> => {
-    await Promise.all([db.destroy(), calls.end()])
+    await Promise.all([db.destroy(), calls.end(), options.standby?.close()])
   }
-  return { db, calls: runnerOf(calls), pool, callPool, url: options.url, close }
+  const { url, standby } = options
+  return { db, calls: runnerOf(calls), pool, callPool, url, standby, close }
 }
 
 /** Each statement is a transaction by itself, and a connection that one broke is not used again. */
@@ -169,15 +194,15 @@ function runnerOf(pool: SharedPool): Runner {
 const CONNECT_TIMEOUT_MS = 5_000
 const STATEMENT_TIMEOUT_MS = 10_000
 /**
- * A little longer than Postgres takes to look for a deadlock, so that one is told as what it is, and tried
- * again.
+ * A little longer than Postgres takes to look for a deadlock, so that a deadlock is reported as one, and
+ * tried again.
  */
 const LOCK_TIMEOUT_MS = 1_200
 
 function openPool(options: DatabaseOptions, max: number): Pool {
-  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
+  const { standby, statementTimeoutMs = STATEMENT_TIMEOUT_MS } = options
   const pool = new Pool({
-    Client: PreparingClient,
+    Client: standby === undefined ? PreparingClient : heardByStandby(PreparingClient, standby),
     connectionString: options.url,
     stream: () => impatientSocket(statementTimeoutMs + ANSWER_GRACE_MS),
     // Sooner than a socket with nothing to do would lose its patience.
@@ -191,6 +216,7 @@ function openPool(options: DatabaseOptions, max: number): Pool {
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, and gives up the connection where it rejects
     onConnect: async client => {
       await assertTakesWrites(client)
+      if (standby !== undefined) await client.query(WAITS_FOR_STANDBY)
       await workAsRuntimeRole(client)
     },
     types,
@@ -208,7 +234,7 @@ function openPool(options: DatabaseOptions, max: number): Pool {
  */
 const RETRYABLE = new Set(['40001', '40P01'])
 const ATTEMPTS_MAX = 4
-/** No attempt begins later: callers of ours wait no longer for an answer. */
+/** No attempt begins later, because callers here wait no longer for an answer. */
 const RETRY_WITHIN_MS = 5_000
 /** Doubled with each attempt; the pause is anything up to it, so that those who met do not meet again. */
 const RETRY_PAUSE_MS = 20
@@ -216,12 +242,13 @@ const RETRY_PAUSE_MS = 20
 /**
  * Runs `work` in one READ COMMITTED transaction; its return commits, its throw rolls back. A deadlock or
  * serialization failure is tried again as `retried` says, so `work` must have no effect outside the
- * transaction.
+ * transaction. Where something ended with it (`endsLeases`), returns once nobody relies on it any more.
  */
 export function inTransaction<Tables, T>(db: Db<Tables>, work: (tx: Tx<Tables>) => Promise<T>): Promise<T> {
   const run = (once: (tx: Tx<Tables>) => Promise<T>): Promise<T> =>
-    db.transaction().setIsolationLevel('read committed').execute(once)
-  return retried(() => tellingAfter(db, run, work))
+    retried(() => db.transaction().setIsolationLevel('read committed').execute(once))
+  // What follows the commit is outside of what is tried again.
+  return tellingAfter(db, run, work)
 }
 
 /** Lets this transaction wait longer for rows that others hold: one that is in no caller's way. */
@@ -230,10 +257,10 @@ export async function waitLongerForRows(tx: Runner, ms: number): Promise<void> {
 }
 
 /**
- * Runs a whole transaction, or one statement that is one by itself, and again where Postgres took it back
- * (40001, 40P01): four times at most, within 5 seconds, with pauses. Nothing else is tried again, least of
- * all after a lost connection: whether that committed is not known. What is given up in the end is an outage
- * to `isOutage`.
+ * Runs a whole transaction, or one statement that is one by itself, and runs it again if Postgres took it
+ * back (40001, 40P01): four times at most, within 5 seconds, with pauses. Nothing else is tried again, least
+ * of all after a lost connection: whether that committed is not known. A final failure is an outage by
+ * `isOutage`.
  */
 export async function retried<T>(work: () => Promise<T>): Promise<T> {
   const until = performance.now() + RETRY_WITHIN_MS
@@ -247,14 +274,6 @@ export async function retried<T>(work: () => Promise<T>): Promise<T> {
       await delay(pauseMs)
     }
   }
-}
-
-/**
- * As `retried`, of one statement; within a transaction, of which only the whole can be tried again, it is run
- * once.
- */
-export function retriedAlone<T>(db: Runner, statement: () => Promise<T>): Promise<T> {
-  return db.isTransaction ? statement() : retried(statement)
 }
 
 /** Five signs, at least one of them a digit: what tells it from EPIPE. */
@@ -278,8 +297,8 @@ export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code === undefined) return error instanceof Error && /connection|timeout|terminat/i.test(error.message)
   // Class 08 connection, 53 resources, 57 operator intervention (shutdown, statement timeout), 58 system;
-  // 25006 is a standby's. What was tried as often as it may be is one too: the next request may find its way
-  // free.
+  // 25006 is a standby's. A statement that was tried as often as allowed counts as an outage too: the next
+  // request may succeed.
   return /^(08|53|57|58|25006)/.test(code) || TAKEN_BACK.has(code) || isOfConnection(code)
 }
 
@@ -292,7 +311,7 @@ function survivesOnItsConnection(error: unknown): boolean {
   return TAKEN_BACK.has(sqlState(error) ?? '') || !isOutage(error)
 }
 
-/** What the system, the stream or TLS says of a connection. */
+/** What the system, the stream or TLS reports about a connection. */
 function isOfConnection(code: string): boolean {
   return !SQLSTATE.test(code) && /^(?:E[A-Z]+$|EAI_|ERR_(?:SSL|TLS|STREAM|SOCKET)_)/.test(code)
 }

@@ -11,7 +11,7 @@ export interface Listener {
   close(): Promise<void>
 }
 
-/** What the database's clock showed at some moment between two of this process's. */
+/** A time of the database's clock between two times of this process's clock. */
 export interface ClockReading {
   /** Milliseconds since the epoch. */
   databaseMs: number
@@ -27,26 +27,31 @@ export interface ListenOptions {
   channel: string
   /** Called with the payload of each notification. */
   onNotify: (payload: string) => void
-  /** Called after every (re)connect: whatever was missed meanwhile must be read now. */
+  /** Further channels on the same connection. */
+  others?: Readonly<Record<string, (payload: string) => void>>
+  /** Called after every (re)connect, because whatever was missed meanwhile must be read now. */
   onConnect?: () => void
   onError?: (error: Error) => void
   /** Called with the database's time, at every (re)connect and after every beat. */
   onClock?: (reading: ClockReading) => void
   /** Pause between two beats; 10 s when left out, so that a lost server is noticed within 16 s. */
   beatMs?: number
+  /** If given, nobody notifies: `onConnect` is called after every beat, each second when left out. */
+  polls?: boolean | undefined
 }
 
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5_000
 const BEAT_MS = 10_000
+const POLL_MS = 1_000
 
 /**
- * Starts listening; resolves once the first LISTEN stands (rejects if that one fails). Afterwards a lost
+ * Starts listening; resolves once the first LISTEN is in force (rejects if that one fails). Afterwards a lost
  * connection is opened again, for ever, with growing pauses. A standby, reached during a failover, is not
  * listened to.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  const { url, channel, onError, beatMs = BEAT_MS } = options
+  const { url, onError, polls = false, beatMs = polls ? POLL_MS : BEAT_MS } = options
   let current: DedicatedConnection | undefined
   let timer: NodeJS.Timeout | undefined
   let beating: NodeJS.Timeout | undefined
@@ -56,8 +61,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   async function connect(): Promise<void> {
     const next = await openConnection({ url, name: 'usher-listen', onError })
     try {
-      next.client.on('notification', message => options.onNotify(message.payload ?? ''))
-      await next.client.query(`LISTEN ${escapeIdentifier(channel)}`)
+      await follow(next, options)
       options.onClock?.(await readClock(next, true))
     } catch (error) {
       next.drop()
@@ -78,7 +82,9 @@ export async function listen(options: ListenOptions): Promise<Listener> {
       readClock(connection, false).then(
         reading => {
           options.onClock?.(reading)
-          if (connection === current) beatLater(connection)
+          if (connection !== current) return
+          if (polls) options.onConnect?.()
+          beatLater(connection)
         },
         (error: Error) => {
           if (connection !== current) return
@@ -115,7 +121,17 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   }
 }
 
-/** @throws also where the server takes no writes (any more). */
+async function follow(
+  { client }: DedicatedConnection,
+  { channel: first, onNotify, others, polls }: ListenOptions,
+): Promise<void> {
+  const channels = { [first]: onNotify, ...others }
+  client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload))
+  if (polls !== true)
+    for (const channel of Object.keys(channels)) await client.query(`LISTEN ${escapeIdentifier(channel)}`)
+}
+
+/** @throws also if the server takes no writes (any more). */
 async function readClock({ client }: DedicatedConnection, fresh: boolean): Promise<ClockReading> {
   const askedAt = performance.now()
   const { rows } = await client.query<{ ms: number; standby: boolean }>(

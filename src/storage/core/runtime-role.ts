@@ -1,13 +1,13 @@
 /**
- * The role that requests are served as. Every pooled connection takes it, also where the same log-in
- * migrates: what must not be changed is withheld from it by Postgres, whatever a statement of ours says.
- * Contract: "Grant answer (beat 4)" (both sides hold the receipt).
+ * The role that requests are served as. Every pooled connection takes it, even if the same login migrates:
+ * Postgres withholds from it whatever must not be changed, whatever a statement says. Contract: "Grant answer
+ * (beat 4)" (both sides hold the receipt).
  */
 import type { ClientBase } from 'pg'
 
 /** One name for all databases of a cluster. The log-in of the authority must be a member of it. */
 export const RUNTIME_ROLE = 'usher_runtime'
-/** What the role may do with a party's tables: anything, but for what is named here. */
+/** What the role may do with a party's tables: anything, except what is named here. */
 export interface Privileges {
   /** Tables that it may add to and read, and nothing else. */
   readonly appendOnly: readonly string[]
@@ -19,9 +19,9 @@ export interface Privileges {
 const READ_ONLY = ['schema_migrations']
 
 /**
- * Makes the role where there is none, and gives it what it needs in this database. Does nothing where all of
- * it stands, so that a start changes nothing. @throws Error saying what to do where the log-in may not make
- * roles.
+ * Makes the role if there is none, and gives it the privileges that it needs in this database. Does nothing
+ * if everything is in place, so that a start changes nothing. @throws Error saying what to do if the login
+ * may not make roles.
  */
 export async function ensureRuntimeRole(
   client: ClientBase,
@@ -44,7 +44,7 @@ export async function ensureRuntimeRole(
     REVOKE INSERT, UPDATE, DELETE ON ${READ_ONLY.join(', ')} FROM ${RUNTIME_ROLE}`)
 }
 
-/** Has a new connection work as the role. @throws Error saying what to do where it may not. */
+/** Makes a new connection work as the role. @throws Error saying what to do if it may not. */
 export async function workAsRuntimeRole(client: ClientBase): Promise<void> {
   try {
     await client.query(`SET ROLE ${RUNTIME_ROLE}`)
@@ -89,7 +89,7 @@ async function isMember(client: ClientBase): Promise<boolean> {
   return found[0]!.member
 }
 
-/** Asked of every table: rows that were restored from a dump may stand there without privileges. */
+/** Asked of every table, because tables that were restored from a dump may lack privileges. */
 async function hasItsPrivileges(client: ClientBase, appendOnly: readonly string[]): Promise<boolean> {
   const { rows } = await client.query<{ has: boolean }>(
     `SELECT bool_and(CASE

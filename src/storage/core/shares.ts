@@ -1,7 +1,7 @@
 /**
- * Owns how much of a pool one owner may hold: at most half, and whoever wants more waits before a connection
- * is taken, not with one in hand. Contract: "What the service does" (many owners at one authority): what is
- * done to one owner must not be felt by another.
+ * Owns how much of a pool one owner may hold: at most half. Further requests wait before a connection is
+ * taken, not with one in hand. Contract: "What the service does" (many owners at one authority): load on one
+ * owner must not slow another.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Pool, PoolClient, QueryConfig, QueryResult, QueryResultRow } from 'pg'
@@ -13,7 +13,7 @@ export function onBehalfOf<T>(owner: string, work: () => T): T {
   return acting.run(owner, work)
 }
 
-/** A pool in which nobody has more than a share. What is done on behalf of no owner is not counted. */
+/** A pool in which nobody has more than a share. Work on behalf of no owner is not counted. */
 export interface SharedPool {
   /** Of the pool. */
   readonly options: object
@@ -28,6 +28,8 @@ export interface ShareOptions {
   waitMs: number
   /** Whether a connection may be used again after a statement of it failed so. */
   survives: (error: unknown) => boolean
+  /** Why nothing may be begun now; undefined if it may. Left out: nothing ever keeps anybody. */
+  fault?: () => Error | undefined
 }
 
 /** Of so many places, those that one owner may have; one at least. */
@@ -36,9 +38,11 @@ export function halfOf(places: number): number {
 }
 
 /** Gives each owner at most half of the connections that the pool may have. */
-export function sharePool(pool: Pool, { waitMs, survives }: ShareOptions): SharedPool {
+export function sharePool(pool: Pool, { waitMs, survives, fault }: ShareOptions): SharedPool {
   const lanes = createLanes(halfOf(pool.options.max), waitMs)
   const connect = async (): Promise<PoolClient> => {
+    const because = fault?.()
+    if (because !== undefined) throw because
     const owner = acting.getStore()
     if (owner === undefined) return pool.connect()
     await lanes.enter(owner)
@@ -100,7 +104,7 @@ function createLanes(
     leave: owner => {
       const lane = lanes.get(owner)!
       const [next] = lane.waiting
-      // Whoever comes next takes the place over.
+      // The next in line takes the place over.
       if (next !== undefined) return next()
       if (--lane.taken === 0) lanes.delete(owner)
     },

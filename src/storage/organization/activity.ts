@@ -1,6 +1,6 @@
 /**
- * What administrators and members did, in order; and signatures accepted once. Contract: "The organization's
- * authority" (`/admin/...`), "Authentication" (a change is accepted once).
+ * The acts of administrators and members, in order; and signatures that are accepted once. Contract: "The
+ * organization's authority" (`/admin/...`), "Authentication" (a change is accepted once).
  */
 import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -29,7 +29,9 @@ export interface NewActivity {
     | 'break_glass_voided'
     | 'break_glass_used'
     | 'agreed'
-  /** Which administrator did it; left out where a member did. */
+    | 'member_acted_on'
+    | 'member_answered'
+  /** The administrator who did it; left out if a member did. */
   admin?: string
   owner?: Owner
   data: Record<string, unknown>
@@ -56,7 +58,7 @@ export function listActivity(
 
 /**
  * Remembers the digest of a signature that is about to change something, in that change's transaction.
- * @returns false where it was presented before: the request must be refused and nothing changed.
+ * @returns false if it was presented before: the request must be refused and nothing changed.
  */
 export async function spendSignature(tx: Tx, digest: Buffer, keptSeconds: number): Promise<boolean> {
   const inserted = await sql`

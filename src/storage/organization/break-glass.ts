@@ -1,7 +1,7 @@
 /**
- * Vouchers of emergency windows, and the grants that came of them: held, then live once, or void. Contract:
- * "The organization's authority" (`/break-glass`, `/introspect`, `/consume`), "Limits" (a single-use grant is
- * spendable exactly once).
+ * Vouchers of emergency windows, and the grants that were made from them: a grant is held, then live once, or
+ * void. Contract: "The organization's authority" (`/break-glass`, `/introspect`, `/consume`), "Limits" (a
+ * single-use grant is spendable exactly once).
  */
 import { sql, type Selectable } from 'kysely'
 import type { BreakGlassClaims } from '../../wire/break-glass.ts'
@@ -24,13 +24,15 @@ export async function insertVoucher(
     .execute()
 }
 
-/** A voucher as it is: whose window it opens, and whether it is being used just now. */
+/** A voucher: whose window it opens, and whether it is being used just now. */
 export interface VoucherReading {
   admin: string
   held: boolean
 }
 
-const UNSPENT = sql<boolean>`spent_at IS NULL AND expires_at > now()`
+/** The voucher is in time, and was opened for her present membership, not for one that she ended before. */
+const UNSPENT = sql<boolean>`spent_at IS NULL AND expires_at > now()
+  AND EXISTS (SELECT FROM members m WHERE m.owner = vouchers.owner AND m.joined_at <= vouchers.opened_at)`
 const FREE = sql<boolean>`(held_by IS NULL OR held_until <= now())`
 
 /** The voucher, if it is this owner's, unspent and in time. */
@@ -49,7 +51,8 @@ export function readVoucher(
 }
 
 /**
- * Holds a voucher that is free for one grant. @returns whether this call did: of several at once one does.
+ * Holds a free voucher for one grant. @returns whether this call did: only one of several concurrent calls
+ * does.
  */
 export async function holdVoucher(
   tx: Tx,
@@ -68,7 +71,7 @@ export async function holdVoucher(
   return done.numUpdatedRows === 1n
 }
 
-/** Spends the voucher that is held for a grant. @returns false where it is held for that one no more. */
+/** Spends the voucher that is held for a grant. @returns false if it is no longer held for that grant. */
 export async function spendVoucher(tx: Tx, jti: string): Promise<boolean> {
   const done = await tx
     .updateTable('vouchers')
@@ -106,8 +109,8 @@ export async function insertHeldGrant(
 }
 
 /**
- * Makes a held grant live, while the membership that it was made for stands. @returns whether it was held
- * still.
+ * Makes a held grant live, if the membership that it was made for still exists. @returns whether it was still
+ * held.
  */
 export async function enliven(
   tx: Tx,
@@ -123,11 +126,11 @@ export async function enliven(
   return done.numUpdatedRows === 1n
 }
 
-/** One that ended and began again, under whatever id, is not the one that the grant was made for. */
+/** A membership that ended and began again, under any id, is not the one that the grant was made for. */
 const STANDS = sql<boolean>`EXISTS (
   SELECT FROM members m WHERE m.owner = g.owner AND m.join_id = g.membership AND m.joined_at <= g.held_at)`
 
-/** Ends a grant that is held, for good. @returns whether it was. */
+/** Ends a held grant for good. @returns whether it was held. */
 export async function voidGrant(tx: Tx, jti: string): Promise<boolean> {
   const done = await tx
     .updateTable('break_glass_grants')
@@ -138,7 +141,7 @@ export async function voidGrant(tx: Tx, jti: string): Promise<boolean> {
   return done.numUpdatedRows === 1n
 }
 
-/** Grants that were held for longer than a replica holds one: it has ended meanwhile. */
+/** Grants that were held for longer than a replica holds one, so the replica must have ended. */
 export function abandonedGrants(
   db: Db,
   { seconds, limit }: { seconds: number; limit: number },
@@ -153,7 +156,7 @@ export function abandonedGrants(
     .execute()
 }
 
-/** A grant as it is now; `stands`: the membership that it was made for does. */
+/** A grant as it is now; `stands`: the membership that it was made for still exists. */
 export interface BreakGlassReading extends Pick<
   BreakGlassGrantRow,
   'jti' | 'owner' | 'aud' | 'state' | 'claims'
@@ -173,8 +176,8 @@ export function readGrantByRpt(db: Db, rpt_sha256: Buffer): Promise<BreakGlassRe
 }
 
 /**
- * Spends a grant that is live, in one statement that proves it. @returns whether this call did: of several at
- * once one does.
+ * Spends a live grant, in one statement that proves that it is live. @returns whether this call did: only one
+ * of several concurrent calls does.
  */
 export async function consumeBreakGlass(tx: Tx, rpt_sha256: Buffer): Promise<boolean> {
   const done = await tx

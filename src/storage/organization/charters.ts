@@ -11,15 +11,15 @@ import type { ChartersTable } from './tables.ts'
 export type CharterRow = Selectable<ChartersTable>
 
 /**
- * Locks the head for a change; whoever holds it is alone with charter, groups, members and codes. @returns
- * the version in force, 0: none.
+ * Locks the head for a change; the holder of this lock alone changes charter, groups, members and codes.
+ * @returns the version in force, or 0 if there is none.
  */
 export async function lockHead(tx: Tx): Promise<number> {
   const { version } = await tx.selectFrom('head').select('version').forUpdate().executeTakeFirstOrThrow()
   return version
 }
 
-/** The charter in force; undefined where none was published yet. */
+/** The charter in force; undefined if none was published yet. */
 export function readCharter(db: Db): Promise<CharterRow | undefined> {
   return db
     .selectFrom('charters')
@@ -48,7 +48,7 @@ export function listCharters(
 }
 
 /**
- * Publishes the next version, under the lock of the head. `affects`: whose view it changes; everybody's, or
+ * Publishes the next version, under the lock of the head. `affects`: whose view it changes, everybody's or
  * that of one member.
  * @returns the row that is in force now.
  */

@@ -1,30 +1,21 @@
 /**
- * The organization's database: what is in src/storage/core, over the organization's own tables. Contract:
- * "The organization's authority".
+ * The organization's database: src/storage/core with the organization's own tables. Contract: "The
+ * organization's authority".
  */
-import { openDatabase as openAny, type Database as AnyDatabase } from '../core/database.ts'
-import type { Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
-import { migrate as migrateAny } from '../migrate.ts'
+import type { Database as AnyDatabase, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
+import { partyDatabase } from '../serving.ts'
 import type { Tables } from './tables.ts'
 
 /** A connection or a transaction: the first parameter of every function of this folder. */
 export type Db = AnyDb<Tables>
-/** A transaction: the first parameter of what must not be done alone. */
+/** A transaction: the first parameter of functions that must run inside one. */
 export type Tx = AnyTx<Tables>
 export type Database = AnyDatabase<Tables>
 
-/** Opens the pools. Nothing is connected until first use. */
-export const openDatabase = openAny<Tables>
-
-export { refuseEarlier } from '../migrate.ts'
-
-/** What members agreed to, and what was done, is changed and removed by nobody who serves requests. */
+/** No process that serves requests can change or remove what members agreed to, or the record of acts. */
 const SCHEMA = { party: 'organization', appendOnly: ['charters', 'activity'], sequences: [] }
 
-/**
- * Brings an organization's database up to date; as `migrate` of any party. @returns the names of the
- * migrations that this call applied.
- */
-export function migrate(url: string, tell?: (line: string) => void): Promise<string[]> {
-  return migrateAny(url, SCHEMA, tell)
-}
+const BY = { setting: 'UMA_ORG_MIGRATE', command: 'usher organization migrate' }
+
+/** The database's migrations, and how it is opened. */
+export const ORGANIZATION_DATABASE = partyDatabase<Tables>(SCHEMA, BY)

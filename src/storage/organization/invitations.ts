@@ -9,7 +9,7 @@ import type { InvitationsTable } from './tables.ts'
 
 export type InvitationRow = Selectable<InvitationsTable>
 
-/** A person as administrators and invitations name her. */
+/** A person, as administrators and invitations name her. */
 export interface Person {
   owner: Owner
   as_uri: string
@@ -46,7 +46,7 @@ export function listInvitations(
     .execute()
 }
 
-/** The invitation that waits under a code's id; undefined where none does. */
+/** The invitation that waits under the id of a code; undefined if none does. */
 export function readInvitationByCode(db: Db, code_id: string): Promise<InvitationRow | undefined> {
   return db
     .selectFrom('invitations')
@@ -56,12 +56,12 @@ export function readInvitationByCode(db: Db, code_id: string): Promise<Invitatio
     .executeTakeFirst()
 }
 
-/** An invitation under a code's id, whether or not it waits. */
+/** An invitation under the id of a code, whether or not it waits. */
 export function readInvitation(db: Db, code_id: string): Promise<InvitationRow | undefined> {
   return db.selectFrom('invitations').selectAll().where('code_id', '=', code_id).executeTakeFirst()
 }
 
-/** The newest invitation that waits for a person; undefined where none does. */
+/** The newest invitation that waits for a person; undefined if none does. */
 export function readInvitationOf(db: Db, { owner, as_uri }: Person): Promise<InvitationRow | undefined> {
   return db
     .selectFrom('invitations')
@@ -75,8 +75,8 @@ export function readInvitationOf(db: Db, { owner, as_uri }: Person): Promise<Inv
 }
 
 /**
- * Declines what waits for a person, or the one named by its id, under the lock of the head. @returns the ids
- * of those that did wait.
+ * Declines the invitations that wait for a person, or the one with this id, under the lock of the head.
+ * @returns the ids of those that waited.
  */
 export async function declineInvitations(
   tx: Tx,
@@ -95,7 +95,7 @@ export async function declineInvitations(
   return declined.map(row => row.code_id)
 }
 
-/** Answers an invitation that waits: its code is dead. @returns whether one did. */
+/** Answers a waiting invitation; its code is then invalid. @returns whether it waited. */
 export async function answerInvitation(
   tx: Tx,
   code_id: string,
@@ -110,20 +110,20 @@ export async function answerInvitation(
   return done.numUpdatedRows === 1n
 }
 
-/** Puts a shared code in the place of the one before. */
+/** Replaces the shared code. */
 export async function replaceJoinCode(tx: Tx, code_sha256: Buffer): Promise<void> {
   await sql`
     INSERT INTO join_code (code_sha256) VALUES (${code_sha256})
     ON CONFLICT (one) DO UPDATE SET code_sha256 = excluded.code_sha256, rotated_at = now()`.execute(tx)
 }
 
-/** The hash of the shared code; undefined where there is none. */
+/** The hash of the shared code; undefined if there is none. */
 export async function readJoinCode(db: Db): Promise<Buffer | undefined> {
   const row = await db.selectFrom('join_code').select('code_sha256').executeTakeFirst()
   return row?.code_sha256
 }
 
-/** How often a code was tried in vain in this hour. */
+/** How often a wrong code was tried in this hour. */
 export async function wrongCodes(db: Db, name: string): Promise<number> {
   const row = await db
     .selectFrom('wrong_codes')
@@ -134,7 +134,7 @@ export async function wrongCodes(db: Db, name: string): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Counts one that was tried in vain. */
+/** Counts one attempt with a wrong code. */
 export async function countWrongCode(db: Db, name: string): Promise<void> {
   await sql`
     INSERT INTO wrong_codes (name, hour, count) VALUES (${name}, date_trunc('hour', now()), 1)

@@ -1,5 +1,6 @@
 /**
- * Members: an owner once, from one authority, in one group or none. Contract: "The organization's authority".
+ * Members: each owner is one once, from one authority, in one group or none. Contract: "The organization's
+ * authority".
  */
 import { sql, type Selectable } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -8,7 +9,7 @@ import type { MembersTable } from './tables.ts'
 
 export type MemberRow = Selectable<MembersTable>
 
-/** The member; undefined where the owner is none. */
+/** The member; undefined if the owner is not a member. */
 export function readMember(db: Db, owner: Owner): Promise<MemberRow | undefined> {
   return db.selectFrom('members').selectAll().where('owner', '=', owner).executeTakeFirst()
 }
@@ -35,12 +36,12 @@ export async function roleHasMembers(tx: Tx, role: string): Promise<boolean> {
   return row !== undefined
 }
 
-/** Ends a membership. @returns the row that was; undefined where there is none. */
+/** Ends a membership. @returns the deleted row; undefined if there is none. */
 export function deleteMember(tx: Tx, owner: Owner): Promise<MemberRow | undefined> {
   return tx.deleteFrom('members').where('owner', '=', owner).returningAll().executeTakeFirst()
 }
 
-/** Makes a member, under the lock of the head; the owner must be none. */
+/** Makes a member, under the lock of the head; the owner must not be one yet. */
 export function insertMember(
   tx: Tx,
   member: Pick<MemberRow, 'owner' | 'as_uri' | 'join_id' | 'role' | 'agreed_version' | 'view_version'>,
@@ -67,9 +68,7 @@ export async function moveMember(tx: Tx, owner: Owner, role: string | null): Pro
   await tx.updateTable('members').set({ role }).where('owner', '=', owner).execute()
 }
 
-/**
- * Replaces what is attested of a member, under the lock of the head; nothing is attested by an empty object.
- */
+/** Replaces what is attested about a member, under the lock of the head; an empty object attests nothing. */
 export async function attestClearance(
   tx: Tx,
   owner: Owner,
@@ -82,7 +81,7 @@ export async function attestClearance(
     .execute()
 }
 
-/** Keeps what a member's authorization server reports, in the place of what it reported before. */
+/** Stores what a member's authorization server reports, in place of its earlier report. */
 export async function reportCompliance(tx: Tx, owner: Owner, report: object): Promise<void> {
   await tx
     .updateTable('members')
@@ -92,8 +91,8 @@ export async function reportCompliance(tx: Tx, owner: Owner, report: object): Pr
 }
 
 /**
- * She has agreed to a later version, under the lock of the head: what it newly claims is governed, so her
- * view moves.
+ * Records that she agreed to a later version, under the lock of the head: what it newly claims becomes
+ * governed, so her view changes.
  */
 export async function agreeAgain(tx: Tx, owner: Owner, agreed_version: number): Promise<void> {
   await tx

@@ -1,7 +1,7 @@
 /**
- * What members' authorization servers are still to be told, in lines: in each one notice after another.
- * Contract: "Events" (organization notice), "Organization membership, on the member's authorization server"
- * (`/org/notice`).
+ * What members' authorization servers must still be told, in queues: each queue sends one notice after
+ * another. Contract: "Events" (organization notice), "Organization membership, on the member's authorization
+ * server" (`/org/notice`).
  */
 import { sql } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -10,7 +10,7 @@ import { inTransaction, prepared } from '../core/database.ts'
 import type { Db, Tx } from './database.ts'
 import type { MemberRow } from './members.ts'
 
-/** For whom a notice is. */
+/** The recipient of a notice. */
 export type Addressee = Pick<MemberRow, 'owner' | 'as_uri' | 'join_id'>
 
 const STOPPED_SHOWN = 20
@@ -18,8 +18,8 @@ const TOLD_FOR = sql`interval '7 days'`
 const NEW_JTI = sql`'ntc_' || replace(gen_random_uuid()::text, '-', '')`
 
 /**
- * Adds a notice to the line of a membership, under the lock of the head. One that waits for no other has a
- * line of its own (`alone`), and needs no lock.
+ * Adds a notice to the queue of a membership, under the lock of the head. A notice that must not wait for
+ * others has its own queue (`alone`), and needs no lock.
  */
 export async function insertNotice(
   tx: Tx,
@@ -48,19 +48,19 @@ export async function insertNoticeToAll(tx: Tx, notice: Notice): Promise<void> {
 }
 
 /**
- * A line that stands is locked until the notice is in it, so that it does not end as an empty one meanwhile;
- * when it is due stays.
+ * An existing queue is locked until the notice is in it, so that it is not removed as empty meanwhile; its
+ * due time stays.
  */
 const STANDS = sql`ON CONFLICT (owner, membership, line) DO UPDATE SET as_uri = l.as_uri`
 
-/** What is known of the notices of one membership. */
+/** The state of the notices of one membership. */
 export interface NoticeState {
   waiting: number
-  /** Those that were given up, the newest first; `status` is null where there never was an answer. */
+  /** Notices that were given up, the newest first; `status` is null if there never was an answer. */
   stopped: { kind: Notice['kind']; status: number | null; at: string }[]
 }
 
-/** The notices of these members' present memberships; left out where there are none. */
+/** The notices of these members' present memberships; left out if there are none. */
 export async function noticeStates(db: Db, owners: readonly Owner[]): Promise<Map<Owner, NoticeState>> {
   const { rows } = await sql<{ owner: Owner; waiting: number | null } & NoticeState['stopped'][number]>`
     WITH theirs AS (
@@ -83,7 +83,7 @@ export async function noticeStates(db: Db, owners: readonly Owner[]): Promise<Ma
   return states
 }
 
-/** A line, and until when (as Postgres writes it) it is the taker's alone. */
+/** A queue, and until when (as Postgres writes it) the taker has it alone. */
 export interface TakenLine {
   owner: Owner
   membership: string
@@ -94,8 +94,8 @@ export interface TakenLine {
 }
 
 /**
- * Takes lines that have been due for longest: of all replicas one gets each. One that is not settled is due
- * again after `seconds`.
+ * Takes the queues that have been due for longest; only one replica gets each. A queue that is not settled is
+ * due again after `seconds`.
  */
 export async function takeLines(
   db: Db,
@@ -115,14 +115,14 @@ const TAKE = prepared<TakenLine>(
     RETURNING l.owner, l.membership, l.line, l.as_uri, l.attempts, l.due_at::text AS until`,
 )
 
-/** `late`: it is as old as a notice is told at most. */
+/** `late`: the notice has reached the age at which sending stops. */
 export interface FirstNotice {
   jti: string
   notice: Notice
   late: boolean
 }
 
-/** The notice of a line that is to be told next. */
+/** The next notice of a queue to send. */
 export function firstNotice(db: Db, line: TakenLine): Promise<FirstNotice | undefined> {
   return db
     .selectFrom('notices')
@@ -136,7 +136,7 @@ export function firstNotice(db: Db, line: TakenLine): Promise<FirstNotice | unde
     .executeTakeFirst()
 }
 
-/** It was answered for good; the next of the line is due. */
+/** The notice has a final answer; the next of the queue is due. */
 export function endNotice(db: Db, line: TakenLine, jti: string): Promise<void> {
   return inTransaction(db, async tx => {
     await tx.deleteFrom('notices').where('jti', '=', jti).execute()
@@ -144,7 +144,7 @@ export function endNotice(db: Db, line: TakenLine, jti: string): Promise<void> {
   })
 }
 
-/** It is told no more, and kept to be shown; the next of the line is due. */
+/** The notice is not sent any more, but kept to be shown; the next of the queue is due. */
 export function stopNotice(
   db: Db,
   line: TakenLine,
@@ -157,7 +157,7 @@ export function stopNotice(
   })
 }
 
-/** It was told in vain: the line is due again after `seconds`. */
+/** Sending failed: the queue is due again after `seconds`. */
 export function tellNoticeAgain(
   db: Db,
   line: TakenLine,
@@ -170,8 +170,7 @@ export function tellNoticeAgain(
 }
 
 /**
- * Removes a line in which nothing waits: locked first and looked at then, so that no notice is added to it
- * meanwhile.
+ * Removes an empty queue. It is locked first and checked then, so that no notice is added to it meanwhile.
  */
 export function closeEmptyLine(db: Db, line: TakenLine): Promise<void> {
   return inTransaction(db, async tx => {
@@ -183,7 +182,7 @@ export function closeEmptyLine(db: Db, line: TakenLine): Promise<void> {
   })
 }
 
-/** When a line is due again, unless another has taken it since. */
+/** Sets when a queue is due again, unless another replica has taken it since. */
 async function dueAgain(
   tx: Tx,
   line: TakenLine,

@@ -1,0 +1,116 @@
+/**
+ * The database of a party, from its first migration to the pools that serve. Contract: "What the service
+ * does": nothing is served before the database can be used.
+ */
+import { openDatabase, type Database, type DatabaseOptions } from './core/database.ts'
+import { awaitDatabase } from './core/database-wait.ts'
+import { watchStandby, type StandbyWatch } from './core/standby.ts'
+import { migrate, refuseEarlier, type Schema } from './migrate.ts'
+
+/** What a start or a command needs to know about the database. */
+interface Place {
+  databaseUrl: string
+  /** How long to wait for a primary that answers. */
+  databaseWaitSeconds: number
+}
+
+interface ServingOptions extends Place, Pick<DatabaseOptions, 'poolMax' | 'callPoolMax' | 'notifies'> {
+  /** Whether this start brings the database up to date. */
+  migrate: boolean
+  /**
+   * The setting that allows no acknowledgement without a synchronous standby; if undefined, acknowledgements
+   * need none.
+   */
+  requireStandby?: string | undefined
+}
+
+/** Where a start reports what it does and waits for. */
+interface Log {
+  info(facts: object, line: string): void
+  warn(facts: object, line: string): void
+}
+
+export interface PartyDatabase<Tables> {
+  /** Opens the pools. Nothing is connected until first use. */
+  open: (options: DatabaseOptions) => Database<Tables>
+  /** Like `migrate` of src/storage/migrate.ts, with the party's migrations. */
+  migrate: (url: string, tell?: (line: string) => void) => Promise<string[]>
+  /** The same for a command: it waits until the database answers. */
+  migrateOnce: (place: Place, tell: (line: string) => void) => Promise<string[]>
+  /** Like `refuseEarlier` of src/storage/migrate.ts. */
+  refuseEarlier: (url: string) => Promise<void>
+  /**
+   * Opens the database for a server that is about to serve: waits for it, migrates it or refuses one that is
+   * too old, and opens the pools. @throws Error like `awaitDatabase`, `migrate` and `refuseEarlier`; nothing
+   * is left open then.
+   */
+  openServing: (options: ServingOptions, log: Log) => Promise<Database<Tables>>
+}
+
+/**
+ * @param by the setting that keeps a start from migrating, and the command that migrates.
+ * @param open how the party opens it, if more belongs to it than the pools.
+ */
+export function partyDatabase<Tables>(
+  schema: Schema,
+  by: { setting: string; command: string },
+  open: PartyDatabase<Tables>['open'] = openDatabase<Tables>,
+): PartyDatabase<Tables> {
+  const party: Omit<PartyDatabase<Tables>, 'openServing'> = {
+    open,
+    migrate: (url, tell) => migrate(url, schema, tell),
+    migrateOnce: async ({ databaseUrl: url, databaseWaitSeconds: seconds }, tell) => {
+      await awaitDatabase({ url, seconds, tell })
+      return migrate(url, schema, tell)
+    },
+    refuseEarlier: url => refuseEarlier(url, schema, by),
+  }
+  return {
+    ...party,
+    openServing: async (
+      { databaseUrl: url, databaseWaitSeconds: seconds, poolMax, callPoolMax, ...options },
+      log,
+    ) => {
+      const tell = (line: string): void => log.warn({}, line)
+      await awaitDatabase({ url, seconds, tell })
+      if (options.migrate) {
+        const applied = await party.migrate(url, tell)
+        if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
+      } else await party.refuseEarlier(url)
+      const standby =
+        options.requireStandby === undefined
+          ? undefined
+          : await openStandbyWatch({ url, seconds, setting: options.requireStandby }, log)
+      const onConnectionError = (error: Error): void =>
+        log.warn({ err: error }, 'a connection to the database was lost')
+      return party.open({
+        url,
+        poolMax,
+        ...(callPoolMax !== undefined && { callPoolMax }),
+        notifies: options.notifies,
+        onConnectionError,
+        standby,
+      })
+    },
+  }
+}
+
+/** @throws Error naming the setting if no standby answers in time. */
+async function openStandbyWatch(
+  { url, seconds, setting }: { url: string; seconds: number; setting: string },
+  log: Log,
+): Promise<StandbyWatch> {
+  const onTurn = (fault: Error | undefined): void =>
+    fault === undefined
+      ? log.info({}, 'a synchronous standby is heard from')
+      : log.warn({ err: fault }, 'nothing is answered: no synchronous standby is heard from')
+  try {
+    return await watchStandby({ url, waitSeconds: seconds, onTurn })
+  } catch (error) {
+    const { message } = error as Error
+    throw new Error(
+      `${setting}: ${message}. Start the standby and name it in synchronous_standby_names, or take the setting out.`,
+      { cause: error },
+    )
+  }
+}

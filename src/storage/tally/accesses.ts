@@ -1,0 +1,69 @@
+/**
+ * Calls that enforcement points let through: each is stored once, and co-holders can read them. Contract:
+ * "Protection API" (/audit/access), "Tally for a jointly held resource".
+ */
+import { sql } from 'kysely'
+import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
+import type { JointAccess } from '../../wire/joint-accesses.ts'
+import type { Db } from './database.ts'
+
+export interface Access {
+  /** The same for the same call, however often it is reported. */
+  key: string
+  family: Family
+  jti: string | undefined
+  tool: string
+  summary: string | undefined
+  /** Seconds since the epoch. */
+  at: number
+}
+
+/**
+ * Stores the calls that are not known yet, in one statement. @returns the outcome of each, in order;
+ * `unknown` if it names no grant that was made for this resource server.
+ */
+export async function recordAccesses(
+  db: Db,
+  { account, client_id }: { account: Owner; client_id: ClientId },
+  accesses: readonly Access[],
+): Promise<('recorded' | 'known' | 'unknown')[]> {
+  const each = <T>(read: (access: Access) => T): T[] => accesses.map(read)
+  const { rows } = await sql<{ place: number; recorded: boolean }>`
+    WITH reported AS (
+      SELECT * FROM unnest(${each(({ key }) => key)}::text[], ${each(({ family }) => family)}::text[],
+        ${each(({ jti }) => jti ?? null)}::text[], ${each(({ tool }) => tool)}::text[],
+        ${each(({ summary }) => summary ?? null)}::text[], ${each(({ at }) => at)}::float8[])
+        WITH ORDINALITY AS r (key, family, jti, tool, summary, at, place)),
+    used AS (
+      SELECT r.*, g.jti AS of, g.resource_id, g.claims->>'sub' AS handle FROM reported r
+      JOIN grants g ON g.account = ${account} AND g.family = r.family AND g.client_id = ${client_id}
+        AND g.jti = coalesce(r.jti, g.jti)),
+    first AS (SELECT DISTINCT ON (key) * FROM used ORDER BY key, place),
+    kept AS (
+      INSERT INTO accesses (account, client_id, key, family, jti, tool, summary, at, resource_id, handle)
+      SELECT ${account}, ${client_id}, key, family, of, tool, summary, to_timestamp(at), resource_id, handle
+      FROM first ORDER BY place
+      ON CONFLICT (account, client_id, key) DO NOTHING RETURNING key)
+    SELECT u.place::int AS place, EXISTS (
+      SELECT FROM kept JOIN first ON first.key = kept.key WHERE first.place = u.place) AS recorded
+    FROM used u`.execute(db)
+  const outcomes = new Map(rows.map(({ place, recorded }) => [place, recorded]))
+  return accesses.map((_, at) => {
+    const recorded = outcomes.get(at + 1)
+    if (recorded === undefined) return 'unknown'
+    return recorded ? 'recorded' : 'known'
+  })
+}
+
+/** Calls on an account that were reported before that one (0 means all), the newest first. */
+export async function listAccesses(
+  db: Db,
+  account: Owner,
+  { before, limit }: { before: number; limit: number },
+): Promise<JointAccess[]> {
+  const { rows } = await sql<JointAccess>`
+    SELECT n::float8 AS n, at, client_id, resource_id, handle AS agent, family, tool, summary FROM accesses
+    WHERE account = ${account} AND (${before}::bigint = 0 OR n < ${before}::bigint)
+    ORDER BY n DESC LIMIT ${limit}`.execute(db)
+  return rows
+}

@@ -1,0 +1,21 @@
+/**
+ * The tally's database: src/storage/core with the tally's own tables. Contract: "Tally for a jointly held
+ * resource".
+ */
+import type { Database as AnyDatabase, Db as AnyDb, Tx as AnyTx } from '../core/database.ts'
+import { partyDatabase } from '../serving.ts'
+import type { Tables } from './tables.ts'
+
+/** A connection or a transaction: the first parameter of every function of this folder. */
+export type Db = AnyDb<Tables>
+/** A transaction: the first parameter of functions that must run inside one. */
+export type Tx = AnyTx<Tables>
+export type Database = AnyDatabase<Tables>
+
+/** No process that serves requests may change or remove what was served, offered and countersigned. */
+const SCHEMA = { party: 'tally', appendOnly: ['mandates', 'terms_versions', 'receipts'], sequences: [] }
+
+const BY = { setting: 'UMA_TALLY_MIGRATE', command: 'usher tally migrate' }
+
+/** The database's migrations, and how it is opened. */
+export const TALLY_DATABASE = partyDatabase<Tables>(SCHEMA, BY)

@@ -1,0 +1,181 @@
+/**
+ * Grants: each is made from verdicts once, read by the SHA-256 of its RPT, and spent once. Contract: "Grant
+ * (RPT) liveness", "Single-use grant".
+ */
+import { sql, type Selectable } from 'kysely'
+import type { GrantClaims } from '../../rules/grant-content.ts'
+import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
+import { grantReads, type PlacedRow } from '../core/grant-reads.ts'
+import { TAKES_NO_WRITES } from '../core/connection.ts'
+import { inTransaction, prepared, type Runner } from '../core/database.ts'
+import { readAnswers, type AnswerRow } from './answers.ts'
+import type { Db } from './database.ts'
+import { isInForce } from './negotiations.ts'
+import type { ResourceServersTable } from './tables.ts'
+
+export interface NewGrant {
+  account: Owner
+  rptSha256: Buffer
+  jti: string
+  family: Family
+  client_id: ClientId
+  aud: string
+  resource_id: string
+  version: number
+  single_use: boolean
+  claims: GrantClaims
+  receipt: string
+  /** Seconds since the epoch. */
+  expiresAt: number
+}
+
+/** It rests on a fact that has changed. */
+class Moved extends Error {}
+
+/**
+ * Writes the grant of a negotiation, its receipt and its end together. Checks again the mandate, the resource
+ * server and, with `stands`, the answers: each stays locked until this is done. @returns `gone` if another
+ * caller ended it, `moved` if it rests on a fact that has changed.
+ */
+export async function recordGrant(
+  db: Db,
+  grant: NewGrant,
+  stands: (answers: readonly AnswerRow[]) => boolean,
+): Promise<'granted' | 'gone' | 'moved'> {
+  const { account, family } = grant
+  try {
+    return await inTransaction(db, async tx => {
+      if (!(await isInForce(tx, account, grant.version))) throw new Moved()
+      const done = await sql`
+        UPDATE negotiations SET state = 'granted', ticket_hash = NULL,
+          ticket_expires_at = greatest(ticket_expires_at, to_timestamp(${grant.expiresAt}))
+        WHERE account = ${account} AND family = ${family} AND state = 'awaiting_holders'
+          AND decision = 'approved' AND version = ${grant.version}`.execute(tx)
+      if (done.numAffectedRows !== 1n) return 'gone'
+      if (!stands(await readAnswers(tx, { account, family }))) throw new Moved()
+      const served = await sql`
+        SELECT FROM resource_servers rs JOIN resources r ON r.account = rs.account AND r.client_id = rs.client_id
+        WHERE rs.account = ${account} AND rs.client_id = ${grant.client_id} AND rs.status = 'active'
+          AND rs.resource_uri = ${grant.aud} AND r.resource_id = ${grant.resource_id} FOR SHARE`.execute(tx)
+      if (served.rows.length !== 1) throw new Moved()
+      await tx.insertInto('receipts').values({ account, jti: grant.jti, receipt: grant.receipt }).execute()
+      await sql`
+        INSERT INTO grants (account, rpt_sha256, jti, family, client_id, aud, resource_id, version, single_use,
+          claims, expires_at)
+        VALUES (${account}, ${grant.rptSha256}, ${grant.jti}, ${family}, ${grant.client_id}, ${grant.aud},
+          ${grant.resource_id}, ${grant.version}, ${grant.single_use}, ${JSON.stringify(grant.claims)},
+          to_timestamp(${grant.expiresAt}))`.execute(tx)
+      return 'granted'
+    })
+  } catch (error) {
+    if (error instanceof Moved) return 'moved'
+    throw error
+  }
+}
+
+/**
+ * The row that introspection reads, in one statement: the asking server's record and, if there is one, the
+ * grant.
+ */
+export interface GrantReading {
+  server: Pick<Selectable<ResourceServersTable>, 'status' | 'generation' | 'resource_uri'>
+  grant?: {
+    claims: GrantClaims
+    client_id: ClientId
+    aud: string
+    single_use: boolean
+    consumed: boolean
+    expired: boolean
+    /** The allowances that are left are too few. */
+    withdrawn: boolean
+    /** It was counted under the mandate in force, on a resource that is still registered. */
+    current: boolean
+  }
+}
+
+interface ReadRow extends PlacedRow {
+  /** Null if the account has no such resource server. */
+  rs_status: GrantReading['server']['status'] | null
+  rs_generation: GrantReading['server']['generation']
+  resource_uri: GrantReading['server']['resource_uri']
+  /** Null if no such grant was made. */
+  claims: GrantClaims | null
+  client_id: ClientId
+  aud: string
+  single_use: boolean
+  consumed: boolean
+  expired: boolean
+  withdrawn: boolean | null
+  current: boolean | null
+}
+
+const READ = prepared<ReadRow>(
+  'read-joint-grants',
+  `
+    SELECT asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS rs_status, rs.generation AS rs_generation,
+      rs.resource_uri, g.claims, g.client_id, g.aud, g.single_use,
+      g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
+      n.withdrawn, a.version = g.version AND r.resource_id IS NOT NULL AS current
+    FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS asked(client_id, rpt_sha256, place)
+    LEFT JOIN resource_servers rs ON rs.account = $1 AND rs.client_id = asked.client_id
+    LEFT JOIN grants g ON g.account = $1 AND g.rpt_sha256 = asked.rpt_sha256
+    LEFT JOIN negotiations n ON n.account = g.account AND n.family = g.family
+    LEFT JOIN accounts a ON a.account = g.account
+    LEFT JOIN resources r ON r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id`,
+)
+
+/**
+ * Reads a grant for a resource server, never consuming it; from the primary, never from a cache; concurrent
+ * reads share one statement. @returns undefined if the account has no such resource server; without `grant`
+ * if no such RPT was issued.
+ */
+export const readGrant = grantReads(READ, readingOf)
+
+function readingOf(row: ReadRow): GrantReading | undefined {
+  if (row.rs_status === null) return undefined
+  const server = { status: row.rs_status, generation: row.rs_generation, resource_uri: row.resource_uri }
+  if (row.claims === null) return { server }
+  const { claims, client_id, aud, single_use, consumed, expired } = row
+  // A missing fact counts against the grant.
+  const withdrawn = row.withdrawn !== false
+  const current = row.current === true
+  return { server, grant: { claims, client_id, aud, single_use, consumed, expired, withdrawn, current } }
+}
+
+/**
+ * One statement spends the grant and proves, under share locks on the rows of the account, the negotiation
+ * and the asking server (in this order), that the mandate, the counted verdicts and the server are still in
+ * force: a consume that waited for a row must not win after the statement that ended the row has returned.
+ */
+const CONSUME = prepared<{ family: Family }>(
+  'consume-joint-grant',
+  `
+    WITH counted AS MATERIALIZED (
+      SELECT a.account FROM grants g JOIN accounts a ON a.account = g.account AND a.version = g.version
+      WHERE g.account = $1 AND g.rpt_sha256 = $2
+      FOR SHARE OF a),
+    standing AS MATERIALIZED (
+      SELECT n.family, rs.client_id, rs.resource_uri FROM grants g
+      JOIN counted ON counted.account = g.account
+      JOIN negotiations n ON n.account = g.account AND n.family = g.family
+      JOIN resource_servers rs ON rs.account = g.account AND rs.client_id = g.client_id
+      JOIN resources r ON r.account = g.account AND r.resource_id = g.resource_id AND r.client_id = g.client_id
+      WHERE g.account = $1 AND g.rpt_sha256 = $2 AND n.state = 'granted' AND NOT n.withdrawn
+        AND rs.client_id = $3 AND rs.status = 'active' AND rs.generation = $4
+      FOR SHARE OF n, rs, r)
+    UPDATE grants g SET consumed_at = clock_timestamp() FROM standing s
+    WHERE g.account = $1 AND g.rpt_sha256 = $2 AND g.family = s.family AND g.client_id = s.client_id
+      AND g.aud = s.resource_uri
+      AND g.single_use AND g.consumed_at IS NULL AND g.expires_at > clock_timestamp()
+    RETURNING g.family`,
+)
+
+/** Spends a single-use grant. @returns the family, if this call spent it. */
+export async function consumeGrant(
+  calls: Runner,
+  of: { account: Owner; client_id: ClientId; generation: number; rptSha256: Buffer },
+): Promise<Family | undefined> {
+  const { account, client_id, generation, rptSha256 } = of
+  const { rows } = await CONSUME(calls, [account, rptSha256, client_id, generation])
+  return rows[0]?.family
+}

@@ -1,0 +1,87 @@
+/** Contract, "Limits": an owner has so many live grants and no more, however many are asked for at a time. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { openDatabase, type Database } from '../../src/storage/authority/database.ts'
+import { GrantsFull, recordGrant } from '../../src/storage/authority/grant-issuance.ts'
+import type { Handle, Owner } from '../../src/wire/identifiers.ts'
+import { freshDatabase, PATIENT } from '../support/postgres.ts'
+import * as seed from '../support/seed.ts'
+
+const MOST = 20
+const CALLERS = 48
+const REPLICAS = 6
+let database: Database
+let replicas: Database[]
+beforeAll(async () => {
+  database = await freshDatabase({ poolMax: 32, ...PATIENT })
+  replicas = Array.from({ length: REPLICAS }, () =>
+    openDatabase({ url: database.url, poolMax: 16, ...PATIENT }),
+  )
+})
+afterAll(async () => {
+  await Promise.all(replicas.map(replica => replica.close()))
+  await database.close()
+})
+
+const connected = async () => {
+  const owner = await seed.seedOwner(database.db)
+  const handle: Handle = seed.name('jkt:')
+  const generation = await seed.seedConnection(database.db, owner, handle)
+  return { owner, handle, generation }
+}
+type Connected = Awaited<ReturnType<typeof connected>>
+const grantOf = ({ owner, handle, generation }: Connected) =>
+  seed.grantRow(owner, handle, generation, seed.bytes())
+const full = (error: unknown) => {
+  if (error instanceof GrantsFull) return 'full' as const
+  throw error
+}
+const count = async (owner: Owner) => {
+  const { rows } = await database.pool.query<{ n: number }>(
+    'SELECT count(*)::int AS n FROM grants WHERE owner = $1',
+    [owner],
+  )
+  return rows[0]!.n
+}
+
+describe('Live grants of one owner', () => {
+  it('are never more than she may have, of however many asked for at once, at however many replicas', async () => {
+    for (let round = 0; round < 5; round++) {
+      const hers = await connected()
+      const outcomes = await seed.callers(CALLERS, n => {
+        const { db } = replicas[n % REPLICAS]!
+        const grant = grantOf(hers)
+        const recorded =
+          n % 3 === 0
+            ? inTransaction(db, tx => recordGrant(tx, grant, [], MOST))
+            : recordGrant(db, grant, [], MOST)
+        return recorded.catch(full)
+      })
+      expect(outcomes.filter(one => one === true)).toHaveLength(MOST)
+      expect(outcomes.filter(one => one === 'full')).toHaveLength(CALLERS - MOST)
+      expect(await count(hers.owner)).toBe(MOST)
+    }
+  })
+
+  it('of another owner are not counted, nor those that have expired', async () => {
+    const [one, other] = [await connected(), await connected()]
+    for (let nth = 0; nth < 2; nth++) expect(await recordGrant(database.db, grantOf(one), [], 2)).toBe(true)
+    expect(await recordGrant(database.db, grantOf(one), [], 2).catch(full)).toBe('full')
+    expect(await recordGrant(database.db, grantOf(other), [], 2)).toBe(true)
+    await database.pool.query(
+      `UPDATE grants SET expires_at = now() - interval '1 second' WHERE owner = $1 AND jti IN
+        (SELECT jti FROM grants WHERE owner = $1 LIMIT 1)`,
+      [one.owner],
+    )
+    expect(await recordGrant(database.db, grantOf(one), [], 2)).toBe(true)
+    expect(await recordGrant(database.db, grantOf(one), [], 2).catch(full)).toBe('full')
+  })
+
+  it('that rest on what is no longer so are refused for that, with room or at the limit’s edge', async () => {
+    const hers = await connected()
+    const stale = { ...grantOf(hers), generation: hers.generation + 1 }
+    expect(await recordGrant(database.db, stale, [], 1)).toBe(false)
+    expect(await recordGrant(database.db, stale, [], 100_000)).toBe(false)
+    expect(await recordGrant(database.db, grantOf(hers), [], 100_000)).toBe(true)
+  })
+})
