@@ -1,0 +1,161 @@
+/**
+ * A tally's answer to an agreement: it decides nothing, so it holds the agreement while holders are asked,
+ * and makes a grant of what they signed. Contract: "Tally for a jointly held resource", "Grant answer (beat
+ * 4)".
+ */
+import { operationOf } from '../../rules/agreement.ts'
+import { isAllowing } from '../../rules/collection.ts'
+import type { GrantContent } from '../../rules/grant-content.ts'
+import { grantScope, operationConsequence } from '../../rules/permission.ts'
+import { readAnswers, type AnswerRow } from '../../storage/tally/answers.ts'
+import { readAccount } from '../../storage/tally/accounts.ts'
+import { recordGrant } from '../../storage/tally/grants.ts'
+import { endNegotiation, holdNegotiation, readNegotiation } from '../../storage/tally/negotiations.ts'
+import { grantContent, signGrant } from '../../surface/token/grant.ts'
+import type { Agreed, Collected, Decision, Decisions } from '../../surface/token/negotiation.ts'
+import { s256Json } from '../../wire/encoding.ts'
+import { parseJws } from '../../wire/jws.ts'
+import { totalWeight, type Mandate } from '../../wire/mandate.ts'
+import type { Tally } from '../context.ts'
+import type { Wakes } from '../wakes.ts'
+import type { Collector } from './collector.ts'
+import type { Governed, Row } from './negotiations.ts'
+
+export interface Deciding extends Pick<Tally, 'database' | 'log' | 'limits' | 'issuer' | 'keys' | 'now'> {
+  collector: Collector
+  wakes: Wakes
+}
+
+const DENIED = 'The holders of this resource did not allow this request.'
+const TAKEN_BACK = 'The approval of the holders was taken back, or has expired: make the call again.'
+
+/** Holders decide, at their own authorization servers. */
+export function decisionsOf(of: Deciding): Decisions<Row, Governed> {
+  const { db } = of.database
+  return {
+    decide: agreed => hold(of, agreed),
+    refuse: async ({ account, family }, _agent, { code }) => {
+      await endNegotiation(db, { account, family }, 'denied')
+      of.log.info({ account, family, reason: code }, 'an agreement was refused')
+    },
+    happened: (account, ms) => of.wakes.next(account, ms),
+    collect: row => collect(of, row),
+    deny: async row => {
+      await endNegotiation(db, row, 'denied')
+      return { sentence: DENIED }
+    },
+    withdraw: async row => {
+      if (await endNegotiation(db, row, 'ended')) of.collector.close(row)
+    },
+  }
+}
+
+/** It waits for the holders, who are asked at once. */
+async function hold(of: Deciding, agreed: Agreed<Row, Governed>): Promise<Decision> {
+  const { family: row, governed, template, agreement, agent, nextHash } = agreed
+  const { db } = of.database
+  const { terms, mandate, version, server, resource } = governed
+  const { claims } = agreement
+  // Holders get only the agreement, because they would have to trust us for anything that it does not say.
+  if (claims['resource_id'] === undefined) {
+    await endNegotiation(db, row, 'denied')
+    return {
+      kind: 'refused',
+      sentence: 'resource_id: repeat the resource_id of the offered terms unchanged.',
+    }
+  }
+  const operation = operationOf(claims)
+  const scopes = grantScope(row.resource_scopes, terms.scope, claims['scope'] as string[])
+  if (scopes.length === 0) {
+    await endNegotiation(db, row, 'denied')
+    return {
+      kind: 'refused',
+      sentence: 'scope: nothing that the call needs is both offered and agreed.',
+    }
+  }
+  const content = grantContent({
+    family: row,
+    template,
+    agreement,
+    handle: agent.handle,
+    server,
+    resource,
+    scopes,
+    expiresIn: Math.min(terms.expires_in, claims['expires_in'] as number),
+    singleUse: terms.per_operation,
+    operation,
+  })
+  const named = operation && { tool: operation.tool, params_s256: s256Json(operation.params) }
+  const held = await holdNegotiation(db, {
+    account: row.account,
+    family: row.family,
+    version,
+    held: { content, named: named ?? null },
+    ticketHash: nextHash,
+    awaitingSeconds: of.limits.awaitingSeconds,
+    holders: mandate.holders,
+  })
+  // The mandate has changed since the offer, so other holders must be asked, under their own terms.
+  if (!held) return { kind: 'terms-changed' }
+  const waiting = await readNegotiation(db, row.account, row.family)
+  if (waiting !== undefined) of.collector.goOn(waiting)
+  return { kind: 'waiting', as: 'operation' }
+}
+
+/** Makes the grant from the existing verdicts, once. */
+async function collect(of: Deciding, row: Row): Promise<Collected> {
+  const { db } = of.database
+  const [account, answers] = await Promise.all([readAccount(db, row.account), readAnswers(db, row)])
+  const now = of.now()
+  const allowing = answers.filter(answer => isAllowing(answer, now))
+  const content = account && contentOf(row, { mandate: account.mandate, allowing, now })
+  if (content === undefined || account!.version !== row.version) return refused(of, row)
+  const { row: signed, body } = signGrant(of, content)
+  const { owner: _account, handle: _handle, ...grant } = signed
+  const counted = new Set(allowing.map(({ verdict }) => verdict))
+  const outcome = await recordGrant(db, { ...grant, account: row.account, version: row.version }, found => {
+    const still = found.filter(({ verdict, withdrawn }) => counted.has(verdict) && !withdrawn)
+    return still.length === counted.size
+  })
+  if (outcome === 'granted') return { kind: 'granted', body }
+  if (outcome === 'moved') return refused(of, row)
+  const seen = await readNegotiation(db, row.account, row.family)
+  // A holder withdrew hers meanwhile, so the others are counted again.
+  if (seen?.state === 'awaiting_holders') return { kind: 'terms-changed' }
+  return seen?.state === 'denied' ? { kind: 'refused', sentence: TAKEN_BACK } : { kind: 'gone' }
+}
+
+async function refused(of: Deciding, row: Row): Promise<Collected> {
+  await endNegotiation(of.database.db, row, 'denied')
+  return { kind: 'refused', sentence: TAKEN_BACK }
+}
+
+/** The grant on the strength of the verdicts; undefined if they are too few, or about to expire. */
+function contentOf(
+  { held }: Row,
+  { mandate, allowing, now }: { mandate: Mandate; allowing: readonly AnswerRow[]; now: number },
+): GrantContent | undefined {
+  const { content, named } = held!
+  const weight = allowing.reduce((sum, answer) => sum + answer.weight, 0)
+  const { threshold } = mandate.rule
+  const expires_in = Math.min(content.expires_in, ...allowing.map(one => one.allowed_until! - now))
+  if (weight < threshold || expires_in < 1) return undefined
+  const verdicts = allowing.map(({ verdict }) => verdict!)
+  const tally = { weight, threshold, total_weight: totalWeight(mandate) }
+  // A holder who allowed one operation allowed only one use of it.
+  const isBound = content.single_use || verdicts.some(one => 'operation' in parseJws(one).payload)
+  return {
+    ...content,
+    expires_in,
+    ...(isBound && named !== null ? boundTo(content, named) : {}),
+    joint: { account: mandate.account, mandate, verdicts, tally },
+  }
+}
+
+function boundTo(
+  { declared }: GrantContent,
+  operation: NonNullable<GrantContent['operation']>,
+): Pick<GrantContent, 'single_use' | 'operation' | 'consequence'> {
+  const consequence = declared === undefined ? null : operationConsequence(declared, operation)
+  return { single_use: true, operation, consequence }
+}
