@@ -4,7 +4,7 @@
  */
 import { Option, type Command } from 'commander'
 import { readAll } from '../client/exchange.ts'
-import { readJsonObject } from '../client/json-file.ts'
+import { readGiven } from '../client/given-file.ts'
 import { wholeNumber } from '../client/program.ts'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableJson, printableTime, record, table } from '../terminal/printable.ts'
@@ -56,7 +56,7 @@ export function addGroupCommands(program: Command, action: Action): void {
   groups
     .command('set')
     .argument('<id>', 'the group')
-    .requiredOption('--name <name>', 'what people call it')
+    .requiredOption('--name <name>', 'its name for people')
     .option('--grant <pattern...>', 'resources that are shared with it, within the claims', [])
     .addOption(
       new Option('--delegation <kind>', 'which agents its members may let in')
@@ -85,9 +85,9 @@ export function addGroupCommands(program: Command, action: Action): void {
     )
   groups
     .command('default')
-    .argument('[id]', 'the group of whoever joins; nothing is shared with joiners without it')
-    .option('--none', 'share nothing with whoever joins')
-    .description('choose the group of whoever joins')
+    .argument('[id]', 'the group of new members; without it nothing is shared with them')
+    .option('--none', 'share nothing with new members')
+    .description('choose the group of new members')
     .action(
       action(async (session, id: string | undefined, { none }: { none?: true }) => {
         if ((id === undefined) === (none === undefined))
@@ -108,7 +108,7 @@ async function putCharter(
   file: string,
   { baseVersion }: { baseVersion?: number },
 ): Promise<void> {
-  const given = await readJsonObject(file, 'a charter')
+  const given = await readGiven(file, 'a charter')
   const { charter = given, version } = given
   if (!isJsonObject(charter)) throw new UsageError(`Give a charter as a JSON object: ${file} holds none.`)
   const base_version = baseVersion ?? version
@@ -118,7 +118,7 @@ async function putCharter(
   published(session, await session.client.ask({ method: 'PUT', path: '/admin/charter', body }))
 }
 
-/** What a change of the charter, of a group or of a member is answered with. */
+/** The answer to a change of the charter, of a group or of a member. */
 export function published(session: Session, answer: object): void {
   tell(
     session,
@@ -147,8 +147,8 @@ function groupTable({ roles, default_role, members }: Groups, columns?: number):
   ])
   const joiners =
     default_role === null
-      ? 'Whoever joins comes into no group: nothing is shared with her.\n'
-      : `Whoever joins comes into ${printable(default_role)}.\n`
+      ? 'New members are in no group: nothing is shared with them.\n'
+      : `New members join the group ${printable(default_role)}.\n`
   if (rows.length === 0) return joiners
   return table(['group', 'name', 'shares', 'delegation', 'members'], rows, columns) + joiners
 }

@@ -41,7 +41,7 @@ export interface Member {
   joined: string
   agreed_version: number
   clearance: Record<string, string>
-  /** As her authority reported last; null: it has not yet. */
+  /** The last report of her authority; null if there is none yet. */
   compliance: JsonObject | null
   notices_waiting: number
   notices_stopped: { kind: string; status: number | null; at: string }[]
@@ -76,12 +76,16 @@ export interface AdminClient {
   members(): AsyncGenerator<Member>
   invitations(): AsyncGenerator<Invitation>
   activity(query: NumberedQuery): AsyncGenerator<Activity>
+  /** The items about a member's agents, as her server shows them. */
+  agents(owner: string, list: 'pending' | 'connections' | 'operators'): AsyncGenerator<JsonObject>
+  /** The events at a member about what the organization governs, as her server shows them. */
+  ledger(owner: string, query: NumberedQuery): AsyncGenerator<JsonObject>
   /** Any other operation, which answers an object. */
   ask(request: ApiRequest): Promise<JsonObject>
 }
 
 /**
- * A client of the administration at `access.api`. Fails with `address_refused` at once where that is no
+ * A client of the administration at `access.api`. Fails with `address_refused` at once if that is no
  * address to sign for.
  */
 export function createAdminClient(access: ApiAccess): AdminClient {
@@ -96,6 +100,9 @@ export function createAdminClient(access: ApiAccess): AdminClient {
     members: () => list(access, '/admin/members'),
     invitations: () => list(access, '/admin/invites'),
     activity: query => readNumbered(access, '/admin/activity', 'entries', query),
+    agents: (owner, what) => list(access, `/admin/members/${encodeURIComponent(owner)}/${what}`),
+    ledger: (owner, query) =>
+      readNumbered(access, `/admin/members/${encodeURIComponent(owner)}/ledger`, 'entries', query),
     ask,
   }
 }

@@ -7,11 +7,12 @@ import type { Command } from 'commander'
 import { apiEnding, createProgram, type ClientSettings } from '../client/program.ts'
 import { readClientConfig } from '../config.ts'
 import { processTerminal, runCommand, type Terminal } from '../terminal/command.ts'
+import { addAgentCommands } from './agent-commands.ts'
 import { addCharterCommands, addGroupCommands } from './charter-commands.ts'
 import { createAdminClient } from './client.ts'
 import { addBreakGlass, addInvitationCommands, addMemberCommands } from './member-commands.ts'
 
-/** Runs `usher admin` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
+/** Runs `usher admin` with the arguments after it. Returns the exit code (see `terminal/command.ts`). */
 export function runAdmin(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
   const program = adminCommand(terminal)
   return runCommand(program, args, terminal, error =>
@@ -39,6 +40,7 @@ function adminCommand(terminal: Terminal): Command {
   addMemberCommands(command, action)
   addInvitationCommands(command, action)
   addBreakGlass(command, action)
+  addAgentCommands(command, action)
   return command
 }
 

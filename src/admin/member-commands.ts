@@ -1,6 +1,6 @@
 /**
- * Owns the subcommands of `usher admin` about members, and about those who may become one. Contract: "The
- * organization's authority" (group management, clearances, invitations, activity).
+ * Owns the subcommands of `usher admin` about members and invited people. Contract: "The organization's
+ * authority" (group management, clearances, invitations, activity).
  */
 import type { Command } from 'commander'
 import { readAll } from '../client/exchange.ts'
@@ -46,7 +46,7 @@ export function addMemberCommands(program: Command, action: Action): void {
   program
     .command('clearance')
     .argument('<owner>', 'the member')
-    .argument('[facts...]', 'what is attested of her, each as name=value; it replaces what was')
+    .argument('[facts...]', 'the attested facts, each as name=value; they replace the former ones')
     .option('--withdraw', 'attest nothing of her any more')
     .description('attest facts of a member, which her terms may ask for')
     .action(action(attest))
@@ -60,14 +60,14 @@ export function addBreakGlass(program: Command, action: Action): void {
     .requiredOption('--reason <text>', 'what the emergency is; she reads it')
     .option('--window <seconds>', 'how long the voucher may be redeemed (default 600)', wholeNumber)
     .description(
-      'open an emergency window at a member, who is told of it; prints the voucher for one call, once',
+      'open an emergency window at a member, who is notified; prints the voucher for one call, once',
     )
     .action(
       action(
         async (session, owner: string, { reason, window = 600 }: { reason: string; window?: number }) => {
           const body = { owner, reason, window_s: window }
           const opened = await session.client.ask({ method: 'POST', path: '/admin/break-glass', body })
-          const said = `For one call at ${printable(owner)}, within ${window} s. She is told of it now, and of its use.\n`
+          const said = `For one call at ${printable(owner)}, within ${window} s. She is notified now, and of its use.\n`
           if (!session.json) session.terminal.err(said)
           tell(session, opened, ({ voucher }) => `${printableValue(voucher)}\n`)
         },
@@ -112,8 +112,8 @@ export function addInvitationCommands(program: Command, action: Action): void {
     )
   program
     .command('activity')
-    .option('--after <seq>', 'only what came after this number', wholeNumber)
-    .option('--limit <number>', 'how many entries at most', wholeNumber)
+    .option('--after <seq>', 'only entries after this number', wholeNumber)
+    .option('--limit <number>', 'maximum number of entries', wholeNumber)
     .description('what administrators and members did, oldest first')
     .action(
       action(async (session, query: { after?: number; limit?: number }) =>
@@ -122,7 +122,8 @@ export function addInvitationCommands(program: Command, action: Action): void {
     )
 }
 
-function memberOf(owner: string): string {
+/** The path of a member. */
+export function memberOf(owner: string): string {
   return `/admin/members/${encodeURIComponent(owner)}`
 }
 
@@ -154,7 +155,7 @@ async function invite(
   const made = await session.client.ask({ method: 'POST', path: '/admin/invites', body })
   tell(session, made, ({ code, expires_at }) => {
     session.terminal.err(
-      `For ${printable(owner)} alone, once, until ${printableTime(expires_at)}. She runs: usher owner organization join --code <code>\n`,
+      `For ${printable(owner)} alone, once, until ${printableTime(expires_at)}. She reads what it binds her to by: usher owner organization preview <code>\n`,
     )
     return `${printableValue(code)}\n`
   })
@@ -176,7 +177,7 @@ function memberTable(members: Member[], columns?: number): string {
   return table(heads, rows, columns)
 }
 
-/** What her server has not been told: what waits, and what it did not take. */
+/** The notices that her server has not received: those that wait, and those that it did not accept. */
 function printableNotices({ notices_waiting, notices_stopped }: Member): string {
   const waiting = notices_waiting === 0 ? [] : [`${notices_waiting} waiting`]
   const stopped = notices_stopped.length === 0 ? [] : [`${notices_stopped.length} not taken`]

@@ -1,4 +1,4 @@
-/** What each subcommand of `usher admin` works with. Contract: "The organization's authority". */
+/** The things that each subcommand of `usher admin` works with. Contract: "The organization's authority". */
 import type { ClientAction, ClientSession } from '../client/session.ts'
 import type { AdminClient } from './client.ts'
 

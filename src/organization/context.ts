@@ -1,7 +1,8 @@
 /**
- * What every endpoint of an organization is handed. Contract: "The organization's authority".
+ * The context of every endpoint of an organization. Contract: "The organization's authority".
  */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Administrator } from '../credentials/administrators.ts'
 import type { AttemptLimit } from '../credentials/attempt-limit.ts'
 import type { AcceptedCredentials } from '../credentials/presentation.ts'
 import type { RealmKeys } from '../credentials/realm-keys.ts'
@@ -11,21 +12,14 @@ import type { Database } from '../storage/organization/database.ts'
 import type { Clock } from '../surface/clock.ts'
 import type { Owner } from '../wire/identifiers.ts'
 import type { OrganizationAlias } from '../wire/names.ts'
+import type { MemberServers } from './admin/member-servers.ts'
 import type { NoticeSender } from './notices/sender.ts'
-import type { PrivateKey, PublicKey } from '../wire/keys.ts'
+import type { PrivateKey } from '../wire/keys.ts'
 
-/** Somebody who may use the administration: as the provisioning file says now. */
-export interface Administrator {
-  readonly name: string
-  readonly keys: readonly PublicKey[]
-  /** Who he is at the realm. */
-  readonly subjects: readonly string[]
-}
-
-/** Who enforces, and what, as the provisioning file says now. It proves itself in exactly one way. */
+/** An enforcement point and what it enforces, as the provisioning file says now; with one kind of proof. */
 export interface EnforcementPoint {
   readonly id: string
-  /** Whose each RFC 9728 `resource` is. */
+  /** The owner of each RFC 9728 `resource`. */
   readonly resources: ReadonlyMap<string, Owner>
   readonly proof: { kind: 'keys'; jwks_uri: string } | { kind: 'credential'; sha256: Buffer }
 }
@@ -33,37 +27,39 @@ export interface EnforcementPoint {
 export interface Organization {
   readonly issuer: string
   readonly id: string
-  /** What members are shown. */
+  /** What members see. */
   readonly name: string
-  /** Names of others that are taken beside the contract's. */
+  /** Names that are accepted beside the contract's. */
   readonly aliases: readonly OrganizationAlias[]
-  /** Ordered: the first signs, all are published and verified. */
+  /** The keys in order: the first signs, all are published and verify. */
   readonly keys: readonly [PrivateKey, ...PrivateKey[]]
   readonly database: Database
   readonly log: FastifyBaseLogger
   readonly clock: Clock
   /** Whole seconds since the epoch, for signatures and tokens; rows are judged by the database's clock. */
   now(): number
-  /** What is signed over, by whomever. */
+  /** The authority that every caller's signature covers. */
   readonly base: SignatureBase
   readonly invitationSeconds: number
-  /** Issuers whose owners may join. */
+  /** The issuers whose owners may join. */
   readonly authorities: readonly string[]
   /** What those publish. */
   readonly authorityKeys: JwksCache
   readonly enforcementPoints: readonly EnforcementPoint[]
-  /** What those publish that prove themselves by keys. */
+  /** The published keys of enforcement points that prove themselves with keys. */
   readonly enforcementKeys: JwksCache
-  /** What an identity provider publishes, by its issuer: fetched from public addresses alone. */
+  /** The documents of an identity provider, by its issuer: fetched only from public addresses. */
   readonly identityKeys: (issuer: string) => RealmKeys
-  /** Tells those what happened to a member. */
+  /** Notifies members' authorities of what happened to a member. */
   readonly notices: NoticeSender
-  /** Of codes that were not good. */
+  /** The limit on codes that were not good. */
   readonly attempts: AttemptLimit
 }
 
-/** What the administration is handed. */
+/** The context of the administration. */
 export interface Administration extends Organization {
+  /** Sends administrators' acts on agents to the members' servers, which carry them out. */
+  readonly members: MemberServers
   readonly accepted: AcceptedCredentials
   readonly administrators: readonly Administrator[]
 }

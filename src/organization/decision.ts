@@ -1,5 +1,5 @@
 /**
- * What the organization answers for one request of an agent. Contract: "The organization's authority"
+ * The organization's answer to one request of an agent. Contract: "The organization's authority"
  * (`/decision`: allow, ask or refuse; never widens).
  */
 import { z } from 'zod'
@@ -23,8 +23,8 @@ const ASKED = z.strictObject({
   operation: z.strictObject({ tool: plainText(500), params_s256: plainText(100) }).optional(),
   assurance: z.strictObject({ binding: level, provenance: level, accountability: level }),
   standing: z.strictObject({ connected: z.boolean(), first_party: z.boolean(), introduced: z.boolean() }),
-  // What she calls her tiers, and what they are for, is no business of an organization: told, they are
-  // refused and not read.
+  // An organization may not see her names for her tiers, nor their purposes: a request with them is refused
+  // and not read.
   tier: z.null().optional(),
   purpose: z.null().optional(),
 })
@@ -35,7 +35,7 @@ const DECISION = z.strictObject({
   governed: z.boolean(),
   charter_version: z.int(),
   /**
-   * As `/member/clearance` attests it, so that no presentation asks twice; null: nothing is attested, or
+   * The same as from `/member/clearance`, so that no presentation asks twice; null if nothing is attested, or
    * nothing is governed.
    */
   clearance: z.string().nullable(),
@@ -57,7 +57,7 @@ export const DECISIONS: readonly Endpoint<Organization>[] = [
       },
     },
     handle: async (organization: Organization, { caller, body, answer }) => {
-      // The version that she is told: text and groups move for all members at once.
+      // The version of her view: text and groups change for all members at once.
       const { version, charter } = (await readCharterVersion(organization.database.db, caller.view_version))!
       const { role, clearance } = caller
       const decided = decideUnderCharter({ charter, role, clearance }, body)

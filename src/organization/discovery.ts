@@ -1,6 +1,6 @@
 /**
- * What anybody may know of an organization: where its endpoints are, and its keys. Contract: "The
- * organization's authority".
+ * What anybody may know of an organization: its endpoints and its keys. Contract: "The organization's
+ * authority".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -10,7 +10,7 @@ import { ORGANIZATION_ALIAS, ORGANIZATION_PATH, WELL_KNOWN } from '../wire/names
 import { refuse } from '../wire/refusal.ts'
 import type { Organization } from './context.ts'
 
-/** The charter may move at any time; keys are kept by others as long as an authority's. */
+/** The charter may change at any time; others cache the keys as long as those of an authority. */
 const FRESH = { 'cache-control': 'no-cache', 'access-control-allow-origin': '*' }
 const KEPT = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
 

@@ -4,7 +4,8 @@
  */
 import type { Described, Endpoint } from '../http/endpoint.ts'
 import { HEALTH, READY } from '../http/health.ts'
-import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi.ts'
+import { AGENTS } from './admin/agents.ts'
 import { BREAK_GLASS_WINDOWS } from './admin/break-glass.ts'
 import { CHARTER } from './admin/charter.ts'
 import { INVITES } from './admin/invites.ts'
@@ -42,6 +43,7 @@ export const ADMIN_ENDPOINTS: readonly Endpoint<Administration>[] = [
   ...CHARTER,
   ...ROLES,
   ...MEMBERS,
+  ...AGENTS,
   ...INVITES,
   ...BREAK_GLASS_WINDOWS,
 ]
@@ -86,7 +88,7 @@ const securitySchemes = {
     name: 'signature',
     description:
       'An RFC 9421 signature by an administrator’s device key over @method, @authority (the issuer’s), @path, ' +
-      '@query where there is a query, and content-digest where there is a body; keyid names the key.',
+      '@query if there is a query, and content-digest if there is a body; keyid names the key.',
   },
   bearer: {
     type: 'http',
@@ -95,12 +97,63 @@ const securitySchemes = {
   },
 }
 
-/** What a listener's document says of it as a whole; `server` is its own address. */
+const PUBLIC_CHAPTERS = [
+  { name: 'discovery', description: 'Metadata and keys, for anybody.', paths: ['/.well-known', '/jwks'] },
+  {
+    name: 'members',
+    description: 'Joining, leaving, and what a member is held to.',
+    paths: ['/member', '/decision'],
+  },
+  {
+    name: 'enforcement',
+    description: 'What enforcement points of the organization ask.',
+    paths: ['/membership', '/introspect', '/consume'],
+  },
+  {
+    name: 'emergencies',
+    description: 'One call in a window that an administrator opened.',
+    paths: ['/break-glass'],
+  },
+]
+
+const ADMIN_CHAPTERS = [
+  {
+    name: 'charter',
+    description: 'What the organization claims, and its versions.',
+    paths: ['/admin/charter'],
+  },
+  { name: 'roles', description: 'What a role lets agents do.', paths: ['/admin/roles'] },
+  {
+    name: 'members',
+    description: 'Who belongs to it, and their agents at what it governs.',
+    paths: ['/admin/members'],
+  },
+  {
+    name: 'invitations',
+    description: 'Codes to join with.',
+    paths: ['/admin/invites', '/admin/join-code'],
+  },
+  {
+    name: 'activity',
+    description: 'What happened, and windows for emergencies.',
+    paths: ['/admin/activity', '/admin/break-glass'],
+  },
+]
+
+/** The general part of a listener's document; `server` is its own address. */
 export const aboutListener = {
-  public: (server: string): AboutListener => ({ title: 'usher: organization', server, securitySchemes }),
+  public: (server: string): AboutListener => ({
+    title: 'usher: organization',
+    description: 'What the authorization servers of members, enforcement points and agents ask of it.',
+    server,
+    chapters: [...PUBLIC_CHAPTERS, RUNNING],
+    securitySchemes,
+  }),
   admin: (server: string): AboutListener => ({
     title: "usher: organization's administration",
+    description: 'What its administrators do.',
     server,
+    chapters: [...ADMIN_CHAPTERS, RUNNING],
     securitySchemes,
   }),
 }

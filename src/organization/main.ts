@@ -11,86 +11,100 @@ import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
-import { createOutbound, type Outbound } from '../http/outbound.ts'
-import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
+import { openOutbound } from '../http/outbound.ts'
+import { runServed, startServed, type Served } from '../http/process.ts'
 import { createServerMetrics } from '../http/server-metrics.ts'
 import { createHttpServer, type HttpServer } from '../http/server.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
-import { startRepeating } from '../limits/repetition.ts'
-import { inTransaction, isOutage } from '../storage/core/database.ts'
+import { inTransaction } from '../storage/core/database.ts'
 import { listen as listenToDatabase } from '../storage/core/listen.ts'
 import { outageRefusal } from '../storage/core/outage.ts'
-import { awaitDatabase } from '../storage/core/database-wait.ts'
+import { answersNow } from '../storage/core/database-wait.ts'
+import { startSweeping, sweepEach, type Swept } from '../storage/core/sweep.ts'
 import { appendActivity } from '../storage/organization/activity.ts'
 import { lockHead, publishCharter } from '../storage/organization/charters.ts'
-import { migrate, openDatabase, refuseEarlier, type Database } from '../storage/organization/database.ts'
-import { sweepOrganization } from '../storage/organization/sweep.ts'
-import { createClock, type Clock } from '../surface/clock.ts'
+import { ORGANIZATION_DATABASE, type Database } from '../storage/organization/database.ts'
+import { organizationBatches } from '../storage/organization/sweep.ts'
+import { createClock, sayTurns, type Clock } from '../surface/clock.ts'
 import { runMigrationCommand } from '../terminal/migration.ts'
 import { charterDigest, type Charter } from '../wire/charter.ts'
+import { signingKeys } from '../wire/keys.ts'
+import { createMemberServers } from './admin/member-servers.ts'
 import { voidAbandoned } from './break-glass/abandoned.ts'
 import type { Organization } from './context.ts'
 import { aboutListener, ADMIN_ENDPOINTS, ENDPOINTS, PUBLIC_ENDPOINTS } from './endpoints.ts'
 import { NOTICES_TOLD, startOutbox } from './notices/outbox.ts'
 import { createNoticeSender } from './notices/sender.ts'
 
-const SWEPT_ROWS = 500
 const WRONG_CODES_PER_MINUTE = 10
-const SWEEPS_MAX = 20
-/** Of one charter after another. */
+/** How many identity providers are kept: one charter after another may name a new one. */
 const IDENTITY_PROVIDERS_KEPT = 8
-/** Nothing is announced there: the connection is kept for the database's clock. */
+/** Nothing is announced there; the connection is kept for the database's clock. */
 const CLOCK_CHANNEL = 'usher_clock'
-/** Whose doing the charter of the provisioning file is. */
+/** The work that pauses while its clock is wrong. */
+const SIGNING = { goesOn: 'it signs', stops: 'it signs nothing' }
+/** The author of the provisioning file's charter. */
 const PROVISIONED_BY = 'provisioning'
 
 /**
- * Draining, `/health` says 503 and every answer closes its connection. Closing lets running requests end, and
- * closes the store.
+ * While it drains, `/health` says 503 and every answer closes its connection. Closing lets running requests
+ * end, and closes the store.
  */
 export interface RunningOrganization extends Served {
-  /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
+  /** The address of each listener, as `host:port` (the real port) or `unix:/path`. */
   publicAddress: string
   adminAddress: string
   metricsAddress: string
 }
 
 export interface StartOptions {
-  /** Of this machine, in milliseconds since the epoch. */
+  /** The clock of this machine, in milliseconds since the epoch. */
   localClock?: (() => number) | undefined
-  /** In tests: every answer is held against its declaration. */
+  /** Where log lines go. If left out, they go to standard output at the level of the settings. */
+  log?: Logger | undefined
+  /** In tests, every answer is compared with its declaration. */
   onUndeclared?: OnUndeclared | undefined
 }
 
 /**
- * Starts an organization; rejects, with nothing left running, where the store or an address cannot be had.
+ * Starts an organization; if the store or an address is unavailable, rejects and leaves nothing running.
  */
 export async function startOrganization(
   config: OrganizationConfig,
-  { localClock = Date.now, onUndeclared }: StartOptions = {},
+  {
+    localClock = Date.now,
+    onUndeclared,
+    log = createLogger({ name: 'organization', level: config.logLevel }),
+  }: StartOptions = {},
 ): Promise<RunningOrganization> {
-  const log = createLogger({ name: 'organization', level: config.logLevel })
   return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.adminListen, prefix: 'UMA_ORG' })
-    const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
+    const clock = createClock({ local: localClock, onTurn: sayTurns(log, SIGNING) })
     const organization = await openOrganization(config, { log, clock, closers })
     const notReady = () => clock.fault()
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { pool } = organization.database
-    const metrics = createServerMetrics('organization', { pools: { all: pool }, clock }, said)
+    const databaseAnswers = (): Promise<boolean> => answersNow(pool)
+    const metrics = createServerMetrics(
+      'organization',
+      { pools: { all: pool }, clock, databaseAnswers },
+      said,
+    )
     const told = metrics.addCounter(NOTICES_TOLD)
     const around = await openSurroundings(config, { said, metrics, closers })
-    closers.push(startSweeper(organization, config.sweepSeconds))
+    const { sweepSeconds: pauseSeconds } = config
+    const sweeper = startSweeping(limit => sweep(organization, limit), { pauseSeconds, log })
+    closers.push(() => sweeper.stop())
     closers.push(startOutbox({ ...organization, observe: outcome => told({ outcome }) }))
-    const metricsAddress = await open(metrics.createServer(), config.metricsListen)
+    const metricsAddress = await open(metrics.createServer(), config.metricsListen, 'UMA_ORG_METRICS_LISTEN')
     const adminApp = createHttpServer(around)
     adminRoutes(adminApp, organization, config, closers)
-    const adminAddress = await open(adminApp, config.adminListen)
+    const adminAddress = await open(adminApp, config.adminListen, 'UMA_ORG_ADMIN_LISTEN')
     const publicApp = createHttpServer(around)
     publicRoutes(publicApp, organization)
-    const publicAddress = await open(publicApp, config.listen)
+    const publicAddress = await open(publicApp, config.listen, 'UMA_ORG_LISTEN')
     const { issuer } = config
     log.info(
       { issuer, public: publicAddress, admin: adminAddress, metrics: metricsAddress },
@@ -100,65 +114,43 @@ export async function startOrganization(
   })
 }
 
-/**
- * `usher organization`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at
- * once.
- */
+/** `usher organization`. */
 export async function runOrganization(): Promise<void> {
-  const config = readOrganizationConfig()
-  const options = { name: 'usher organization', drainMs: config.drainMs }
-  serveUntilSignalled(await startOrganization(config), options)
+  await runServed('organization', readOrganizationConfig(), startOrganization)
 }
 
 /** `usher organization migrate`: brings the database up to date, and says what it applied. */
 export async function runOrganizationMigrate(): Promise<void> {
-  const { databaseUrl: url, databaseWaitSeconds: seconds } = readOrganizationMigrationConfig()
-  await runMigrationCommand(async tell => {
-    await awaitDatabase({ url, seconds, tell })
-    return migrate(url, tell)
-  })
-}
-
-function logTurn(log: Logger, fault: string | undefined): void {
-  if (fault === undefined) log.info('the clock of this replica is right again: it signs')
-  else log.error(`${fault}: it signs nothing until its clock is right`)
+  const config = readOrganizationMigrationConfig()
+  await runMigrationCommand(tell => ORGANIZATION_DATABASE.migrateOnce(config, tell))
 }
 
 async function openOrganization(
   config: OrganizationConfig,
   { log, clock, closers }: { log: Logger; clock: Clock; closers: (() => Promise<void>)[] },
 ): Promise<Organization> {
-  const { databaseUrl: url, poolMax, issuer, id, name, invitationSeconds } = config
-  const tell = (line: string): void => log.warn(line)
-  await awaitDatabase({ url, seconds: config.databaseWaitSeconds, tell })
-  if (config.migrate) {
-    const applied = await migrate(url, tell)
-    if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
-  } else await refuseEarlier(url)
-  const onConnectionError = (error: Error): void =>
-    log.warn({ err: error }, 'a connection to the database was lost')
-  const database = openDatabase({ url, poolMax, onConnectionError })
+  const { issuer, id, name, invitationSeconds } = config
+  const database = await ORGANIZATION_DATABASE.openServing(config, log)
   closers.push(() => database.close())
   if (config.provisioned.charter !== undefined) await publishFirst(database, config.provisioned.charter, log)
   const listener = await listenToDatabase({
-    url,
+    url: config.databaseUrl,
     channel: CLOCK_CHANNEL,
     onNotify: () => undefined,
     onError: error => log.warn({ err: error }, 'listening to the database was interrupted'),
     onClock: reading => clock.take(reading),
   })
   closers.push(() => listener.close())
-  const [first, ...others] = config.keys
-  if (first === undefined) throw new Error('the configuration holds no signing key')
+  const keys = signingKeys(config.keys)
   const { authorities = [] } = config
   const now = (): number => Math.floor(clock.now() / 1_000)
-  const outbound = openOutbound(config, closers)
+  const outbound = openOutbound({ devLoopback: config.devLoopback }, closers)
   return {
     issuer,
     id,
     name,
     aliases: config.aliases ?? [],
-    keys: [first, ...others],
+    keys,
     database,
     log,
     clock,
@@ -167,7 +159,7 @@ async function openOrganization(
     invitationSeconds,
     authorities,
     identityKeys: openIdentityKeys(config, closers),
-    notices: createNoticeSender({ issuer, key: first, authorities, outbound, now }),
+    notices: createNoticeSender({ issuer, key: keys[0], authorities, outbound, now }),
     authorityKeys: openPublishedKeys(config, closers),
     enforcementPoints: config.provisioned.enforcementPoints,
     enforcementKeys: openPublishedKeys(config, closers),
@@ -175,27 +167,20 @@ async function openOrganization(
   }
 }
 
-/** Authorities and enforcement points are the operator's own choice, and may stand in a private network. */
-function openOutbound({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): Outbound {
-  const outbound = createOutbound({ devLoopback })
-  closers.push(() => outbound.close())
-  return outbound
-}
-
-function openPublishedKeys(config: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
-  return createJwksCache({ outbound: openOutbound(config, closers), clock: Date.now })
+/** The operator chooses authorities and enforcement points, so they may be in a private network. */
+function openPublishedKeys({ devLoopback }: OrganizationConfig, closers: (() => Promise<void>)[]): JwksCache {
+  return createJwksCache({ outbound: openOutbound({ devLoopback }, closers), clock: Date.now })
 }
 
 /**
- * The provider is named by a charter, so by whoever may publish one: nothing is asked of a private network
- * for it.
+ * A charter names the provider, so everybody who may publish a charter can name one. So no provider in a
+ * private network is asked.
  */
 function openIdentityKeys(
   { devLoopback }: OrganizationConfig,
   closers: (() => Promise<void>)[],
 ): Organization['identityKeys'] {
-  const outbound = createOutbound({ devLoopback, publicOnly: true })
-  closers.push(() => outbound.close())
+  const outbound = openOutbound({ devLoopback, publicOnly: true }, closers)
   const known = new BoundedMap<string, RealmKeys>(IDENTITY_PROVIDERS_KEPT)
   return issuer => {
     const keys = known.get(issuer) ?? createRealmKeys({ issuer, outbound, clock: Date.now })
@@ -204,7 +189,10 @@ function openIdentityKeys(
   }
 }
 
-/** Publishes the file's charter where none was ever; of replicas that start together one does. */
+/**
+ * Publishes the file's charter if none was ever published; only one of several replicas that start together
+ * does.
+ */
 async function publishFirst({ db }: Database, charter: Charter, log: Logger): Promise<void> {
   const version = await inTransaction(db, async tx => {
     if ((await lockHead(tx)) > 0) return undefined
@@ -217,21 +205,10 @@ async function publishFirst({ db }: Database, charter: Charter, log: Logger): Pr
   if (version !== undefined) log.info({ version }, 'the first charter was published')
 }
 
-/** Sweeps now and then, in bounded batches; any number of replicas may. @returns what ends it. */
-function startSweeper({ database, log }: Organization, pauseSeconds: number): () => Promise<void> {
-  const sweep = async (stopped: () => boolean): Promise<void> => {
-    for (let batch = 0; batch < SWEEPS_MAX && !stopped(); batch++)
-      if (
-        (await sweepOrganization(database.db, SWEPT_ROWS)) +
-          (await voidAbandoned({ database }, SWEPT_ROWS)) ===
-        0
-      )
-        return
-  }
-  const onError = (error: unknown): void =>
-    log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'a sweep was broken off')
-  const sweeper = startRepeating(sweep, { pauseSeconds, onError })
-  return () => sweeper.stop()
+/** The rows that are swept, with abandoned grants: those are made void before they are removed. */
+function sweep({ database }: Organization, limit: number): Promise<Swept> {
+  const abandoned = (most: number): Promise<number> => voidAbandoned({ database }, most)
+  return sweepEach({ abandoned, ...organizationBatches(database.db) }, limit)
 }
 
 function publicRoutes(app: HttpServer, organization: Organization): void {
@@ -256,10 +233,11 @@ function adminRoutes(
     now: () => organization.now(),
   } as const
   const accepted = openAccepted(accepting, closers)
-  serveEndpoints(
-    app,
-    { ...organization, accepted, administrators: provisioned.administrators },
-    ADMIN_ENDPOINTS,
-  )
+  const { issuer, keys, authorities } = organization
+  const now = (): number => organization.now()
+  const outbound = openOutbound({ devLoopback }, closers)
+  const members = createMemberServers({ issuer, key: keys[0], authorities, outbound, now })
+  const { administrators } = provisioned
+  serveEndpoints(app, { ...organization, accepted, administrators, members }, ADMIN_ENDPOINTS)
   serveEndpoints(app, openApiDocument(ENDPOINTS.admin, aboutListener.admin('/')), [OPENAPI_ENDPOINT])
 }

@@ -93,7 +93,7 @@ describe('usher admin groups', () => {
     const refused = await admin('groups', 'remove', 'crew')
     expect([refused.code, refused.said]).toEqual([1, expect.stringMatching(/^conflict: Make another group/)])
     expect((await admin('groups', 'default', '--none')).code).toBe(0)
-    expect((await admin('groups')).printed).toContain('nothing is shared with her')
+    expect((await admin('groups')).printed).toContain('nothing is shared with them')
     expect((await admin('groups', 'remove', 'crew')).code).toBe(0)
     expect((await answered('groups')).roles).not.toHaveProperty('crew')
   })
@@ -111,7 +111,12 @@ describe('usher admin groups', () => {
 describe('usher admin invite', () => {
   it('prints the code once, alone; the list has it without its code, until it is withdrawn', async () => {
     const invited = await admin('invite', 'alice', '--authority', stand.first.uri, '--note', 'Welcome')
-    expect(invited).toMatchObject({ code: 0, said: expect.stringMatching(/^For alice alone, once, until /) })
+    expect(invited).toMatchObject({
+      code: 0,
+      said: expect.stringMatching(
+        /^For alice alone, once, until .*: usher owner organization preview <code>\n$/,
+      ),
+    })
     expect(invited.printed).toMatch(/^\S+\n$/)
     const [waiting] = await answered('invites')
     expect(waiting).toMatchObject({ owner: 'alice', as_uri: stand.first.uri, note: 'Welcome' })
@@ -188,7 +193,7 @@ describe('usher admin break-glass', () => {
     expect(opened).toEqual({
       code: 0,
       printed: expect.stringMatching(/^bgv_\S+\n$/),
-      said: 'For one call at dora, within 60 s. She is told of it now, and of its use.\n',
+      said: 'For one call at dora, within 60 s. She is notified now, and of its use.\n',
     })
     const nobody = await admin('break-glass', 'nobody', '--reason', 'The vault burns')
     expect(nobody).toMatchObject({ code: 1, printed: '', said: expect.stringMatching(/^not_found: /) })
@@ -208,7 +213,7 @@ describe('usher admin', () => {
   it('is nobody with a key that the organization does not know', async () => {
     vi.stubEnv('UMA_ADMIN_KEY', join(folder, 'other.json'))
     const made = await admin('key')
-    expect(made.said).toMatch(/Whoever holds that file administers as you\.\n$/)
+    expect(made.said).toMatch(/Anybody who holds that file administers as you\.\n$/)
     expect(JSON.parse(made.printed)).not.toHaveProperty('d')
     const { code, said } = await admin('members')
     expect([code, said]).toEqual([1, expect.stringMatching(/^invalid_credential: /)])

@@ -86,7 +86,7 @@ describe('An assertion of the identity provider', () => {
     const statuses = await Promise.all(
       Array.from({ length: 16 }, async (_, i) => (await stand.post('join', all[i % 2]!)).status),
     )
-    // 503: whoever waited too long on a busy machine is told to come again.
+    // 503: a caller that waited too long on a busy machine is told to retry.
     const settled = statuses.filter(status => status !== 503)
     expect(new Set(settled)).toEqual(new Set([200, 403]))
     const members = (await stand.organization.admin({ target: '/admin/members?limit=1000' })).body as {

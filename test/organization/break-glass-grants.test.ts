@@ -57,7 +57,7 @@ describe('One voucher', () => {
           ),
         )
         expect(held.filter(one => one.status === 'fulfilled' && one.value)).toHaveLength(1)
-        // Whoever waited too long on a busy machine holds nothing either.
+        // A caller that waited too long on a busy machine holds nothing either.
         for (const one of held) if (one.status === 'rejected') expect(isOutage(one.reason)).toBe(true)
       }
     })
@@ -69,7 +69,7 @@ describe('A grant of an emergency window at the organization', () => {
     const token = await granted()
     const replies = await Promise.all(Array.from({ length: 32 }, () => ask('/consume', token)))
     expect(replies.filter(({ body: said }) => said.consumed === true)).toHaveLength(1)
-    // Whoever waited too long on a busy machine is told to come again, and spent nothing.
+    // A caller that waited too long on a busy machine is told to retry, and has spent nothing.
     const others = replies.filter(
       ({ status, body: said }) => status === 503 || said.error === 'already_consumed',
     )

@@ -9,6 +9,7 @@ import { s256Json, sha256 } from '../../src/wire/encoding.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { publicJwk } from '../../src/wire/keys.ts'
+import { ORGANIZATION_ALIAS } from '../../src/wire/names.ts'
 import { exchange } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { charterOf, ORG_ISSUER } from '../support/organization.ts'
@@ -112,6 +113,14 @@ describe('An emergency window', () => {
     expect((await redeem({ owner: 'ben', voucher: await voucher() })).body).toEqual(again.body)
   })
 
+  it('ends with the membership that it was opened for, and is none when she joins again', async () => {
+    const before = await voucher()
+    await stand.post('leave', { owner: 'amy', as_uri: stand.first.uri, join_id: 'join-of-amy-0000000' })
+    await stand.joined('amy')
+    expect(refusal(await redeem({ voucher: before }))).toEqual([403, 'invalid_voucher'])
+    expect((await redeem({ voucher: await voucher() })).status).toBe(200)
+  })
+
   it('is redeemed by the key that the grant binds, whose proof comes before everything else', async () => {
     const json = body({ owner: 'nobody', voucher: 'bgv_unknown', operation: 1 })
     expect((await exchange(signed(json, {}, newKey()))).status).toBe(401)
@@ -201,6 +210,7 @@ describe("The authority's yes is part of the grant", () => {
     ['accepts for another key', () => accepts({ cnf_jkt: newKey().thumbprint })],
     ['accepts fewer scopes', () => accepts({ scopes: [] })],
     ['accepts to another organization', () => accepts({ aud: 'https://other.example' })],
+    ['accepts under a name that is not listed', () => accepts({}, ORGANIZATION_ALIAS.breakGlassAcceptedTyp)],
     ['does not answer within 5 s', () => answers('hang')],
   ])(
     'an authority that %s gives none: 503, nothing is granted, and it is told that it is void',

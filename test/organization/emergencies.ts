@@ -5,12 +5,12 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
-import { openDatabase, type Db } from '../../src/storage/organization/database.ts'
-import { signBreakGlassAcceptance } from '../../src/wire/break-glass.ts'
+import { ORGANIZATION_DATABASE, type Db } from '../../src/storage/organization/database.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
-import { parseJws } from '../../src/wire/jws.ts'
+import { parseJws, signJws } from '../../src/wire/jws.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { TYP } from '../../src/wire/names.ts'
 import type { BreakGlassGrant } from '../../src/wire/notice.ts'
 import { exchange, prepare, type OwnerCall, type PreparedCall } from '../support/authority.ts'
 import { charterOf, ORG_ISSUER } from '../support/organization.ts'
@@ -38,25 +38,25 @@ export const stranger = newKey()
 /** With the organization's own tables at hand. */
 export async function inDatabase(work: (db: Db) => Promise<void>): Promise<void> {
   const url = stand.organization.environment['DATABASE_URL']!
-  const database = openDatabase({ url, poolMax: 16, onConnectionError: () => undefined })
+  const database = ORGANIZATION_DATABASE.open({ url, poolMax: 16, onConnectionError: () => undefined })
   await work(database.db)
   await database.close()
 }
 export let stand: MemberStand
 
 /** What her authority says yes to: everything, unless a test says otherwise. */
-const acceptance = (notice: string, changes: object = {}) => {
+const acceptance = (notice: string, changes: object, typ: string) => {
   const { payload } = parseJws(notice)
   const grant = payload['grant'] as unknown as BreakGlassGrant
   const claims = { iss: stand.first.uri, aud: ORG_ISSUER, owner: asOwner('amy'), ...grant, ...changes }
   return {
     status: 200,
-    body: { received: 'break_glass', accepted: signBreakGlassAcceptance(claims, stand.first.key) },
+    body: { received: 'break_glass', accepted: signJws({ typ, payload: claims }, stand.first.key) },
   }
 }
 const isAsking = (notice: string) => parseJws(notice).payload['kind'] === 'break_glass'
-export const accepts = (changes: object = {}) => {
-  stand.first.decide = notice => (isAsking(notice) ? acceptance(notice, changes) : undefined)
+export const accepts = (changes: object = {}, typ: string = TYP.breakGlassAccepted) => {
+  stand.first.decide = notice => (isAsking(notice) ? acceptance(notice, changes, typ) : undefined)
 }
 export const answers = (answer: { status: number; body?: object } | 'hang') => {
   stand.first.decide = notice => (isAsking(notice) ? answer : undefined)
@@ -106,12 +106,13 @@ export const refusal = ({ status, body: said }: { status: number; body: JsonObje
 ]
 /**
  * Registers the hooks of a suite: an organization of which amy and ben are members, and a desk that publishes
- * the agent's key.
+ * the agent's key; `environment` are further settings of the organization.
  */
-export function startEmergencies(): void {
+export function startEmergencies(environment: Record<string, string> = {}): void {
   beforeAll(async () => {
     await new Promise<void>(resolve => desk.listen(0, '127.0.0.1', resolve))
     stand = await startMemberStand({
+      environment,
       file: {
         charter: charterOf({ break_glass: clause() }),
         enforcement_points: [

@@ -49,7 +49,7 @@ let stand: MemberStand
 let servers: Server[]
 beforeAll(async () => {
   const own = await publishing(() => [key])
-  // Whoever publishes another's key takes nothing from it.
+  // Publishing another's key takes nothing from it.
   const envious = await publishing(() => [others, key])
   servers = [own.server, envious.server]
   stand = await startMemberStand({

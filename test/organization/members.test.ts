@@ -142,20 +142,4 @@ describe('Members', () => {
     const { body } = await admin({ target: '/admin/activity?limit=1000' })
     expect(body.entries.at(-1)).toMatchObject({ kind: 'member_removed', admin: 'ines', owner })
   })
-
-  it('moved by 32 requests at once while their group is deleted are never in a group that is no more', async () => {
-    for (let round = 0; round < 3; round++) {
-      await stand.publish({})
-      await move(null)
-      const { version } = await inForce()
-      // The deletion names the version that it was made for: it wins as the first, or not at all.
-      const headers = { 'if-match': `"${version}"` }
-      const remove = admin({ method: 'DELETE', target: '/admin/roles/guests', headers })
-      const moves = await Promise.all(Array.from({ length: 31 }, () => move('guests')))
-      const { status } = await remove
-      const role = ((await listed()) as unknown as { role: string | null }).role
-      expect([status, role]).toEqual(moves[0]!.status === 200 ? [409, 'guests'] : [200, null])
-      expect(new Set(moves.map(one => one.status)).size).toBe(1)
-    }
-  })
 })

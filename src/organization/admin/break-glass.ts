@@ -42,6 +42,7 @@ export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
         schema: z.strictObject({ voucher: z.string(), expires_in: z.int() }),
       },
     },
+    refuses: { 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: Administration, { caller, body: { owner, reason, window_s }, answer }) => {
       const voucher = `bgv_${randomBytes(32).toString('base64url')}`
       await changeAs(api, caller, async tx => {
@@ -58,7 +59,7 @@ export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
   }),
 ]
 
-/** What a window reaches, as she agreed to it. */
+/** The reach of a window, as she agreed to it. */
 async function openResources(tx: Tx, { view_version, agreed_version }: MemberRow): Promise<string[]> {
   const inForce = (await readCharterVersion(tx, view_version))!
   const agreed = (await readCharterVersion(tx, agreed_version))!

@@ -23,7 +23,9 @@ import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
 import { ADMINISTRATOR, changeAs } from './guard.ts'
 
-/** Ours: the contract says that the administration has them, and not how. */
+/**
+ * This form is ours: the contract says that the administration has these endpoints, but not how they look.
+ */
 const rows = { addedUnder: "The organization's authority" } as const
 
 const VERSION_MEMBERS = z.strictObject({
@@ -33,7 +35,7 @@ const VERSION_MEMBERS = z.strictObject({
   by: z.string(),
 })
 const PUBLISHED = VERSION_MEMBERS.extend({ charter: z.looseObject({}) })
-/** How an answer tells of what was published. */
+/** The answer after a publication. */
 export const VERSION = z.strictObject({ version: z.int(), s256: z.string() })
 /** The version that the change was made for. */
 export const BASE_VERSION = z.int().min(0)
@@ -46,6 +48,7 @@ export const CHARTER: readonly Endpoint<Administration>[] = [
     summary: 'The charter in force',
     credential: ADMINISTRATOR,
     answers: { 200: { says: 'The version in force, with its digest.', schema: PUBLISHED } },
+    refuses: { 409: ['conflict'] },
     handle: async ({ database }: Administration, { answer }) =>
       answer(200, shown(await charterInForce(database.db))),
   }),
@@ -57,6 +60,7 @@ export const CHARTER: readonly Endpoint<Administration>[] = [
     credential: ADMINISTRATOR,
     body: { schema: z.strictObject({ charter: z.unknown(), base_version: BASE_VERSION }) },
     answers: { 200: { says: 'What is in force now.', schema: PUBLISHED } },
+    refuses: { 409: ['conflict'] },
     handle: async (api: Administration, { caller, body, answer }) => {
       const charter = parseCharter(body.charter)
       refuseFault(charterFault(charter))
@@ -114,12 +118,12 @@ export const CHARTER: readonly Endpoint<Administration>[] = [
   }),
 ]
 
-/** The charter in force. Refuses 409 where none was published yet. */
+/** The charter in force. Refuses 409 if none was published yet. */
 export async function charterInForce(db: Db): Promise<CharterRow> {
   return (await readCharter(db)) ?? refuse('conflict', 'Publish a charter first: there is none yet.')
 }
 
-/** Publishes the next version; where it affects everybody, every member's authority is told. */
+/** Publishes the next version; if it affects everybody, every member's authority is notified. */
 export async function publish(
   tx: Tx,
   charter: Charter,
@@ -132,14 +136,14 @@ export async function publish(
 }
 
 /**
- * 409 where a group that somebody is in would be no more: as a group is not deleted while anybody is in it.
+ * Refuses 409 if a group with members would disappear, because a group is not deleted while anybody is in it.
  */
 async function refuseLosingMembers(tx: Tx, { roles }: Charter): Promise<void> {
   const lost = Object.keys(await membersByRole(tx)).find(role => !Object.hasOwn(roles, role))
   if (lost !== undefined) refuse('conflict', `Keep the group ${lost}, or move its members first.`)
 }
 
-/** 409 for a change that was made for another version than the one in force, which it names. */
+/** Refuses 409 if a change was made for another version than the one in force, which the refusal names. */
 export function refuseStale(version: number, base_version: number): void {
   if (version === base_version) return
   refuse('conflict', `Read the charter again and repeat the change on it: version ${version} is in force.`, {
@@ -147,7 +151,7 @@ export function refuseStale(version: number, base_version: number): void {
   })
 }
 
-/** 400 with what is wrong, where something is. */
+/** Refuses 400 with the fault, if there is one. */
 export function refuseFault(fault: string | undefined): void {
   if (fault !== undefined) refuse('invalid_request', `Correct ${fault}.`)
 }

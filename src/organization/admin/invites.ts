@@ -1,6 +1,6 @@
 /**
- * Codes by which people may join, as administrators make and withdraw them; and the record of what was done.
- * Contract: "The organization's authority" (`/admin/...`: invitations, activity).
+ * Codes by which people may join, as administrators make and withdraw them; and the record of acts. Contract:
+ * "The organization's authority" (`/admin/...`: invitations, activity).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -23,14 +23,16 @@ import { ADMINISTRATOR, changeAs } from './guard.ts'
 
 const rows = { addedUnder: "The organization's authority" } as const
 
-const INVITATION = z.strictObject({
-  code_id: z.string(),
-  owner: z.string(),
-  as_uri: z.string(),
-  note: z.string().nullable(),
-  invited_at: z.string(),
-  expires_at: z.string(),
-})
+const INVITATION = z
+  .strictObject({
+    code_id: z.string(),
+    owner: z.string(),
+    as_uri: z.string(),
+    note: z.string().nullable(),
+    invited_at: z.string(),
+    expires_at: z.string(),
+  })
+  .meta({ id: 'Invitation' })
 const INVITED = z.strictObject({ code_id: z.string(), code: z.string(), expires_at: z.string() })
 const NO_SUCH_INVITATION = 'No invitation of this id waits.'
 

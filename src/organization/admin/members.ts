@@ -1,7 +1,6 @@
 /**
- * Members, as administrators see them, move them, attest clearances of them and end their membership.
- * Contract: "The organization's authority" (`/admin/...`: members; group management: moving one member,
- * clearances).
+ * Members, as administrators see and move them, attest their clearances and end their membership. Contract:
+ * "The organization's authority" (`/admin/...`: members; group management: moving one member, clearances).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -29,30 +28,32 @@ import { CHANGED } from './roles.ts'
 
 const rows = { addedUnder: "The organization's authority" } as const
 
-/** So that the document that carries it stays far below what a verifier takes. */
+/** The limit keeps the document that carries it far below what a verifier accepts. */
 const CLEARANCE_BYTES_MAX = 8_192
 const NO_SUCH_MEMBER = 'No member has this owner name.'
-/** Whose doing it is, as members are told. */
+/** Who did it, as members see it. */
 const BY_ADMINISTRATOR = 'administrator'
 const ONE_MEMBER = {
   schema: z.strictObject({ owner: z.string().regex(NAME_PATTERN).transform(asOwner) }),
   unknown: NO_SUCH_MEMBER,
 }
 
-const MEMBER = z.strictObject({
-  owner: z.string(),
-  as_uri: z.string(),
-  role: z.string().nullable(),
-  joined: z.string(),
-  agreed_version: z.int(),
-  clearance: z.record(z.string(), z.string()),
-  /** As her authority reported last; null: it has not yet. */
-  compliance: z.looseObject({ reported_at: z.string() }).nullable(),
-  /** What her authority is still to be told. */
-  notices_waiting: z.int(),
-  /** What it was not told in the end, the newest first. */
-  notices_stopped: z.strictObject({ kind: z.string(), status: z.int().nullable(), at: z.string() }).array(),
-})
+const MEMBER = z
+  .strictObject({
+    owner: z.string(),
+    as_uri: z.string(),
+    role: z.string().nullable(),
+    joined: z.string(),
+    agreed_version: z.int(),
+    clearance: z.record(z.string(), z.string()),
+    /** The last report of her authority; null if there is none yet. */
+    compliance: z.looseObject({ reported_at: z.string() }).nullable(),
+    /** The notices that her authority must still get. */
+    notices_waiting: z.int(),
+    /** The notices that never reached it, the newest first. */
+    notices_stopped: z.strictObject({ kind: z.string(), status: z.int().nullable(), at: z.string() }).array(),
+  })
+  .meta({ id: 'Member' })
 
 export const MEMBERS: readonly Endpoint<Administration>[] = [
   endpoint({
@@ -142,8 +143,8 @@ export const MEMBERS: readonly Endpoint<Administration>[] = [
 ]
 
 /**
- * Changes one member, and publishes the text in force under the next number: her view alone moves. `change`
- * answers what is recorded, or undefined where nothing changed; then the version in force is answered.
+ * Changes one member, and publishes the present text under the next number, so that only her view changes.
+ * `change` returns what to record, or undefined if nothing changed; then the answer is the version in force.
  */
 // oxlint-disable-next-line eslint/max-params -- where, who, whose, and what is changed
 function changeMember(

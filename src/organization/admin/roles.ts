@@ -16,14 +16,16 @@ import type { Administration } from '../context.ts'
 import { BASE_VERSION, charterInForce, publish, refuseFault, refuseStale, VERSION } from './charter.ts'
 import { ADMINISTRATOR, changeAs, type AdminCredential } from './guard.ts'
 
-const ROLE = z.strictObject({
-  name: z.string(),
-  grants: z.array(z.string()),
-  delegation: z.enum(DELEGATIONS),
-})
+const ROLE = z
+  .strictObject({
+    name: z.string(),
+    grants: z.array(z.string()),
+    delegation: z.enum(DELEGATIONS),
+  })
+  .meta({ id: 'Role' })
 const NO_SUCH_ROLE = 'The charter in force has no group of this id.'
 const ONE_ROLE = { schema: z.strictObject({ id: plainText(64) }), unknown: NO_SUCH_ROLE }
-/** How a change is answered that published a version. */
+/** The answer to a change that published a version. */
 export const CHANGED = { 200: { says: 'What is in force now.', schema: VERSION } }
 
 export const ROLES: readonly Endpoint<Administration>[] = [
@@ -59,6 +61,7 @@ export const ROLES: readonly Endpoint<Administration>[] = [
     parameters: ONE_ROLE,
     body: { schema: z.looseObject({ base_version: BASE_VERSION }) },
     answers: CHANGED,
+    refuses: { 409: ['conflict'], 412: ['precondition_failed'], 428: ['precondition_failed'] },
     handle: async (api: Administration, { caller, parameters: { id }, body, answer }) => {
       const { base_version, ...given } = body
       const role = parseRole(given, 'role')
@@ -84,6 +87,7 @@ export const ROLES: readonly Endpoint<Administration>[] = [
     parameters: ONE_ROLE,
     reads: { 'if-match': 'The version in force, in quotes.' },
     answers: CHANGED,
+    refuses: { 409: ['conflict'], 412: ['precondition_failed'], 428: ['precondition_failed'] },
     handle: async (api: Administration, { caller, parameters: { id }, request, answer }) => {
       const base_version = matched(request.headers['if-match'])
       const change = { base_version, kind: 'role_deleted', data: { role: id } } as const
@@ -107,6 +111,12 @@ export const ROLES: readonly Endpoint<Administration>[] = [
     credential: ADMINISTRATOR,
     body: { schema: z.strictObject({ role: plainText(64).nullable(), base_version: BASE_VERSION }) },
     answers: CHANGED,
+    refuses: {
+      404: ['not_found'],
+      409: ['conflict'],
+      412: ['precondition_failed'],
+      428: ['precondition_failed'],
+    },
     handle: async (api: Administration, { caller, body: { role, base_version }, answer }) => {
       const change = { base_version, kind: 'default_role_changed', data: { role } } as const
       const published = await changeRoles(api, caller, change, charter => {
@@ -123,7 +133,7 @@ interface RoleChange extends Pick<NewActivity, 'kind' | 'data'> {
   base_version: number
 }
 
-/** Publishes what `change` makes of the charter in force. Refuses 409 where that is not `base_version`. */
+/** Publishes what `change` makes from the charter in force. Refuses 409 if that is not `base_version`. */
 // oxlint-disable-next-line eslint/max-params -- where, who, what is recorded, and what is changed
 function changeRoles(
   api: Administration,
@@ -142,7 +152,7 @@ function changeRoles(
   })
 }
 
-/** The version that If-Match names. Refuses 428 without it, 400 where it is none. */
+/** The version that If-Match names. Refuses 428 if it is missing, 400 if it is no version. */
 function matched(header: string | undefined): number {
   if (header === undefined)
     refuse('precondition_failed', 'Send If-Match with the version that you read, such as "3".', {

@@ -1,6 +1,6 @@
 /**
- * Ends what a replica held that has ended meanwhile, so that her authority is told of a grant that never came
- * to be. Contract: "The organization's authority" (`/break-glass`).
+ * Ends grants held by a replica that has ended meanwhile, so that her authority learns about a grant that
+ * never became live. Contract: "The organization's authority" (`/break-glass`).
  */
 import { inTransaction } from '../../storage/core/database.ts'
 import { abandonedGrants } from '../../storage/organization/break-glass.ts'
@@ -12,7 +12,7 @@ import { makeVoid } from './redemption.ts'
 /** Longer than any redemption takes. */
 const HELD_SECONDS = 30
 
-/** One bounded look. @returns how many grants were made void. */
+/** One bounded pass. @returns how many grants were made void. */
 export async function voidAbandoned(
   { database: { db } }: Pick<Organization, 'database'>,
   limit: number,
@@ -23,7 +23,7 @@ export async function voidAbandoned(
       await lockHead(tx)
       const member = await readMember(tx, owner)
       const stands = member?.join_id === membership
-      // A membership that has ended took with it what her authority accepted under it.
+      // If the membership has ended, everything that her authority accepted under it has ended, too.
       const to = stands ? member : { owner, join_id: membership, as_uri: '' }
       await makeVoid(tx, { jti, to, isTold: stands })
     })

@@ -1,7 +1,7 @@
 /**
- * Who asks for an emergency grant: whoever holds the key that it would bind, proved before anything else is
- * read. Contract: "The organization's authority" (`/break-glass`: signing with the key that the grant binds
- * to).
+ * The caller that asks for an emergency grant: the holder of the key that the grant would be bound to, proved
+ * before anything else is read. Contract: "The organization's authority" (`/break-glass`: signing with the
+ * key that the grant binds to).
  */
 import { z } from 'zod'
 import { parseBody } from '../../http/bodies.ts'
@@ -12,7 +12,7 @@ import { verifyRequestApart, type VerifiedSignature } from '../../wire/http-sign
 import { refusingAs } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 
-/** The key of the body, and the signature that it made of the request. */
+/** The key in the body, and its signature over the request. */
 export interface Asker {
   readonly key: PublicKey
   readonly signature: VerifiedSignature
@@ -21,10 +21,11 @@ export interface Asker {
 const NAMES_KEY = z.looseObject({ agent_jwk: z.record(z.string(), z.unknown()) })
 
 /**
- * Refuses 401 `invalid_token` where the request is not signed, body and all, by the key that its body names.
+ * Refuses 401 `invalid_token` if the request is not signed, body and all, by the key that its body names.
  */
 export const AGENT_KEY: Credential<Organization, Asker> = {
   names: ['agent_key'],
+  refusal: 'invalid_token',
   async admit(organization, request, run) {
     const { agent_jwk } = parseBody(NAMES_KEY, request.body)
     const key = refusingAs('invalid_token', () => importPublicJwk(agent_jwk))

@@ -28,6 +28,7 @@ export const BREAK_GLASS: readonly Endpoint<Organization>[] = [
         headers: { 'cache-control': 'no-store' },
       },
     },
+    refuses: { 403: ['request_denied'], 404: ['not_found'] },
     handle: async (organization: Organization, { caller, body, request, answer }) => {
       refuseWhileOff(organization.clock)
       const admitted = await admit(organization, body, caller.key)

@@ -1,7 +1,7 @@
 /**
- * From an admitted request to a grant: held first, told to her authorization server, and live only with that
- * one's signed yes, in time. Contract: "The organization's authority" (`/break-glass`), "Organization
- * membership, on the member's authorization server" (`/org/notice`).
+ * From an admitted request to a grant: it is held first, sent to her authorization server, and live only with
+ * that server's signed acceptance, in time. Contract: "The organization's authority" (`/break-glass`),
+ * "Organization membership, on the member's authorization server" (`/org/notice`).
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
@@ -25,7 +25,7 @@ import { sha256 } from '../../wire/encoding.ts'
 import { asFamily, type Owner } from '../../wire/identifiers.ts'
 import { signJws } from '../../wire/jws.ts'
 import { thumbprintHandle } from '../../wire/keys.ts'
-import { AUTHORITY_PATH, TYP } from '../../wire/names.ts'
+import { aliasIn, AUTHORITY_PATH, ORGANIZATION_ALIAS, TYP } from '../../wire/names.ts'
 import type { BreakGlassGrant } from '../../wire/notice.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
@@ -43,26 +43,26 @@ import {
 const ACCEPTED_WITHIN_MS = 5_000
 const VOUCHER_HELD_SECONDS = 10
 
-/** Her authority said no, for certain. */
+/** Her authority certainly refused. */
 const REFUSED = Symbol('refused')
 type Said = string | typeof REFUSED
 
-/** A redemption on its way. */
+/** A running redemption. */
 export interface Redemption extends Asker, Admitted {
   asked: BreakGlassRequest
   /** Of the request, as it was sent. */
   bodyDigest: string
 }
 
-/** The token, and how many seconds it is good for. */
+/** The token, and for how many seconds it is valid. */
 export interface Redeemed {
   token: string
   expires_in: number
 }
 
 /**
- * Throws 409 for a signature that was seen, 403 for scopes or her authority's no, 503 where that one gives no
- * yes in time: nothing is granted then.
+ * Throws 409 if the signature was seen before, 403 for scopes or if her authority refuses, 503 if her
+ * authority does not accept in time; in each case nothing is granted.
  */
 export async function redeem(organization: Organization, redemption: Redemption): Promise<Redeemed> {
   const grant = grantOf(redemption, organization.now())
@@ -109,7 +109,7 @@ function hold(
   })
 }
 
-/** Of several at once one holds it; the others wait for what becomes of that, unless it is spent by now. */
+/** If there are several at once, one holds it; the others wait for the outcome, unless it is spent by now. */
 async function holdOrRefuse(
   tx: Tx,
   held: { voucher_sha256: Buffer; owner: Owner; jti: string },
@@ -120,8 +120,7 @@ async function holdOrRefuse(
 }
 
 /**
- * Her authority's signed yes, as verified; `REFUSED` where it said no for certain. Throws whatever is
- * neither.
+ * Her authority's signed acceptance, verified; `REFUSED` if it certainly refused. Throws in any other case.
  */
 async function askAuthority(
   organization: Organization,
@@ -152,21 +151,22 @@ async function askAuthority(
 }
 
 /**
- * Whoever redeems it is held to the same by the enforcement point: a yes that is none would only be spent in
- * vain.
+ * The enforcement point checks the redeemed grant in the same way: an invalid acceptance would only be spent
+ * for nothing.
  */
 async function verifyAccepted(
   organization: Organization,
   accepted: string,
   { member, grant }: { member: { owner: string; as_uri: string }; grant: BreakGlassGrant },
 ): Promise<void> {
-  const { issuer, authorityKeys } = organization
+  const { issuer, authorityKeys, aliases } = organization
   const { owner, as_uri } = member
   const keys = await authorityKeys.keys(as_uri + AUTHORITY_PATH.jwks)
   const claims = verifyBreakGlassAcceptance(accepted, keys, {
     authority: as_uri,
     organization: issuer,
     now: organization.now(),
+    typAlias: aliasIn(aliases, ORGANIZATION_ALIAS.breakGlassAcceptedTyp),
   })
   const { jti, resource_id, scopes, exp, cnf_jkt, operation } = grant
   const permissions = [{ resource_id, resource_scopes: scopes, exp }]
@@ -234,8 +234,8 @@ function breakGlassOf(
 }
 
 /**
- * Nothing is granted. A voucher is free again at once after a no, and else when the time for a yes has
- * certainly passed.
+ * Nothing is granted. A voucher is free again at once after a refusal, and otherwise when the time for an
+ * acceptance has certainly passed.
  */
 async function giveUp(
   { database }: Organization,
@@ -249,7 +249,7 @@ async function giveUp(
   })
 }
 
-/** Ends a held grant under the lock of the head, and tells her authority where it may have accepted it. */
+/** Ends a held grant under the lock of the head, and notifies her authority if it may have accepted it. */
 export async function makeVoid(
   tx: Tx,
   { jti, to, isTold }: { jti: string; to: Addressee; isTold: boolean },

@@ -1,7 +1,7 @@
 /**
- * What an agent asks for in an emergency, and whether it may have it, in the settled order: who lets it in,
- * for whom, and within which clause. Contract: "The organization's authority" (`/break-glass`), "What the
- * service does" (nothing above the owner can widen).
+ * An agent's request in an emergency, and whether it is allowed, in the fixed order: who lets it in, for
+ * whom, and within which clause. Contract: "The organization's authority" (`/break-glass`), "What the service
+ * does" (nothing above the owner can widen).
  */
 import { z } from 'zod'
 import { OutboundFault } from '../../http/outbound.ts'
@@ -21,7 +21,7 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { RptOperation } from '../../wire/tokens.ts'
 import type { Organization } from '../context.ts'
 
-/** Form alone; whether reason and operation will do is judged in their place of the order. */
+/** Only the form is checked here; reason and operation are judged later in the order. */
 export const BREAK_GLASS_REQUEST = z.strictObject({
   owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
   resource: plainText(2_048),
@@ -36,7 +36,7 @@ export const BREAK_GLASS_REQUEST = z.strictObject({
 })
 export type BreakGlassRequest = z.output<typeof BREAK_GLASS_REQUEST>
 
-/** A request that may be had, if its signature is fresh and her authority accepts it. */
+/** A request that is allowed, if its signature is fresh and her authority accepts it. */
 export interface Admitted {
   member: MemberRow
   charter: Charter
@@ -51,7 +51,7 @@ export interface Admitted {
 
 const REASON_MAX = 500
 
-/** Refuses in the settled order, from `enabled` to reason and operation. */
+/** Refuses in the fixed order, from `enabled` to reason and operation. */
 export async function admit(
   organization: Organization,
   asked: BreakGlassRequest,
@@ -91,14 +91,14 @@ export function refuseScopes({ envelope: { allowed_scopes } }: Charter, scopes: 
     denied('scope', 'Ask for the scopes that the organization allows.')
 }
 
-/** 403 with the word for it beside `error`. */
+/** 403 with its code besides `error`. */
 export function denied(reason: string, detail: string): never {
   refuse('request_denied', detail, { extra: { reason } })
 }
 
 /**
- * Of 256 random bits: nobody guesses one, so wrong ones are not counted, which would keep a good one out in
- * an emergency.
+ * A voucher has 256 random bits and cannot be guessed. So wrong ones are not counted, because a limit could
+ * keep a valid one out in an emergency.
  */
 async function voucherOf(
   { database }: Organization,
@@ -111,14 +111,14 @@ async function voucherOf(
   return reading.admin
 }
 
-/** 403, for whatever is wrong with it, alike. */
+/** 403, the same for every fault. */
 export function wrongVoucher(): Refusal {
-  return new Refusal('request_denied', 'Ask an administrator for a voucher: this one is not good.', {
+  return new Refusal('request_denied', 'Ask an administrator for a voucher: this one is not valid.', {
     extra: { reason: 'invalid_voucher' },
   })
 }
 
-/** 503: somebody is redeeming it just now, which may come to nothing. */
+/** 503: somebody is redeeming it just now, which may fail. */
 export function beingUsed(): Refusal {
   return new Refusal(
     'temporarily_unavailable',
@@ -130,7 +130,7 @@ export function beingUsed(): Refusal {
 }
 
 /**
- * The origin of the client_id, where it is an invoker that publishes the key; nothing is read from any other.
+ * The origin of the client_id, if it is an invoker that publishes the key; nothing is read from any other.
  */
 async function invokerOf(
   { authorityKeys }: Organization,

@@ -1,5 +1,5 @@
 /**
- * What lets a person in: a code, or the word of the charter's identity provider. Contract: "The
+ * The ways for a person to get in: a code, or an assertion of the charter's identity provider. Contract: "The
  * organization's authority" (join by invitation, by identity-provider vouching or by shared code).
  */
 import type { FastifyRequest } from 'fastify'
@@ -23,20 +23,20 @@ export const ENTRY = {
 }
 export type Entry = z.output<z.ZodObject<typeof ENTRY>>
 
-/** Says that a body holds one of the two, and not both. */
+/** Says that a body must have one of the two, and not both. */
 export const isOneEntry = ({ code, assertion }: Entry): boolean =>
   (code === undefined) !== (assertion === undefined)
 export const ONE_ENTRY = 'give a code or an assertion, and not both'
 
 /**
- * Proves again, under the lock of the head and the charter in force, what let her in, and spends it. @returns
- * by what she came in.
+ * Proves again, under the lock of the head and the charter in force, what lets her in, and spends it.
+ * @returns how she came in.
  */
 export type Admission = (tx: Tx, charter: Charter) => Promise<'invitation' | 'shared_code' | 'assertion'>
 
 /**
- * Refuses 403 for what does not let this person in; 429 for a source or a code that was tried too often in
- * vain; 503 where it cannot be told.
+ * Refuses 403 if it does not let this person in; 429 if a source or a code failed too often; 503 if that
+ * cannot be found out.
  */
 export async function admissionOf(
   organization: Organization,
@@ -69,7 +69,7 @@ async function byAssertion(
     return async (tx, charter) => {
       const now = vouchingFor(owner, charter)
       if (now?.issuer !== vouching.issuer || now.subject !== vouching.subject) throw notVouchedFor()
-      // Past its end no longer, but for clocks that differ.
+      // It is not remembered beyond its end, except that clocks may differ.
       if (!(await spendSignature(tx, digest, expiresAt - organization.now() + CLOCKS_SECONDS)))
         throw refusedAssertion('Get a fresh assertion: this one was presented before.')
       return 'assertion'
@@ -83,7 +83,7 @@ async function byAssertion(
 
 const CLOCKS_SECONDS = 60
 
-/** Who vouches for an owner, and as whom it knows her. */
+/** The party that vouches for an owner, and its name for her. */
 function vouchingFor(
   owner: string,
   charter: Charter | undefined,

@@ -19,8 +19,8 @@ import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 
 /**
- * Of whom a request speaks: of an owner, and of the authorization server that she is served by and that must
- * have signed it.
+ * The subject of a request: an owner, and the authorization server that serves her and that must have signed
+ * it.
  */
 export const PERSON = {
   owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
@@ -30,9 +30,9 @@ export const PERSON = {
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 /**
- * The signature of an authority on this request. Refuses 403 for one whose owners may not join, from which
- * nothing is fetched; 401 `invalid_token` where no published key of it signed; 503 where its keys cannot be
- * had.
+ * The signature of an authority on this request. Refuses 403 if its owners may not join (nothing is then
+ * fetched from it); 401 `invalid_token` if none of its published keys signed; 503 if its keys cannot be
+ * fetched.
  */
 export async function provenAuthority(
   organization: Organization,
@@ -64,8 +64,8 @@ export async function provenAuthority(
 }
 
 /**
- * Marks a signature as presented, in the transaction of what it changes. Refuses where it was before, 401
- * where nothing else is said.
+ * Marks a signature as presented, in the transaction of what it changes. Refuses if it was presented before:
+ * with 401, unless another refusal is given.
  */
 export async function spendOnce(
   tx: Tx,
@@ -74,5 +74,5 @@ export async function spendOnce(
 ): Promise<void> {
   const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
   if (!(await spendSignature(tx, digest, KEPT_SECONDS)))
-    refuse(code, 'Sign anew, with a fresh nonce: this signature was presented before.')
+    refuse(code, 'Sign again, with a fresh nonce: this signature was presented before.')
 }

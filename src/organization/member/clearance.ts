@@ -1,7 +1,7 @@
 /**
- * What is attested of a member, for her authorization server alone. Contract: "Policy vocabulary and tiers"
+ * The attestation of a member, only for her authorization server. Contract: "Policy vocabulary and tiers"
  * (clearance: fetched from authority to authority), "The organization's authority" (`/member/clearance`),
- * "Errors" (404 where there is nothing to attest).
+ * "Errors" (404 if there is nothing to attest).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -28,6 +28,7 @@ export const CLEARANCE: readonly Endpoint<Organization>[] = [
     answers: {
       200: { says: 'The attestation.', schema: ATTESTED, headers: { 'cache-control': 'no-store' } },
     },
+    refuses: { 403: ['request_denied'], 404: ['not_found'] },
     handle: async (organization: Organization, { caller, query: { audience }, answer }) => {
       if (audience !== caller.as_uri)
         refuse('request_denied', 'Name your own authorization server: a clearance is for no other.')
@@ -39,7 +40,7 @@ export const CLEARANCE: readonly Endpoint<Organization>[] = [
 ]
 
 /**
- * A fresh attestation of a member; undefined where nothing is attested of her. Refuses 503 while the clock is
+ * A fresh attestation of a member; undefined if nothing is attested about her. Refuses 503 while the clock is
  * off.
  */
 export function clearanceOf(

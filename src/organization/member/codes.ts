@@ -18,18 +18,18 @@ import { codeIdOf, isCode } from '../../wire/join-code.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
 
-/** What wrong codes count against that are of no invitation. */
+/** The bucket that counts wrong codes that belong to no invitation. */
 const SHARED = 'shared'
 const WRONG_PER_HOUR_MAX = 20
 
-/** A code that is good: of which invitation, or the shared one. */
+/** A valid code: its invitation, or the shared one. */
 export interface GoodCode {
   code_id: string | undefined
 }
 
 /**
- * Refuses 403 for a code that is unknown, used, withdrawn, expired or somebody else's, alike; 429 for a
- * source or a code that was tried too often in vain.
+ * Refuses 403 alike if a code is unknown, used, withdrawn, expired or somebody else's; 429 if a source or a
+ * code failed too often.
  */
 export function goodCode(
   organization: Organization,
@@ -39,7 +39,7 @@ export function goodCode(
   return withoutGuessing(organization, request, { code, find: db => codeOf(db, code, person) })
 }
 
-/** The same for the code of an invitation of hers, also of one that has been answered. @returns its id. */
+/** The same for the code of one of her invitations, even one that has been answered. @returns its id. */
 export function goodInvitation(
   organization: Organization,
   request: Pick<FastifyRequest, 'ip'>,
@@ -67,7 +67,7 @@ async function withoutGuessing<T>(
   throw invalidCode()
 }
 
-/** The same, within a transaction: undefined where the code is not good any more. */
+/** The same, within a transaction: undefined if the code is no longer valid. */
 export async function codeOf(db: Db, code: string, person: Person): Promise<GoodCode | undefined> {
   const code_id = codeIdOf(code)
   if (code_id === undefined) {
@@ -90,7 +90,7 @@ function isHers(row: InvitationRow | undefined, code: string, { owner, as_uri }:
 
 /** 403 for a code that is not good. */
 export function invalidCode(): Refusal {
-  return new Refusal('request_denied', 'Ask the organization for a code: this one is not good.', {
+  return new Refusal('request_denied', 'Ask the organization for a code: this one is not valid.', {
     extra: { reason: 'invalid_code' },
   })
 }

@@ -1,6 +1,7 @@
 /**
- * What a member's authorization server reports: that the ceiling was applied, and where it cut. Contract:
- * "The organization's authority" (`/member/compliance`: never her terms), "Events" (compliance report).
+ * The report of a member's authorization server: that the ceiling was applied, and which fields it cut.
+ * Contract: "The organization's authority" (`/member/compliance`: never her terms), "Events" (compliance
+ * report).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -16,7 +17,7 @@ import { MEMBER } from './credential.ts'
 
 const count = z.int().min(0)
 
-/** Numbers and names of fields: there is no member that could hold her terms. */
+/** Numbers and names of fields: no member could contain her terms. */
 const REPORT = z.strictObject({
   charter_version: z.int().min(1),
   agreed_version: z.int().min(1).optional(),
@@ -47,7 +48,7 @@ export const COMPLIANCE: readonly Endpoint<Organization>[] = [
         if (Math.max(charter_version, agreed_version ?? 0) > inForce)
           refuse('invalid_request', 'Name versions that were published.')
         await reportCompliance(tx, owner, body)
-        // An agreement is never taken back by a report that was late.
+        // A late report never takes back an agreement.
         if (agreed_version === undefined || agreed_version <= member.agreed_version) return
         await agreeAgain(tx, owner, agreed_version)
         await appendActivity(tx, { kind: 'agreed', owner, data: { charter_version: agreed_version } })

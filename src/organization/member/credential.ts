@@ -1,10 +1,11 @@
 /**
- * What proves that a request is for a member: her membership token, and a signature of her authorization
- * server over it. Contract: "The organization's authority" (`/member/*`).
+ * The proof that a request is for a member: her membership token, and a signature of her authorization server
+ * over it. Contract: "The organization's authority" (`/member/*`).
  */
 import type { Credential } from '../../http/endpoint.ts'
 import { readMember, type MemberRow } from '../../storage/organization/members.ts'
 import { verifyMembership } from '../../wire/membership.ts'
+import { aliasIn, ORGANIZATION_ALIAS } from '../../wire/names.ts'
 import type { VerifiedSignature } from '../../wire/http-signature.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Organization } from '../context.ts'
@@ -17,16 +18,18 @@ export interface ProvenMember extends MemberRow {
 
 /**
  * The membership token as Bearer, and a signature of her authority that covers it: a copied token alone is
- * nothing.
+ * useless.
  */
 export const MEMBER: Credential<Organization, ProvenMember> = {
   names: ['membership', 'signature'],
+  refusal: 'invalid_token',
   async admit(organization, request, run) {
     const token = /^bearer +([A-Za-z0-9._-]+)$/i.exec(request.headers.authorization ?? '')?.[1]
     if (token === undefined) refuse('invalid_token', 'Send the membership token after `Bearer`.')
-    const { issuer, keys } = organization
+    const { issuer, keys, aliases } = organization
+    const typAlias = aliasIn(aliases, ORGANIZATION_ALIAS.membershipTyp)
     const claims = refusingAs('invalid_token', () =>
-      verifyMembership(token, keys, { issuer, now: organization.now() }),
+      verifyMembership(token, keys, { issuer, now: organization.now(), typAlias }),
     )
     const signature = await provenAuthority(organization, request, claims.as_uri)
     if (!signature.covered.includes('authorization'))

@@ -1,6 +1,6 @@
 /**
- * What a member's authorization server polls: the ceiling, and what her group shares. Contract: "The
- * organization's authority" (`/member/envelope`).
+ * The document that a member's authorization server polls: the ceiling, and what her group shares. Contract:
+ * "The organization's authority" (`/member/envelope`).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'

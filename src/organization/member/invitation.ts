@@ -1,5 +1,5 @@
 /**
- * Whether the organization asked for a named person, and her answer that she does not want to. Contract: "The
+ * Whether the organization invited a named person, and her answer that she declines. Contract: "The
  * organization's authority" (`/member/invitation`), "Organization membership, on the member's authorization
  * server" (refuse an invitation, recorded as an answer).
  */
@@ -37,12 +37,14 @@ export const INVITATION: readonly Endpoint<Organization>[] = [
     answers: {
       200: { says: 'The newest.', schema: INVITED, headers: { 'cache-control': 'no-store' } },
     },
+    refuses: { 401: ['invalid_token'], 404: ['not_found'] },
     handle: async (organization: Organization, { query: person, request, answer }) => {
       await provenAuthority(organization, request, person.as_uri)
       const row = await readInvitationOf(organization.database.db, person)
       if (row === undefined) refuse('not_found', NOBODY_ASKED)
       const { note, invited_at, expires_at, code_id, code_sha256 } = row
-      // Only its hash is kept: it is made again, with the key that signed when it was made.
+      // Only the hash of the code is stored. The code is computed again, with the key that was in use when it
+      // was made.
       const code = organization.keys
         .map(key => invitationCode(code_id, key))
         .find(one => isCode(one, code_sha256))
@@ -59,6 +61,7 @@ export const INVITATION: readonly Endpoint<Organization>[] = [
     answers: {
       200: { says: 'Nothing waits for her.', schema: z.strictObject({ declined: z.literal(true) }) },
     },
+    refuses: { 401: ['invalid_token'], 404: ['not_found'] },
     handle: async (organization: Organization, { body: { code, ...person }, request, answer }) => {
       const signature = await provenAuthority(organization, request, person.as_uri)
       const code_id =

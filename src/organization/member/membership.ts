@@ -36,6 +36,13 @@ const JOIN = z.strictObject({
 const PREVIEW = z.strictObject({ ...PERSON, ...ENTRY })
 const JOINED = VIEW.extend({ membership_token: z.string() })
 
+const JOINING_REFUSED = {
+  401: ['invalid_token'],
+  403: ['request_denied'],
+  409: ['conflict'],
+  429: ['temporarily_unavailable'],
+} as const
+
 export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
   endpoint({
     method: 'post',
@@ -44,6 +51,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     summary: 'What an owner would commit herself to; has no effect',
     body: { schema: PREVIEW.refine(isOneEntry, ONE_ENTRY) },
     answers: { 200: { says: 'The view that she would have.', schema: VIEW } },
+    refuses: JOINING_REFUSED,
     handle: async (organization: Organization, { body, request, answer }) => {
       await provenAuthority(organization, request, body.as_uri)
       await admissionOf(organization, request, body)
@@ -59,12 +67,13 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
       'Makes an owner a member under the version that she agreed to; the same join_id again answers the same',
     body: { schema: JOIN.refine(isOneEntry, ONE_ENTRY) },
     answers: { 200: { says: 'Her view and her membership token.', schema: JOINED } },
+    refuses: JOINING_REFUSED,
     handle: async (organization: Organization, { body, request, answer }) => {
       const signature = await provenAuthority(organization, request, body.as_uri)
       refuseWhileOff(organization.clock)
       const { db } = organization.database
       const before = await readMember(db, body.owner)
-      // A join whose answer was lost has spent what let her in.
+      // If the answer to a join was lost, the join has spent what let her in.
       const admission = isSame(before, body) ? undefined : await admissionOf(organization, request, body)
       const [member, row] = await inTransaction(db, async tx => {
         await lockHead(tx)
@@ -84,6 +93,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
     answers: {
       200: { says: 'She is no member by this join.', schema: z.strictObject({ left: z.literal(true) }) },
     },
+    refuses: { 401: ['invalid_token'] },
     handle: async (organization: Organization, { body, request, answer }) => {
       const { owner, as_uri, join_id } = body
       const signature = await provenAuthority(organization, request, as_uri)
@@ -100,7 +110,7 @@ export const MEMBERSHIP: readonly Endpoint<Organization>[] = [
 ]
 
 interface Join extends z.output<typeof JOIN> {
-  /** Undefined where she was a member by this join when it was looked for. */
+  /** Undefined if she was a member by this join when it was looked for. */
   admission: Admission | undefined
 }
 
@@ -108,7 +118,7 @@ function isSame(member: MemberRow | undefined, { as_uri, join_id }: Person & { j
   return member !== undefined && member.as_uri === as_uri && member.join_id === join_id
 }
 
-/** Under the lock of the head. @returns the member, and the version that she is told. */
+/** Under the lock of the head. @returns the member, and the version of her view. */
 async function join(organization: Organization, tx: Tx, asked: Join): Promise<[MemberRow, CharterRow]> {
   const { owner, as_uri, join_id, charter_version } = asked
   const present = await readMember(tx, owner)
@@ -128,7 +138,7 @@ async function join(organization: Organization, tx: Tx, asked: Join): Promise<[M
     refuse('conflict', 'Preview again: the charter has moved since.', {
       extra: { reason: 'charter_moved', charter_version: row.version },
     })
-  // Her authority says by its signature that the membership before is no more.
+  // Her authority's signature shows that the earlier membership has ended.
   if (present !== undefined) await deleteMember(tx, owner)
   const { version } = row
   const role = row.charter.default_role
@@ -138,7 +148,7 @@ async function join(organization: Organization, tx: Tx, asked: Join): Promise<[M
   return [joined, row]
 }
 
-/** The same for one membership, whenever it is asked for. */
+/** The same for one membership, at every request. */
 function tokenOf(
   { issuer, id, keys }: Organization,
   { owner, as_uri, join_id, joined_at }: MemberRow,

@@ -1,6 +1,6 @@
 /**
  * Tells members' authorization servers what waits for them: at least once, in order for each membership, by
- * whichever replica is first. Contract: "Events" (organization notice).
+ * the first replica that gets to it. Contract: "Events" (organization notice).
  */
 import { OutboundFault, plainWords } from '../../http/outbound.ts'
 import { startRepeating } from '../../limits/repetition.ts'
@@ -19,16 +19,19 @@ import {
 import type { Organization } from '../context.ts'
 
 const LINES_AT_ONCE = 20
-/** Longer than a delivery takes: a line is taken again where its replica has ended meanwhile. */
+/**
+ * How long a replica has a queue: longer than a delivery takes. A queue is taken again if its replica has
+ * ended meanwhile.
+ */
 const LEASE_SECONDS = 30
 const PAUSE_SECONDS = 1
 
 interface Teller extends Pick<Organization, 'database' | 'notices' | 'log' | 'clock'> {
-  /** Told what came of each attempt. */
+  /** Called with the result of each attempt. */
   readonly observe: (outcome: NoticeOutcome) => void
 }
 
-/** How often a notice was told, and what came of it: the name of a number, and what it says. */
+/** The metric of delivery attempts and their results: its name and its help text. */
 export const NOTICES_TOLD = {
   name: 'usher_notices_told_total',
   help: 'Notices told to servers of members: ended, to be told again, or stopped, as nobody took them.',
@@ -36,8 +39,8 @@ export const NOTICES_TOLD = {
 }
 
 /**
- * Looks for what is due each second, until it is stopped. @returns what stops it, and waits for what is under
- * way.
+ * Looks for due notices each second, until it is stopped. @returns the function that stops it and waits for
+ * running work.
  */
 export function startOutbox(teller: Teller): () => Promise<void> {
   const { log, clock } = teller
@@ -57,7 +60,7 @@ export function startOutbox(teller: Teller): () => Promise<void> {
   return () => repetition.stop()
 }
 
-/** Tells the first notice of a line, and says when the line is due again. */
+/** Sends the first notice of a queue, and sets when the queue is due again. */
 async function tellFirst(teller: Teller, line: TakenLine): Promise<void> {
   const { db } = teller.database
   const first = await firstNotice(db, line)
@@ -77,7 +80,7 @@ async function tellFirst(teller: Teller, line: TakenLine): Promise<void> {
   return stopNotice(db, line, { jti, status })
 }
 
-/** @returns the status of the answer; undefined where there was none. */
+/** @returns the status of the answer; undefined if there was none. */
 async function tell(
   { notices, log }: Pick<Teller, 'notices' | 'log'>,
   { owner, membership, as_uri }: TakenLine,

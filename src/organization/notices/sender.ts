@@ -1,5 +1,5 @@
 /**
- * Tells an authorization server one notice, at the address that its own metadata names. Contract: "Events"
+ * Sends one notice to an authorization server, at the address that its own metadata names. Contract: "Events"
  * (organization notice), "Organization membership, on the member's authorization server" (`/org/notice`).
  */
 import { OutboundFault, type Outbound } from '../../http/outbound.ts'
@@ -9,13 +9,13 @@ import type { PrivateKey } from '../../wire/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import { NOTICE_SECONDS, signNotice, type Notice, type NoticeClaims } from '../../wire/notice.ts'
 
-/** What is told, to whom; `as_uri` is where she is served, `membership` the id of her join. */
+/** The notice and its receiver; `as_uri` is where she is served, `membership` the id of her join. */
 export interface AddressedNotice extends Pick<NoticeClaims, 'sub' | 'membership' | 'jti'> {
   as_uri: string
   notice: Notice
 }
 
-/** Any status; `body` is undefined where the answer is no JSON object. */
+/** Any status; `body` is undefined if the answer is no JSON object. */
 export interface NoticeAnswer {
   status: number
   body: Readonly<Record<string, Json>> | undefined
@@ -23,8 +23,8 @@ export interface NoticeAnswer {
 
 export interface NoticeSender {
   /**
-   * Signs the notice anew and sends it once. Throws `OutboundFault` where no answer, or no address to send
-   * to, can be had.
+   * Signs the notice afresh and sends it once. Throws `OutboundFault` if there is no answer, or no address to
+   * send to.
    */
   send(told: AddressedNotice, options?: { timeoutMs?: number }): Promise<NoticeAnswer>
 }
@@ -45,7 +45,7 @@ interface Found {
 }
 
 const KEPT_SECONDS = 300
-/** How long one that could not be had is not looked for again: many lines may wait for the same server. */
+/** How long a failed look-up is not repeated, because many queues may wait for the same server. */
 const FAILURE_SECONDS = 5
 const AUTHORITIES_MAX = 1_000
 
@@ -74,7 +74,7 @@ export function createNoticeSender(options: NoticeSenderOptions): NoticeSender {
       const bounds = timeoutMs === undefined ? {} : { timeoutMs }
       try {
         const answer = await outbound.request({ method: 'POST', url, headers, body, ...bounds })
-        // It may have moved: its metadata says where.
+        // It may have moved; its metadata has the new address.
         if (answer.status === 404 || answer.status >= 500) found.delete(as_uri)
         return { status: answer.status, body: readObject(answer.body) }
       } catch (error) {
@@ -88,7 +88,7 @@ export function createNoticeSender(options: NoticeSenderOptions): NoticeSender {
 }
 
 /**
- * `org_notice_endpoint` of the server's metadata, at its own origin. Throws `OutboundFault` where there is
+ * `org_notice_endpoint` of the server's metadata, at its own origin. Throws `OutboundFault` if there is
  * none.
  */
 async function findEndpoint({ authorities, outbound }: NoticeSenderOptions, as_uri: string): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * Whether a grant that the organization signed is live, and the spending of it, for the enforcement point of
- * its resource. Contract: "The organization's authority" (`/introspect`, `/consume`: as a member's authority
+ * Whether a grant that the organization signed is live, and how it is spent, for the enforcement point of its
+ * resource. Contract: "The organization's authority" (`/introspect`, `/consume`: as a member's authority
  * answers), "Grant (RPT) liveness", "Single-use grant".
  */
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -84,7 +84,10 @@ interface Presented {
   token: string
 }
 
-/** A grant for a resource that is not the asking point's is unknown to it, whatever its state. */
+/**
+ * If the resource does not belong to the calling enforcement point, the grant is unknown to it, whatever its
+ * state.
+ */
 function factsOf({ keys }: Organization, { reading, caller, token }: Presented): LivenessFacts {
   const known = reading !== undefined && caller.resources.get(reading.aud) === reading.owner
   const facts = { signatureValid: reading !== undefined || isOurs(keys, token), known }

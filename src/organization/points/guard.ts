@@ -1,7 +1,7 @@
 /**
- * Which enforcement point asks: one of the provisioning file, by its credential or by an RFC 9421 signature
- * with a key that it publishes; each by the one kind that it was provisioned with. Contract: "Authentication"
- * (enforcement point at the organization).
+ * Identifies the calling enforcement point: one of the provisioning file, by its credential or by an RFC 9421
+ * signature with a key that it publishes. Each uses the one kind of proof that it was provisioned with.
+ * Contract: "Authentication" (enforcement point at the organization).
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
@@ -13,15 +13,16 @@ import { sha256 } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import type { EnforcementPoint, Organization } from '../context.ts'
 
-/** One that publishes its keys slowly does not keep the others waiting for longer. */
+/** An enforcement point that publishes its keys slowly delays the others no longer than this. */
 const KEYS_WAIT_MS = 2_000
 
-/** What a proven enforcement point may ask about: whose each RFC 9728 `resource` of its is. */
+/** The owners that a proven enforcement point may ask about: the owner of each RFC 9728 `resource` of its. */
 export type Enforcing = Pick<EnforcementPoint, 'resources'>
 
-/** 401 `invalid_token` for anybody else; 503 where the keys of who might have signed cannot be had. */
+/** Refuses 401 `invalid_token` for anybody else; 503 if the keys of a possible signer cannot be fetched. */
 export const ENFORCEMENT_POINT: Credential<Organization, Enforcing> = {
   names: ['enforcement', 'enforcement_signature'],
+  refusal: 'invalid_token',
   async admit(organization, request, run) {
     const credential = /^bearer +(\S.*)$/i.exec(request.headers.authorization ?? '')?.[1]
     return run(
@@ -42,7 +43,7 @@ function byCredential({ enforcementPoints }: Organization, credential: string): 
 }
 
 /**
- * A key that two of them publish stands for the resources of both: neither can take the other's place by
+ * A key that two of them publish counts for the resources of both, so neither can displace the other by
  * publishing it.
  */
 async function bySignature(

@@ -1,6 +1,6 @@
 /**
- * What an enforcement point must know of an owner whose resource it enforces. Contract: "The organization's
- * authority" (`/membership/{owner}`), "Authorized call" (the organization's ceiling).
+ * The facts that an enforcement point needs about an owner whose resource it enforces. Contract: "The
+ * organization's authority" (`/membership/{owner}`), "Authorized call" (the organization's ceiling).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -51,7 +51,7 @@ export const ENFORCED_MEMBERSHIP: readonly Endpoint<Organization>[] = [
     },
     answers: {
       200: {
-        says: 'As it is now; of who is no member, only what is claimed.',
+        says: 'The membership as it is now; for an owner who is no member, only the claims.',
         schema: ENFORCED,
         headers: { 'cache-control': 'no-store' },
       },
