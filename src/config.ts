@@ -2,11 +2,12 @@
  * Owns configuration: the only reader of `process.env`. Contract: "Limits" and "Authentication". One schema
  * per process (in config/), from which docs/configuration.md is written too.
  */
+import { ADMINISTRATORS_FILE } from './config/administrators.ts'
 import {
   AUTHORITY_SETTINGS,
-  ENROLMENT_SETTINGS,
   loadAuthorityFiles,
   MIGRATION_SETTINGS,
+  OWNERS_SETTINGS,
   type AuthorityConfig,
 } from './config/authority.ts'
 import { CLIENT_SETTINGS } from './config/client.ts'
@@ -20,7 +21,8 @@ import {
   type OrganizationConfig,
 } from './config/organization.ts'
 import { configurationPage } from './config/reference.ts'
-import { ConfigFault, readSettings, type Environment, type Values } from './config/settings.ts'
+import { ConfigFault, readSettings, settingFaults, type Environment, type Values } from './config/settings.ts'
+import { approvalWarnings } from './config/sidecar-approval.ts'
 import { SIDECAR_FILE } from './config/sidecar-file.ts'
 import {
   EMBEDDED_SETTINGS,
@@ -30,6 +32,8 @@ import {
   type EmbeddedConfig,
   type SidecarConfig,
 } from './config/sidecar.ts'
+import { loadTallyFiles, TALLY_MIGRATION_SETTINGS, TALLY_SETTINGS, type TallyConfig } from './config/tally.ts'
+import { TALLY_FILE } from './config/tally-file.ts'
 import { traceExport, TRACING_SETTINGS } from './config/tracing.ts'
 import type { TraceExport } from './http/otlp.ts'
 
@@ -37,16 +41,24 @@ export { ConfigFault } from './config/settings.ts'
 export type { NamedCertificates } from './config/files.ts'
 export type { AuthorityConfig } from './config/authority.ts'
 export type { OrganizationConfig } from './config/organization.ts'
+export type { TallyConfig } from './config/tally.ts'
+export type { ProvisionedAccount } from './config/tally-file.ts'
 export type { ProvisionedOwner } from './config/provision.ts'
 export type { EmbeddedConfig, SidecarConfig, SidecarOwner, PatCredential } from './config/sidecar.ts'
+export type { SidecarJoint } from './config/sidecar-joint.ts'
 export type { SidecarOrganization } from './config/sidecar-organization.ts'
 
 /** Every variable of every process: one environment may serve several of them. */
 const KNOWN: ReadonlySet<string> = new Set(
-  [AUTHORITY_SETTINGS, ORGANIZATION_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS].flatMap(({ settings }) =>
-    Object.values(settings).map(({ variable }) => variable),
+  [AUTHORITY_SETTINGS, ORGANIZATION_SETTINGS, TALLY_SETTINGS, SIDECAR_SETTINGS, CLIENT_SETTINGS].flatMap(
+    ({ settings }) => Object.values(settings).map(({ variable }) => variable),
   ),
 )
+
+/** Whether any variable that begins so is set. */
+export function isConfigured(prefix: string, environment: Environment = process.env): boolean {
+  return Object.entries(environment).some(([name, value]) => name.startsWith(prefix) && value !== '')
+}
 
 /** The configuration of `usher authority`. Throws `ConfigFault` listing every fault. */
 export function readAuthorityConfig(environment: Environment = process.env): AuthorityConfig {
@@ -63,12 +75,16 @@ export function readMigrationConfig(
   return readSettings(MIGRATION_SETTINGS, environment, KNOWN)
 }
 
-/** What `usher authority enrol` works with: the database, and how long a code lives. Throws `ConfigFault`. */
-export function readEnrolmentConfig(
-  environment: Environment = process.env,
-): Values<typeof ENROLMENT_SETTINGS.settings> {
-  return readSettings(ENROLMENT_SETTINGS, environment, KNOWN)
+/**
+ * What `usher authority owner …` works with: the database, how codes live, where archives go. Throws
+ * `ConfigFault`.
+ */
+export function readOwnersConfig(environment: Environment = process.env): OwnersConfig {
+  return readSettings(OWNERS_SETTINGS, environment, KNOWN)
 }
+
+/** That. */
+export type OwnersConfig = Values<typeof OWNERS_SETTINGS.settings>
 
 /** The configuration of `usher organization`. Throws `ConfigFault` listing every fault. */
 export function readOrganizationConfig(environment: Environment = process.env): OrganizationConfig {
@@ -86,17 +102,81 @@ export function readOrganizationMigrationConfig(
   return readSettings(ORGANIZATION_MIGRATION_SETTINGS, environment, KNOWN)
 }
 
+/** The configuration of `usher tally`. Throws `ConfigFault`. */
+export function readTallyConfig(environment: Environment = process.env): TallyConfig {
+  const config = loadTallyFiles(readSettings(TALLY_SETTINGS, environment, KNOWN))
+  return { ...config, traces: readTraces(environment, 'usher-tally') }
+}
+
+/**
+ * The database that `usher tally migrate` brings up to date, and how long it waits for it. Throws
+ * `ConfigFault`.
+ */
+export function readTallyMigrationConfig(
+  environment: Environment = process.env,
+): Values<typeof TALLY_MIGRATION_SETTINGS.settings> {
+  return readSettings(TALLY_MIGRATION_SETTINGS, environment, KNOWN)
+}
+
 /**
  * The configuration of `usher sidecar`; a path given on the command line wins over `UMA_PEP_CONFIG`. Throws
  * `ConfigFault`.
  */
-export function readSidecarConfig(path?: string, environment: Environment = process.env): SidecarConfig {
+export function readSidecarConfig(
+  path?: string,
+  environment: Environment = process.env,
+  bytes?: Buffer,
+): SidecarConfig {
   const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
-  const config = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN))
+  const config = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN), { bytes })
   return { ...config, traces: readTraces(environment, 'usher-sidecar') }
 }
 
-/** How a server process of this name exports traces; undefined where it does not. Throws `ConfigFault`. */
+/** Processes whose configuration can be checked without a start. */
+export type Checked = 'authority' | 'sidecar' | 'organization' | 'tally'
+
+/**
+ * All faults in the configuration of a process, one sentence each. It opens no database and no connection,
+ * and makes no file and no folder. `path` is the sidecar's file and wins over `UMA_PEP_CONFIG`.
+ */
+export function configurationFaults(
+  process_: Checked,
+  path?: string,
+  environment: Environment = process.env,
+): string[] {
+  const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
+  const read = { environment: given, known: KNOWN }
+  const faults = {
+    authority: () => settingFaults(AUTHORITY_SETTINGS, read, loadAuthorityFiles),
+    organization: () => settingFaults(ORGANIZATION_SETTINGS, read, loadOrganizationFiles),
+    tally: () => settingFaults(TALLY_SETTINGS, read, loadTallyFiles),
+    sidecar: () => settingFaults(SIDECAR_SETTINGS, read, values => loadSidecarFile(values, { make: false })),
+  }[process_]()
+  try {
+    readTraces(given, `usher-${process_}`)
+  } catch (error) {
+    if (!(error instanceof ConfigFault)) throw error
+    faults.push(...error.faults)
+  }
+  return faults
+}
+
+/**
+ * Facts of a faultless configuration that should still be different, one sentence each. Empty for one with
+ * faults.
+ */
+export function configurationWarnings(
+  process_: Checked,
+  path?: string,
+  environment: Environment = process.env,
+): string[] {
+  if (process_ !== 'sidecar' || configurationFaults(process_, path, environment).length > 0) return []
+  const given = path === undefined ? environment : { ...environment, UMA_PEP_CONFIG: path }
+  const { owners } = loadSidecarFile(readSettings(SIDECAR_SETTINGS, given, KNOWN), { make: false })
+  return owners.flatMap(approvalWarnings)
+}
+
+/** How a server process of this name exports traces; undefined if it does not. Throws `ConfigFault`. */
 function readTraces(environment: Environment, name: string): TraceExport | undefined {
   const otel = Object.entries(environment).filter(([variable]) => variable.startsWith('OTEL_'))
   return traceExport(readSettings(TRACING_SETTINGS, Object.fromEntries(otel), KNOWN), name)
@@ -104,13 +184,13 @@ function readTraces(environment: Environment, name: string): TraceExport | undef
 
 /**
  * The configuration of an embedded enforcement point: from an object, a file, or the file that
- * `UMA_PEP_CONFIG` names. Throws `ConfigFault`, also where `ENFORCEMENT_MODE` says that a gateway enforces.
+ * `UMA_PEP_CONFIG` names. Throws `ConfigFault`, also if `ENFORCEMENT_MODE` says that a gateway enforces.
  */
 export function readEmbeddedConfig(
   source?: string | object,
   environment: Environment = process.env,
 ): EmbeddedConfig {
-  // Empty is unset, as for every setting.
+  // An empty value counts as unset, as for every setting.
   const given = { ...environment, ENFORCEMENT_MODE: environment.ENFORCEMENT_MODE || 'embedded' }
   const { configFile, ...values } = readSettings(EMBEDDED_SETTINGS, given, KNOWN)
   if (source === undefined && configFile === undefined) {
@@ -138,12 +218,22 @@ export function readDevConfig(environment: Environment = process.env): Values<ty
 /** The text of docs/configuration.md. */
 export function configurationDocs(): string {
   return configurationPage([
-    { group: AUTHORITY_SETTINGS, file: { title: 'The provisioning file (YAML)', schema: PROVISION_FILE } },
+    {
+      group: AUTHORITY_SETTINGS,
+      files: [
+        { title: 'The provisioning file (YAML)', schema: PROVISION_FILE },
+        { title: 'The file of administrators (YAML)', schema: ADMINISTRATORS_FILE },
+      ],
+    },
     {
       group: ORGANIZATION_SETTINGS,
-      file: { title: "The organization's provisioning file (YAML)", schema: ORGANIZATION_FILE },
+      files: [{ title: "The organization's provisioning file (YAML)", schema: ORGANIZATION_FILE }],
     },
-    { group: SIDECAR_SETTINGS, file: { title: 'The configuration file (YAML)', schema: SIDECAR_FILE } },
+    {
+      group: TALLY_SETTINGS,
+      files: [{ title: "The tally's provisioning file (YAML)", schema: TALLY_FILE }],
+    },
+    { group: SIDECAR_SETTINGS, files: [{ title: 'The configuration file (YAML)', schema: SIDECAR_FILE }] },
     { group: TRACING_SETTINGS },
     { group: CLIENT_SETTINGS },
     { group: DEV_SETTINGS },

@@ -8,10 +8,15 @@ import type { Clock } from '../surface/clock.ts'
 import type { Issuer } from '../surface/issuer.ts'
 import type { AgentIssuers } from '../surface/agents/agent-issuers.ts'
 import type { Announcements } from './owner/announcements.ts'
+import type { IdentityProviders } from './agents/identity-providers.ts'
 import type { OperatorDocuments } from './agents/operator-documents.ts'
+import type { CellView } from './cells/cells.ts'
+import type { Clearances } from './organization/clearances.ts'
 import type { OrganizationClient } from './organization/client.ts'
-import type { PublishedResources } from './registry/published-resources.ts'
+import type { Tallies } from './joint/tallies.ts'
+import type { Publishers } from './registry/publishers.ts'
 import type { RefusalCounts } from './negotiation/refusal-counts.ts'
+import type { Quotas } from './quotas.ts'
 import type { Registry } from './registry/registry.ts'
 
 /** Lifetimes and caps; each is a setting (docs/configuration.md). Seconds unless the name says otherwise. */
@@ -23,6 +28,8 @@ export interface Limits {
   patSeconds: number
   reasonBytesMax: number
   trajectoryWindowSeconds: number
+  /** How many live grants one owner may have. */
+  grantsPerOwner: number
 }
 
 export interface Authority extends Issuer {
@@ -30,17 +37,27 @@ export interface Authority extends Issuer {
   readonly database: Database
   /** Wakes held polls and event streams when something happened to an owner. */
   readonly announcements: Announcements
-  /** Whose agent tokens are trusted, and their keys. */
+  /** The issuers whose agent tokens are trusted, and their keys. */
   readonly issuers: AgentIssuers
+  /** The identity providers that may vouch for the person behind an agent. */
+  readonly identityProviders: IdentityProviders
   /** What operators publish. */
   readonly operators: OperatorDocuments
-  /** Of which organizations owners may become members, and how they are asked. */
+  /** The organizations that owners may join, and how they are asked. */
   readonly organizations: OrganizationClient
+  /** What organizations attest about her. */
+  readonly clearances: Clearances
+  /** The tallies under whose mandates owners may hold accounts jointly, and how they are asked. */
+  readonly tallies: Tallies
   readonly refusals: RefusalCounts
-  /** What resources publish about themselves. */
-  readonly published: PublishedResources
+  /** Counts what was refused because an owner had reached a limit. */
+  readonly quotas: Quotas
+  /** What resources publish about themselves, on the internet or in a trusted network. */
+  readonly publishers: Publishers
   /** What was pulled from resource servers, and when to pull again. */
   readonly registry: Registry
+  /** The cell that is served, if there are several; undefined if there is one. */
+  readonly cell: CellView | undefined
   readonly log: FastifyBaseLogger
   readonly clock: Clock
 }

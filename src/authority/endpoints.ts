@@ -4,8 +4,13 @@
  */
 import { HEALTH, READY } from '../http/health.ts'
 import type { Described, Endpoint } from '../http/endpoint.ts'
-import { OPENAPI_ENDPOINT, type AboutListener } from '../http/openapi.ts'
-import { SURFACE } from '../surface/surface.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../http/openapi.ts'
+import { SURFACE, SURFACE_CHAPTERS } from '../surface/surface.ts'
+import { ADMINISTERED } from './organization/administered.ts'
+import { ADMINISTRATION } from './organization/administration.ts'
+import type { Administered } from './organization/administrator.ts'
+import { QUOTE_ENDPOINT } from './joint/quote.ts'
+import { VERDICT_ENDPOINT } from './joint/verdict.ts'
 import { NOTICE } from './organization/notices.ts'
 import { ACTIVITY } from './owner/activity.ts'
 import type { OwnerApi } from './owner/api.ts'
@@ -14,11 +19,17 @@ import { CONNECTIONS, OPERATORS } from './owner/connections.ts'
 import { CREDENTIALS } from './owner/credentials.ts'
 import { ENROLMENT } from './owner/enrolment.ts'
 import { EVENTS } from './owner/events.ts'
+import { EXPORT } from './owner/export.ts'
+import { JOINT } from './owner/joint.ts'
+import { NOTIFICATIONS } from './owner/notifications.ts'
 import { ORGANIZATION } from './owner/organization.ts'
+import { PASSKEYS } from './owner/passkeys.ts'
 import { POLICIES } from './owner/policies.ts'
 import { POLICY_PREVIEW } from './owner/preview.ts'
+import { RECOVERIES } from './owner/recovery.ts'
 import { RESOURCE_SERVERS } from './owner/resource-servers.ts'
 import { TIERS } from './owner/tiers.ts'
+import { LEASES } from './protection/leases.ts'
 import { REGISTER } from './protection/registration.ts'
 import { REGISTRY_ENDPOINT } from './registry/registry-health.ts'
 
@@ -38,13 +49,29 @@ export const OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = [
   ...ORGANIZATION,
   ENROLMENT,
   ...CREDENTIALS,
+  ...PASSKEYS,
+  ...RECOVERIES,
+  ...NOTIFICATIONS,
+  EXPORT,
 ]
+
+/** The acts of administrators of an organization on its members, on the same listener. */
+export const ADMINISTERED_ENDPOINTS: readonly Endpoint<Administered>[] = [...ADMINISTERED, ...ADMINISTRATION]
+
+/** Her acts on accounts that she holds with others, if a tally is listed. */
+export const JOINT_OWNER_ENDPOINTS: readonly Endpoint<OwnerApi>[] = JOINT
 
 const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
 
 export const ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
-  public: [...SURFACE, REGISTER, NOTICE, REGISTRY_ENDPOINT, ...EVERYWHERE],
-  owner: [...EVERYWHERE, ...OWNER_ENDPOINTS],
+  public: [...SURFACE, ...LEASES, REGISTER, NOTICE, REGISTRY_ENDPOINT, ...EVERYWHERE],
+  owner: [...EVERYWHERE, ...OWNER_ENDPOINTS, ...ADMINISTERED_ENDPOINTS],
+}
+
+/** The additional endpoints of a listener, if a tally is listed. */
+export const JOINT_ENDPOINTS: Readonly<Record<Listener, readonly Described[]>> = {
+  public: [QUOTE_ENDPOINT, VERDICT_ENDPOINT],
+  owner: JOINT_OWNER_ENDPOINTS,
 }
 
 const securitySchemes = {
@@ -55,9 +82,15 @@ const securitySchemes = {
     name: 'signature',
     description:
       'An RFC 9421 signature by an enrolled device key over @method, @authority (the issuer’s), @path, ' +
-      '@query where there is a query, and content-digest where there is a body; keyid names the key.',
+      '@query if there is a query, and content-digest if there is a body; keyid names the key.',
   },
   bearer: { type: 'http', scheme: 'bearer', description: "An access token of the owner's OIDC realm." },
+  organization_admin: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'An ext-org-admin+jwt that her organization signed for this one request.',
+  },
   signature: {
     type: 'apiKey',
     in: 'header',
@@ -66,12 +99,93 @@ const securitySchemes = {
   },
 }
 
-/** What a listener's document says of it as a whole; `server` is its own address. */
+const PUBLIC_CHAPTERS = [
+  {
+    name: 'leases',
+    description: 'Sidecars that use answers about grants again for a moment, with their PAT.',
+    paths: ['/leases'],
+  },
+  {
+    name: 'registration',
+    description: 'Resource servers that ask to be admitted, and how their registries are.',
+    paths: ['/rs', '/health/registry'],
+  },
+  {
+    name: 'organizations',
+    description: 'Notices of an organization about its members.',
+    paths: ['/org/notice'],
+  },
+  { name: 'joint holding', description: 'Questions of a tally to a holder.', paths: ['/joint'] },
+]
+
+const OWNER_CHAPTERS = [
+  {
+    name: 'decisions',
+    description: 'Items that wait for her, and her decisions.',
+    paths: ['/owner/pending', '/owner/events'],
+  },
+  {
+    name: 'records',
+    description:
+      'What happened, what was signed, and the export of everything that the authority has of her.',
+    paths: ['/owner/ledger', '/owner/receipts', '/owner/export'],
+  },
+  {
+    name: 'policy',
+    description: 'Her tiers, the words of their rules, and what they govern.',
+    paths: ['/owner/policies', '/owner/policy-vocabulary', '/owner/resources'],
+  },
+  {
+    name: 'connections',
+    description: 'Agents that she let in, and the operators behind them.',
+    paths: ['/owner/connections', '/owner/operators'],
+  },
+  {
+    name: 'resource servers',
+    description: 'Servers that hold her resources, and servers that ask to.',
+    paths: ['/owner/resource-servers'],
+  },
+  {
+    name: 'membership',
+    description: 'The organization above her.',
+    paths: ['/owner/organization'],
+  },
+  {
+    name: 'credentials',
+    description: 'How she proves herself.',
+    paths: ['/owner/enrolment', '/owner/device-keys', '/owner/passkeys', '/owner/logins', '/owner/recovery'],
+  },
+  {
+    name: 'notifications',
+    description: 'Addresses that get a message, outside of her page, when something waits.',
+    paths: ['/owner/notifications'],
+  },
+  {
+    name: 'joint holding',
+    description: 'Accounts that she holds with others, if a tally is listed.',
+    paths: ['/owner/joint'],
+  },
+  {
+    name: "organization's administration",
+    description: 'What administrators of an organization do at its members.',
+    paths: ['/org/admin'],
+  },
+]
+
+/** The general part of a listener's document; `server` is its own address. */
 export const aboutListener = {
   public: (server: string): AboutListener => ({
     title: 'usher: authorization server',
+    description: 'What agents, resource servers and anybody may ask of the authorization server of owners.',
     server,
+    chapters: [...SURFACE_CHAPTERS, ...PUBLIC_CHAPTERS, RUNNING],
     securitySchemes,
   }),
-  owner: (server: string): AboutListener => ({ title: 'usher: owner API', server, securitySchemes }),
+  owner: (server: string): AboutListener => ({
+    title: 'usher: owner API',
+    description: 'What an owner does at her authorization server, and what administrators do at its members.',
+    server,
+    chapters: [...OWNER_CHAPTERS, RUNNING],
+    securitySchemes,
+  }),
 }

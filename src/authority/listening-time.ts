@@ -1,21 +1,22 @@
 /**
- * For how long an authority has listened without a break. Contract: "Events" (row 2): an enforcement point is
- * silent only where it would have been heard.
+ * For how long an authority has listened without a break. Contract: "Events" (row 2): an enforcement point
+ * counts as silent only if this process would have heard it.
  */
 
 export interface Listening {
   /**
-   * Milliseconds without a break until now. To be asked at each turn of the work that its breaks are told by.
+   * Milliseconds without a break until now. Call this at each turn of the work, because breaks are noticed by
+   * these calls.
    */
   ms(): number
-  /** That work failed: what was said meanwhile may not have been heard either. */
+  /** Records that the work failed: messages may have been missed meanwhile. */
   broken(): void
 }
 
 /**
  * Begins to listen. A pause of more than `apartMsMax` between two turns is a break as well: this process may
- * have been away for as long as those it listens to. Without this an authority that was away would tell every
- * owner, as its first word, that all of hers fell silent.
+ * have been stopped for that time. Without this rule, an authority that was stopped would first tell every
+ * owner that all her enforcement points fell silent.
  */
 export function listeningFor({ clock, apartMsMax }: { clock: () => number; apartMsMax: number }): Listening {
   let since = clock()

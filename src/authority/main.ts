@@ -3,98 +3,121 @@
  * Contract: "Parties" (owner's authorization server), "Owner API", "Health".
  */
 import type { AuthorityConfig } from '../config.ts'
-import { readAuthorityConfig, readEnrolmentConfig, readMigrationConfig } from '../config.ts'
-import { serveEndpoints, type OnUndeclared } from '../http/endpoint.ts'
+import { readAuthorityConfig, readMigrationConfig } from '../config.ts'
+import { readConsole } from '../files/console.ts'
+import { serveEndpoints, type Described, type OnUndeclared } from '../http/endpoint.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { createOutbound } from '../http/outbound.ts'
-import { createRemoteDocuments } from '../http/remote-documents.ts'
 import { OPENAPI_ENDPOINT, openApiDocument } from '../http/openapi.ts'
-import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
+import { runServed, startServed, type Served } from '../http/process.ts'
 import { openSurroundings, warnOfExposure } from '../http/surroundings.ts'
 import { signatureBase } from '../http/signed-request.ts'
 import { createHttpServer, type HttpServer } from '../http/server.ts'
+import type { RequestObserver } from '../http/metrics.ts'
+import { useLibsodium } from '../native/libsodium.ts'
 import { outageRefusal } from '../storage/core/outage.ts'
-import { migrate, openDatabase, refuseEarlier } from '../storage/authority/database.ts'
-import { awaitDatabase } from '../storage/core/database-wait.ts'
-import { ticketKeys } from '../wire/ticket.ts'
-import { UsageError } from '../terminal/command.ts'
+import { onBehalfOf } from '../storage/core/shares.ts'
+import { AUTHORITY_DATABASE } from '../storage/authority/database.ts'
+import { relyingPartyOf } from '../wire/relying-party.ts'
 import { runMigrationCommand } from '../terminal/migration.ts'
-import { createAgentIssuers } from '../surface/agents/agent-issuers.ts'
-import { startAnnouncements } from './owner/announcements.ts'
-import { createClock, type Clock } from '../surface/clock.ts'
+import { warnOfDifferences } from './administration/differences.ts'
+import { administrationRoutes } from './administration/listener.ts'
+import type { Cells } from './cells/cells.ts'
 import type { Authority } from './context.ts'
-import { issueEnrolmentCode } from './owner/enrolment.ts'
 import { openAccepted } from '../credentials/acceptance.ts'
-import { createOperatorDocuments } from './agents/operator-documents.ts'
 import { createAuthorityMetrics } from './metrics.ts'
-import type { AcceptedCredentials } from '../credentials/presentation.ts'
-import { aboutListener, ENDPOINTS, OWNER_ENDPOINTS } from './endpoints.ts'
-import { createOwnerApi } from './owner/api.ts'
-import { provision } from './provision.ts'
+import {
+  aboutListener,
+  ADMINISTERED_ENDPOINTS,
+  ENDPOINTS,
+  JOINT_ENDPOINTS,
+  JOINT_OWNER_ENDPOINTS,
+  OWNER_ENDPOINTS,
+  type Listener,
+} from './endpoints.ts'
+import { createOwnerApi, type OwnerApi } from './owner/api.ts'
+import { CONSOLE } from './owner/console.ts'
+import { QUOTE_ENDPOINT } from './joint/quote.ts'
+import { VERDICT_ENDPOINT } from './joint/verdict.ts'
+import { startWithdrawals } from './joint/withdrawals.ts'
 import { startCalls } from './organization/calls.ts'
 import { startCompliance } from './organization/compliance.ts'
-import { createOrganizationClient, type OrganizationClient } from './organization/client.ts'
 import { NOTICE } from './organization/notices.ts'
+import { startDelivery, type CountNotification } from './notifications/delivery.ts'
+import type { Notifier } from './notifications/sending.ts'
 import { startViews } from './organization/views.ts'
-import { createPublishedResources } from './registry/published-resources.ts'
-import { createRefusalCounts } from './negotiation/refusal-counts.ts'
+import { LEASES } from './protection/leases.ts'
+import { createLeaseStreams, type LeaseStreams } from './protection/lease-streams.ts'
+import { reportLeases, type ReportOptions } from './protection/lease-reports.ts'
+import { startLeaseSweep } from './protection/lease-sweep.ts'
 import { REGISTER } from './protection/registration.ts'
 import { createCountedRegistry, REGISTRY_ENDPOINT } from './registry/registry-health.ts'
-import { createRegistry } from './registry/registry.ts'
-import { startSequencer } from './owner/sequencer.ts'
+import { startSecurityLog, type SecurityLogOptions } from './security-log.ts'
 import { startSweeper } from './sweeper.ts'
+import { createPatGuard } from '../surface/pat-guard.ts'
 import { SURFACE } from '../surface/surface.ts'
+import { openCells, type AuthorityCell } from './opening.ts'
 import { surfaceOf } from './surface.ts'
-import { asOwner } from '../wire/identifiers.ts'
-
-/** An unknown kid may be a key just rotated in; anybody can name one. */
-const ISSUER_REFETCH_SECONDS = 60
-const RESOURCE_MISS_SECONDS = 30
+import { ownersOf } from './terms-source.ts'
 
 /**
- * Draining, `/health` says 503 and every answer closes its connection. Closing ends event streams, lets
- * running requests end, and closes the store.
+ * While it drains, `/health` says 503 and every answer closes its connection. Closing ends event streams,
+ * lets running requests end, and closes the store.
  */
 export interface RunningAuthority extends Served {
   /** Where each listener is, as `host:port` (the port really given) or `unix:/path`. */
   publicAddress: string
   ownerAddress: string
+  /** Undefined if there is no listener for administration. */
+  adminAddress: string | undefined
   metricsAddress: string
 }
 
 export interface StartOptions {
-  /** Of this machine, in milliseconds since the epoch. */
+  /** The clock of this machine, in milliseconds since the epoch. */
   localClock?: (() => number) | undefined
-  /** In tests: every answer is held against its declaration. */
+  /** Where log lines go. If left out, they go to standard output at the level of the settings. */
+  log?: Logger | undefined
+  /** In tests, every answer is compared with its declaration. */
   onUndeclared?: OnUndeclared | undefined
 }
 
-/** Starts an authority; rejects, with nothing left running, where the store or an address cannot be had. */
+/** Starts an authority; if the store or an address is unavailable, rejects and leaves nothing running. */
 export async function startAuthority(
   config: AuthorityConfig,
-  { localClock = Date.now, onUndeclared }: StartOptions = {},
+  {
+    localClock = Date.now,
+    onUndeclared,
+    log = createLogger({ name: 'authority', level: config.logLevel }),
+  }: StartOptions = {},
 ): Promise<RunningAuthority> {
-  const log = createLogger({ name: 'authority', level: config.logLevel })
   return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.ownerListen, prefix: 'UMA_AS' })
-    const clock = createClock({ local: localClock, onTurn: fault => logTurn(log, fault) })
-    const authority = await openAuthority(config, { log, clock, closers })
-    const notReady = () => clock.fault()
-    const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
-    const metrics = createAuthorityMetrics(authority, said)
-    const around = await openSurroundings(config, { said, metrics, closers })
-    const sweeper = startSweeper(authority, { pauseSeconds: config.sweepSeconds, localClock })
-    closers.push(() => sweeper.stop())
-    for (const start of [startCalls, startViews, startCompliance]) {
-      const started = start(authority)
-      if (started !== undefined) closers.push(() => started.stop())
-    }
-    const serve = (routes: (app: HttpServer) => void, address: AuthorityConfig['listen']) => {
+    let withheld = (): void => undefined
+    const cells = await openCells(config, { log, localClock, closers, onMoving: () => withheld() })
+    const { authority } = cells.home
+    const said = { ...sayingOf(cells, log), healthy, onUndeclared }
+    const metrics = createAuthorityMetrics(cells.all, said)
+    if (cells.all.length > 1) withheld = metrics.countMoving()
+    const answered = startSecurityLogs(cells, { log, metrics, clock: localClock })
+    const around = await openSurroundings(config, { said, metrics: { ...metrics, answered }, closers })
+    for (const cell of cells.all) startDuties(cell.authority, { config, localClock, closers })
+    const serve = (
+      routes: (app: HttpServer) => void,
+      address: AuthorityConfig['listen'],
+      setting: string,
+    ) => {
       const app = createHttpServer(around)
       routes(app)
-      return open(app, address)
+      return open(app, address, setting)
     }
-    const metricsAddress = await open(metrics.createServer(), config.metricsListen)
+    let ownerUrl = config.ownerUrl ?? config.issuer
+    const page = (): string => ownerUrl
+    const relyingParty = () => relyingPartyOf(config, page())
+    const told = { count: metrics.notified, page, closers }
+    const streams = startLeases(cells, { config, log, metrics, closers })
+    const notifiers = each(cells, cell => startNotifying(config, cell.authority, told))
+    const metricsAddress = await open(metrics.createServer(), config.metricsListen, 'UMA_AS_METRICS_LISTEN')
     const accepted = openAccepted(
       {
         space: 'owner',
@@ -106,204 +129,248 @@ export async function startAuthority(
       closers,
     )
     const ownerAddress = await serve(
-      app => ownerRoutes(app, authority, { config, accepted }),
+      app => ownerRoutes(app, cells, { config, accepted, relyingParty, notifiers, ownerUrl: page }),
       config.ownerListen,
+      'UMA_AS_OWNER_LISTEN',
     )
-    const here = `${config.tls === undefined ? 'http' : 'https'}://${ownerAddress}`
-    const ownerUrl = config.ownerUrl ?? (config.devLoopback ? here : config.issuer)
-    const publicAddress = await serve(app => publicRoutes(app, authority, ownerUrl), config.listen)
-    authority.registry.start()
+    const administration = administrationRoutes(authority, { config, closers })
+    const { adminListen } = config
+    const adminAddress = adminListen && (await serve(administration, adminListen, 'UMA_AS_ADMIN_LISTEN'))
+    if (config.ownerUrl === undefined && config.devLoopback)
+      ownerUrl = `${config.tls === undefined ? 'http' : 'https'}://${ownerAddress}`
+    const publicAddress = await serve(
+      app => publicRoutes(app, cells, { ownerUrl, streams: config.leases ? streams : undefined }),
+      config.listen,
+      'UMA_AS_LISTEN',
+    )
+    startRegistries(cells, closers)
     log.info(
       { issuer: config.issuer, public: publicAddress, owner: ownerAddress, metrics: metricsAddress },
       'the authority is serving',
     )
-    return { publicAddress, ownerAddress, metricsAddress }
+    return { publicAddress, ownerAddress, adminAddress, metricsAddress }
   })
 }
 
-/**
- * `usher authority`: runs until SIGTERM or SIGINT, drains, then ends in order; a second signal ends at once.
- */
+/** `usher authority`. */
 export async function runAuthority(): Promise<void> {
-  const config = readAuthorityConfig()
-  serveUntilSignalled(await startAuthority(config), { name: 'usher authority', drainMs: config.drainMs })
+  await runServed('authority', readAuthorityConfig(), (config, { log }) => {
+    log.info(useLibsodium(), 'signatures are verified')
+    return startAuthority(config, { log })
+  })
 }
 
 /** `usher migrate`: brings the database up to date, and says what it applied. */
 export async function runMigrate(): Promise<void> {
-  const { databaseUrl: url, databaseWaitSeconds: seconds } = readMigrationConfig()
+  const config = readMigrationConfig()
   await runMigrationCommand(async tell => {
-    await awaitDatabase({ url, seconds, tell })
-    return migrate(url, tell)
+    const applied = await AUTHORITY_DATABASE.migrateOnce(config, tell)
+    for (const { name, url } of config.cells ?? [])
+      for (const one of await AUTHORITY_DATABASE.migrateOnce({ ...config, databaseUrl: url }, tell))
+        applied.push(`${name}: ${one}`)
+    return applied
   })
 }
 
-/** `usher authority enrol`: prints a one-time code by which the owner enrols her first credential. */
-export async function runEnrol({ owner, json }: { owner: string; json?: boolean }): Promise<void> {
-  const { databaseUrl, databaseWaitSeconds: seconds, enrolmentSeconds } = readEnrolmentConfig()
-  await awaitDatabase({ url: databaseUrl, seconds, tell: line => void process.stderr.write(`${line}\n`) })
-  const database = openDatabase({ url: databaseUrl, poolMax: 2 })
-  try {
-    const issued = await issueEnrolmentCode(database.db, asOwner(owner), enrolmentSeconds)
-    if (issued === undefined)
-      throw new UsageError(
-        `This authority serves no owner ${owner}: name her in the provisioning file first.`,
-      )
-    if (json === true) process.stdout.write(`${JSON.stringify({ owner, ...issued })}\n`)
-    else {
-      process.stderr.write(
-        `For ${owner} alone, once, until ${issued.expires_at}. She runs: usher owner enrol --code <code>\n`,
-      )
-      process.stdout.write(`${issued.code}\n`)
-    }
-  } finally {
-    await database.close()
+/** How its listeners say what is wrong. A cell that cannot be served does not stop the others. */
+function sayingOf(
+  { all }: Cells<AuthorityCell>,
+  logger: Logger,
+): { logger: Logger; notReady: () => string | undefined; refusalOf: typeof outageRefusal } {
+  const notReady = () => firstOfAll(all.map(({ authority }) => faultOf(authority)))
+  return { logger, notReady, refusalOf: outageRefusal }
+}
+
+/** What observes the answers of all listeners. */
+function startSecurityLogs({ all }: Cells<AuthorityCell>, options: SecurityLogOptions): RequestObserver {
+  const [answered] = all.map(({ database }) => startSecurityLog(database.db, options))
+  return answered!
+}
+
+/** Nobody waits for the pull or for the comparison with the provisioning file. */
+function startRegistries({ all }: Cells<AuthorityCell>, closers: (() => Promise<void>)[]): void {
+  for (const { authority, owners } of all) {
+    authority.registry.start()
+    closers.push(warnOfDifferences(authority, owners))
   }
 }
 
-function logTurn(log: Logger, fault: string | undefined): void {
-  if (fault === undefined) log.info('the clock of this replica is right again: it issues grants')
-  else log.error(`${fault}: it issues nothing until its clock is right (introspection goes on)`)
+/** Why the owners of a cell cannot be served; undefined if they can. */
+function faultOf({ clock, database }: Authority): string | undefined {
+  return clock.fault() ?? database.standby?.fault()?.message
 }
 
-async function openAuthority(
-  config: AuthorityConfig,
-  { log, clock, closers }: { log: Logger; clock: Clock; closers: (() => Promise<void>)[] },
-): Promise<Authority> {
-  const tell = (line: string): void => log.warn(line)
-  await awaitDatabase({ url: config.databaseUrl, seconds: config.databaseWaitSeconds, tell })
-  if (config.migrate) {
-    const applied = await migrate(config.databaseUrl, tell)
-    if (applied.length > 0) log.info({ applied }, 'the database was brought up to date')
-  } else await refuseEarlier(config.databaseUrl)
-  const onConnectionError = (error: Error): void =>
-    log.warn({ err: error }, 'a connection to the database was lost')
-  const { databaseUrl: url, poolMax, callPoolMax } = config
-  const database = openDatabase({ url, poolMax, callPoolMax, onConnectionError })
-  closers.push(() => database.close())
-  const sequencer = startSequencer(database.db, { log, sweepSeconds: config.sweepSeconds })
-  closers.push(() => sequencer.stop())
-  for (const done of await provision(database.db, config.owners))
-    log[done.outcome === 'made' ? 'info' : 'warn'](done, `provisioning: ${done.outcome}`)
-  const announcements = await startAnnouncements({
-    url: config.databaseUrl,
-    onError: error => log.warn({ err: error }, 'listening to the database was interrupted'),
-    onClock: reading => clock.take(reading),
-  })
-  closers.push(() => announcements.close())
-  const [first, ...others] = config.keys
-  if (first === undefined) throw new Error('the configuration holds no signing key')
-  const keys = [first, ...others] as const
-  const now = (): number => Math.floor(clock.now() / 1_000)
-  const core = { database, announcements, log, keys, now }
-  return {
-    issuer: config.issuer,
-    specNs: config.specNs,
-    aliases: config.aliases ?? [],
-    limits: config,
-    keys,
-    ticketKeys: ticketKeys(keys),
-    database,
-    announcements,
-    ...openRemote(config, now, closers),
-    organizations: openOrganizations(config, core, closers),
-    ...openRegistry(config, core, closers),
-    refusals: createRefusalCounts(database.db),
-    log,
-    clock,
-    now,
-  }
+/** The answer of the first cell, if all cells are healthy. */
+function firstOfAll(faults: readonly (string | undefined)[]): string | undefined {
+  return faults.every(fault => fault !== undefined) ? faults[0] : undefined
 }
 
-/**
- * What issuers and operators publish. Two stores, so that operators named by strangers never keep an issuer
- * waiting.
- */
-function openRemote(
-  config: AuthorityConfig,
-  now: () => number,
-  closers: (() => Promise<void>)[],
-): Pick<Authority, 'issuers' | 'operators'> {
-  const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
-  closers.push(() => outbound.close())
-  const clock = (): number => Date.now()
-  const published = createRemoteDocuments({ outbound, clock, refetchSeconds: ISSUER_REFETCH_SECONDS })
-  const operated = createRemoteDocuments({ outbound, clock })
-  return {
-    issuers: createAgentIssuers(config.agentIssuers ?? [], published, now),
-    operators: createOperatorDocuments(operated, now),
-  }
+/** The value of something in each cell. */
+function each<T>(
+  { all }: Cells<AuthorityCell>,
+  of: (cell: AuthorityCell) => T,
+): ReadonlyMap<AuthorityCell, T> {
+  return new Map(all.map(cell => [cell, of(cell)]))
 }
 
-/**
- * How organizations are asked: connections of their own, so that none keeps an issuer or a resource server
- * waiting.
- */
-function openOrganizations(
-  config: AuthorityConfig,
-  { keys, now }: Pick<Authority, 'keys' | 'now'>,
-  closers: (() => Promise<void>)[],
-): OrganizationClient {
-  const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
-  closers.push(() => outbound.close())
-  const { organizations: issuers = [], issuer: as_uri } = config
-  return createOrganizationClient({ issuers, as_uri, key: keys[0], outbound, now })
-}
-
-/**
- * What resource servers publish, and when it is pulled. Nothing waits for it: the listeners are up before or
- * after.
- */
-function openRegistry(
-  config: AuthorityConfig,
-  core: Pick<Authority, 'database' | 'announcements' | 'log' | 'keys' | 'now'>,
-  closers: (() => Promise<void>)[],
-): Pick<Authority, 'published' | 'registry'> {
-  const outbound = createOutbound({ devLoopback: config.devLoopback, publicOnly: true })
-  const documents = createRemoteDocuments({
-    outbound,
-    clock: Date.now,
-    refetchSeconds: RESOURCE_MISS_SECONDS,
-    failureSeconds: RESOURCE_MISS_SECONDS,
-  })
-  const published = createPublishedResources(documents, config.issuer)
-  const registry = createRegistry({
-    ...core,
-    published,
-    outbound,
-    key: core.keys[0],
-    keepSeconds: config.registrySeconds,
-  })
-  closers.push(async () => {
-    const stopped = registry.stop()
-    // What is being fetched ends at once, so that stopping waits for nobody else's server.
-    await outbound.close()
-    await stopped
-  })
-  return { published, registry }
-}
-
-function publicRoutes(app: HttpServer, authority: Authority, ownerUrl: string): void {
-  serveEndpoints(app, surfaceOf(authority, ownerUrl), SURFACE)
-  serveEndpoints(app, { ...authority, base: signatureBase(authority.issuer) }, [REGISTER])
-  serveEndpoints(app, authority, [NOTICE])
-  serveEndpoints(app, createCountedRegistry(authority.database.db), [REGISTRY_ENDPOINT])
-  serveEndpoints(app, openApiDocument(ENDPOINTS.public, aboutListener.public(authority.issuer)), [
-    OPENAPI_ENDPOINT,
-  ])
-}
-
-function ownerRoutes(
-  app: HttpServer,
+/** Background work: sweeping, and messages to organizations and tallies. */
+function startDuties(
   authority: Authority,
-  { config, accepted }: { config: AuthorityConfig; accepted: AcceptedCredentials },
+  of: { config: AuthorityConfig; localClock: () => number; closers: (() => Promise<void>)[] },
 ): void {
+  const { config, localClock, closers } = of
+  const { sweepSeconds: pauseSeconds, retentionSeconds: retention } = config
+  const sweeper = startSweeper(authority, { pauseSeconds, localClock, retention })
+  closers.push(() => sweeper.stop())
+  for (const start of [startCalls, startViews, startCompliance, startWithdrawals]) {
+    const started = start(authority)
+    if (started !== undefined) closers.push(() => started.stop())
+  }
+}
+
+/**
+ * Notifies owners, if there is a key for it. It uses connections of its own, so a silent endpoint holds no
+ * connection that others need.
+ */
+function startNotifying(
+  { notificationKey: key, issuer, devLoopback }: AuthorityConfig,
+  authority: Authority,
+  of: Pick<Notifier, 'page'> & { count: CountNotification; closers: (() => Promise<void>)[] },
+): Notifier | undefined {
+  if (key === undefined) return undefined
+  const { page, count, closers } = of
+  const outbound = createOutbound({ devLoopback, publicOnly: true })
+  closers.push(() => outbound.close())
+  const notifier = { key, issuer, outbound, now: () => authority.now(), page }
+  const delivery = startDelivery({ ...authority, notifier, count })
+  closers.push(() => delivery.stop())
+  return notifier
+}
+
+/** Also if this replica gives none, because others may. */
+function startLeases(
+  cells: Cells<AuthorityCell>,
+  of: Omit<ReportOptions, 'streams'> & { config: AuthorityConfig; closers: (() => Promise<void>)[] },
+): ReadonlyMap<AuthorityCell, LeaseStreams> {
+  const { config, closers, ...told } = of
+  const all = each(cells, ({ authority }) => {
+    const streams = createLeaseStreams(authority, { streamsMax: config.leaseStreamsMax })
+    const sweep = startLeaseSweep(authority, streams)
+    closers.push(() => sweep.stop())
+    return streams
+  })
+  const databases = cells.all.map(({ database }) => database.db)
+  reportLeases(databases, { ...told, streams: [...all.values()] })
+  return all
+}
+
+/** What a listener serves, whether or not a tally is listed. */
+function described(listener: Listener, { tallies }: Pick<Authority, 'tallies'>): readonly Described[] {
+  const always = ENDPOINTS[listener]
+  return tallies.issuers.length === 0 ? always : [...always, ...JOINT_ENDPOINTS[listener]]
+}
+
+/** What the routes of the owner listener are built from. */
+interface OwnerRoutes extends Pick<OwnerApi, 'accepted' | 'relyingParty'> {
+  config: AuthorityConfig
+  notifiers: ReadonlyMap<AuthorityCell, Notifier | undefined>
+  ownerUrl: () => string
+}
+
+/** The page, if it is wanted and was built. Its files are no API, so no document describes them. */
+function consoleRoutes(
+  app: HttpServer,
+  { issuer, keys, log }: Authority,
+  { config, accepted, relyingParty }: OwnerRoutes,
+): void {
+  const files = config.console ? readConsole() : undefined
+  const { consoleClient: clientId, consoleScope: scope, oidcAudience: audience } = config
+  const { deviceKeys, realm } = accepted
+  const login =
+    realm === undefined || clientId === undefined || audience === undefined
+      ? undefined
+      : { realm, clientId, scope, audience }
+  if (files !== undefined)
+    serveEndpoints(app, { issuer, keys, files, deviceKeys, relyingParty, login }, CONSOLE)
+  else if (config.console) log.warn('the page of owners is not served: npm run console builds it')
+}
+
+interface PublicRoutes {
+  ownerUrl: string
+  /** Undefined: no sidecar is given a lease. */
+  streams: ReadonlyMap<AuthorityCell, LeaseStreams> | undefined
+}
+
+function publicRoutes(
+  app: HttpServer,
+  cells: Cells<AuthorityCell>,
+  { ownerUrl, streams }: PublicRoutes,
+): void {
+  const { authority } = cells.home
+  const authorities = each(cells, cell => cell.authority)
+  const base = signatureBase(authority.issuer)
+  const owners = cells.all.length === 1 ? undefined : ownersOf(cells.home.database)
+  cells.serve(
+    app,
+    each(cells, cell => surfaceOf(cell.authority, { ownerUrl, owners, leases: streams !== undefined })),
+    SURFACE,
+  )
+  if (streams !== undefined) leaseRoutes(app, cells, streams)
+  cells.serve(
+    app,
+    each(cells, cell => ({ ...cell.authority, base })),
+    [REGISTER],
+  )
+  cells.serve(app, authorities, [NOTICE])
+  if (authority.tallies.issuers.length > 0) cells.serve(app, authorities, [QUOTE_ENDPOINT, VERDICT_ENDPOINT])
+  serveEndpoints(app, createCountedRegistry(...cells.all.map(({ database }) => database.db)), [
+    REGISTRY_ENDPOINT,
+  ])
+  serveEndpoints(
+    app,
+    openApiDocument(described('public', authority), aboutListener.public(authority.issuer)),
+    [OPENAPI_ENDPOINT],
+  )
+}
+
+function leaseRoutes(
+  app: HttpServer,
+  cells: Cells<AuthorityCell>,
+  streams: ReadonlyMap<AuthorityCell, LeaseStreams>,
+): void {
+  app.addHook('preClose', async () => {
+    for (const open of streams.values()) open.end()
+  })
+  const leasing = each(cells, cell => {
+    const { authority, database } = cell
+    return { database, guard: createPatGuard(authority), onBehalfOf, streams: streams.get(cell)! }
+  })
+  cells.serve(app, leasing, LEASES)
+}
+
+function ownerRoutes(app: HttpServer, cells: Cells<AuthorityCell>, routes: OwnerRoutes): void {
+  const { authority } = cells.home
+  const { config, accepted, relyingParty, notifiers, ownerUrl } = routes
   const { heartbeatSeconds, devLoopback, streamsPerOwner: perOwner, streamsMax: inAll } = config
   const streams = { perOwner, inAll }
-  const api = createOwnerApi(authority, { accepted, heartbeatSeconds, devLoopback, streams })
-  app.addHook('preClose', async () => api.feeds.end())
-  serveEndpoints(app, api, OWNER_ENDPOINTS)
-  serveEndpoints(app, openApiDocument(ENDPOINTS.owner, aboutListener.owner(config.ownerUrl ?? '/')), [
-    OPENAPI_ENDPOINT,
-  ])
+  const settings = { accepted, relyingParty, heartbeatSeconds, devLoopback, streams }
+  const apis = each(cells, cell =>
+    createOwnerApi(cell.authority, { ...settings, notifier: notifiers.get(cell) }),
+  )
+  app.addHook('preClose', async () => {
+    for (const api of apis.values()) api.feeds.end()
+  })
+  cells.serve(app, apis, OWNER_ENDPOINTS)
+  if (authority.tallies.issuers.length > 0) cells.serve(app, apis, JOINT_OWNER_ENDPOINTS)
+  cells.serve(
+    app,
+    each(cells, cell => ({ ...cell.authority, ownerUrl })),
+    ADMINISTERED_ENDPOINTS,
+  )
+  consoleRoutes(app, authority, routes)
+  serveEndpoints(
+    app,
+    openApiDocument(described('owner', authority), aboutListener.owner(config.ownerUrl ?? '/')),
+    [OPENAPI_ENDPOINT],
+  )
 }

@@ -4,13 +4,77 @@
  */
 import { createServerMetrics, type ServerMetrics } from '../http/server-metrics.ts'
 import type { HttpServerOptions } from '../http/server.ts'
+import { answersNow } from '../storage/core/database-wait.ts'
 import type { Authority } from './context.ts'
+import type { CountNotification } from './notifications/delivery.ts'
 
-/** Reads the pools of the database, and the clock, whenever somebody asks. */
+/** The metrics of every server, and those of security events. */
+export interface AuthorityMetrics extends ServerMetrics {
+  /** Counts one more of this event. The name is ours, never a caller's. */
+  securityEvent(event: string): void
+  /**
+   * Counts, from now on, what was refused because an owner was being moved. @returns what counts one more.
+   */
+  countMoving(): () => void
+  /** Counts what became of one more message to an owner. */
+  notified: CountNotification
+}
+
+/** Whenever the metrics are read, reads the pools of the database, whether it answers, and the clock. */
 export function createAuthorityMetrics(
-  { database, clock }: Pick<Authority, 'database' | 'clock'>,
+  cells: readonly { name: string; authority: Pick<Authority, 'database' | 'clock' | 'quotas'> }[],
   around: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
-): ServerMetrics {
-  const pools = { calls: database.callPool, rest: database.pool }
-  return createServerMetrics('authority', { pools, clock }, around)
+): AuthorityMetrics {
+  const [home, ...others] = cells.map(({ authority }) => authority)
+  const { clock } = home!
+  const named = (name: string): string => (name === cells[0]!.name ? '' : `@${name}`)
+  const pools = Object.fromEntries(
+    cells.flatMap(({ name, authority: { database } }) => [
+      [`calls${named(name)}`, database.callPool],
+      [`rest${named(name)}`, database.pool],
+    ]),
+  )
+  const databaseAnswers = async (): Promise<boolean> => {
+    const answers = [home!, ...others].map(({ database }) => answersNow(database.pool))
+    return (await Promise.all(answers)).every(Boolean)
+  }
+  const metrics = createServerMetrics('authority', { pools, clock, databaseAnswers }, around)
+  const count = metrics.addCounter({
+    name: 'usher_security_events_total',
+    help: 'Security events, by kind; each is a line of the log, too.',
+    labelNames: ['event'],
+  })
+  const refused = metrics.addCounter({
+    name: 'usher_quota_refusals_total',
+    help: 'Requests refused because an owner was at her limit, by kind.',
+    labelNames: ['quota'],
+  })
+  for (const { quotas } of [home!, ...others]) quotas.listen(quota => refused({ quota }))
+  const standbys = [home!, ...others].flatMap(({ database: { standby } }) => standby ?? [])
+  if (standbys.length > 0)
+    metrics.addGauge(
+      {
+        name: 'usher_standby_silent_seconds',
+        help: 'Since the last word of a synchronous standby; above 5 everything is answered 503. Only with UMA_AS_REQUIRE_SYNC_STANDBY.',
+      },
+      () => Math.max(...standbys.map(standby => standby.silentSeconds())),
+    )
+  const notified = metrics.addCounter({
+    name: 'usher_notifications_total',
+    help: 'Messages to owners outside of their pages, by kind of address and outcome.',
+    labelNames: ['kind', 'outcome'],
+  })
+  return {
+    ...metrics,
+    securityEvent: event => count({ event }),
+    countMoving: () => {
+      const moving = metrics.addCounter({
+        name: 'usher_moving_refusals_total',
+        help: 'Answered 503 because an owner was being moved to another cell. Only with UMA_AS_CELLS.',
+        labelNames: [],
+      })
+      return () => moving({})
+    },
+    notified: (kind, outcome) => notified({ kind, outcome }),
+  }
 }

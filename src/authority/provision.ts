@@ -2,28 +2,30 @@
  * Applies the provisioning file: each item once, ever, in one transaction per owner. What the owner has since
  * changed or deleted is never made again. Contract: "Policy vocabulary and tiers", "Authentication".
  */
-import { randomBytes } from 'node:crypto'
 import type { ProvisionedOwner } from '../config.ts'
 import { inTransaction, waitLongerForRows } from '../storage/core/database.ts'
+import type { CellView } from './cells/cells.ts'
+import { newTag } from './administration/lives.ts'
 import { settle, underCeiling } from './organization/settlement.ts'
 import type { Db, Tx } from '../storage/authority/database.ts'
-import { insertLogin, loginId, ownerOfLogin } from '../storage/authority/logins.ts'
+import { insertLogin, loginId, loginKey, ownerOfLogin } from '../storage/authority/logins.ts'
+import { insertDeviceKey, readDeviceKey } from '../storage/authority/device-keys.ts'
 import {
   claimProvisioned,
-  insertDeviceKey,
   insertNamespace,
   insertOwner,
   listUnprovisioned,
   lockQueue,
-  readDeviceKey,
+  readOwner,
 } from '../storage/authority/owners.ts'
+import { wasRemoved } from '../storage/authority/owner-lives.ts'
 import { insertResource, insertResourceServer } from '../storage/authority/resources.ts'
 import { insertTier, tierOfResource } from '../storage/authority/tiers.ts'
-import { encodeBase64url, s256 } from '../wire/encoding.ts'
+import { s256 } from '../wire/encoding.ts'
 import { publicJwk } from '../wire/keys.ts'
 import { asClientId, asOwner, type Owner } from '../wire/identifiers.ts'
 
-/** What an item of the file came to, for the log: `skipped` items are never tried again. */
+/** The result of one item of the file, for the log. `skipped` items are never tried again. */
 export interface Provisioning {
   owner: Owner
   kind: 'owner' | 'namespace' | 'device_key' | 'login' | 'resource_server' | 'resource' | 'tier'
@@ -33,28 +35,34 @@ export interface Provisioning {
   because?: string
 }
 
-const ROUTING_TAG_BYTES = 9
-/** For another replica that starts, too, and has a large file to apply. */
+/** How long to wait for another replica that starts too and has a large file to apply. */
 const TURN_MS = 10_000
 
 /**
- * Entries of the file that are looked up at once, and owners to whom something new is applied at the same
- * time.
+ * How many entries of the file are looked up at once, and to how many owners new items are applied at the
+ * same time.
  */
 const ENTRIES_PER_LOOK = 1_000
 const OWNERS_AT_ONCE = 8
 
 /**
  * Applies what is new in the file; safe when many replicas start at once. Owners whose entries were applied
- * before, as they stand, are found together and left alone, so that a start costs what is new in the file and
- * not its length. @returns what was made or skipped now, without what was applied before.
- * @throws Error where a namespace, a device key or a login is another owner's already: each names one owner.
+ * before, unchanged, are found together and left alone, so that the cost of a start depends on what is new in
+ * the file, not on its length. @param cell claims the names by which an owner is found, if there are several
+ * cells.
+ * @returns what was made or skipped now, without what was applied before.
+ * @throws Error if a namespace, a device key or a login belongs to another owner already, because each names
+ * one owner.
  */
-export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Promise<Provisioning[]> {
+export async function provision(
+  db: Db,
+  owners: readonly ProvisionedOwner[],
+  cell?: Pick<CellView, 'claim'>,
+): Promise<Provisioning[]> {
   const done: Provisioning[][] = []
   for (let at = 0; at < owners.length; at += ENTRIES_PER_LOOK) {
     const entries = owners.slice(at, at + ENTRIES_PER_LOOK)
-    const fresh = (await listUnprovisioned(db, entries.map(markOf))).map(place => entries[place]!)
+    const fresh = await freshAmong(db, entries)
     const first = done.length
     const next = fresh.entries()
     let failed = false
@@ -62,6 +70,7 @@ export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Pr
       for (const [place, entry] of next) {
         if (failed) return
         try {
+          if (cell !== undefined) await claimAll(cell, entry)
           done[first + place] = await inTransaction(db, tx => provisionOwner(tx, entry))
         } catch (error) {
           failed = true
@@ -75,12 +84,39 @@ export async function provision(db: Db, owners: readonly ProvisionedOwner[]): Pr
   return done.flat()
 }
 
+/** Each of them belongs to one owner in all cells. */
+async function claimAll(cell: Pick<CellView, 'claim'>, entry: ProvisionedOwner): Promise<void> {
+  const owner = asOwner(entry.owner)
+  const claimed = [
+    ...entry.namespaces.map(key => ({ kind: 'name', key, owner }) as const),
+    ...entry.device_keys.map(({ key }) => ({ kind: 'device_key', key: key.thumbprint, owner }) as const),
+    ...entry.logins.map(login => ({ kind: 'login', key: loginKey(login), owner }) as const),
+  ]
+  for (const one of claimed)
+    if (!(await cell.claim(one)))
+      throw new Error(
+        `The ${one.kind.replace('_', ' ')} ${one.key} of ${owner} is another owner's in another cell.`,
+      )
+}
+
+/** The entries of the file that may contain something new, in its order. */
+export async function freshEntries(db: Db, owners: readonly ProvisionedOwner[]): Promise<ProvisionedOwner[]> {
+  const fresh: ProvisionedOwner[] = []
+  for (let at = 0; at < owners.length; at += ENTRIES_PER_LOOK)
+    fresh.push(...(await freshAmong(db, owners.slice(at, at + ENTRIES_PER_LOOK))))
+  return fresh
+}
+
+async function freshAmong(db: Db, entries: readonly ProvisionedOwner[]): Promise<ProvisionedOwner[]> {
+  return (await listUnprovisioned(db, entries.map(markOf))).map(place => entries[place]!)
+}
+
 /**
- * An owner's entry as it stands, all of which was applied where this is marked. No secret can be told by it:
- * of those it holds hashes.
+ * The digest of an owner's entry. If it is marked, the whole entry was applied. It reveals no secret, because
+ * of secrets the entry holds only hashes.
  */
 function markOf(given: ProvisionedOwner): { owner: Owner; kind: string; item: string } {
-  // One without namespaces is marked as it was before there were any.
+  // An entry without namespaces keeps the mark that it had before namespaces existed.
   const { namespaces, ...entry } = given
   const text = JSON.stringify(namespaces.length > 0 ? given : entry, (_name, value: unknown) =>
     value !== null && typeof value === 'object' && 'thumbprint' in value ? value.thumbprint : value,
@@ -88,14 +124,26 @@ function markOf(given: ProvisionedOwner): { owner: Owner; kind: string; item: st
   return { owner: asOwner(given.owner), kind: 'entry', item: s256(text) }
 }
 
-async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
+const REMOVED = (owner: Owner): Provisioning => ({
+  owner,
+  kind: 'owner',
+  item: owner,
+  outcome: 'skipped',
+  because: 'she was removed, and her name is never given again: take her out of the file',
+})
+
+/** Applies what is new in one owner's entry, in the caller's transaction. */
+export async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisioning[]> {
   const owner = asOwner(given.owner)
   const done: Provisioning[] = []
   await waitLongerForRows(tx, TURN_MS)
-  const tag = encodeBase64url(randomBytes(ROUTING_TAG_BYTES))
-  if (await insertOwner(tx, { owner, tag })) done.push({ owner, kind: 'owner', item: owner, outcome: 'made' })
-  // Replicas that start together take turns here, and the owner's own edits wait.
+  if (await wasRemoved(tx, owner)) return [REMOVED(owner)]
+  if (await insertOwner(tx, { owner, tag: newTag() }))
+    done.push({ owner, kind: 'owner', item: owner, outcome: 'made' })
+  // Replicas that start together take turns here, and edits by the owner wait.
   await lockQueue(tx, owner)
+  // She may have been removed while this waited.
+  if ((await readOwner(tx, owner)) === undefined) return [REMOVED(owner)]
   const once = async (
     kind: Provisioning['kind'],
     item: string,
@@ -130,7 +178,7 @@ async function provisionOwner(tx: Tx, given: ProvisionedOwner): Promise<Provisio
         ? undefined
         : 'a resource of this id is registered'
     })
-  // What is new may be her organization's to govern.
+  // Her organization may govern what is new.
   await settle(tx, owner, { by: 'organization' })
   for (const tier of given.tiers) await once('tier', tier.id, () => makeTier(tx, owner, tier))
   const { kind, item } = markOf(given)

@@ -1,49 +1,52 @@
 /**
- * Sweeps, now and then, what no answer can depend on any more, and withdraws what expired unanswered: of the
- * owners of whom the due-queue says so, in bounded batches. Tells them which enforcement points fell silent.
- * Contract: "Limits" (lifetimes), "Permission ticket" (awaiting-owner), "Events" (row 2).
+ * Now and then deletes rows that no answer can depend on any more, and withdraws what expired unanswered. It
+ * works in bounded batches, on the owners that the due-queue names. It also tells them which enforcement
+ * points fell silent. Contract: "Limits" (lifetimes), "Permission ticket" (awaiting-owner), "Events" (row 2).
  */
 import { startRepeating, type Repetition } from '../limits/repetition.ts'
 import { isOutage } from '../storage/core/database.ts'
 import { takeDue, type Taken } from '../storage/authority/due.ts'
 import { number } from '../storage/authority/positions.ts'
 import { SILENT_SECONDS, tellSilent } from '../storage/authority/report-instances.ts'
-import { sweepAgain, sweepOwner } from '../storage/authority/sweep.ts'
+import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/sweep.ts'
 import type { Authority } from './context.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
 import { sweepLapsed } from './registry/lapsed-registrations.ts'
 
 /**
- * Owners that are taken at once, and for how long: whoever is not done with them by then shares them with
- * another replica.
+ * How many owners are taken at once, and for how long. A replica that is not done by then shares them with
+ * another one.
  */
 const OWNERS_PER_TURN = 10
 const TAKEN_SECONDS = 120
 const ROWS_PER_BATCH = 2_000
-/** Of one owner, before the others have their turn. */
+/** How many rows of one owner are handled before the others have their turn. */
 const BATCHES_PER_TURN = 5
 /**
- * Pauses between two looks at an owner of whom nothing is known to be due: of what a replica left behind that
- * ended, her readers need none.
+ * How many pauses there are between two checks of an owner for whom nothing is known to be due. Only rows
+ * that a replica left behind when it ended need the check; her readers do not.
  */
 const IDLE_PAUSES = 60
 
 /**
- * More than this between two turns, beside the pause, and this process may have been away as long as those it
- * listens to.
+ * If more than this passes between two turns, besides the pause, this process may have been stopped as long
+ * as the enforcement points it listens to.
  */
 const LATE_MS = 60_000
 
 interface Sweeping extends Pick<Authority, 'database' | 'log'> {
-  /** For how long it has heard what was said to it. */
+  /** For how long this process has listened without a break. */
   listening: Listening
+  retention?: Retention
 }
 
 export interface SweeperOptions {
   pauseSeconds: number
-  /** Of this machine, in milliseconds since the epoch. */
+  /** The clock of this machine, in milliseconds since the epoch. */
   localClock: () => number
+  /** Seconds for which the ledger is kept; undefined means for ever. */
+  retention: Retention
 }
 
 /**
@@ -52,17 +55,17 @@ export interface SweeperOptions {
  */
 export function startSweeper(
   { database, log }: Pick<Authority, 'database' | 'log'>,
-  { pauseSeconds, localClock }: SweeperOptions,
+  { pauseSeconds, localClock, retention }: SweeperOptions,
 ): Repetition {
   const listening = listeningFor({ clock: localClock, apartMsMax: pauseSeconds * 1_000 + LATE_MS })
-  const sweeping = { database, log, listening }
+  const sweeping = { database, log, listening, retention }
   const onError = (error: unknown): void => say(sweeping, 'a sweep was broken off', { error })
   return startRepeating(stopped => sweepDue(sweeping, pauseSeconds, stopped), { pauseSeconds, onError })
 }
 
 /**
- * Until nothing is due. What fails of one owner ends nothing: she stays taken for a while, and is then due
- * again.
+ * Sweeps until nothing is due. A failure for one owner stops no others: she stays taken for a while, and is
+ * then due again.
  */
 export async function sweepDue(
   authority: Sweeping,
@@ -90,7 +93,8 @@ async function sweepOne(
   taken: Taken,
   { pauseSeconds, stopped }: { pauseSeconds: number; stopped: () => boolean },
 ): Promise<void> {
-  const { db } = authority.database
+  const { database, retention } = authority
+  const { db } = database
   const { owner } = taken
   let more = true
   let whole = true
@@ -102,21 +106,21 @@ async function sweepOne(
   }
   if (authority.listening.ms() >= SILENT_SECONDS * 1_000)
     await attempt('instances that fell silent were not told', () => tellSilent(db, owner))
-  // What a replica committed that ended before it had numbered it, and the counts of minutes that have
-  // closed.
+  // Numbers what a replica committed but did not number before it ended, and closes the counts of past
+  // minutes.
   await attempt('entries wait for their positions', () => number(db, owner))
-  await attempt('what expired was not told', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
+  await attempt('expired items were not announced', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))
   for (let batch = 0; more && batch < BATCHES_PER_TURN && !stopped(); batch++) {
-    const swept = await sweepOwner(db, owner, ROWS_PER_BATCH)
+    const swept = await sweepOwner(db, owner, ROWS_PER_BATCH, retention)
     for (const { table, error } of swept.faults)
       say(authority, 'a table was not swept', { owner, table, error })
     if (swept.gone > 0) authority.log.debug({ owner, gone: swept.gone }, 'swept')
     more = swept.more
     whole &&= swept.faults.length === 0
   }
-  const pauses = { pauseSeconds, idleSeconds: IDLE_PAUSES * pauseSeconds }
-  // Where something failed she is not due at once again, however much there is.
+  const pauses = { retention, pauseSeconds, idleSeconds: IDLE_PAUSES * pauseSeconds }
+  // If something failed, she is not due again at once, however much is left.
   await sweepAgain(db, taken, { more: more && whole, ...pauses })
 }
 

@@ -1,4 +1,5 @@
 /** Where an authority keeps its owners' terms: their tiers. Contract: "Terms document". */
+import { listPlaced } from '../storage/authority/cell-directory.ts'
 import type { Database } from '../storage/authority/database.ts'
 import { listOwners, readOwner } from '../storage/authority/owners.ts'
 import { listTiers, readTerms } from '../storage/authority/tiers.ts'
@@ -12,4 +13,9 @@ export function termsSource({ db }: Database): TermsSource {
       (await readOwner(db, owner)) && (await listTiers(db, owner, page)).map(({ terms }) => terms),
     version: ({ owner, tier_id, version }) => readTerms(db, owner, tier_id, version),
   }
+}
+
+/** Owners of all cells, from the directory in this database. */
+export function ownersOf({ db }: Database): TermsSource['owners'] {
+  return limit => listPlaced(db, limit)
 }

@@ -3,13 +3,15 @@
  * "Authentication": each holds one key. An option on the command line wins over its variable.
  */
 import { DEFAULT_SPEC_NS } from '../wire/names.ts'
-import { defaulted, defineSettings, filePath, issuers, optional, text, toggle, url } from './settings.ts'
+import { realmIssuers } from './oidc.ts'
+import { defaulted, defineSettings, filePath, optional, text, toggle, url } from './settings.ts'
 
 export const CLIENT_SETTINGS = defineSettings({
   title: 'usher agent, usher owner, usher admin',
   settings: {
     ownerApi: optional('UMA_OWNER_API', url, {
-      description: 'Where the owner API is reached (`--api`); the issuer itself when left out.',
+      description:
+        'Address of the owner API (`--api`). When left out: `owner_endpoint` of the metadata of the issuer, else the issuer.',
     }),
     ownerIssuer: optional('UMA_OWNER_ISSUER', url, {
       description:
@@ -23,8 +25,7 @@ export const CLIENT_SETTINGS = defineSettings({
         'An access token of her realm (`--token`), used instead of a device key unless `--key` is given.',
     }),
     adminApi: optional('UMA_ADMIN_API', url, {
-      description:
-        'Where the administration of the organization is reached (`--api`); its issuer when left out.',
+      description: 'Address of the administration of the organization (`--api`); its issuer when left out.',
     }),
     adminIssuer: optional('UMA_ADMIN_ISSUER', url, {
       description:
@@ -43,7 +44,7 @@ export const CLIENT_SETTINGS = defineSettings({
     agentStore: defaulted('UMA_AGENT_STORE', filePath, '~/.usher/agent', {
       description: 'Directory of receipts and standing grants (`--store`).',
     }),
-    agentIdentityIssuers: optional('UMA_AGENT_IDENTITY_ISSUERS', issuers, {
+    agentIdentityIssuers: optional('UMA_AGENT_IDENTITY_ISSUERS', realmIssuers, {
       description:
         'Issuers that may vouch for the agent, separated by commas (`--identity-issuer`). An authority that asks for an assertion by another gets none.',
     }),
@@ -53,11 +54,11 @@ export const CLIENT_SETTINGS = defineSettings({
     }),
     bridgeState: optional('UMA_BRIDGE_STATE', filePath, {
       description:
-        'Where `usher agent bridge` keeps keys, grants and requests under way; `usher` in XDG_STATE_HOME when left out.',
+        'Folder in which `usher agent bridge` keeps keys, grants and requests under way; `usher` in XDG_STATE_HOME when left out.',
     }),
     stateHome: optional('XDG_STATE_HOME', filePath, {
       description:
-        "Where programs keep their state; ~/.local/state when left out. Read for the bridge's alone.",
+        'Folder in which programs keep their state; ~/.local/state when left out. Only the bridge uses it.',
     }),
     specNs: defaulted('UMA_SPEC_NS', url, DEFAULT_SPEC_NS, {
       description: 'The base of identifier URIs, `{spec_ns}`; the same for every party.',

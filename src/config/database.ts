@@ -1,55 +1,18 @@
 /**
  * Owns the settings that say where the database is and how long a start waits for it. Contract: "Limits".
  */
-import { z } from 'zod'
-import { defaulted, required, wholeNumber, type Kind } from './settings.ts'
-
-const SCHEME = /^postgres(?:ql)?:\/\//i
-const PORT_MAX = 65_535
-/** What stands unencoded in a password cuts the URL short at the wrong place. */
-const ENCODE = 'Where the user or the password holds one of : / ? # @ it must be percent-encoded.'
-const FORM = `Give postgres://user:password@host:port/database. ${ENCODE}`
-
-/** A `postgres://` URL of one host. No fault repeats it: it holds a password. */
-export const postgresUrl: Kind<string> = {
-  type: '`postgres://` URL',
-  schema: z.string().superRefine((text, context) => {
-    const message = postgresUrlFault(text)
-    if (message !== undefined) context.addIssue({ code: 'custom', message })
-  }),
-  json: { type: 'string', pattern: '^postgres(ql)?://' },
-}
-
-function postgresUrlFault(text: string): string | undefined {
-  if (!SCHEME.test(text)) {
-    const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1]
-    return scheme === undefined ? FORM : `The scheme must be postgres, and is ${scheme}. ${FORM}`
-  }
-  const [authority = ''] = text.replace(SCHEME, '').split(/[/?#]/, 1)
-  const host = authority.slice(authority.lastIndexOf('@') + 1)
-  if (host.includes(','))
-    return 'Name one host: where there are several, one address must lead to the primary.'
-  const port = /:([^:\]]*)$/.exec(host)?.[1]
-  // A socket's URL names no host beside its user.
-  const url = URL.parse(text.replace('@/', '@localhost/'))
-  for (const given of [port, url?.searchParams.get('port')]) {
-    if (given !== undefined && given !== null && given !== '' && !isPort(given))
-      return `The port must be a whole number from 1 to ${PORT_MAX}. ${ENCODE}`
-  }
-  return url === null ? FORM : undefined
-}
-
-function isPort(text: string): boolean {
-  return /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
-}
+import { cells } from './cells.ts'
+import { postgresUrl } from './postgres-url.ts'
+import { defaulted, required, wholeNumber } from './settings.ts'
 
 export const databaseUrl = required('DATABASE_URL', postgresUrl, {
   description: 'The Postgres that remembers everything: its primary, as a `postgres://` URL.',
 })
 
-/** Of every command that opens the authority's database. */
+/** The settings of every command that opens the authority's database. */
 export const DATABASE_SETTINGS = {
   databaseUrl,
+  cells,
   databaseWaitSeconds: defaulted('UMA_AS_DATABASE_WAIT_SECONDS', wholeNumber(0, 3600), '30', {
     description:
       'How long a start waits for a database that cannot be reached, does not answer or takes no writes; every 5 seconds a log line says so. Then it fails.',

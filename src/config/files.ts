@@ -2,12 +2,21 @@
  * Owns reading the files that a configuration names. Contract: "Authentication": keys and secrets come from
  * files, and a file that cannot be used stops the start.
  */
-import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { parse, YAMLParseError } from 'yaml'
 import { ExposedFile, readPrivateFileSync } from '../files/private-file.ts'
 import { parseJsonObject } from '../wire/json.ts'
 import { importPrivateJwk, type PrivateKey, type SigningAlg } from '../wire/keys.ts'
+import { importNotificationKey, type NotificationKey } from '../wire/notification-key.ts'
+import { certificateFault } from '../http/certificates.ts'
 import { ConfigFault } from './settings.ts'
+
+const READ_REMEDIES: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'There is no such file: correct the path, or make it.'],
+  ['EACCES', 'Let the user of this process read it.'],
+  ['EISDIR', 'That is a folder: give the file in it.'],
+])
 
 /** The bytes of a file. Throws `ConfigFault` naming the setting when it cannot be read. */
 export function readFile(name: string, path: string, read: (path: string) => Buffer = readFileSync): Buffer {
@@ -15,9 +24,9 @@ export function readFile(name: string, path: string, read: (path: string) => Buf
     return read(path)
   } catch (error) {
     if (error instanceof ExposedFile) throw new ConfigFault([`${name}: ${error.message}`])
-    throw new ConfigFault([
-      `${name}: cannot read ${path} (${(error as NodeJS.ErrnoException).code ?? 'unreadable'}).`,
-    ])
+    const { code = 'unreadable' } = error as NodeJS.ErrnoException
+    const remedy = READ_REMEDIES.get(code) ?? 'Give a file that this process may read.'
+    throw new ConfigFault([`${name}: cannot read ${path} (${code}). ${remedy}`])
   }
 }
 
@@ -29,12 +38,13 @@ function readPrivate(name: string, path: string): Buffer {
 }
 
 /**
- * Makes a directory where it is missing. Throws `ConfigFault` naming the setting when it cannot be written.
+ * Makes a directory if it is missing; a check creates nothing, but tests whether it could. Throws
+ * `ConfigFault` naming the setting when it cannot be written.
  */
-export function checkDirectory(name: string, path: string): void {
+export function checkDirectory(name: string, path: string, { make = true }: { make?: boolean } = {}): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    if (make) mkdirSync(path, { recursive: true, mode: 0o700 })
+    accessSync(make ? path : nearestThere(resolve(path)), constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
     throw new ConfigFault([
       `${name}: cannot write in ${path} (${(error as NodeJS.ErrnoException).code ?? 'unwritable'}). Give a directory that this process may write.`,
@@ -42,15 +52,20 @@ export function checkDirectory(name: string, path: string): void {
   }
 }
 
-/** Certificates or keys in PEM by what they are for: as they were read, and where they can be read again. */
+/** The folder itself, or the first existing one above it. */
+function nearestThere(path: string): string {
+  return existsSync(path) ? path : nearestThere(dirname(path))
+}
+
+/** Certificates or keys in PEM by their use: as they were read, with their paths for reading them again. */
 export interface NamedCertificates<K extends string> {
   initial: Record<K, Buffer>
   files: Record<K, string>
 }
 
 /**
- * Reads each file, given as the name of the setting and the path; `key` is the one that is private. Throws
- * `ConfigFault` listing those that cannot be read.
+ * Reads each file, given as the name of the setting and the path; `key` is the private one. Throws
+ * `ConfigFault`, which lists those that cannot be read, or names those that cannot be used together.
  */
 export function readCertificates<K extends string>(
   named: Record<K, [name: string, path: string]>,
@@ -62,8 +77,12 @@ export function readCertificates<K extends string>(
       what === 'key' ? readPrivate(name, path) : readFile(name, path),
     ]),
   )
+  const initial = Object.fromEntries(read) as Record<K, Buffer>
+  const fault = certificateFault(initial)
+  if (fault !== undefined)
+    throw new ConfigFault([`${fault.parts.map(part => named[part as K][0]).join(' and ')}: ${fault.why}`])
   return {
-    initial: Object.fromEntries(read) as Record<K, Buffer>,
+    initial,
     files: Object.fromEntries(entries.map(([what, [, path]]) => [what, path])) as Record<K, string>,
   }
 }
@@ -89,18 +108,32 @@ export function readKeysFile(name: string, path: string, alg: SigningAlg): Priva
     if (!Array.isArray(keys) || keys.length === 0) throw new Error('it is no {"keys": [private JWK, …]}')
     return keys.map(jwk => importPrivateJwk(jwk, { alg }))
   } catch (error) {
-    throw new ConfigFault([`${name}: ${path} cannot be used: ${(error as Error).message}`])
+    throw new ConfigFault([
+      `${name}: ${path} cannot be used: ${(error as Error).message} (\`usher keys new <file>\` makes one that can.)`,
+    ])
   }
 }
 
-/** The value of a YAML file: one document, no member named twice. */
-export function readYamlFile(name: string, path: string): unknown {
-  const text = readFile(name, path).toString('utf8')
+/** The private key for sending notifications, from a file with one JWK. */
+export function readNotificationKeyFile(name: string, path: string): NotificationKey {
+  const bytes = readPrivate(name, path)
+  try {
+    return importNotificationKey(parseJsonObject(bytes))
+  } catch (error) {
+    throw new ConfigFault([
+      `${name}: ${path} cannot be used: ${(error as Error).message} (\`usher keys new-notification <file>\` makes one that can.)`,
+    ])
+  }
+}
+
+/** The value of a YAML file: one document, no member named twice. `bytes` are those that were read. */
+export function readYamlFile(name: string, path: string, bytes = readFile(name, path)): unknown {
+  const text = bytes.toString('utf8')
   try {
     return parse(text, { uniqueKeys: true, version: '1.2' })
   } catch (error) {
     const why = error instanceof YAMLParseError ? error.message : (error as Error).message
-    throw new ConfigFault([`${name}: ${path} is no usable YAML: ${why}`])
+    throw new ConfigFault([`${name}: ${path} is no usable YAML. Correct it there: ${why.trimEnd()}`])
   }
 }
 

@@ -20,7 +20,7 @@ export function namespaceFaults(owners: readonly Named[]): string[] {
       holders.set(namespace, holder ?? owner)
       if (holder === undefined) return []
       return holder === owner
-        ? [`namespaces of ${owner}: ${namespace} stands twice.`]
+        ? [`namespaces of ${owner}: ${namespace} is listed twice.`]
         : [`namespaces: ${namespace} is listed for ${holder} and for ${owner}; it belongs to one owner.`]
     }),
   )

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { ACCESS_TOKEN_TYPES, type RealmPolicy } from '../rules/owner-token.ts'
 import { choices, defaulted, insecureUrlFault, optional, text, type Kind, type Values } from './settings.ts'
 
-/** No `none` and no HMAC: whoever could verify such a token could make one. */
+/** No `none` and no HMAC: anybody who could verify such a token could make one. */
 const ALGORITHMS = [
   'RS256',
   'RS384',
@@ -21,7 +21,8 @@ const ALGORITHMS = [
 ] as const
 
 /**
- * An issuer as its realm writes it: unlike our own URLs it may end in a slash, and is compared byte for byte.
+ * An issuer as its realm writes it. Unlike our own URLs, it may end in a slash, and it is compared byte for
+ * byte.
  */
 export function isRealmIssuer(text: string): boolean {
   const parsed = URL.parse(text)
@@ -41,6 +42,23 @@ const realmIssuer: Kind<string> = {
   json: { type: 'string', pattern: String.raw`^https?://[^?#\s]+$`, maxLength: 2048 },
 }
 
+/** Several of them, separated by commas, each once. */
+export const realmIssuers: Kind<string[]> = {
+  type: 'list of URLs',
+  schema: z
+    .string()
+    .transform(text => text.split(',').map(issuer => issuer.trim()))
+    .refine(
+      list => list.every(isRealmIssuer) && new Set(list).size === list.length,
+      'Give each issuer exactly as the realm writes it, separated by commas, each once.',
+    ),
+  json: {
+    type: 'array',
+    items: { type: 'string', pattern: String.raw`^https?://[^?#\s,]+$` },
+    uniqueItems: true,
+  },
+}
+
 const names: Kind<string[]> = {
   type: 'list',
   schema: z
@@ -50,8 +68,11 @@ const names: Kind<string[]> = {
   json: { type: 'array', items: { type: 'string', pattern: '^[^,]+$' }, minItems: 1 },
 }
 
-/** The settings of a realm, by the prefix of their variables; `what` takes the tokens of `who`. */
-export function oidcSettings(prefix: 'UMA_AS' | 'UMA_ORG', { who, what }: { who: string; what: string }) {
+/** The settings of a realm, by the prefix of their variables; `what` accepts the tokens of `who`. */
+export function oidcSettings(
+  prefix: 'UMA_AS' | 'UMA_AS_ADMIN' | 'UMA_ORG',
+  { who, what }: { who: string; what: string },
+) {
   return {
     oidcIssuer: optional(`${prefix}_OIDC_ISSUER`, realmIssuer, {
       description: `The issuer of the realm whose access tokens ${who} may use, exactly as it writes itself; needed for \`oidc\`.`,
@@ -65,11 +86,11 @@ export function oidcSettings(prefix: 'UMA_AS' | 'UMA_ORG', { who, what }: { who:
     }),
     oidcTypes: defaulted(`${prefix}_OIDC_TYPES`, choices(ACCESS_TOKEN_TYPES), 'at+jwt,JWT', {
       description:
-        'Header `typ` of such a token. A `JWT`, or one without, must show by its claims that it is an access token; leave it out where the realm writes `at+jwt`.',
+        'Header `typ` of such a token. A token with `JWT`, or without a `typ`, must show by its claims that it is an access token. Leave this out if the realm writes `at+jwt`.',
     }),
     oidcAuthorizedParties: optional(`${prefix}_OIDC_AUTHORIZED_PARTIES`, names, {
       description:
-        'Clients (`azp`, else `client_id`) whose tokens are taken where the realm sets no audience, separated by commas. None when left out.',
+        'Clients (`azp`, else `client_id`) whose tokens are accepted if the realm sets no audience, separated by commas. None when left out.',
     }),
   }
 }
@@ -77,8 +98,8 @@ export function oidcSettings(prefix: 'UMA_AS' | 'UMA_ORG', { who, what }: { who:
 type OidcValues = Values<ReturnType<typeof oidcSettings>>
 
 /**
- * What is wrong with the settings of the realm, where `oidc` is among the credentials that the variable
- * `accepts` names.
+ * The faults of the settings of the realm, if `oidc` is among the credentials that the variable `accepts`
+ * names.
  */
 export function oidcFaults(
   values: OidcValues & { issuer: string; devLoopback: boolean },
@@ -98,7 +119,7 @@ export function oidcFaults(
   ]
 }
 
-/** What is wanted of the realm's tokens; undefined where the settings name no realm. */
+/** Requirements for the realm's tokens; undefined if the settings name no realm. */
 export function realmPolicy(values: OidcValues): RealmPolicy | undefined {
   const { oidcIssuer, oidcAudience } = values
   if (oidcIssuer === undefined || oidcAudience === undefined) return undefined

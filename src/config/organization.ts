@@ -31,27 +31,26 @@ export const ORGANIZATION_SETTINGS = defineSettings({
   settings: {
     ...serverSettings('UMA_ORG'),
     id: required('UMA_ORG_ID', name, {
-      description: 'What the organization is called in tokens and records: letters, digits, `.`, `_`, `-`.',
+      description: 'The organization’s name in tokens and records: letters, digits, `.`, `_`, `-`.',
     }),
-    name: required('UMA_ORG_NAME', text, { description: 'What its members are shown.' }),
+    name: required('UMA_ORG_NAME', text, { description: 'The name that its members see.' }),
     databaseUrl,
     databaseWaitSeconds: defaulted('UMA_ORG_DATABASE_WAIT_SECONDS', wholeNumber(0, 3600), '30', {
       description: 'How long a start waits for the database before it gives up.',
       unit: 'seconds',
     }),
     listen: defaulted('UMA_ORG_LISTEN', listenAddress, '127.0.0.1:9300', {
-      description: 'Where authorization servers of members are served.',
+      description: 'Address that serves authorization servers of members.',
     }),
     adminListen: defaulted('UMA_ORG_ADMIN_LISTEN', listenAddress, '127.0.0.1:9301', {
-      description: 'Where the administration is served; the public listener answers 404 to it.',
+      description: 'Address that serves the administration; the public listener answers 404 to it.',
     }),
     metricsListen: defaulted('UMA_ORG_METRICS_LISTEN', listenAddress, '127.0.0.1:9302', {
-      description:
-        'Where `/metrics` is served, in plain HTTP; it names no member, and is for operators alone.',
+      description: 'Address that serves `/metrics`, in plain HTTP, for operators only. It names no member.',
     }),
     provisionFile: required('UMA_ORG_PROVISION', filePath, {
       description:
-        'YAML that declares the first charter, who administers, and which enforcement points may ask.',
+        'YAML that declares the first charter, the administrators, and the enforcement points that may ask.',
     }),
     adminAuth: defaulted('UMA_ORG_ADMIN_AUTH', choices(['device-key', 'oidc']), 'device-key', {
       description:
@@ -76,7 +75,7 @@ export const ORGANIZATION_SETTINGS = defineSettings({
       choices(Object.values(ORGANIZATION_ALIAS) as [OrganizationAlias, ...OrganizationAlias[]]),
       {
         description:
-          'Names of other software that are taken beside the contract’s: the address at which discovery stands too. None when left out.',
+          'Names of other software that are accepted beside the contract’s: for the address of discovery, which is served too; for the `typ` of its own membership tokens, and of the yes of a member’s authorization server to an emergency. None when left out.',
       },
     ),
     migrate: defaulted('UMA_ORG_MIGRATE', toggle, 'true', {
@@ -97,7 +96,7 @@ export const ORGANIZATION_SETTINGS = defineSettings({
   ],
 })
 
-/** What `usher organization migrate` needs of them. */
+/** The settings that `usher organization migrate` needs. */
 export const ORGANIZATION_MIGRATION_SETTINGS = defineSettings({
   title: 'usher organization migrate',
   settings: {
@@ -106,7 +105,7 @@ export const ORGANIZATION_MIGRATION_SETTINGS = defineSettings({
   },
 })
 
-/** What `usher organization` runs with: its settings, and the contents of the files they name. */
+/** The configuration of `usher organization`: its settings, and the contents of the files they name. */
 export interface OrganizationConfig extends Values<typeof ORGANIZATION_SETTINGS.settings>, ServerFiles {
   provisioned: ProvisionedOrganization
 }

@@ -1,51 +1,45 @@
 /**
- * Owns the provisioning file of `usher authority`: what it may say, and every fault of what it does say.
- * Contract: "Policy vocabulary and tiers", "Resource server establishment" (where the pair was provisioned
- * together) and "Authentication".
+ * Owns the provisioning file of `usher authority`: what it may say, and every fault in it. Contract: "Policy
+ * vocabulary and tiers", "Resource server establishment" (if the pair was provisioned together) and
+ * "Authentication".
  */
 import { z } from 'zod'
 import { CONSEQUENCES } from '../rules/permission.ts'
 import { TERMS_SECONDS_MAX, tierFault } from '../rules/tier.ts'
-import { sha256 } from '../wire/encoding.ts'
 import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { isBelow } from '../wire/owner-resources.ts'
-import { Refusal } from '../wire/refusal.ts'
-import { readSecretFile, readYamlFile } from './files.ts'
-import { duplicates, issueSentence } from './issues.ts'
+import { readYamlFile } from './files.ts'
+import { duplicates, issueSentences } from './issues.ts'
 import { namespaceFaults } from './namespaces.ts'
 import { isRealmIssuer } from './oidc.ts'
-import { ConfigFault, insecureUrlFault, isPlainUrl } from './settings.ts'
+import {
+  label,
+  refused,
+  resourceUri,
+  scope,
+  secretDigest,
+  serverId,
+  serverSecret,
+  visible,
+} from './provisioned.ts'
+import { ConfigFault, insecureUrlFault } from './settings.ts'
 
-const SECRET_LENGTH_MIN = 16
 const NAMESPACES_MAX = 100
 
-const label = (max: number) =>
-  z
-    .string()
-    .max(max)
-    .regex(/^\P{Cc}*$/u, 'give text without control characters')
-    .regex(/\S/, 'give text that shows something')
 const ownerName = z
   .string()
   .regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit')
-const visible = (max: number) =>
-  z
-    .string()
-    .regex(new RegExp(`^[\\x21-\\x7e]{1,${max}}$`), `give 1 to ${max} visible ASCII characters, no spaces`)
-const scope = z
-  .string()
-  .regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'give a scope of visible ASCII, no spaces, `"` or `\\`')
 
 const deviceKey = z.strictObject({
-  name: label(100).describe('What she calls the device.'),
+  name: label(100).describe('Her name for the device.'),
   jwk: z
     .record(z.string(), z.unknown())
     .describe('Its public Ed25519 key, as a JWK; `usher owner key` prints it.'),
 })
 
 const login = z.strictObject({
-  name: label(100).describe('What she calls the login.'),
+  name: label(100).describe('Her name for the login.'),
   issuer: z
     .string()
     .refine(isRealmIssuer, 'give the issuer exactly as the realm writes it')
@@ -54,29 +48,21 @@ const login = z.strictObject({
     .string()
     .max(255)
     .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'give the subject as tokens of the realm name it')
-    .describe('Who she is there: the `sub` of her access tokens, never an address or a name.'),
+    .describe('Her `sub` in access tokens of that realm, never an address or a name.'),
 })
 
 const resourceServer = z.strictObject({
-  client_id: visible(255).describe('What it authenticates as at `/token`.'),
-  name: label(200).describe('What the owner is shown.'),
-  client_secret: z
-    .string()
-    .optional()
-    .describe(
-      `Its secret, at least ${SECRET_LENGTH_MIN} random characters; exactly one of this and the next.`,
-    ),
-  client_secret_file: z.string().min(1).optional().describe('File that holds the secret as its only line.'),
-  resource_uri: z
-    .string()
-    .max(2048)
-    .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
-    .describe('The RFC 9728 `resource` it serves for her: the `aud` of every grant it may introspect.'),
+  client_id: serverId,
+  name: label(200).describe('The name that the owner sees.'),
+  ...serverSecret,
+  resource_uri: resourceUri.describe(
+    'The RFC 9728 `resource` it serves for her: the `aud` of every grant it may introspect.',
+  ),
   publishes: z
     .boolean()
     .default(false)
     .describe(
-      'Pull its resources from what it publishes there too; a listing then says how those it names are, also ones declared below.',
+      'Also pull its resources from the listing that it publishes there. The listing then decides about each resource that it names, even about one declared below.',
     ),
 })
 
@@ -85,8 +71,8 @@ const resource = z.strictObject({
     'Its id, `<owner>/…` or below one of `namespaces`, as the resource server names it.',
   ),
   client_id: visible(255).describe('The resource server of hers that publishes it.'),
-  name: label(200).describe('What the owner is shown.'),
-  type: visible(400).optional().describe('What kind of thing it is.'),
+  name: label(200).describe('The name that the owner sees.'),
+  type: visible(400).optional().describe('Its kind.'),
   resource_scopes: z.array(scope).min(1).max(50).describe('Scopes that can be asked for.'),
   consequence: z
     .enum(CONSEQUENCES)
@@ -100,15 +86,19 @@ const rule = z.strictObject({
 })
 
 const terms = z.strictObject({
-  purpose: label(1000).describe('What access is given for.'),
+  purpose: label(1000).describe('The purpose of the access.'),
   scope: z.array(scope).min(1).max(50).describe('Scopes that are offered.'),
   expires_in: z.int().min(1).max(TERMS_SECONDS_MAX).describe('Longest life of a grant, in seconds.'),
-  prohibited: z.array(label(500)).max(100).default([]).describe('What the agent must promise not to do.'),
+  prohibited: z
+    .array(label(500))
+    .max(100)
+    .default([])
+    .describe('The things that the agent must promise not to do.'),
 })
 
 const tier = z.strictObject({
   id: z.string().describe('Its id, part of the `template_id` of its terms.'),
-  name: label(200).describe('What the owner and the terms call it.'),
+  name: label(200).describe('Its name for the owner and in the terms.'),
   resources: z
     .array(visible(256))
     .max(1000)
@@ -129,7 +119,7 @@ const owner = z.strictObject({
     .max(NAMESPACES_MAX)
     .default([])
     .describe(
-      'Further names that her resource ids may begin with; each is one owner’s, for ever, and no owner’s name.',
+      'Further names that her resource ids may begin with. Each belongs to one owner for ever, and is no owner’s name.',
     ),
   device_keys: z.array(deviceKey).default([]).describe('Keys that may sign requests to the owner API.'),
   logins: z
@@ -146,12 +136,12 @@ const owner = z.strictObject({
 
 /** The schema of the YAML file; descriptions become docs/configuration.md. */
 export const PROVISION_FILE = z.strictObject({
-  owners: z.array(owner).min(1).describe('Who is served here.'),
+  owners: z.array(owner).min(1).describe('The owners who are served here.'),
 })
 
 type GivenOwner = z.output<typeof owner>
 
-/** A tier whose `terms.per_operation` is `ask_me`: the file says one thing once. */
+/** A tier whose `terms.per_operation` is `ask_me`: because the file should say each thing only once. */
 export type ProvisionedTier = GivenOwner['tiers'][number] & { terms: { per_operation: boolean } }
 
 /** One owner to provision, judged as a whole; secrets are already hashed (SHA-256). */
@@ -172,8 +162,8 @@ export interface ProvisionedOwner {
 }
 
 /**
- * Reads and judges the file. `realmIssuer` is the realm whose tokens are taken, if any: a login at another
- * would never be of use. Throws `ConfigFault` listing every fault with its place.
+ * Reads and judges the file. `realmIssuer` is the realm whose tokens are accepted, if any, because a login at
+ * another realm would be useless. Throws `ConfigFault` listing every fault with its place.
  */
 export function loadProvisionFile(
   path: string,
@@ -181,20 +171,23 @@ export function loadProvisionFile(
   realmIssuer?: string,
 ): ProvisionedOwner[] {
   const result = PROVISION_FILE.safeParse(readYamlFile('UMA_AS_PROVISION', path))
-  if (!result.success) throw new ConfigFault(result.error.issues.map(issueSentence))
+  if (!result.success)
+    throw new ConfigFault(
+      issueSentences(result.error.issues, { schema: PROVISION_FILE, name: 'UMA_AS_PROVISION' }),
+    )
   const faults: string[] = []
   const given = result.data.owners
   const reading = { faults, devLoopback, realmIssuer }
   const owners = given.map((entry, i) => readOwner(entry, `owners[${i}]`, reading))
   faults.push(
-    ...duplicates(given.map(({ owner }) => owner)).map(name => `owners: ${name} stands twice.`),
+    ...duplicates(given.map(({ owner }) => owner)).map(name => `owners: ${name} is listed twice.`),
     ...namespaceFaults(given),
-    // One key names one owner: whom a signature speaks for must never depend on what it asks for.
+    // One key names one owner: the owner that a signature acts for must never depend on the request.
     ...duplicates(owners.flatMap(({ device_keys }) => device_keys.map(({ key }) => key.thumbprint))).map(
-      kid => `device_keys: the key ${kid} stands twice; a device key belongs to one owner.`,
+      kid => `device_keys: the key ${kid} is listed twice; a device key belongs to one owner.`,
     ),
     ...duplicates(given.flatMap(({ logins }) => logins.map(loginName))).map(
-      login => `logins: ${login} stands twice; a login belongs to one owner.`,
+      login => `logins: ${login} is listed twice; a login belongs to one owner.`,
     ),
   )
   if (faults.length > 0) throw new ConfigFault(faults)
@@ -240,7 +233,7 @@ function loginFaults(given: GivenOwner, at: string, realmIssuer: string | undefi
 function listFaults(given: GivenOwner, at: string): string[] {
   const servers = new Set(given.resource_servers.map(({ client_id }) => client_id))
   const twice = (member: string, names: string[]) =>
-    duplicates(names).map(name => `${at}.${member}: ${name} stands twice.`)
+    duplicates(names).map(name => `${at}.${member}: ${name} is listed twice.`)
   return [
     ...twice(
       'resource_servers',
@@ -258,7 +251,7 @@ function listFaults(given: GivenOwner, at: string): string[] {
       ...(isBelow(id, [given.owner, ...given.namespaces])
         ? []
         : [
-            `${at}.resources[${i}].id: it must start with ${given.owner}/ or one of her namespaces, and go on.`,
+            `${at}.resources[${i}].id: it must start with ${given.owner}/ or one of her namespaces, and continue.`,
           ]),
       ...(servers.has(client_id)
         ? []
@@ -272,13 +265,8 @@ function readDeviceKey(
   at: string,
   { faults }: Reading,
 ): ProvisionedOwner['device_keys'] {
-  try {
-    return [{ name: given.name, key: importPublicJwk(given.jwk) }]
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    faults.push(`${at}.jwk: ${error.detail ?? error.message}`)
-    return []
-  }
+  const key = refused(() => importPublicJwk(given.jwk), faults, `${at}.jwk: `)
+  return key === undefined ? [] : [{ name: given.name, key }]
 }
 
 function readResourceServer(
@@ -287,39 +275,10 @@ function readResourceServer(
   { faults, devLoopback }: Reading,
 ): ProvisionedOwner['resource_servers'] {
   faults.push(...insecureUrlFault(`${at}.resource_uri`, given.resource_uri, devLoopback))
-  const secret = readSecret(given, at, faults)
-  if (secret === undefined) return []
+  const secret_sha256 = secretDigest(given, at, faults)
+  if (secret_sha256 === undefined) return []
   const { client_id, name, resource_uri, publishes } = given
-  return [{ client_id, name, resource_uri, publishes, secret_sha256: sha256(secret) }]
-}
-
-function readSecret(
-  { client_secret, client_secret_file }: GivenOwner['resource_servers'][number],
-  at: string,
-  faults: string[],
-): string | undefined {
-  if ((client_secret === undefined) === (client_secret_file === undefined)) {
-    faults.push(`${at}: give exactly one of client_secret and client_secret_file.`)
-    return undefined
-  }
-  const secret = client_secret ?? readSecretOrFault(`${at}.client_secret_file`, client_secret_file!, faults)
-  if (secret === undefined) return undefined
-  // Stored as a plain SHA-256, so it must be too random to guess: a password would not do.
-  if (secret.length >= SECRET_LENGTH_MIN && /^[\x20-\x7e]{1,1024}$/.test(secret)) return secret
-  faults.push(
-    `${at}: the secret must be ${SECRET_LENGTH_MIN} to 1024 printable ASCII characters, made at random.`,
-  )
-  return undefined
-}
-
-function readSecretOrFault(name: string, path: string, faults: string[]): string | undefined {
-  try {
-    return readSecretFile(name, path)
-  } catch (error) {
-    if (!(error instanceof ConfigFault)) throw error
-    faults.push(...error.faults)
-    return undefined
-  }
+  return [{ client_id, name, resource_uri, publishes, secret_sha256 }]
 }
 
 function readTiers(given: GivenOwner, at: string, { faults }: Reading): ProvisionedTier[] {

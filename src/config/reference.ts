@@ -7,10 +7,10 @@ import type { Setting, SettingGroup } from './settings.ts'
 
 type AnyGroup = Pick<SettingGroup<Record<string, Setting<unknown>>>, 'title' | 'settings'>
 
-/** One process: its variables, and its file where it has one. */
+/** One process: its variables, and its files if it has any. */
 export interface ReferencePart {
   group: AnyGroup
-  file?: { title: string; schema: z.ZodType }
+  files?: { title: string; schema: z.ZodType }[]
 }
 
 /** The whole page as Markdown. */
@@ -27,11 +27,11 @@ export function configurationPage(parts: ReferencePart[]): string {
   return [...head, ...parts.flatMap(part => ['', ...describePart(part)]), ''].join('\n')
 }
 
-function describePart({ group, file }: ReferencePart): string[] {
+function describePart({ group, files = [] }: ReferencePart): string[] {
   const lines = [`## ${group.title}`, '', '| Variable | Value | Default | Meaning |', '|---|---|---|---|']
   for (const setting of Object.values(group.settings)) lines.push(settingRow(setting))
-  if (file !== undefined)
-    lines.push('', `### ${file.title}`, ...describeObject('', jsonSchemaOf(file.schema)))
+  for (const { title, schema } of files)
+    lines.push('', `### ${title}`, ...describeObject('', jsonSchemaOf(schema)))
   return lines
 }
 

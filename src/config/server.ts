@@ -1,6 +1,7 @@
 /**
- * Owns the settings that every process with a public issuer and a database has alike: `usher authority`,
- * `usher organization`. Contract: "Limits" and "Versioning" (keys are the operator's to rotate).
+ * Owns the settings that all processes with a public issuer and a database have in common: `usher authority`,
+ * `usher organization`, `usher tally`. Contract: "Limits" and "Versioning" (keys are the operator's to
+ * rotate).
  */
 import type { TraceExport } from '../http/otlp.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
@@ -20,9 +21,9 @@ import {
   type Values,
 } from './settings.ts'
 
-type Prefix = 'UMA_AS' | 'UMA_ORG'
+type Prefix = 'UMA_AS' | 'UMA_ORG' | 'UMA_TALLY'
 
-/** These settings, by the prefix of their variables. `drainAlso` is what else is to be known of draining. */
+/** These settings, by the prefix of their variables. `drainAlso` is further text about draining. */
 export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?: string } = {}) {
   return {
     issuer: required(`${prefix}_ISSUER`, url, {
@@ -35,7 +36,7 @@ export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?:
     }),
     signingAlg,
     drainMs: defaulted(`${prefix}_DRAIN_MS`, wholeNumber(0, 300_000), '5000', {
-      description: `On SIGTERM: how long to go on answering while \`/health\` says 503 and every answer closes its connection.${drainAlso}`,
+      description: `On SIGTERM: how long to keep answering while \`/health\` says 503 and every answer closes its connection.${drainAlso}`,
       unit: 'milliseconds',
     }),
     tlsCertFile: optional(`${prefix}_TLS_CERT_FILE`, filePath, {
@@ -60,34 +61,34 @@ export function serverSettings(prefix: Prefix, { drainAlso = '' }: { drainAlso?:
 
 type ServerValues = Values<ReturnType<typeof serverSettings>>
 
-/** What is wrong with them together. */
+/** The faults of their combination. */
 export function serverFaults(prefix: Prefix, values: ServerValues): string[] {
   const { issuer, devLoopback, tlsCertFile, tlsKeyFile } = values
   return [
     ...insecureUrlFault(`${prefix}_ISSUER`, issuer, devLoopback),
     ...(new URL(issuer).origin === issuer
       ? []
-      : [`${prefix}_ISSUER: give scheme and authority only; the documents found at it stand at the root.`]),
+      : [`${prefix}_ISSUER: give scheme and authority only; its documents are served at the root.`]),
     ...((tlsCertFile === undefined) === (tlsKeyFile === undefined)
       ? []
       : [`Set both ${prefix}_TLS_CERT_FILE and ${prefix}_TLS_KEY_FILE, or neither.`]),
   ]
 }
 
-/** What such a process runs with besides its settings. */
+/** The rest of such a process's configuration. */
 export interface ServerFiles {
   keys: PrivateKey[]
-  /** As it was read at the start, and where it is read again. */
+  /** The file as it was read at the start, with its path for reading it again. */
   tls: NamedCertificates<'cert' | 'key'> | undefined
-  /** What is wanted of people's access tokens; undefined where `oidc` is not among the credentials taken. */
+  /** Requirements for people's access tokens; undefined if `oidc` is not among the accepted credentials. */
   realm: RealmPolicy | undefined
-  /** How traces are exported, as the environment says; undefined where they are off. */
+  /** How traces are exported, as the environment says; undefined if they are off. */
   traces: TraceExport | undefined
 }
 
 /**
  * Reads the files that the settings name into `config`, one task for each: all of them are tried, so that
- * every fault is told.
+ * every fault is reported.
  */
 export function serverFileTasks(
   prefix: Prefix,

@@ -1,10 +1,12 @@
 /**
  * Owns how a process reads settings from its environment: declared once, validated as a whole, every fault
  * listed. Contract: "What the service does" and "Limits": the names written `UMA_…` there, and every number
- * it leaves open.
+ * that the contract leaves open.
  */
 import { z } from 'zod'
+import { didYouMean } from './nearest.ts'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
+import { isTrustedHost } from '../http/trusted-networks.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { isAgentIssuer, issuerInHandles } from '../wire/agent-identity.ts'
@@ -14,8 +16,7 @@ export interface Kind<T> {
   type: string
   schema: z.ZodType<T, string>
   /**
-   * JSON Schema of the value where it stands in YAML instead (the chart's values): numbers as numbers, lists
-   * as lists.
+   * JSON Schema of the value for YAML (the chart's values): numbers as numbers, lists as lists.
    */
   json: JsonSchema
 }
@@ -26,7 +27,7 @@ export type JsonSchema = Record<string, unknown>
 export interface Setting<T> {
   variable: string
   kind: Kind<T>
-  /** Used when the variable is unset or empty; undefined where there is none. */
+  /** Used when the variable is unset or empty; undefined if there is none. */
   fallback: string | undefined
   required: boolean
   description: string
@@ -45,10 +46,10 @@ export type Values<G extends Settings> = { [K in keyof G]: G[K] extends Setting<
 
 /** The settings of one process. */
 export interface SettingGroup<G extends Settings> {
-  /** What the reference page calls the process. */
+  /** The name of the process on the reference page. */
   title: string
   settings: G
-  /** Faults that only several values together show; asked only when each is well-formed. */
+  /** Faults that only several values together show; checked only if each value is well-formed. */
   check: (values: Values<G>) => string[]
 }
 
@@ -72,7 +73,7 @@ export function required<T>(variable: string, kind: Kind<T>, notes: Notes): Sett
   return { variable, kind, fallback: undefined, required: true, unit: undefined, ...notes }
 }
 
-/** A setting that may be left out, and then is undefined. */
+/** A setting that may be left out; it is then undefined. */
 export function optional<T>(variable: string, kind: Kind<T>, notes: Notes): Setting<T | undefined> {
   return { variable, kind, fallback: undefined, required: false, unit: undefined, ...notes }
 }
@@ -93,35 +94,82 @@ export function defineSettings<G extends Settings>(group: {
 
 /**
  * Reads a group from an environment. Throws `ConfigFault` listing every missing or malformed value, and every
- * variable that starts with `UMA_` but is not in `known`: a misspelt limit must not silently be the default.
+ * variable that starts with `UMA_` but is not in `known`: because a misspelt limit must not silently become
+ * the default.
  */
 export function readSettings<G extends Settings>(
   group: SettingGroup<G>,
   environment: Environment,
   known: ReadonlySet<string>,
 ): Values<G> {
+  const { values, faults } = parseSettings(group, environment, known)
+  if (faults.length === 0) faults.push(...group.check(values))
+  if (faults.length > 0) throw new ConfigFault(faults)
+  return values
+}
+
+/**
+ * All faults of a configuration that can be found: in the settings, in their combination, and in the files
+ * that `load` reads. If a setting is wrong, settings that depend on it are judged as if it were left out, and
+ * no fault is reported twice.
+ */
+export function settingFaults<G extends Settings>(
+  group: SettingGroup<G>,
+  { environment, known }: { environment: Environment; known: ReadonlySet<string> },
+  load: (values: Values<G>) => unknown,
+): string[] {
+  const { values, faults, faulty } = parseSettings(group, environment, known)
+  const isNews = (fault: string): boolean => !faulty.some(variable => fault.includes(variable))
+  const further = group.check(values)
+  try {
+    load(values)
+  } catch (error) {
+    if (!(error instanceof ConfigFault)) throw error
+    further.push(...error.faults)
+  }
+  return [...faults, ...further.filter(isNews)]
+}
+
+/** The value that stands in for a wrong required setting: the first valid one of these. */
+const STAND_INS = ['https://stand-in.invalid', 'stand-in']
+
+function parseSettings<G extends Settings>(
+  group: SettingGroup<G>,
+  environment: Environment,
+  known: ReadonlySet<string>,
+): { values: Values<G>; faults: string[]; faulty: string[] } {
   const faults = unknownVariables(environment, known)
   const values: Record<string, unknown> = {}
+  const faulty: string[] = []
   for (const [name, setting] of Object.entries(group.settings)) {
-    const text = environment[setting.variable] || setting.fallback
-    if (text === undefined) {
-      if (setting.required) faults.push(`Set ${setting.variable}: ${setting.description}`)
+    const { variable, kind, fallback } = setting
+    const text = environment[variable] || fallback
+    if (text === undefined && !setting.required) continue
+    const result = kind.schema.safeParse(text ?? '')
+    if (text !== undefined && result.success) {
+      values[name] = result.data
       continue
     }
-    const result = setting.kind.schema.safeParse(text)
-    if (result.success) values[name] = result.data
-    else faults.push(`${setting.variable}: ${result.error.issues[0]!.message}`)
+    faults.push(
+      text === undefined
+        ? `Set ${variable}: ${setting.description}`
+        : `${variable}: ${result.error!.issues[0]!.message}`,
+    )
+    faulty.push(variable)
+    const instead = fallback === undefined && !setting.required ? [] : [fallback ?? '', ...STAND_INS]
+    values[name] = instead.map(one => kind.schema.safeParse(one)).find(one => one.success)?.data
   }
-  if (faults.length === 0) faults.push(...group.check(values as Values<G>))
-  if (faults.length > 0) throw new ConfigFault(faults)
-  return values as Values<G>
+  return { values: values as Values<G>, faults, faulty }
 }
 
 function unknownVariables(environment: Environment, known: ReadonlySet<string>): string[] {
   return Object.keys(environment)
     .filter(name => name.startsWith('UMA_') && !known.has(name))
     .sort()
-    .map(name => `${name} is no setting of ours: remove it or correct its name (see docs/configuration.md).`)
+    .map(name => {
+      const meant = didYouMean(name, known) || ': remove it or correct its name'
+      return `${name} is not a setting of usher${meant} (see docs/configuration.md).`
+    })
 }
 
 /** Any text. */
@@ -151,7 +199,7 @@ export const listenAddress: Kind<ListenAddress> = {
   json: { type: 'string' },
 }
 
-/** Issuers as their servers write themselves, separated by commas, each once. */
+/** Issuers, spelled as their servers spell them, separated by commas, each once. */
 export const issuers: Kind<string[]> = {
   type: 'list of URLs',
   schema: z
@@ -164,7 +212,36 @@ export const issuers: Kind<string[]> = {
   json: { type: 'array', items: { type: 'string', pattern: '^https?://[^,]+$' }, uniqueItems: true },
 }
 
-/** A name that stands in tokens and paths. */
+/** Ranges of addresses, separated by commas; `check` says which of them may be trusted. */
+export const networks: Kind<string[]> = listOf('list of networks', {
+  isOne: text => /^[\d.:a-f]+\/\d{1,3}$/.test(text),
+  sentence: 'Give ranges such as 10.20.0.0/16 or fd12:3456::/32, separated by commas, each once.',
+  pattern: String.raw`^[\d.:a-f]+/\d{1,3}$`,
+})
+
+/** Hosts, separated by commas. */
+export const hosts: Kind<string[]> = listOf('list of hosts', {
+  isOne: isTrustedHost,
+  sentence:
+    'Give host names in lower case, addresses, or "*." and a name for all below it, separated by commas, each once.',
+  pattern: String.raw`^[^,\s/]+$`,
+})
+
+function listOf(
+  type: string,
+  { isOne, sentence, pattern }: { isOne: (text: string) => boolean; sentence: string; pattern: string },
+): Kind<string[]> {
+  return {
+    type,
+    schema: z
+      .string()
+      .transform(text => text.split(',').map(one => one.trim()))
+      .refine(list => list.every(isOne) && new Set(list).size === list.length, sentence),
+    json: { type: 'array', items: { type: 'string', pattern }, minItems: 1, uniqueItems: true },
+  }
+}
+
+/** A name that is used in tokens and paths. */
 export const name: Kind<string> = {
   type: 'name',
   schema: z
@@ -262,10 +339,10 @@ export function choices<const W extends string>(words: readonly [W, ...W[]]): Ki
   }
 }
 
-/** What signatures of this process say of their algorithm, and its published keys with them. */
+/** The name of the algorithm in signatures and published keys of this process. */
 export const signingAlg = defaulted('UMA_SIGNING_ALG', choice(['EdDSA', 'Ed25519']), 'EdDSA', {
   description:
-    'What signatures and published keys call the one algorithm there is: `EdDSA`, which every JOSE library knows, or the newer `Ed25519` of RFC 9864, which many cannot read. Both are accepted.',
+    'The name of the one algorithm in signatures and published keys: `EdDSA`, which every JOSE library knows, or the newer `Ed25519` of RFC 9864, which many cannot read. Both are accepted.',
 })
 
 export const logLevel = choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
@@ -285,6 +362,6 @@ export function insecureUrlFault(name: string, url: string, devLoopback: boolean
   const { protocol, hostname } = new URL(url)
   if (protocol === 'https:' || (devLoopback && isLoopbackHost(hostname))) return []
   return [
-    `${name}: ${url} is not https. (UMA_DEV_LOOPBACK=true admits http to literal loopback hosts, for development.)`,
+    `${name}: ${url} is not https. Give an https URL. (UMA_DEV_LOOPBACK=true admits http to literal loopback hosts, for development.)`,
   ]
 }

@@ -4,149 +4,18 @@
  */
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
-import { parsePathTemplate } from '../wire/http-operation.ts'
-import { NAME_PATTERN } from '../wire/names.ts'
-import { isPlainUrl } from './settings.ts'
+import { ENFORCEMENT_ALIAS } from '../wire/names.ts'
+import { file, origin, owner, resource, whole, type operation, type tool } from './sidecar-owner.ts'
 
-const plainUrl = z
-  .string()
-  .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
-const origin = plainUrl.refine(
-  text => URL.parse(text)?.origin === text,
-  'give scheme and authority only, without a path',
-)
-const name = z.string().regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-"')
-const path = z
-  .string()
-  .regex(
-    /^(?:\/[A-Za-z0-9_~.-]+)+$/,
-    'give a path of plain segments, such as /mcp/alice, without a trailing slash',
-  )
-  .refine(text => !/\/\.{1,2}(?:\/|$)/.test(text), 'give a path without dot segments')
 const address = z.string().transform((text, context): ListenAddress => {
   const parsed = parseListenAddress(text)
   if (parsed !== undefined) return parsed
   context.addIssue({ code: 'custom', message: 'give host:port, [v6]:port or unix:/path' })
   return z.NEVER
 })
-const file = z.string().min(1)
-const whole = (min: number, max: number) => z.int().min(min).max(max)
-
-const tool = z.strictObject({
-  tool: z
-    .string()
-    .regex(/^[\x21-\x7e]{1,128}$/, 'give 1 to 128 visible ASCII characters')
-    .describe('Name of the tool, as `tools/call` names it.'),
-  resource_id: z
-    .string()
-    .min(1)
-    .max(256)
-    .describe('The registered resource it touches, `<owner>/…` or below one of `namespaces`.'),
-  scopes: z
-    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/))
-    .min(1)
-    .describe('Scopes a call of it needs.'),
-  consequence: z
-    .enum(['reversible', 'compensatable', 'forward_recoverable', 'irreversible'])
-    .optional()
-    .describe('Declared consequence class; left out = undescribed.'),
-})
-
-const operation = z.strictObject({
-  method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).describe('HTTP method.'),
-  path: z
-    .string()
-    .refine(isPathTemplate, 'give a path such as /accounts/{account}: plain segments or {name}, or nothing')
-    .describe('Path template below the base, such as `/accounts/{account}`; empty for the base itself.'),
-  tool: z.string().describe('The tool that a call of it is; one of `tools`.'),
-})
-
-const organization = z.strictObject({
-  issuer: origin.describe('Its issuer.'),
-  credential: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'What it provisioned for this enforcement point, sent as Bearer; exactly one of this and the next two.',
-    ),
-  credential_file: file.optional().describe('File that holds the credential as its only line.'),
-  signature: z
-    .literal(true)
-    .optional()
-    .describe(
-      'Sign by RFC 9421 with the first key of `keys_file`, which it finds at the `jwks_uri` of its own provisioning.',
-    ),
-  resources: z
-    .array(z.string())
-    .min(1)
-    .describe(
-      'Patterns of the resource ids that it may be asked about, such as `alice/work-*`, whatever its charter claims; `*` is any text within one segment.',
-    ),
-})
-
-const owner = z.strictObject({
-  owner: name.describe('Name of the owner, as her authority knows her.'),
-  namespaces: z
-    .array(name)
-    .max(100)
-    .default([])
-    .describe(
-      'Further names that her resource ids may begin with, as her authority lists them for her; each is one owner’s, and no owner’s name.',
-    ),
-  path: path
-    .optional()
-    .describe(
-      'Path of her resource; `/mcp/<owner>`, with `api` `/api/<owner>`, when left out. The resource is `public_url` + `path`.',
-    ),
-  authority: plainUrl.describe("Issuer of the owner's authorization server."),
-  client_id: z
-    .string()
-    .min(1)
-    .max(2048)
-    .optional()
-    .describe(
-      'What the authority knows this resource server by; with `register` it is the resource, and may be left out.',
-    ),
-  client_secret: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('Secret for the PAT; exactly one of this and the next two.'),
-  client_secret_file: file.optional().describe('File that holds the secret as its only line.'),
-  signature: z
-    .literal(true)
-    .optional()
-    .describe('Ask for the PAT with an RFC 9421 signature by the first key of `keys_file`.'),
-  register: z
-    .boolean()
-    .default(false)
-    .describe(
-      'Register with the authority at the start, and wait for her approval; needs `signature: true`. Serving waits for neither.',
-    ),
-  name: z
-    .string()
-    .min(1)
-    .max(200)
-    .optional()
-    .describe('What she is shown when it registers; the resource when left out.'),
-  organization: organization
-    .optional()
-    .describe(
-      'The organization above her, whose ceiling is held at each call of its resources; left out, none is asked.',
-    ),
-  tools: z.array(tool).min(1).describe('Her tools; any other is refused `unknown_tool`.'),
-  api: z
-    .array(operation)
-    .min(1)
-    .optional()
-    .describe(
-      'Makes it a plain HTTP API, called below `path`: which tool each method and path is. Left out, it speaks MCP.',
-    ),
-})
 
 const authority = z.strictObject({
-  issuer: origin.describe('What owners name as `authority`.'),
+  issuer: origin.describe('The issuer that owners name as `authority`.'),
   addresses: z
     .array(origin)
     .min(1)
@@ -157,13 +26,13 @@ const authority = z.strictObject({
 })
 
 const listen = z.strictObject({
-  check: address.describe('Where Envoy asks (gRPC).'),
+  check: address.describe('Address of the check for Envoy (gRPC).'),
   check_http: address
     .optional()
     .describe(
-      'Where gateways ask that speak HTTP (`/check`): Envoy http_service, nginx, Traefik, Caddy; left out, none can.',
+      'Address of the check for gateways that speak HTTP (`/check`): Envoy http_service, nginx, Traefik, Caddy. No such listener when left out.',
     ),
-  http: address.describe('Where the public documents and `/owner-resources` are served.'),
+  http: address.describe('Address that serves the public documents and `/owner-resources`.'),
 })
 
 const gatewayHeader = z
@@ -197,11 +66,11 @@ const checkHttpMembers = z.strictObject({
     .union([z.literal(503), z.literal(424)])
     .optional()
     .describe(
-      'Answer to an outage. Left out: 424 to who asks as Envoy does, which takes 503 for a failure of the check and may be set to let that pass; 503 to forward-auth (`method_header`).',
+      'Status of the answer to an outage. When left out: 503 for forward-auth (`method_header`), and 424 for callers that ask as Envoy does, because Envoy treats a 503 as a failed check and may be configured to let the call pass.',
     ),
 })
 
-/** A 5xx is no denial to Envoy, so it gets one only where the file says so. */
+/** Envoy does not treat a 5xx as a denial, so it gets one only if the file says so. */
 const checkHttp = checkHttpMembers.transform(({ outage_status, ...asks }) => ({
   ...asks,
   outage_status: outage_status ?? (asks.method_header === undefined ? 424 : 503),
@@ -210,7 +79,7 @@ const checkHttp = checkHttpMembers.transform(({ outage_status, ...asks }) => ({
 const checkTls = z.strictObject({
   cert_file: file.describe('Certificate chain, PEM.'),
   key_file: file.describe('Its private key, PEM.'),
-  client_ca_file: file.describe('Who may connect: the CA of the client certificates, PEM.'),
+  client_ca_file: file.describe('The CA of the client certificates that may connect, PEM.'),
 })
 
 const httpTls = z.strictObject({
@@ -227,14 +96,14 @@ const reports = z.strictObject({
   state_bytes_max: whole(65_536, 68_719_476_736)
     .default(67_108_864)
     .describe(
-      'Most bytes that wait in `state_dir`; beyond, calls of owners whose authority takes none are refused, 503, and twice that is the end of it for all.',
+      'Maximum number of bytes that wait in `state_dir`. Beyond it, calls of owners whose authority accepts no reports are refused with 503; beyond twice that, all calls are.',
     ),
 })
 
 /** The schema of the YAML file; descriptions become docs/configuration.md. */
 export const SIDECAR_FILE = z.strictObject({
   public_url: origin.describe(
-    'What agents call: scheme and authority of every signature base and of every resource.',
+    'The address that agents call: scheme and authority of every signature base and of every resource.',
   ),
   listen: listen.describe('Addresses to listen on.'),
   check_tls: checkTls
@@ -245,13 +114,13 @@ export const SIDECAR_FILE = z.strictObject({
   check_http: checkHttp
     .optional()
     .describe(
-      'How gateways that speak HTTP write down what they ask about; each must write the headers named here itself.',
+      'The headers by which gateways that speak HTTP say what they ask about; the gateway must write each of them itself.',
     ),
   network_trusted: z
     .boolean()
     .default(false)
     .describe(
-      'Says that nobody but the gateway can reach `listen.check` and `listen.check_http`: whoever does can spend grants.',
+      'Says that nobody but the gateway can reach `listen.check` and `listen.check_http`, because anybody who reaches them can spend grants.',
     ),
   http_tls: httpTls.optional().describe('TLS for `listen.http`.'),
   keys_file: file.describe(
@@ -264,19 +133,29 @@ export const SIDECAR_FILE = z.strictObject({
     .string()
     .regex(/^[\x20\x21\x23-\x5b\x5d-\x7e]{1,64}$/)
     .describe('Protection realm named in challenges.'),
-  owners: z.array(owner).min(1).describe('Who is served here.'),
+  owners: z.array(owner).min(1).describe('The owners who are served here.'),
+  resources: z
+    .array(resource)
+    .min(1)
+    .max(100)
+    .optional()
+    .describe(
+      'Resources of every owner who lists none of her own. `{owner}` in `path`, `client_id`, `client_secret_file`, `owner_approval` and each `resource_id` stands for her name, so that a new owner is one entry of `owners`.',
+    ),
   authorities: z
     .array(authority)
     .default([])
     .describe(
-      'Where authorities are reached that have several addresses; one that is not listed is reached at its issuer.',
+      'The addresses of authorities that have several. An authority that is not listed is reached at its issuer.',
     ),
   body_bytes_max: whole(1024, 16_777_216)
     .default(1_048_576)
     .describe("Largest body judged, in bytes; set Envoy's max_request_bytes to the same."),
   bodies_bytes_max: whole(1024, 4_294_967_296)
     .default(8_388_608)
-    .describe('Most bytes of bodies held at a time, over all calls that are being judged; beyond, 503.'),
+    .describe(
+      'Maximum number of bytes of bodies held at a time, over all calls that are being judged; beyond it, 503.',
+    ),
   require_content_digest: z
     .boolean()
     .default(false)
@@ -303,7 +182,7 @@ export const SIDECAR_FILE = z.strictObject({
     ),
   deadline_ms: whole(50, 60_000)
     .default(2000)
-    .describe('Time for one check where the caller sends no deadline, in milliseconds.'),
+    .describe('Time for one check if the caller sends no deadline, in milliseconds.'),
   deadline_margin_ms: whole(0, 10_000)
     .default(100)
     .describe(
@@ -316,20 +195,38 @@ export const SIDECAR_FILE = z.strictObject({
     .boolean()
     .default(false)
     .describe("Send the call's arguments to the owner's ledger, not only their hash."),
+  liveness: z
+    .enum(['asked', 'leased'])
+    .default('asked')
+    .describe(
+      'How it is known that a standing grant is live. `asked`: its authority is asked about every call. `leased`: an answer is used again for up to 1.9 s, and whatever ends or narrows a grant waits until this process has dropped what it kept; if an authority offers no leases, it is asked all the same. Read "Leased liveness" in operating.md first.',
+    ),
+  aliases: z
+    .array(z.enum(ENFORCEMENT_ALIAS))
+    .default([])
+    .describe(
+      'Names of other software that are accepted beside the contract’s: for the `typ` of the yes to an emergency and of a holder’s verdict, and for the members of a tally’s metadata.',
+    ),
   drain_ms: whole(0, 300_000)
     .default(2000)
-    .describe('On SIGTERM: how long to go on answering while health says NOT_SERVING, in milliseconds.'),
+    .describe('On SIGTERM: how long to keep answering while health says NOT_SERVING, in milliseconds.'),
 })
 
-export type SidecarFile = z.output<typeof SIDECAR_FILE>
+/** The file as it was written. */
+export type WrittenSidecarFile = z.output<typeof SIDECAR_FILE>
+export type WrittenOwner = WrittenSidecarFile['owners'][number]
+/**
+ * The same file, with an entry for each resource of an owner, and with the authority that is asked about her.
+ */
+export type SidecarFile = Omit<WrittenSidecarFile, 'owners' | 'resources'> & { owners: SidecarFileOwner[] }
+export type SidecarFileOwner = Omit<OwnedResource, 'authority'> & { authority: string }
+/** One resource with its owner's own settings, and the names of both for sentences. */
+export type OwnedResource = Omit<WrittenOwner, 'resources' | 'tools' | 'register' | 'path'> & {
+  tools: SidecarTool[]
+  register: boolean
+  path: string
+  at: string
+}
+export type SidecarResource = z.output<typeof resource>
 export type SidecarTool = z.output<typeof tool>
 export type SidecarOperation = z.output<typeof operation>
-
-function isPathTemplate(text: string): boolean {
-  try {
-    parsePathTemplate(text)
-    return true
-  } catch {
-    return false
-  }
-}

@@ -1,5 +1,5 @@
 /**
- * Owns what the sidecar's file says of the organization above an owner. Contract: "Authorized call" (the
+ * Owns what the sidecar's file says about the organization above an owner. Contract: "Authorized call" (the
  * organization's ceiling) and "Authentication" (the credential that the organization provisioned):
  * configured, never taken from a request.
  */
@@ -12,8 +12,8 @@ import type { SidecarFile } from './sidecar-file.ts'
 type Given = SidecarFile['owners'][number]
 
 /**
- * Whom to ask about an owner's resources of which patterns, and how this enforcement point proves itself
- * there.
+ * The organization to ask about an owner's resources of certain patterns, and how this enforcement point
+ * proves itself there.
  */
 export interface SidecarOrganization {
   issuer: string
@@ -21,7 +21,7 @@ export interface SidecarOrganization {
   credential: { kind: 'secret'; secret: string } | { kind: 'signature' }
 }
 
-/** Every fault of it, in sentences. */
+/** All its faults, as sentences. */
 export function organizationFaults({ owner, namespaces, authority, organization }: Given): string[] {
   if (organization === undefined) return []
   const at = `organization of ${owner}`
@@ -38,12 +38,12 @@ export function organizationFaults({ owner, namespaces, authority, organization 
       if (fault !== undefined) return [`${at}.resources[${i}]: ${fault}.`]
       return isBelow(pattern, [owner, ...namespaces])
         ? []
-        : [`${at}.resources[${i}]: it must start with ${owner}/ or one of her namespaces, and go on.`]
+        : [`${at}.resources[${i}]: it must start with ${owner}/ or one of her namespaces, and continue.`]
     }),
   ]
 }
 
-/** The same with what its file holds. Throws `ConfigFault`. */
+/** The same, with the contents of its file. Throws `ConfigFault`. */
 export function loadOrganization({ owner, organization }: Given): SidecarOrganization | undefined {
   if (organization === undefined) return undefined
   const { issuer, resources, credential, credential_file } = organization

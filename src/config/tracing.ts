@@ -55,7 +55,7 @@ export const TRACING_SETTINGS = defineSettings({
   title: 'Traces, of every server process',
   settings: {
     disabled: defaulted('OTEL_SDK_DISABLED', toggle, 'false', {
-      description: 'Turns traces off, whatever the others say.',
+      description: 'Turns traces off, whatever the other settings say.',
     }),
     endpoint: optional('OTEL_EXPORTER_OTLP_ENDPOINT', endpoint, {
       description:
@@ -91,7 +91,7 @@ export const TRACING_SETTINGS = defineSettings({
   },
 })
 
-/** How traces are exported; undefined where they are off. */
+/** How traces are exported; undefined if they are off. */
 export function traceExport(
   values: Values<typeof TRACING_SETTINGS.settings>,
   defaultName: string,

@@ -1,8 +1,8 @@
 /**
- * Which credentials of people a listener takes, and the realm whose tokens are among them. Contract:
+ * Which credentials of people a listener accepts, and the realm whose tokens are among them. Contract:
  * "Authentication" (owner at the owner API).
  */
-import { createOutbound } from '../http/outbound.ts'
+import { openOutbound } from '../http/outbound.ts'
 import type { RealmPolicy } from '../rules/owner-token.ts'
 import { createRealm } from './oidc.ts'
 import type { AcceptedCredentials, Space } from './presentation.ts'
@@ -10,9 +10,9 @@ import { createRealmKeys } from './realm-keys.ts'
 
 export interface Accepting {
   space: Space
-  /** Whether signatures of enrolled device keys are. */
+  /** Whether signatures of enrolled device keys are accepted. */
   deviceKeys: boolean
-  /** What is wanted of access tokens; undefined: none are taken. */
+  /** Requirements for access tokens; undefined if none are accepted. */
   realm: RealmPolicy | undefined
   devLoopback: boolean
   /** Seconds since the epoch. */
@@ -20,7 +20,7 @@ export interface Accepting {
 }
 
 /**
- * The realm is the operator's own choice, and may stand in a private network. What must be ended is added to
+ * The operator chooses the realm, so it may be in a private network. What must be ended is added to
  * `closers`.
  */
 export function openAccepted(
@@ -28,8 +28,7 @@ export function openAccepted(
   closers: (() => Promise<void>)[],
 ): AcceptedCredentials {
   if (policy === undefined) return { space, deviceKeys, realm: undefined }
-  const outbound = createOutbound({ devLoopback })
-  closers.push(() => outbound.close())
+  const outbound = openOutbound({ devLoopback }, closers)
   const keys = createRealmKeys({ issuer: policy.issuer, outbound, clock: Date.now })
   return { space, deviceKeys, realm: createRealm(policy, keys, now) }
 }

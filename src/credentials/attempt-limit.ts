@@ -6,14 +6,14 @@ import { createRateShares } from '../limits/rate-shares.ts'
 import { Refusal } from '../wire/refusal.ts'
 
 export interface AttemptLimitOptions {
-  /** Failures after which a source waits, and how many it gets back in a minute. */
+  /** After how many failures a source must wait, and how many it regains in a minute. */
   failuresPerMinute: number
   /** Milliseconds since the epoch. */
   clock: () => number
 }
 
 export interface AttemptLimit {
-  /** Seconds until the source may try again; 0: now. */
+  /** Seconds until the source may try again; 0 means now. */
   wait(source: string): number
   failed(source: string): void
 }
@@ -29,7 +29,7 @@ export function createAttemptLimit({ failuresPerMinute, clock }: AttemptLimitOpt
   }
 }
 
-/** 429 with the time to wait, for a source that has guessed too often. */
+/** Refuses 429 with the time to wait, if a source has guessed too often. */
 export function refuseGuessing(limit: AttemptLimit, source: string): void {
   const seconds = limit.wait(source)
   if (seconds === 0) return

@@ -9,13 +9,16 @@ import { refusedSignature, type Space } from './presentation.ts'
 
 const KEYIDS_MAX = 4
 
-/** When it is judged, in seconds since the epoch, and where the request came. */
+/** When it is judged, in seconds since the epoch, and the address that the request came to. */
 export interface Judged {
   now: number
   space: Space
 }
 
-/** The keyids that the signatures name: the verifier says which it would look up when it is given no key. */
+/**
+ * The keyids that the signatures name: the verifier reports which keys it would look up if it is given no
+ * key.
+ */
 export function namedKeyids(message: SignedMessage, judged: Judged): string[] {
   const named = new Set<string>()
   try {
@@ -46,8 +49,8 @@ export function verifyDeviceSignature(
     })
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    // The configured one, that every discovery document tells: a signature over another address is the
-    // commonest fault.
+    // The configured address, which every discovery document names, because a signature over another address
+    // is the most common fault.
     const signed = `The @authority to sign is ${message.authority}.`
     throw refusedSignature(space, error.detail === undefined ? signed : `${error.detail} ${signed}`, error)
   }

@@ -1,12 +1,12 @@
 /**
- * What an access token of an OIDC realm proves: who somebody is there, and until when.
- * Contract: "Authentication" (owner at the owner API: an OIDC access token).
+ * What an access token of an OIDC realm proves: the identity of a person there, and until when. Contract:
+ * "Authentication" (owner at the owner API: an OIDC access token).
  */
 import { ownerTokenFault, type ReadToken, type RealmPolicy } from '../rules/owner-token.ts'
 import { decodeBase64url } from '../wire/encoding.ts'
 import { parseJsonObject } from '../wire/json.ts'
 import { Refusal, refuse } from '../wire/refusal.ts'
-import { RealmUnreachable, type RealmKeys } from './realm-keys.ts'
+import { RealmUnreachable, type RealmEndpoints, type RealmKeys } from './realm-keys.ts'
 
 /** A login that a token proved, until the token ends: a subject means something only at its issuer. */
 export interface ProvenLogin {
@@ -19,11 +19,13 @@ export interface ProvenLogin {
 export interface Realm {
   readonly issuer: string
   /**
-   * Who the token says its bearer is. Throws `invalid_token` with a sentence where it is no access token for
-   * us, and `temporarily_unavailable` where the realm's keys cannot be had: an outage is no fault of the
-   * token's.
+   * The identity of the token's bearer. Throws `invalid_token` with a sentence if it is no access token for
+   * us, and `temporarily_unavailable` if the realm's keys cannot be fetched, because an outage is no fault of
+   * the token.
    */
   prove(token: string): Promise<ProvenLogin>
+  /** Where people log in there. Throws `RealmUnreachable` if that cannot be found out. */
+  endpoints(): Promise<RealmEndpoints>
 }
 
 const TOKEN_BYTES_MAX = 16 * 1_024
@@ -35,7 +37,9 @@ export function createRealm(policy: RealmPolicy, keys: RealmKeys, now: () => num
     : policy.algorithms
   return {
     issuer: policy.issuer,
-    // Claims first: what they rule out costs no key, and nothing is fetched for a token of somewhere else.
+    endpoints: () => keys.endpoints(),
+    // Claims are checked first: a token that they rule out needs no key, and nothing is fetched for a token
+    // of another realm.
     prove: async token => {
       const read = readToken(token)
       const fault = ownerTokenFault(read, policy, now())
@@ -49,8 +53,8 @@ export function createRealm(policy: RealmPolicy, keys: RealmKeys, now: () => num
 }
 
 /**
- * Whether the realm signed a token that was read. Throws `temporarily_unavailable` where its keys cannot be
- * had.
+ * Whether the realm signed a token that was read. Throws `temporarily_unavailable` if its keys cannot be
+ * fetched.
  */
 // oxlint-disable-next-line eslint/max-params -- the keys, and the token in its two forms
 export async function isSigned(
@@ -74,7 +78,7 @@ export async function isSigned(
   }
 }
 
-/** A token as it is written; nothing of it is proved. Throws `invalid_token` for what is no JWT. */
+/** A token as it is written; nothing in it is verified. Throws `invalid_token` if it is no JWT. */
 export function readToken(token: string): ReadToken {
   const [header, payload, signature, ...more] = token.split('.')
   const isJws = header !== undefined && payload !== undefined && signature !== undefined && more.length === 0

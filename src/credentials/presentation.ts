@@ -6,14 +6,14 @@ import type { FastifyRequest } from 'fastify'
 import { Refusal, refuse } from '../wire/refusal.ts'
 import type { ProvenLogin, Realm } from './oidc.ts'
 
-/** Whose requests a listener takes: the name of its protection space (RFC 9110 §11.5). */
+/** The name of the listener's protection space (RFC 9110 §11.5). */
 export type Space = 'owner' | 'admin'
 
-/** Which credentials are taken: one at least. */
+/** The kinds of credentials that are accepted: at least one. */
 export interface AcceptedCredentials {
   readonly space: Space
   readonly deviceKeys: boolean
-  /** Whose access tokens are taken; undefined: none. */
+  /** The realm whose access tokens are accepted; undefined if none. */
   readonly realm: Realm | undefined
 }
 
@@ -25,8 +25,8 @@ const bearerChallenge = (space: Space): string => `Bearer realm="${space}"`
 const ACCEPT_SIGNATURE = 'sig1=("@method" "@authority" "@path" "@query" "content-digest");created;keyid;nonce'
 
 /**
- * The credential that a request presents. Two are refused (400): whose request it is must not depend on which
- * is looked at. Throws 401 where there is none, or one of a kind that is switched off.
+ * The credential that a request presents. Two are refused (400), because the result must not depend on which
+ * one is read. Throws 401 if there is none, or one of a kind that is switched off.
  */
 export function presentedBy(request: FastifyRequest, accepted: AcceptedCredentials): Presented {
   const { headers } = request
@@ -48,7 +48,7 @@ export function presentedBy(request: FastifyRequest, accepted: AcceptedCredentia
   return { kind: 'bearer', token }
 }
 
-/** 401, saying which credentials are taken. */
+/** Refuses 401, saying which credentials are accepted. */
 export function challenge(
   { space, deviceKeys, realm }: AcceptedCredentials,
   detail: string | undefined,
@@ -86,7 +86,8 @@ export function refusedToken(space: Space, detail: string | undefined, cause?: u
 }
 
 /**
- * Who the bearer of a token is at the realm. Throws 401 `invalid_credential`, or 503 where the realm is away.
+ * The identity of a token's bearer at the realm. Throws 401 `invalid_credential`, or 503 if the realm is
+ * unreachable.
  */
 export async function proveLogin(realm: Realm, space: Space, token: string): Promise<ProvenLogin> {
   try {

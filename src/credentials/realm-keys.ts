@@ -1,6 +1,7 @@
 /**
- * The keys that an OIDC realm publishes, found through its discovery document and kept for a while.
- * Contract: "Authentication" (owner at the owner API: validated against her realm's published keys).
+ * The keys that an OIDC realm publishes, found through its metadata (OpenID Connect Discovery, RFC 8414) and
+ * kept for a while. Contract: "Authentication" (owner at the owner API: validated against her realm's
+ * published keys).
  */
 import {
   compactVerify,
@@ -11,32 +12,46 @@ import {
   type JWSHeaderParameters,
 } from 'jose'
 import type { Outbound } from '../http/outbound.ts'
-import { isJsonObject, type Json } from '../wire/json.ts'
+import { isJsonObject, parseJson, type Json } from '../wire/json.ts'
+import { issuerMetadataUrls } from '../wire/metadata.ts'
 
 export interface RealmKeysOptions {
-  /** The realm, exactly as it writes itself. */
+  /** The realm, exactly as it spells its own issuer. */
   issuer: string
   outbound: Outbound
   /** Milliseconds since the epoch. */
   clock: () => number
-  /** How long a fetched set is used; 300 when left out. */
+  /** How long a fetched set is used; 300 if left out. */
   keepSeconds?: number
-  /** Least time between two fetches because of unknown keys; 10 when left out. */
+  /** The least time between two fetches because of unknown keys; 10 if left out. */
   refetchSeconds?: number
-  /** How long a failed fetch is remembered; 5 when left out. */
+  /** How long a failed fetch is remembered; 5 if left out. */
   failureSeconds?: number
 }
 
 export interface RealmKeys {
   /**
-   * Whether one of the realm's keys signed the token; `algorithms` are those admitted. A key that is not
-   * among those known is looked for once more, as it may be one just rotated in. Throws `RealmUnreachable`
-   * where the keys cannot be had: then nothing can be said of the token.
+   * Whether one of the realm's keys signed the token; `algorithms` are those admitted. For an unknown key the
+   * keys are fetched once more, because it may have just been rotated in. Throws `RealmUnreachable` if the
+   * keys cannot be fetched; then nothing can be said about the token.
    */
   signed(token: string, header: JWSHeaderParameters, algorithms: readonly string[]): Promise<boolean>
+  /** Its token endpoint. Throws `RealmUnreachable` if it does not say so. */
+  tokenEndpoint(): Promise<string>
+  /** Where people log in and a code becomes a token. Throws `RealmUnreachable` if it does not say so. */
+  endpoints(): Promise<RealmEndpoints>
 }
 
-/** The realm's keys cannot be had now. */
+/**
+ * The endpoints of the authorization code flow: absolute http or https URLs, as the realm's metadata names
+ * them.
+ */
+export interface RealmEndpoints {
+  authorization: string
+  token: string
+}
+
+/** The realm's keys cannot be fetched now. */
 export class RealmUnreachable extends Error {
   override readonly name = 'RealmUnreachable'
 }
@@ -45,6 +60,8 @@ type KeySet = ReturnType<typeof createLocalJWKSet>
 
 interface Fetched {
   keys: KeySet
+  tokenEndpoint: string | undefined
+  authorizationEndpoint: string | undefined
   fetchedAt: number
   /** Its place among fetches begun and tokens asked about: what was published after it began is not in it. */
   turn: number
@@ -66,7 +83,7 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
     if (failure !== undefined && clock() < failure.until) throw failure.error
     const begun = { fetchedAt: clock(), turn: ++turns }
     try {
-      known = { keys: await fetchKeys(options), ...begun }
+      known = { ...(await fetchRealm(options)), ...begun }
       failure = undefined
       return known
     } catch (cause) {
@@ -75,14 +92,17 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
       throw error
     }
   }
-  /** One fetch at a time, whoever waits for it. */
+  /** There is one fetch at a time, which all callers share. */
   const fetched = (): Promise<Fetched> => {
     running ??= fetchNow().finally(() => (running = undefined))
     return running
   }
   const current = async (): Promise<Fetched> =>
     known !== undefined && clock() - known.fetchedAt < keepMs ? known : fetched()
-  /** What may hold a key that `tried` does not: anybody can name one, so looking again is rationed. */
+  /**
+   * A newer set that may have a key that `tried` does not have. Anybody can name an unknown key, so fetching
+   * again is limited.
+   */
   const newer = async (tried: Fetched): Promise<Fetched> => {
     if (known !== undefined && known !== tried) return known
     if (running === undefined) {
@@ -100,17 +120,49 @@ export function createRealmKeys(options: RealmKeysOptions): RealmKeys {
       const other = await newer(tried)
       return other !== tried && (await tryKeys(other.keys, token, { header, algorithms })) === 'signed'
     },
+    tokenEndpoint: async () => {
+      const { tokenEndpoint } = await current()
+      if (tokenEndpoint !== undefined) return tokenEndpoint
+      throw new RealmUnreachable(`the metadata of ${options.issuer} names no token_endpoint`)
+    },
+    endpoints: async () => {
+      const { authorizationEndpoint, tokenEndpoint } = await current()
+      if (isAddress(authorizationEndpoint) && isAddress(tokenEndpoint))
+        return { authorization: authorizationEndpoint, token: tokenEndpoint }
+      throw new RealmUnreachable(`the metadata of ${options.issuer} names no endpoints to log in at`)
+    },
   }
 }
 
-/** OIDC Discovery §4: the document must name the issuer that it was found by, to the letter. */
-async function fetchKeys({ issuer, outbound }: RealmKeysOptions): Promise<KeySet> {
-  const document = await outbound.getJson(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
+/**
+ * OIDC Discovery §4, RFC 8414 §3.3: the document must name the issuer that it was found by, to the letter.
+ */
+async function fetchRealm({
+  issuer,
+  outbound,
+}: RealmKeysOptions): Promise<Pick<Fetched, 'keys' | 'tokenEndpoint' | 'authorizationEndpoint'>> {
+  const document = await fetchMetadata(issuer, outbound)
   if (text(document, 'issuer') !== issuer)
     throw new Error(`the discovery document of ${issuer} names another issuer`)
   const uri = text(document, 'jwks_uri')
   if (uri === undefined) throw new Error(`the discovery document of ${issuer} names no jwks_uri`)
-  return createLocalJWKSet((await outbound.getJson(uri)) as unknown as JSONWebKeySet)
+  const keys = createLocalJWKSet((await outbound.getJson(uri)) as unknown as JSONWebKeySet)
+  const tokenEndpoint = text(document, 'token_endpoint')
+  return { keys, tokenEndpoint, authorizationEndpoint: text(document, 'authorization_endpoint') }
+}
+
+function isAddress(url: string | undefined): url is string {
+  return url !== undefined && /^https?:$/.test(URL.parse(url)?.protocol ?? '')
+}
+
+/** Its OpenID document; only if that does not exist, the one of RFC 8414. */
+async function fetchMetadata(issuer: string, outbound: Outbound): Promise<Json> {
+  const { openid, oauth } = issuerMetadataUrls(issuer)
+  const headers = { accept: 'application/json' }
+  const { status, body } = await outbound.request({ url: openid, headers })
+  if (status === 404) return outbound.getJson(oauth)
+  if (status !== 200) throw new Error(`${openid} answered ${status}, not 200`)
+  return parseJson(body)
 }
 
 function text(json: Json, member: string): string | undefined {
@@ -136,7 +188,7 @@ async function tryKeys(
   return candidates.length === 0 || trial.header.kid === undefined ? 'unknown key' : 'forged'
 }
 
-/** The keys that fit the token's header. A published key that cannot be used is as good as none. */
+/** The keys that fit the token's header. A published key that cannot be used counts as missing. */
 async function candidatesOf(keys: KeySet, header: JWSHeaderParameters): Promise<CryptoKey[]> {
   try {
     return [await keys(header)]

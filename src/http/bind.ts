@@ -1,13 +1,14 @@
 /**
- * Owns how a plain server of Node's comes to listen at an address of ours. Contract: "Owner's authorization
- * server: public" (every listener is configured by one line).
+ * Owns how a plain Node server listens at one of our addresses. Contract: "Owner's authorization server:
+ * public" (every listener is configured by one line).
  */
 import type { AddressInfo, Server } from 'node:net'
 import { formatListenAddress, type ListenAddress } from './listen-address.ts'
 import { removeStaleSocket } from './unix-socket.ts'
 
 /**
- * Listens; answers the address as text, with the port that was really given. Rejects where it cannot be had.
+ * Listens, and returns the address as text, with the port that was really given. Rejects if the address
+ * cannot be bound.
  */
 export async function bind(server: Server, address: ListenAddress): Promise<string> {
   if ('path' in address) await removeStaleSocket(address.path)

@@ -63,15 +63,16 @@ export function parseQuery<T>(schema: z.ZodType<T>, target: string): T {
 function parseWith<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  // What is wrong is said of the form that was meant: of all forms at once nothing can be said.
+  // The fault is reported for the form that was meant, because nothing useful can be said about all forms at
+  // once.
   const meant =
     schema instanceof z.ZodUnion ? formMeant(schema.options, value)?.safeParse(value).error : undefined
   refuse('invalid_request', describeIssue(innermost((meant ?? result.error).issues[0]!), value))
 }
 
 /**
- * Of several forms the one that a value was most likely meant to have: an array's, or the object's with most
- * of its members.
+ * The form that a value was most likely meant to have: that of an array, or of the object with most of its
+ * members.
  */
 function formMeant(forms: readonly z.core.$ZodType[], value: unknown): z.ZodType | undefined {
   if (Array.isArray(value)) return forms.find(form => form instanceof z.ZodArray)
@@ -84,8 +85,8 @@ function formMeant(forms: readonly z.core.$ZodType[], value: unknown): z.ZodType
 }
 
 /**
- * The fault within a member that may have several forms: in the form that got furthest; where none began,
- * what each wants.
+ * The fault within a member that may have several forms: in the form that matched furthest; if none matched
+ * at all, what each form needs.
  */
 function innermost(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   if (issue.code !== 'invalid_union') return issue

@@ -1,35 +1,38 @@
 /**
  * Owns certificates that are renewed while a process runs. Contract: "Authentication": TLS is the trust root
- * between parties. The files are read again every few seconds, as links are swapped under a mounted secret
- * and no event tells of it everywhere; what could not serve never replaces what does.
+ * between parties. The files are read again every few seconds, because links are swapped under a mounted
+ * secret, and not every system reports that by an event. Unusable files never replace usable ones.
  */
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { readPrivateFile } from '../files/private-file.ts'
 import type { Logger } from './log.ts'
 
-/** PEM. A listener has `cert` and `key`; `ca` is whom it, or a client of ours, trusts. */
+/** PEM. A listener has `cert` and `key`; `ca` is the authority that it, or one of our clients, trusts. */
 export interface TlsMaterial {
   cert?: Buffer
   key?: Buffer
   ca?: Buffer
 }
 
-/** Where each of them is read. */
+/** The file of each of them. */
 export interface TlsFiles {
   cert?: string
   key?: string
   ca?: string
 }
 
-/** What a process tells of its certificates; `use` is one of a few words, such as `check` or `documents`. */
+/**
+ * Callbacks about the certificates of a process; `use` is one of a few words, for example `check` or
+ * `documents`.
+ */
 export interface CertificateObserver {
-  /** In use from now on; `notAfter` in seconds since the epoch. */
+  /** These are in use from now on; `notAfter` is in seconds since the epoch. */
   loaded(use: string, notAfter: number): void
   /** Read anew, and in use. */
   reloaded(use: string): void
-  /** Read anew, and useless: the ones before stay in use. */
+  /** These were read again but are unusable, so the previous ones stay in use. */
   refused(use: string): void
 }
 
@@ -41,14 +44,14 @@ export interface CertificateOptions {
   initial: TlsMaterial
   logger: Logger
   observer: CertificateObserver
-  /** Between two looks; 2,000 when left out. */
+  /** The time between two checks; 2,000 if left out. */
   everyMs?: number | undefined
 }
 
 /** Certificates as they are now. */
 export interface Certificates<T extends TlsMaterial = TlsMaterial> {
   current(): T
-  /** Called with what is to be used from now on. */
+  /** Called with the certificates to use from now on. */
   onReload(listener: (material: T) => void): void
   stop(): void
 }
@@ -57,8 +60,8 @@ const EVERY_MS = 2_000
 
 /**
  * Watches the files until `stop`. A pair that does not fit together, cannot be read, has expired or whose key
- * is open to others is told once and changes nothing; as a swap may be seen half done, it is told only when
- * it is still there at the next look.
+ * is open to others is reported once and changes nothing. Because a swap may be seen half done, a fault is
+ * reported only if it is still there at the next check.
  */
 export function watchCertificates<T extends TlsMaterial>(
   options: CertificateOptions & { initial: T },
@@ -116,8 +119,8 @@ export function watchCertificates<T extends TlsMaterial>(
 }
 
 /**
- * Also of certificates that have expired: whoever starts with them is told so, by those who connect and by
- * the metric.
+ * Expired certificates are accepted, too: their operator learns it from clients that connect, and from the
+ * metric.
  */
 function tellFirst({ use, initial, observer }: CertificateOptions): void {
   const first = initial.cert ?? initial.ca
@@ -143,12 +146,48 @@ function sameMaterial(one: TlsMaterial, other: TlsMaterial): boolean {
   })
 }
 
-/** Throws, naming why, where the parts cannot serve together. */
+/**
+ * The fault of the files at the start, with the remedy, and the files that it is about; undefined if they are
+ * usable.
+ */
+export function certificateFault(
+  material: TlsMaterial,
+): { parts: (keyof TlsMaterial)[]; why: string } | undefined {
+  const { cert, key, ca } = material
+  for (const [part, pem] of [
+    ['cert', cert],
+    ['ca', ca],
+  ] as const)
+    if (pem !== undefined && !isUsable(() => new X509Certificate(pem)))
+      return { parts: [part], why: 'it holds no certificate. Give certificates in PEM (BEGIN CERTIFICATE).' }
+  if (key !== undefined && !isUsable(() => createPrivateKey(key)))
+    return { parts: ['key'], why: 'it holds no private key. Give one in PEM, without a passphrase.' }
+  if (cert === undefined || key === undefined) return undefined
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+    return {
+      parts: ['cert', 'key'],
+      why: 'the key does not belong to the certificate. Give the key that the certificate was made for; the certificate of the server comes first in its file.',
+    }
+  return isUsable(() => requireUsable(material))
+    ? undefined
+    : { parts: ['cert', 'key'], why: 'they cannot serve. Give a certificate and its key that OpenSSL takes.' }
+}
+
+function isUsable(read: () => unknown): boolean {
+  try {
+    read()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Throws, with the reason, if the parts cannot be used together. */
 export function requireUsable(material: TlsMaterial): void {
   createSecureContext(material)
 }
 
-/** When it ends, in seconds since the epoch. Throws, naming why, for what could not serve. */
+/** When it expires, in seconds since the epoch. Throws, with the reason, if it cannot be used. */
 function expiryOf(material: TlsMaterial): number {
   const { cert, ca } = material
   const trusted = ca === undefined ? undefined : notAfterOf(ca)

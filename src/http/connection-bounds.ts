@@ -1,40 +1,40 @@
 /**
- * Owns how long a connection may take for what, and how many there may be: the same at every HTTP/1.1
- * listener of ours. Contract: "Limits". What a stranger holds open costs nobody else anything for longer than
- * is said here, to a second.
+ * Owns how long each part of a connection may take, and how many connections there may be: the same at all
+ * our HTTP/1.1 listeners. Contract: "Limits". A connection that a stranger holds open costs others nothing
+ * beyond these times, to a second.
  */
 import type { ServerOptions, ServerResponse } from 'node:http'
 import type { TlsOptions } from 'node:tls'
 
 /** Times in milliseconds. */
 export interface ConnectionBounds {
-  /** Until a connection has shown what it speaks (a TLS handshake too), and until a head is whole. */
+  /** How long a connection may take to show its protocol (a TLS handshake too), and to send a whole head. */
   headersMs: number
-  /** Until a request is whole, its head included. */
+  /** How long a whole request may take, including its head. */
   requestMs: number
-  /** Without a request, between two of them. */
+  /** How long a connection may be idle between two requests. */
   idleMs: number
-  /** From when a request is whole until its answer is taken. */
+  /** How long from a whole request until its answer is taken. */
   answerMs: number
-  /** Connections at a time; one more is closed as it comes. */
+  /** How many connections there may be at a time; one more is closed at once. */
   connectionsMax: number
 }
 
 export const CONNECTION_BOUNDS: ConnectionBounds = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than gateways keep an idle connection, so that it is they who end it, and no request meets a
-  // closing one.
+  // Longer than gateways keep an idle connection, so that the gateway ends it, and no request meets a closing
+  // one.
   idleMs: 75_000,
   answerMs: 30_000,
   connectionsMax: 4_096,
 }
 
-/** How often Node looks for connections past their bounds, which it keeps no sooner than it looks. */
+/** How often Node checks for connections past their limits; it cannot enforce a limit sooner. */
 const LOOK_MS = 1_000
 
 /**
- * What of the bounds Node keeps itself. Its `maxConnections` is a property of the server, to be set on it.
+ * The limits that Node itself enforces. `maxConnections` is a property of the server, and must be set on it.
  */
 export function nodeLimits({ headersMs, requestMs, idleMs }: ConnectionBounds): ServerOptions & TlsOptions {
   return {
@@ -49,8 +49,8 @@ export function nodeLimits({ headersMs, requestMs, idleMs }: ConnectionBounds): 
 const bounded = new WeakSet<ServerResponse>()
 
 /**
- * Cuts the connection where an answer, bounded from its first such call on, is not taken in time: Node waits
- * for a slow reader for ever.
+ * Cuts the connection if an answer is not taken in time, counted from the first call of this, because Node
+ * waits for ever for a slow reader.
  */
 export function boundAnswer(response: ServerResponse, { answerMs }: ConnectionBounds): void {
   if (bounded.has(response)) return

@@ -1,21 +1,21 @@
 /**
- * One declaration per endpoint: what is sent, who must prove what, what is answered, and who handles it. It
- * registers the route and describes it (openapi.ts). Contract: "Endpoints".
+ * One declaration per endpoint: the request, its credentials, the answer, and the handler. It registers the
+ * route and describes it (openapi.ts). Contract: "Endpoints".
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { refuse } from '../wire/refusal.ts'
+import { refuse, type RefusalCode } from '../wire/refusal.ts'
 import { parseBody, parseQuery } from './bodies.ts'
 
 /**
- * Told, in a sentence, of an answer that its declaration does not know. It may throw: then the answer is 500.
+ * Called, with a sentence, for an answer that its declaration does not know. If it throws, the answer is 500.
  */
 export type OnUndeclared = (fault: string) => void
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Undefined: no answer is held against its declaration. */
+    /** If undefined, answers are not compared with their declarations. */
     onUndeclared: OnUndeclared | undefined
   }
 }
@@ -24,65 +24,77 @@ declare module 'fastify' {
 export interface DeclaredAnswer {
   says: string
   schema?: z.ZodType
-  /** `application/json` where left out. */
+  /** `application/json` if left out. */
   type?: string
   /** Sent with every such answer. */
   headers?: Readonly<Record<string, string>>
 }
 
 /**
- * What a caller may prove himself with, as OpenAPI's `securitySchemes` call it: any one of them is enough.
+ * The credentials that a caller may use, named as in OpenAPI's `securitySchemes`; any one of them is enough.
  */
 export type CredentialNames = readonly string[]
 
-/** How an endpoint finds out who calls. */
+/** How an endpoint identifies its caller. */
 export interface Credential<Context, Caller> {
   names: CredentialNames
-  /** Runs the rest of the request on behalf of who proved himself. Throws a `Refusal` where nobody did. */
+  /** The code of its 401; `invalid_credential` if left out. */
+  refusal?: RefusalCode
+  /** Runs the rest of the request on behalf of the proven caller. Throws a `Refusal` if nobody is proven. */
   admit<T>(context: Context, request: FastifyRequest, run: (caller: Caller) => Promise<T>): Promise<T>
 }
 
 /**
- * A body. JSON alone (any other type is 415) where `form` is left out; `unlisted`: read, yet not advertised.
+ * A body. If `form` is left out, only JSON is accepted (any other type is 415). `unlisted`: accepted, but not
+ * advertised.
  */
 export interface DeclaredBody<Body> {
   schema: z.ZodType<Body>
   form?: true | 'unlisted'
+  /** An example that says more than one made from the schema. */
+  example?: Readonly<Record<string, unknown>>
 }
 
-/** Of the path. What its schema does not take names nothing: 404 with the sentence `unknown`. */
+/**
+ * The parameters of the path. A value that the schema refuses names nothing: 404 with the sentence `unknown`.
+ */
 export interface DeclaredParameters<Parameters> {
   schema: z.ZodType<Parameters>
   unknown: string
 }
 
-/** All of an endpoint that can be told without calling it. */
+/** Everything about an endpoint that can be described without calling it. */
 export interface Described {
   method: 'get' | 'post' | 'put' | 'delete'
   /** In OpenAPI's spelling, `{name}` for a parameter. */
   path: string
   summary: string
   /**
-   * The rows of the contract that it is (ids of test/contract-rows.yaml), or the heading of docs/choices.md
-   * under which we added it.
+   * The rows of the contract that it implements (ids of test/contract-rows.yaml), or the heading of
+   * docs/choices.md under which we added it.
    */
   rows: readonly [string, ...string[]] | { addedUnder: string }
-  credential?: { names: CredentialNames }
+  credential?: { names: CredentialNames; refusal?: RefusalCode }
   parameters?: DeclaredParameters<unknown>
   query?: z.ZodObject
-  /** Headers that it reads, with what they are for. */
+  /** The headers that it reads, and their purpose. */
   reads?: Readonly<Record<string, string>>
   body?: DeclaredBody<unknown>
   answers: Answers
+  /**
+   * The refusals of its handler, by status, besides those that follow from the rest: 400 `invalid_request` of
+   * any, 401 of a credential, 404 of a path's parameters, 413 and 415 of a body.
+   */
+  refuses?: Readonly<Record<number, readonly RefusalCode[]>>
 }
 
-/** What a handler answers, or that it has written its answer itself, as a stream is. */
+/** What a handler answers, or that it has written its answer itself, for example a stream. */
 type Answered = { status: number; body: unknown; headers: Record<string, string> } | 'written'
 
 type BodyOf<Answer> = Answer extends { schema: z.ZodType<infer Body> } ? Body : unknown
 type Answers = Readonly<Record<number, DeclaredAnswer>>
 
-/** What was sent, judged by the declaration, who sent it, and how to answer. */
+/** The request, checked against the declaration, its caller, and how to answer. */
 export interface Sent<Caller, Parameters, Query, Body, Declared extends Answers> {
   caller: Caller
   parameters: Parameters
@@ -90,7 +102,7 @@ export interface Sent<Caller, Parameters, Query, Body, Declared extends Answers>
   body: Body
   request: FastifyRequest
   reply: FastifyReply
-  /** One of the answers that are declared; `headers` beside those that its declaration names. */
+  /** One of the declared answers; `headers` are added to those that its declaration names. */
   answer: <Status extends keyof Declared & number>(
     status: Status,
     body: BodyOf<Declared[Status]>,
@@ -111,11 +123,11 @@ interface Declaration<
   query?: Query
   body?: DeclaredBody<Body>
   answers: Declared
-  /** Refuses, once the caller is known, before anything else that was sent is read. */
+  /** Refuses when the caller is known, before anything else of the request is read. */
   first?: (context: Context) => void
-  /** It may wait on purpose: only what it answers in the end must be taken in time. */
+  /** The handler may wait on purpose; only its final answer must be taken in time. */
   holdsAnswer?: true
-  /** A HEAD would hold its connection as long as a stream does, and tell nothing. */
+  /** A HEAD would hold its connection as long as a stream, and say nothing. */
   noHead?: true
   handle: (
     context: Context,
@@ -123,7 +135,7 @@ interface Declaration<
   ) => Promise<Answered>
 }
 
-/** A declared endpoint, served to whoever has what it needs. */
+/** A declared endpoint, which serves in any context that has what it needs. */
 export interface Endpoint<in Context> extends Described {
   holdsAnswer?: true
   noHead?: true
@@ -131,7 +143,7 @@ export interface Endpoint<in Context> extends Described {
 }
 
 /**
- * Declares an endpoint. What is sent is read in this order: caller, path, query, body; the first fault is the
+ * Declares an endpoint. A request is read in this order: caller, path, query, body; the first fault is the
  * answer.
  */
 export function endpoint<
@@ -168,12 +180,25 @@ export function endpoint<
   }
 }
 
-/**
- * Registers endpoints. Where the server has an `onUndeclared`, each answer is held against its declaration.
- */
+/** Finds the context that a request belongs to, and lets it be answered there. */
+export type Placing<Context> = <T>(
+  asked: { path: string; request: FastifyRequest },
+  answer: (context: Context) => Promise<T>,
+) => Promise<T>
+
+/** Registers endpoints. If the server has an `onUndeclared`, each answer is compared with its declaration. */
 export function serveEndpoints<Context>(
   app: FastifyInstance,
   context: Context,
+  endpoints: readonly Endpoint<Context>[],
+): void {
+  serveWherePlaced<Context>(app, (_asked, answer) => answer(context), endpoints)
+}
+
+/** Like `serveEndpoints`, but each request has its own context. */
+export function serveWherePlaced<Context>(
+  app: FastifyInstance,
+  placing: Placing<Context>,
   endpoints: readonly Endpoint<Context>[],
 ): void {
   for (const one of endpoints)
@@ -183,7 +208,9 @@ export function serveEndpoints<Context>(
       ...(one.noHead === true ? { exposeHeadRoute: false } : {}),
       config: { holdsAnswer: one.holdsAnswer === true },
       handler: async (request, reply) => {
-        const answered = await one.answer(context, request, reply)
+        const answered = await placing({ path: one.path, request }, context =>
+          one.answer(context, request, reply),
+        )
         if (answered === 'written') return
         const { status, headers, body } = answered
         const fault = app.onUndeclared && undeclared(one, answered)
@@ -196,7 +223,7 @@ export function serveEndpoints<Context>(
     })
 }
 
-/** What of an answer its declaration does not know: its status, or members of its body. */
+/** The parts of an answer that its declaration does not know: its status, or members of its body. */
 function undeclared(
   { method, path, answers }: Described,
   { status, body }: { status: number; body: unknown },
@@ -205,7 +232,8 @@ function undeclared(
   const declared = answers[status]
   if (declared === undefined) return `${answered}, which it does not declare`
   if (declared.schema === undefined) return undefined
-  // Text of strangers may be a name, and a schema copies no member of this name: neither side has it here.
+  // A stranger's text may be this name, and a schema copies no member of this name, so it is removed from
+  // both sides.
   const sent: unknown = JSON.parse(JSON.stringify(body), (name, value: unknown) =>
     name === '__proto__' ? undefined : value,
   )
@@ -225,7 +253,7 @@ function parametersOf<T>(
   return read.success ? read.data : refuse('not_found', declared.unknown)
 }
 
-/** By the schema, strict as it is; what is declared without a query has its own looked at by nobody. */
+/** Checked by the schema, which is strict. If no query is declared, nobody reads it. */
 function queryOf(schema: z.ZodObject | undefined, request: FastifyRequest): unknown {
   return schema === undefined ? {} : parseQuery(schema, request.raw.url ?? '/')
 }

@@ -1,33 +1,34 @@
 /**
  * Owns the writing of a server-sent event stream: framing, heartbeats, slow readers, its end. Contract:
- * "Events"; WHATWG HTML §9.2. Knows not what the events tell.
+ * "Events"; WHATWG HTML §9.2. It does not know what the events say.
  */
 import type { FastifyReply } from 'fastify'
 
 /** An open stream. Writing to one that has closed does nothing. */
 export interface EventStream {
-  /** Aborts when the reader has gone or the stream was ended. */
+  /** Aborts when the reader has gone or the stream has ended. */
   readonly closed: AbortSignal
-  /**
-   * Sends what `eventFrame` made of an event. @returns whether the reader has taken enough to be sent more.
-   */
+  /** Sends what `eventFrame` made of an event. @returns whether the reader is ready for more. */
   send(frame: string): boolean
-  /** Resolves when it has, or has gone. */
+  /** Resolves when the reader is ready for more, or has gone. */
   taken(): Promise<void>
   /** Moves the reader's place (its `Last-Event-ID`) without an event. */
   place(id: number): void
   end(): void
 }
 
-/** An event as it is sent: `data` as JSON, which holds no CR and no LF, so that one data line is enough. */
-export function eventFrame({ id, event, data }: { id: number; event: string; data: unknown }): string {
-  return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+/**
+ * An event as it is sent, with an id if a reader may resume after it: `data` as JSON, which holds no CR
+ * and no LF, so that one data line is enough.
+ */
+export function eventFrame({ id, event, data }: { id?: number; event: string; data: unknown }): string {
+  return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
 /**
  * Answers 200 and holds the line open. A comment is sent whenever `heartbeatSeconds` have passed; a reader
- * that takes nothing for two of them is cut off. Refuse before calling this: an open stream can no longer say
- * no.
+ * that takes nothing for two of these periods is cut off. Refuse before calling this, because an open stream
+ * can no longer refuse.
  */
 export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): EventStream {
   reply.hijack()
@@ -37,9 +38,9 @@ export function openEventStream(reply: FastifyReply, heartbeatSeconds: number): 
   raw.writeHead(200, {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
-    // Proxies that hold answers back until they are whole would hold this one for ever.
+    // Proxies that buffer whole answers would hold this one for ever.
     'x-accel-buffering': 'no',
-    // Once the stream has ended its line is of no further use, and must not keep a closing server waiting.
+    // When the stream has ended, its connection is useless, and must not keep a closing server waiting.
     connection: 'close',
   })
   const beat = setInterval(() => {

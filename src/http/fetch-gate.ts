@@ -1,24 +1,25 @@
 /**
- * Owns how many documents are fetched at once, and for whom first: addresses come from strangers, and whoever
- * names many or slow ones must not keep out those already known. Contract: "Operator documents" and "Limits".
+ * Owns how many documents are fetched at once, and for whom first: addresses come from strangers, and a
+ * stranger that names many or slow ones must not block those that are already known. Contract: "Operator
+ * documents" and "Limits".
  */
 
-/** Places; the waiting are served in order, the favoured first. */
+/** The places of the gate. Waiting fetches are served in order, the favoured ones first. */
 export interface FetchGateOptions {
-  /** Fetches under way at once. */
+  /** How many fetches run at once. */
   placesMax: number
-  /** Of these, kept free for the favoured. */
+  /** How many of these are reserved for favoured fetches. */
   favouredPlaces: number
-  /** Fetches under way at once from one origin; twice as many where the favoured are among them. */
+  /** How many fetches run at once from one origin; twice as many for favoured ones. */
   perOriginMax: number
-  /** Fetches that may wait for a place; twice as many where the favoured are among them. */
+  /** How many fetches may wait for a place; twice as many for favoured ones. */
   waitingMax: number
 }
 
 export interface FetchGate {
   /**
-   * Waits for a place, `waitMs` at most. @returns what gives the place back, to be called once; undefined
-   * where none came free in time or too many wait already.
+   * Waits for a place, at most `waitMs`. @returns the function that gives the place back, to be called once;
+   * undefined if none became free in time or too many wait already.
    */
   enter(origin: string, wanted: { favoured: boolean; waitMs: number }): Promise<(() => void) | undefined>
 }
@@ -29,7 +30,7 @@ interface Waiter {
   admit: () => void
 }
 
-/** A gate that is open for as many as the options say. */
+/** A gate with as many places as the options say. */
 export function createFetchGate(options: FetchGateOptions): FetchGate {
   const underWay = new Map<string, number>()
   const waiting: Waiter[] = []

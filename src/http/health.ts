@@ -5,11 +5,11 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from './endpoint.ts'
 
-/** What a process knows of itself. */
+/** What a process knows about itself. */
 export interface Liveness {
   /** False while it drains. */
   healthy: () => boolean
-  /** Why requests should go to another replica; undefined: nothing. */
+  /** Why requests should go to another replica; undefined if there is no reason. */
   notReady: () => string | undefined
 }
 
@@ -38,10 +38,10 @@ export const READY: Endpoint<Liveness> = endpoint({
   method: 'get',
   path: '/ready',
   rows: { addedUnder: 'Health' },
-  summary: 'Whether requests should come to this replica; 503 with the reason where not',
+  summary: 'Whether this replica should get requests; 503 with the reason if not',
   answers: {
     200: {
-      says: 'Whether requests should come to this replica; 503 with the reason where not',
+      says: 'Whether this replica should get requests; 503 with the reason if not',
       schema: z.object({ status: z.literal('ready') }),
       headers: UNCACHED,
     },

@@ -1,7 +1,7 @@
 /**
- * Owns who may stay at a listener for HTTP/2: connections are handed on once they have begun to speak it, and
- * those that do not, or are too many, are closed. Contract: "Limits". Knows no party, and nothing of what is
- * said over a connection.
+ * Owns which connections may stay at a listener for HTTP/2: they are passed on when they have begun to speak
+ * HTTP/2, and closed if they do not, or if there are too many. Contract: "Limits". It knows no party, and
+ * does not read what a connection carries.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
@@ -10,7 +10,7 @@ import { requireUsable, type Certificates } from './certificates.ts'
 import { CONNECTION_BOUNDS } from './connection-bounds.ts'
 import type { ListenAddress } from './listen-address.ts'
 
-/** PEM: what the server shows, and whom it lets in. */
+/** PEM: the server's certificate and key, and the authority of its clients. */
 export interface MutualTls {
   cert: Buffer
   key: Buffer
@@ -19,16 +19,13 @@ export interface MutualTls {
 
 export interface Http2ListenerOptions {
   address: ListenAddress
-  /**
-   * When given, a client must show a certificate that `ca` signed. What is renewed serves connections made
-   * from then on.
-   */
+  /** If given, a client must show a certificate that `ca` signed. Renewed files apply to new connections. */
   tls?: Certificates<MutualTls> | undefined
-  /** Told of each connection that began with the preface; nothing of it is lost to whoever reads on. */
+  /** Called with each connection that began with the preface, which the next reader still gets. */
   onConnection: (socket: Socket) => void
-  /** Until the preface is there, the handshake included, in milliseconds; 10,000 when left out. */
+  /** How long the preface may take, including the handshake, in milliseconds; 10,000 if left out. */
   prefaceMs?: number | undefined
-  /** Connections at a time; one more is closed as it comes. 4,096 when left out. */
+  /** How many connections there may be at a time; one more is closed at once. 4,096 if left out. */
   connectionsMax?: number | undefined
 }
 
@@ -39,14 +36,14 @@ export interface Http2Listener {
   close: () => void
 }
 
-/** RFC 9113 §3.4: what every client sends first, before it has heard anything. */
+/** RFC 9113 §3.4: what every client sends first, before it has received anything. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 const PREFACE_MS = 10_000
 
 /** Starts listening. Rejects when the address cannot be bound or the certificates cannot be used. */
 export async function startHttp2Listener(options: Http2ListenerOptions): Promise<Http2Listener> {
   const { tls, onConnection, prefaceMs = PREFACE_MS } = options
-  // The handshake has half of the time, since nothing tells from then on when its connection was made.
+  // The handshake has half of the time, because afterwards nothing says when the connection was made.
   const eachMs = tls === undefined ? prefaceMs : prefaceMs / 2
   const beginning = new Set<Socket>()
   const greet = (socket: Socket): void => {
@@ -76,15 +73,15 @@ function mutualServer(
   requireUsable(certificates.current())
   const asked = { requestCert: true, rejectUnauthorized: true, ALPNProtocols: ['h2'], handshakeTimeout }
   const server = createTlsServer({ ...certificates.current(), ...asked }, greet)
-  // Node tells of a handshake that failed or did not end in time, and leaves the connection as it is.
+  // Node reports a handshake that failed or timed out, but leaves the connection open.
   server.on('tlsClientError', (_error, socket: Socket) => socket.destroy())
   certificates.onReload(renewed => server.setSecureContext(renewed))
   return server
 }
 
 /**
- * Reads no more than comes with the preface, and puts it back. What begins otherwise is closed at once, and
- * what does not begin in time.
+ * Reads no more than comes with the preface, and puts it back. A connection that begins otherwise is closed
+ * at once, as is one that does not begin in time.
  */
 function awaitPreface(socket: Socket, withinMs: number, done: (begun: boolean) => void): void {
   let seen = Buffer.alloc(0)

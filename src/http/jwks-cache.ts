@@ -1,7 +1,7 @@
 /**
  * Owns keys published by others, kept for a while. Contract: "Authentication": signatures are verified
- * against published keys; an unknown kid is worth one more look, at a bounded rate, as it may be a key just
- * rotated in.
+ * against published keys; an unknown kid causes one more fetch, at a limited rate, because it may be a key
+ * that was just rotated in.
  */
 import { BoundedMap } from '../limits/bounded-map.ts'
 import { keyNamed, parseJwks, type KeyImportOptions, type PublishedKey } from '../wire/keys.ts'
@@ -11,19 +11,21 @@ export interface JwksCacheOptions extends KeyImportOptions {
   outbound: Outbound
   /** Milliseconds since the epoch. */
   clock: () => number
-  /** How long a fetched set is used; 300 when left out. */
+  /** How long a fetched set is used; 300 if left out. */
   keepSeconds?: number
-  /** How long a failed fetch is remembered; 5 when left out. */
+  /** How long a failed fetch is remembered; 5 if left out. */
   failureSeconds?: number
-  /** Least time between two fetches of a set because of unknown kids; 30 when left out. */
+  /** The least time between two fetches of a set because of unknown kids; 30 if left out. */
   refetchSeconds?: number
 }
 
 export interface JwksCache {
   /** The keys at a URL. Throws what the fetch or the parsing threw. */
   keys(url: string): Promise<PublishedKey[]>
-  /** The key published under `kid` (or whose thumbprint it is); one refetch, rate-limited, where none is. */
+  /** The key published under `kid` (or whose thumbprint it is); one refetch, rate-limited, if none is. */
   find(url: string, kid: string): Promise<PublishedKey | undefined>
+  /** Until when the keys from a URL are used, in milliseconds since the epoch; 0 if they are not cached. */
+  freshUntil(url: string): number
 }
 
 interface Entry {
@@ -71,5 +73,6 @@ export function createJwksCache(options: JwksCacheOptions): JwksCache {
         ? undefined
         : keyNamed(await fetchKeys(url).keys, kid)
     },
+    freshUntil: url => entries.get(url)?.freshUntil ?? 0,
   }
 }

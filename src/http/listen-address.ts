@@ -8,7 +8,7 @@ import { isLoopbackHost } from '../wire/loopback.ts'
 export type ListenAddress = { host: string; port: number } | { path: string }
 
 /**
- * Reads `127.0.0.1:9100`, `[::1]:9100`, `localhost:0` or `unix:/run/check.sock`; undefined where it is none
+ * Reads `127.0.0.1:9100`, `[::1]:9100`, `localhost:0` or `unix:/run/check.sock`; undefined if it is none
  * of these.
  */
 export function parseListenAddress(text: string): ListenAddress | undefined {

@@ -1,17 +1,19 @@
 /**
  * Owns the loggers. Contract: "Authentication": what a log line may say about a call; never a token, a
- * ticket, a signature or a secret, and never a raw control or direction mark that could forge what a terminal
- * shows.
+ * ticket, a signature or a secret, and never a raw control or direction mark that could forge a terminal's
+ * output.
  */
 import { pino, type Logger, type LoggerOptions } from 'pino'
 
 export type { Logger }
 
+export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
+
 export interface LogOptions {
-  /** Stands in every line as `name`. */
+  /** Every line has it as `name`. */
   name: string
-  level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
-  /** Where lines go; standard output when left out. */
+  level: LogLevel
+  /** Where lines go; standard output if left out. */
   write?: (line: string) => void
 }
 
@@ -42,7 +44,7 @@ export function createLogger(options: LogOptions): Logger {
   return pino(settings, { write: line => write(escapeMarks(line)) })
 }
 
-/** The members of a line, and of what stands one level below, without what goes by the name of a secret. */
+/** The members of a line and of the level below, without members whose name is that of a secret. */
 function withhold(members: Record<string, unknown>): Record<string, unknown> {
   const shown: Record<string, unknown> = {}
   for (const name of Object.keys(members)) {
@@ -67,7 +69,10 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
 let unwritten: string[] = []
 let flushesAtExit = false
 
-/** Lines of one turn of the event loop are one write: each is a system call that the call path waits for. */
+/**
+ * Lines of one turn of the event loop become one write, because each write is a system call that the call
+ * path waits for.
+ */
 function writeTogether(line: string): void {
   if (unwritten.push(line) > 1) return
   setImmediate(flush)
@@ -92,8 +97,8 @@ function escapeMarks(line: string): string {
 }
 
 /**
- * What a log line says of an error: its own words and its causes', no enumerable members (they may hold a
- * request).
+ * What a log line says about an error: its message and those of its causes, but no enumerable members, which
+ * may contain a request.
  */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) }

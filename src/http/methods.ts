@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 
-/** Watches a server's routes as they are added; answers the methods of those that match a raw path. */
+/** Watches a server's routes as they are added, and returns the methods of those that match a raw path. */
 export function trackRoutes(server: FastifyInstance): (path: string) => string[] {
   const methodsByPattern = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   server.addHook('onRoute', route => {

@@ -1,18 +1,18 @@
 /**
  * Owns what the processes of every party measure alike, and how it is read: Prometheus text. Contract:
- * "Health" and "Errors": an outage must be told from a denial, also from outside. No label holds what a
- * caller wrote.
+ * "Health" and "Errors": an outage must be distinguishable from a denial, even from outside. No label
+ * contains text from a caller.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { readManifest } from '../files/package.ts'
 import type { CertificateObserver } from './certificates.ts'
 
-/** The numbers of one party in this process. */
+/** The metrics of one party in this process. */
 export interface MetricsRegistry {
   /** For `registers` of the party's own metrics. */
   registry: Registry
   certificates: CertificateObserver
-  /** The Prometheus text of them and of the process, and its content type. */
+  /** The Prometheus text of these metrics and of the process, and its content type. */
   render: () => Promise<RenderedMetrics>
 }
 
@@ -21,21 +21,18 @@ export interface RenderedMetrics {
   contentType: string
 }
 
-/**
- * A number that is read off whenever somebody asks; `read` puts it, or one for each combination of labels, in
- * place.
- */
+/** A number that is read at every scrape; `read` sets it, or one for each combination of labels. */
 export function addGauge(
   registry: Registry,
   about: { name: string; help: string; labelNames?: string[] },
-  read: (gauge: Gauge) => void,
+  read: (gauge: Gauge) => void | Promise<void>,
 ): void {
   registry.registerMetric(
     new Gauge({
       ...about,
       registers: [],
       collect() {
-        read(this)
+        return read(this)
       },
     }),
   )
@@ -47,13 +44,22 @@ export interface CounterAbout {
   labelNames: string[]
 }
 
-/** A number that only grows. @returns what counts one more under these labels. */
+/** A number that only grows. @returns the function that counts one more under these labels. */
 export function addCounter(
   registry: Registry,
   about: CounterAbout,
 ): (labels: Record<string, string>) => void {
   const counter = new Counter({ ...about, registers: [registry] })
   return labels => counter.inc(labels)
+}
+
+/** Times something, in seconds. @returns what notes one more. */
+export function addHistogram(
+  registry: Registry,
+  about: { name: string; help: string },
+): (seconds: number) => void {
+  const histogram = new Histogram({ ...about, buckets: LATENCY_BUCKETS, registers: [registry] })
+  return seconds => histogram.observe(seconds)
 }
 
 /** Buckets in seconds for what takes from a millisecond to a few seconds. */
@@ -63,7 +69,9 @@ export const LATENCY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
  * A registry of its own, so that two parties in one process do not mix, with build information and
  * certificates in it.
  */
-export function createMetricsRegistry(party: 'sidecar' | 'authority' | 'organization'): MetricsRegistry {
+export function createMetricsRegistry(
+  party: 'sidecar' | 'authority' | 'organization' | 'tally',
+): MetricsRegistry {
   const registry = new Registry()
   const registers = [registry]
   const version = readManifest().version
@@ -109,7 +117,7 @@ function certificateMetrics(registers: Registry[]): CertificateObserver {
   }
 }
 
-/** What was asked of one of our HTTP servers; `route` is a path template of ours, never a path as it came. */
+/** A request to one of our HTTP servers; `route` is a path template of ours, never a path as it came. */
 export type RequestObserver = (asked: {
   method: string
   route: string
@@ -132,7 +140,10 @@ export function requestMetrics(registry: Registry): RequestObserver {
 
 let ofProcess: Registry | undefined
 
-/** Memory, CPU, event loop and garbage collection: there is one process, however many registries. */
+/**
+ * Memory, CPU, event loop and garbage collection: these belong to the process, however many registries there
+ * are.
+ */
 function processRegistry(): Registry {
   if (ofProcess !== undefined) return ofProcess
   ofProcess = new Registry()

@@ -1,18 +1,18 @@
 /**
- * Owns a request of Node's own server where its body is read before its handler runs: the bytes are read
- * once, within bounds, and the same bytes are handed on. Contract: "Authentication" ("A truncated body fails
- * closed"). Knows no party and decides nothing.
+ * Owns a request of Node's own server whose body is read before its handler runs: the bytes are read once,
+ * within limits, and the same bytes are passed on. Contract: "Authentication" ("A truncated body fails
+ * closed"). It knows no party and decides nothing.
  */
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 
 /**
- * Why there are no bytes: `taken`, somebody else has read from the stream, or decodes it; `too_large`;
- * `gone`, the sender went away before the end.
+ * Why there are no bytes. `taken`: other code has read from the stream, or decodes it. `too_large`. `gone`:
+ * the sender disconnected before the end.
  */
 export type UnreadBody = 'taken' | 'too_large' | 'gone'
 
-/** The whole body, empty where there is none. Reads at most `bytesMax` and one chunk; never rejects. */
+/** The whole body, empty if there is none. Reads at most `bytesMax` and one chunk; never rejects. */
 export async function readWholeBody(stream: Readable, bytesMax: number): Promise<Buffer | UnreadBody> {
   if (stream.readableDidRead || stream.readableEnded || stream.readableEncoding !== null) return 'taken'
   if (stream.destroyed) return 'gone'
@@ -36,7 +36,7 @@ export async function readWholeBody(stream: Readable, bytesMax: number): Promise
   })
 }
 
-/** Header fields to put on and to take off, by lower-case name. */
+/** Header fields to set and to remove, by lower-case name. */
 export interface FieldChanges {
   set: readonly (readonly [name: string, value: string])[]
   remove: readonly string[]
@@ -64,8 +64,7 @@ export function replayRequest(
 }
 
 /**
- * Changes the fields of the request itself, in every view that Node has of them. Trailers are taken off
- * whole.
+ * Changes the fields of the request itself, in every view that Node has of them. All trailers are removed.
  */
 export function changeFields(request: IncomingMessage, { set, remove }: FieldChanges): void {
   const { headers } = request

@@ -1,6 +1,6 @@
 /**
- * Owns how many origins that nobody here has met yet may be looked up in a minute: names cost a stranger
- * nothing. Contract: "Operator documents" and "Limits".
+ * Owns how many new origins may be looked up in a minute, because names cost a stranger nothing. Contract:
+ * "Operator documents" and "Limits".
  */
 import { isIP } from 'node:net'
 import { BoundedMap } from '../limits/bounded-map.ts'
@@ -9,18 +9,18 @@ import { isLoopbackHost } from '../wire/loopback.ts'
 export interface OriginBudgetOptions {
   /** Milliseconds since the epoch. */
   clock: () => number
-  /** New origins in any 60 s. */
+  /** How many new origins are allowed in any 60 s. */
   perMinute: number
-  /** Of these, under one site: subdomains are free for whoever holds the domain. */
+  /** How many of these may be under one site, because subdomains are free for the holder of a domain. */
   perSite: number
 }
 
 export interface OriginBudget {
   /** Whether a fetch from this origin may begin; a new one is charged, and then free for 60 s. */
   admits(origin: string): boolean
-  /** The origin served a document: it is never charged again, as long as it is remembered. */
+  /** The origin served a document, so it is not charged again as long as it is remembered. */
   served(origin: string): void
-  /** The origin did not answer: the next fetch from it is charged anew. */
+  /** The origin did not answer, so the next fetch from it is charged again. */
   failed(origin: string): void
 }
 
@@ -46,7 +46,7 @@ export function createOriginBudget(options: OriginBudgetOptions): OriginBudget {
       return true
     },
     served: origin => {
-      served.set(origin, true) // those in use are forgotten last
+      served.set(origin, true) // origins in use are forgotten last
     },
     failed: origin => {
       for (const charge of charged) if (charge.origin === origin) charge.origin = undefined
@@ -55,7 +55,8 @@ export function createOriginBudget(options: OriginBudgetOptions): OriginBudget {
 }
 
 /**
- * The last two labels of a host: no list of public suffixes is needed to make a flood of names cost domains.
+ * The last two labels of a host. Even without a list of public suffixes, this makes a flood of names cost
+ * domains.
  */
 function siteOf(origin: string): string {
   const { hostname } = new URL(origin)

@@ -1,10 +1,10 @@
 /**
- * Owns the export of traces: the OpenTelemetry SDK, loaded only where an endpoint is configured. Contract:
- * "Events": what is told to others about a call; here to whoever runs the process.
+ * Owns the export of traces: the OpenTelemetry SDK, loaded only if an endpoint is configured. Contract:
+ * "Events": here, what the operator of the process learns about a call.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Context, Span as SdkSpan, SpanStatusCode } from '@opentelemetry/api'
-import type { Sampler } from '@opentelemetry/sdk-trace'
+import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'
 import { waitAtMost } from '../limits/patience.ts'
 import { parseTraceparent, type Span, type SpanOptions, type Tracing } from './tracing.ts'
 
@@ -17,7 +17,7 @@ export interface TraceExport {
   serviceName: string
   resourceAttributes: Record<string, string>
   sampler: SamplerName
-  /** Of the samplers by ratio, 0 to 1. */
+  /** The ratio of samplers by ratio, 0 to 1. */
   samplerRatio: number
 }
 
@@ -34,10 +34,10 @@ export type SamplerName = (typeof SAMPLERS)[number]
 const CLOSE_MS = 3_000
 
 /**
- * Loads the SDK and begins to export. Exporting never holds up a call: what cannot be sent is dropped by the
- * SDK.
+ * Loads the SDK and begins to export. Exporting never holds up a call: the SDK drops what cannot be sent, and
+ * `onFailed` is called for each export that failed after its retries.
  */
-export async function openTracing(config: TraceExport): Promise<Tracing> {
+export async function openTracing(config: TraceExport, onFailed?: () => void): Promise<Tracing> {
   const [api, sdk, { resourceFromAttributes }, { OTLPTraceExporter }] = await Promise.all([
     import('@opentelemetry/api'),
     import('@opentelemetry/sdk-trace'),
@@ -51,7 +51,9 @@ export async function openTracing(config: TraceExport): Promise<Tracing> {
   })
   const provider = new sdk.TracerProvider({
     resource: resourceFromAttributes({ ...config.resourceAttributes, 'service.name': config.serviceName }),
-    spanProcessors: [new sdk.BatchSpanProcessor({ exporter, scheduledDelayMillis: 1_000 })],
+    spanProcessors: [
+      new sdk.BatchSpanProcessor({ exporter: told(exporter, onFailed), scheduledDelayMillis: 1_000 }),
+    ],
     sampler: samplerOf(config, sdk),
   })
   const tracer = provider.getTracer('usher')
@@ -84,12 +86,26 @@ export async function openTracing(config: TraceExport): Promise<Tracing> {
     },
     active: () => active.getStore()?.span,
     close: async () => {
-      // A collector that is away must not keep the process.
+      // An unreachable collector must not keep the process alive.
       await waitAtMost(
         CLOSE_MS,
         provider.shutdown().catch(() => undefined),
       )
     },
+  }
+}
+
+/** The exporter, which also reports when it failed, because the SDK reports that to nobody. */
+function told(exporter: SpanExporter, onFailed: (() => void) | undefined): SpanExporter {
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, result => {
+        // 0 is the SDK's word for success.
+        if ((result.code as number) !== 0) onFailed?.()
+        done(result)
+      }),
+    shutdown: () => exporter.shutdown(),
+    forceFlush: async () => exporter.forceFlush?.(),
   }
 }
 

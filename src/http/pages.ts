@@ -25,7 +25,7 @@ const limit = z
 /** `after` names the last item of the page before, by the list's own key. */
 export const PAGE = z.strictObject({ after: plainText(2_048).optional(), limit })
 
-/** As `PAGE`, for lists keyed by a number; `after` is 0 where left out. */
+/** Like `PAGE`, for lists keyed by a number; `after` is 0 if left out. */
 export const NUMBERED_PAGE = z.strictObject({
   after: z
     .string()
@@ -35,7 +35,7 @@ export const NUMBERED_PAGE = z.strictObject({
   limit,
 })
 
-/** A page of one item more than was asked for tells whether there is a next one. */
+/** Reading one item more than requested tells whether there is a next page. */
 export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; last: T | undefined } {
   const items = rows.slice(0, wanted)
   return { items, last: rows.length > wanted ? items.at(-1) : undefined }
@@ -43,8 +43,8 @@ export function pageOf<T>(rows: readonly T[], wanted: number): { items: T[]; las
 
 /**
  * The header that names the next page (RFC 8288), as a reference relative to the request: the address that
- * was used to come here is not known here. `next` is undefined on the last page; `filter` are further
- * parameters to keep.
+ * the caller used is not known here. `next` is undefined on the last page; `filter` are further parameters to
+ * keep.
  */
 export function nextLink(
   path: string,

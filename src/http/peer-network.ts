@@ -1,6 +1,6 @@
 /**
- * Owns under which name requests of one source are counted. Contract: "Limits" (rate limits): whoever has one
- * address of an IPv6 /64 has them all.
+ * Owns the name under which requests of one source are counted. Contract: "Limits" (rate limits): the holder
+ * of one address of an IPv6 /64 has all of them.
  */
 import { isIP } from 'node:net'
 
@@ -23,7 +23,7 @@ export function peerNetwork(address: string): string {
 
 /**
  * The address `hops` from the right in x-forwarded-for lines: what the outermost trusted proxy saw. Undefined
- * where it is none.
+ * if it is no address.
  */
 export function forwardedAddress(lines: readonly string[], hops: number): string | undefined {
   const seen = lines

@@ -1,31 +1,36 @@
 /**
- * Owns how a process of ours lives: it starts whole or not at all, serves until it is told to end, drains,
- * then ends in order. Contract: "Health"; what draining is says docs/choices.md, "Health".
+ * Owns the life of our processes: a process starts completely or not at all, serves until it is told to end,
+ * drains, then ends in order. Contract: "Health"; docs/choices.md, "Health", says what draining is.
  */
 import type { ListenAddress } from './listen-address.ts'
+import { listenAs } from './listen-fault.ts'
+import { createLogger, type Logger, type LogLevel } from './log.ts'
 import { listen, type HttpServer } from './server.ts'
 
 /** A party that serves. */
 export interface Served {
-  /** It is to be sent no more requests, and still answers those that come. */
+  /** It should get no more requests, but still answers those that come. */
   drain(): void
-  /** Lets what runs end, and frees everything. */
+  /** Lets running work end, and frees everything. */
   close(): Promise<void>
 }
 
 /** What the start of a party is given. */
 export interface Starting {
-  /** What was opened adds here how it is closed. The last opened is closed first. */
+  /** Everything that is opened adds here how to close it. The last one opened is closed first. */
   closers: (() => Promise<void>)[]
-  /** What must hear of it at once when the party drains adds itself here. */
+  /** Everything that must be told at once when the party drains adds itself here. */
   drainers: (() => void)[]
-  /** False once the party drains. */
+  /** False as soon as the party drains. */
   healthy: () => boolean
-  /** Listens, and closes the server with the party. @returns the address as `listen` gives it. */
-  open: (app: HttpServer, address: ListenAddress) => Promise<string>
+  /**
+   * Listens, and closes the server with the party. `setting` names the setting with the address, for the case
+   * that it cannot be bound. @returns the address as `listen` gives it.
+   */
+  open: (app: HttpServer, address: ListenAddress, setting: string) => Promise<string>
 }
 
-/** Starts a party; where `begin` rejects, so does this, and what was opened until then is closed. */
+/** Starts a party. If `begin` rejects, so does this, and everything that was opened until then is closed. */
 export async function startServed<Told extends object>(
   begin: (starting: Starting) => Promise<Told>,
 ): Promise<Told & Served> {
@@ -41,9 +46,9 @@ export async function startServed<Told extends object>(
     drain()
     for (const closeOne of closers.splice(0).reverse()) await closeOne()
   }
-  const open: Starting['open'] = (app, address) => {
+  const open: Starting['open'] = (app, address, setting) => {
     closers.push(() => app.close())
-    return listen(app, address)
+    return listenAs(setting, address, () => listen(app, address))
   }
   try {
     const told = await begin({ closers, drainers, healthy: () => !draining, open })
@@ -54,35 +59,55 @@ export async function startServed<Told extends object>(
   }
 }
 
+/**
+ * Runs a party as a process of its own: until SIGTERM or SIGINT, then it drains and ends in order; a second
+ * signal ends at once.
+ * @param party as its command is called, such as `tally`.
+ */
+export async function runServed<Config extends { logLevel: LogLevel; drainMs: number }>(
+  party: string,
+  config: Config,
+  start: (config: Config, options: { log: Logger }) => Promise<Served>,
+): Promise<void> {
+  const log = createLogger({ name: party, level: config.logLevel })
+  serveUntilSignalled(await start(config, { log }), { name: `usher ${party}`, drainMs: config.drainMs, log })
+}
+
 export interface LifeOptions {
-  /** As its messages name it, such as `usher sidecar`. */
+  /** The name in its messages, for example `usher sidecar`. */
   name: string
-  /** Between the signal and the end: for balancers and gateways to hear of it. */
+  /** The time between the signal and the end, so that balancers and gateways notice. */
   drainMs: number
-  /** What ends in order is cut after that. */
+  /** Called when it begins to drain, and when it has ended in order. */
+  log: Pick<Logger, 'info'>
+  /** How long an orderly end may take before it is cut. */
   closeMsMax?: number
 }
 
 const CLOSE_MS_MAX = 10_000
 
 /**
- * On SIGTERM or SIGINT: drains, closes after `drainMs`, and exits 0. A second signal ends at once, and so
- * does an end that fails or takes too long: these exit 1.
+ * On SIGTERM or SIGINT: drains, closes after `drainMs`, and exits 0. A second signal ends the process at
+ * once, and so does an end that fails or takes too long; these exit with 1.
  */
 export function serveUntilSignalled(
   served: Served,
-  { name, drainMs, closeMsMax = CLOSE_MS_MAX }: LifeOptions,
+  { name, drainMs, log, closeMsMax = CLOSE_MS_MAX }: LifeOptions,
 ): void {
   const close = (): void => {
     setTimeout(() => fail(name, `${closeMsMax} ms have passed`), closeMsMax).unref()
     served.close().then(
-      () => process.exit(0),
+      () => {
+        log.info('ended in order')
+        process.exit(0)
+      },
       (error: unknown) => fail(name, String(error)),
     )
   }
-  const end = (): void => {
+  const end = (signal: NodeJS.Signals): void => {
     process.off('SIGTERM', end).off('SIGINT', end)
     process.once('SIGTERM', () => process.exit(1)).once('SIGINT', () => process.exit(1))
+    log.info({ signal, drain_ms: drainMs }, 'draining: it takes no new work, and ends after drain_ms')
     served.drain()
     setTimeout(close, drainMs)
   }

@@ -23,10 +23,10 @@ const SPECIAL_V4 = [
   '240.0.0.0/4',
 ]
 
-/** Within the above, what the registry calls globally reachable. */
+/** The part of the above that the registry calls globally reachable. */
 const REACHABLE_V4 = ['192.0.0.9/32', '192.0.0.10/32']
 
-/** Within 2000::/3, all that is handed out of IPv6. */
+/** Within 2000::/3: all IPv6 addresses that are handed out. */
 const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const REACHABLE_V6 = [
   '2001:1::1/128',
@@ -38,7 +38,7 @@ const REACHABLE_V6 = [
   '2001:30::/28',
 ]
 
-// Two families of lists: one list alone takes every IPv4 address for a mapped IPv6 one.
+// There are two lists, because a single list treats every IPv4 address as a mapped IPv6 one.
 const special = { 4: blockList(SPECIAL_V4, 'ipv4'), 6: blockList(SPECIAL_V6, 'ipv6') }
 const reachable = { 4: blockList(REACHABLE_V4, 'ipv4'), 6: blockList(REACHABLE_V6, 'ipv6') }
 const handedOut = blockList(['2000::/3'], 'ipv6')
@@ -53,8 +53,8 @@ function blockList(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockLis
 }
 
 /**
- * Whether a literal address is one that anybody on the internet could be at: globally reachable by the IANA
- * special-purpose registries (RFC 6890). An IPv6 address that stands for an IPv4 one is judged by that.
+ * Whether anybody on the internet could be at a literal address: it is globally reachable by the IANA
+ * special-purpose registries (RFC 6890). An IPv6 address that represents an IPv4 one is judged by that one.
  */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address)

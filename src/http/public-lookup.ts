@@ -2,11 +2,13 @@
  * Owns how a name that a stranger gave becomes addresses: all of them public, or none. Contract: "Operator
  * documents" and "Resource server establishment: POST `/rs/register`".
  *
- * It asks name servers itself (c-ares). The system's `getaddrinfo` has two threads for the whole process, and
- * two slow name servers of a stranger would hold up every other name, the database's too.
+ * It asks name servers itself (c-ares). The system's `getaddrinfo` has two threads for the whole process, so
+ * two slow name servers of a stranger would delay every other look-up, even that of the database.
  */
 import { Resolver, type LookupAddress, type LookupOptions } from 'node:dns'
+import { isIP } from 'node:net'
 import { isPublicAddress } from './public-address.ts'
+import type { AddressTrust } from './trusted-networks.ts'
 
 export type LookupCallback = (
   error: Error | null,
@@ -19,20 +21,21 @@ const TRY_MS = 1_000
 const TRIES = 2
 
 /**
- * A look-up that fails if any address of the name is special: one public and one private address is an
- * attack.
+ * A look-up that fails if any address of the name is special, because one public and one private address
+ * together are an attack.
  * @param forbidden makes the error of that case.
  * @param nameServers asked in place of the system's, as `host:port`.
+ * @param admits judges an address of a name in place of that.
  */
 export function publicLookup(
   forbidden: (hostname: string) => Error,
   nameServers?: readonly string[],
+  admits: AddressTrust = (_hostname, address) => isPublicAddress(address),
 ): Lookup {
-  const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES })
-  if (nameServers !== undefined) resolver.setServers(nameServers)
+  const resolver = resolverAsking(nameServers)
   const judged = async (hostname: string, family: LookupOptions['family']): Promise<LookupAddress[]> => {
     const found = await addressesOf(resolver, hostname)
-    if (!found.every(({ address }) => isPublicAddress(address))) throw forbidden(hostname)
+    if (!found.every(({ address }) => admits(hostname, address))) throw forbidden(hostname)
     const wanted = family === 4 || family === 6 ? found.filter(one => one.family === family) : found
     if (wanted.length === 0) throw notFound(hostname)
     return wanted
@@ -50,7 +53,27 @@ export function publicLookup(
   return (hostname, options, callback) => void look(hostname, options, callback)
 }
 
-/** Every address of a name, both families; rejects where it has none. */
+/**
+ * Whether the host of a URL has only public addresses, as name servers say now. The connecting code checks
+ * the address again.
+ */
+export function createPublicHosts(nameServers?: readonly string[]): (hostname: string) => Promise<boolean> {
+  const resolver = resolverAsking(nameServers)
+  return async hostname => {
+    const literal = hostname.replace(/^\[|\]$/g, '')
+    if (isIP(literal) !== 0) return isPublicAddress(literal)
+    const found = await addressesOf(resolver, hostname).catch(() => [])
+    return found.length > 0 && found.every(({ address }) => isPublicAddress(address))
+  }
+}
+
+function resolverAsking(nameServers: readonly string[] | undefined): Resolver {
+  const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES })
+  if (nameServers !== undefined) resolver.setServers(nameServers)
+  return resolver
+}
+
+/** Every address of a name, both families; rejects if it has none. */
 async function addressesOf(resolver: Resolver, hostname: string): Promise<LookupAddress[]> {
   // RFC 6761: this machine, whatever a name server says.
   if (/^(?:.+\.)?localhost\.?$/i.test(hostname)) return [{ address: '127.0.0.1', family: 4 }]

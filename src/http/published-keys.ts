@@ -1,6 +1,6 @@
 /**
- * Owns verifying a request by keys that its sender publishes. Contract: "Authentication": the signature names
- * a key; one that is not among the keys known may have been rotated in, and is looked for once more.
+ * Owns the verification of a request with keys that its sender publishes. Contract: "Authentication": the
+ * signature names a key; an unknown key may have been rotated in, so the keys are fetched once more.
  */
 import {
   verifyRequest,
@@ -10,17 +10,15 @@ import {
 } from '../wire/http-signature.ts'
 import { keyNamed, type PublishedKey } from '../wire/keys.ts'
 
-/** Where the keys are had from. */
+/** The source of the keys. */
 export interface KeySource {
   /** The published keys, as known. Throws what fetching them threw. */
   keys(): Promise<readonly PublishedKey[]>
-  /**
-   * The key of this kid or thumbprint after another look, where one is due; undefined where there is none.
-   */
+  /** The key with this kid or thumbprint after another fetch, if one is due; undefined if there is none. */
   find(kid: string): Promise<PublishedKey | undefined>
 }
 
-/** What is asked of the signature; the components are those of every request between servers. */
+/** Requirements for the signature; the components are those of every request between servers. */
 export type PublishedKeyOptions = Pick<VerificationOptions, 'now'>
 
 /**
@@ -36,7 +34,7 @@ export async function verifyByPublishedKeys(
   try {
     return verifyWith(await source.keys(), missing, message, options)
   } catch (error) {
-    // A keyid that is not among them may be a key just rotated in.
+    // An unknown keyid may be a key that was just rotated in.
     const looked = await Promise.all([...missing].map(kid => source.find(kid)))
     const rotatedIn = looked.filter(key => key !== undefined)
     if (rotatedIn.length === 0) throw error

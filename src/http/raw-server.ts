@@ -1,7 +1,7 @@
 /**
- * Owns an HTTP/1.1 server that hands requests on as they came: target, method and every header line
- * untouched, the body as bytes. For a gateway that asks about somebody else's request, where nothing may be
- * normalized away. Contract: "Authentication" (inputs never come from the transport) and "Limits". Knows no
+ * Owns an HTTP/1.1 server that passes requests on as they came: target, method and every header line
+ * unchanged, the body as bytes. It serves gateways that ask about another party's request, so nothing may be
+ * normalized. Contract: "Authentication" (inputs never come from the transport) and "Limits". It knows no
  * party.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -21,17 +21,17 @@ export interface RawRequest {
   target: string
   /** Header lines in order, one character per byte. */
   lines: [name: string, value: string][]
-  /** The whole body, or that it is longer than the bound. */
+  /** The whole body, or that it is longer than the limit. */
   body: Buffer | 'too_large'
-  /** The address of who connected, or `unix`. */
+  /** The address of the client, or `unix`. */
   peer: string
   /** When its head was there, in milliseconds since the epoch. */
   receivedAt: number
-  /** Whether whoever asked has gone away. */
+  /** Whether the client has disconnected. */
   isGone: () => boolean
 }
 
-/** What is answered. Header names and values must be fit for the wire; content-length is added. */
+/** The answer. Header names and values must be valid; content-length is added. */
 export interface RawAnswer {
   status: number
   headers: [name: string, value: string][]
@@ -40,19 +40,16 @@ export interface RawAnswer {
 
 export interface RawServerOptions {
   address: ListenAddress
-  /**
-   * When given, a client must show a certificate that `ca` signed. What is renewed serves connections made
-   * from then on.
-   */
+  /** If given, a client must show a certificate that `ca` signed. Renewed files apply to new connections. */
   tls?: Certificates<{ cert: Buffer; key: Buffer; ca: Buffer }> | undefined
   bodyBytesMax: number
-  /** Must not reject: the connection is cut where it does, which every gateway takes for an outage. */
+  /** It must not reject: if it does, the connection is cut, which every gateway treats as an outage. */
   handle: (request: RawRequest) => Promise<RawAnswer>
-  /** Whether to go on with a connection after an answer; false while the process drains. */
+  /** Whether to keep a connection after an answer; false while the process drains. */
   keepConnections: () => boolean
   /** How long one connection may be kept, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
-  /** Those of every listener when left out. */
+  /** The limits of every listener if left out. */
   bounds?: ConnectionBounds | undefined
 }
 
@@ -60,12 +57,12 @@ export interface RawServer {
   /** The address listened on, with the port that was given. */
   address: string
   /**
-   * Takes no new connection, and ends once the open requests are answered, or after `graceMs` without them.
+   * Takes no new connection, and ends when the open requests are answered, or after `graceMs` without them.
    */
   stop: (graceMs: number) => Promise<void>
 }
 
-/** The gateway's own limit is 60 KiB; what it adds must fit, too. */
+/** The gateway's own limit is 60 KiB, and its additions must fit, too. */
 const HEADER_BYTES_MAX = 98_304
 const CONNECTION_AGE_SECONDS = 300
 
@@ -81,14 +78,14 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
   }
   const server = createListener(options, listener)
   server.maxConnections = (options.bounds ?? CONNECTION_BOUNDS).connectionsMax
-  // Beyond a count Node drops lines without a word; their bytes are bounded anyway.
+  // Above a certain number, Node silently drops lines; their bytes are limited anyway.
   server.maxHeadersCount = 0
   server.on(options.tls ? 'secureConnection' : 'connection', (socket: Socket) =>
     openedAt.set(socket, Date.now()),
   )
   server.on('clientError', answerUnparsable)
-  // What Node would answer without a word, or not at all, which a gateway may take for an outage and let
-  // pass.
+  // Requests that Node would answer without a body, or not at all, which a gateway may treat as an outage and
+  // let pass.
   server.on('checkExpectation', listener)
   server.on('connect', (_request, socket: Socket) => refuseTunnel(socket))
   const address = await bind(server, options.address)
@@ -96,7 +93,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
 }
 
 /**
- * Node hands such a socket over: it hears its errors no more, which would end the process, and no longer
+ * Node hands this socket over: it no longer handles its errors, which would end the process, and no longer
  * counts it when it stops.
  */
 function refuseTunnel(socket: Socket): void {
@@ -143,7 +140,7 @@ async function serve(
       receivedAt,
       isGone: () => response.destroyed || request.socket.destroyed,
     })
-    // A body that was not read to its end would be taken for the next request.
+    // The rest of an unread body would be taken for the next request.
     const stays = request.complete && mayStay()
     response.writeHead(answer.status, [
       ...answer.headers.flat(),

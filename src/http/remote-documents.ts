@@ -1,7 +1,7 @@
 /**
  * Owns JSON documents at addresses that others name, kept for a while. Contract: "Operator documents" and
- * "Authentication" (agent-token issuers): each is fetched at most once at a time, few at once, and what
- * cannot be had is only not known, never a fault of the request that asked.
+ * "Authentication" (agent-token issuers): each is fetched at most once at a time, few at once. If a document
+ * cannot be fetched, it is only unknown; the request that needed it is not wrong.
  */
 import { LATE, waitAtMost } from '../limits/patience.ts'
 import { parseJson, type Json } from '../wire/json.ts'
@@ -10,35 +10,33 @@ import { createOriginBudget } from './origin-budget.ts'
 import { OutboundFault, type Outbound, type OutboundReason } from './outbound.ts'
 
 export interface RemoteDocumentsOptions {
-  /** For public addresses only; its bounds are those of one fetch. */
+  /** A client for public addresses only; its limits are those of one fetch. */
   outbound: Outbound
   /** Milliseconds since the epoch. */
   clock: () => number
-  /** How long a document is used; 300 when left out. */
+  /** How long a document is used; 300 if left out. */
   keepSeconds?: number
-  /**
-   * Least age at which a document that does not hold what is looked for is fetched again; 10 when left out.
-   */
+  /** The least age at which a document without the wanted content is fetched again; 10 if left out. */
   refetchSeconds?: number
-  /** How long a failed fetch is remembered; 10 when left out. */
+  /** How long a failed fetch is remembered; 10 if left out. */
   failureSeconds?: number
-  /** New origins in a minute; 60 when left out. */
+  /** How many new origins there may be in a minute; 60 if left out. */
   newOriginsPerMinute?: number
 }
 
 export interface Looking {
-  /** Whether a document holds what is looked for; one that does not is fetched again sooner. */
+  /** Whether a document has the wanted content; if not, it is fetched again sooner. */
   holds?: (json: Json) => boolean
   /** When the caller stops waiting, by the clock of the options. */
   deadline: number
-  /** For a party that is known already: goes first, and is never charged as new. */
+  /** For a party that is known already: its fetches go first, and are never charged as new. */
   favoured: boolean
 }
 
-/** Why there is no document, as a word: for counts and dashboards. */
+/** Why there is no document, as a code for counts and dashboards. */
 export type MissingReason = OutboundReason | 'status' | 'media_type' | 'malformed' | 'busy'
 
-/** A document, or why there is none: a clause that goes on "the document …", of our own words only. */
+/** A document, or why there is none: a clause that continues "the document …", in our own words only. */
 export type RemoteDocument =
   { readonly json: Json } | { readonly missing: string; readonly reason?: MissingReason }
 
@@ -54,13 +52,13 @@ interface Entry {
 }
 
 const PLACES = { placesMax: 16, favouredPlaces: 4, perOriginMax: 2, waitingMax: 256 }
-/** A fetch that takes longer serves nobody: it is what all fetches of one request may take together. */
+/** The time that all fetches of one request may take together, so a longer fetch is useless. */
 const FETCH_MS_MAX = 3_000
 const NEW_ORIGINS_PER_SITE = 10
 const ENTRIES_MAX = 2_000
 const BYTES_MAX = 8 * 1024 * 1024
 
-/** A store of documents, the least recently used forgotten first. */
+/** A store of documents; the least recently used are forgotten first. */
 export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDocuments {
   const { outbound, clock } = options
   const keepMs = (options.keepSeconds ?? 300) * 1_000
@@ -76,7 +74,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     const age = clock() - document.fetchedAt
     return age < keepMs ? { json: document.json, age } : undefined
   }
-  /** What is known without fetching; undefined where a fetch is due. */
+  /** The document, if it is known without fetching; undefined if a fetch is due. */
   const look = (entry: Entry, holds: Looking['holds']): RemoteDocument | undefined => {
     const document = kept(entry)
     if (document !== undefined && (document.age < refetchMs || (holds?.(document.json) ?? true)))
@@ -84,7 +82,7 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
     if (entry.failure === undefined || clock() >= entry.failure.until) return undefined
     return document ?? entry.failure
   }
-  /** Fetches into the entry. @returns why nothing was even tried, where it was not. */
+  /** Fetches into the entry. @returns why nothing was tried, if so. */
   const fetchInto = async (entry: Entry, url: string, favoured: boolean): Promise<string | undefined> => {
     const { origin } = URL.parse(url) ?? {}
     if (origin === undefined) {
@@ -134,8 +132,8 @@ export function createRemoteDocuments(options: RemoteDocumentsOptions): RemoteDo
 }
 
 /**
- * What could not be had goes first: strangers name any number of such addresses, and must not push out
- * documents.
+ * Failed entries are dropped first, because strangers can name any number of bad addresses, and must not
+ * displace documents.
  */
 function forgetOldest(entries: Map<string, Entry>): void {
   const sizeOf = (url: string, { document }: Entry): number => url.length + (document?.bytes ?? 0)
@@ -150,7 +148,7 @@ function forgetOldest(entries: Map<string, Entry>): void {
     }
 }
 
-/** A document that could not be had. `answered` says whether the origin answered at all. */
+/** A document that could not be fetched. `answered` says whether the origin answered at all. */
 class Missing extends Error {
   readonly reason: MissingReason
   readonly answered: boolean

@@ -1,7 +1,7 @@
 /**
- * Owns sending to one of several replicas of a peer. Contract: "Authorized call": a peer stays known by its
- * one URL, which alone is compared and signed; where it is reached is configured beside it. What may have
- * arrived is never sent twice, unless that can do no harm.
+ * Owns sending to one of several replicas of a peer. Contract: "Authorized call": a peer is known by its one
+ * URL, and only that URL is compared and signed; the addresses where it is reached are configured separately.
+ * A request that may have arrived is never sent twice, unless that does no harm.
  */
 import {
   jsonReader,
@@ -11,16 +11,17 @@ import {
   type OutboundReason,
   type OutboundRequest,
 } from './outbound.ts'
+import type { OpenedStream, OutboundStreams } from './outbound-stream.ts'
 
 /**
- * Where the replicas of peers are reached: origins in order of preference, by the URL (scheme and authority)
- * the peer is known by.
+ * The addresses of peers' replicas: origins in order of preference, by the URL (scheme and authority) by
+ * which the peer is known.
  */
 export type ReplicaAddresses = ReadonlyMap<string, readonly string[]>
 
-/** What becomes of the addresses. */
+/** Callbacks about the addresses. */
 export interface ReplicaObserver {
-  /** An address is asked first again, or is asked only where no other is left. */
+  /** An address is preferred again, or is used only if no other is left. */
   changed(address: string, up: boolean, why: string): void
   /** A request goes to another address than the one before. */
   failedOver(reason: string): void
@@ -29,35 +30,32 @@ export interface ReplicaObserver {
 export interface ReplicaOptions {
   addresses: ReplicaAddresses
   observer: ReplicaObserver
-  /** Looks at addresses that failed. */
+  /** The client that checks failed addresses. */
   outbound: Outbound
-  /**
-   * How long an address is left alone before it is looked at for the first time, in milliseconds; 1,000 when
-   * left out.
-   */
+  /** How long after a failure an address is first checked, in milliseconds; 1,000 if left out. */
   probeMs?: number
 }
 
-/** What is known of the addresses of all peers, for any number of clients. */
+/** What is known about the addresses of all peers, shared by any number of clients. */
 export interface Replicas {
   /**
-   * The addresses of the peer that a URL belongs to, and the path at it; undefined where it belongs to none.
+   * The addresses of the peer that a URL belongs to, and the path at it; undefined if it belongs to none.
    */
   find(url: string): { addresses: readonly Address[]; path: string } | undefined
   observer: ReplicaObserver
-  /** Looks at none any more. */
+  /** Stops all checks. */
   stop(): void
 }
 
 const PROBE_MS = { first: 1_000, most: 15_000, answer: 1_000 }
 const TIMEOUT_MS = 5_000
 const UNAVAILABLE = new Set([502, 503, 504])
-/** About the address, and not about the request. */
+/** The fault is in the address, not in the request. */
 const ADDRESS_FAULTS = new Set<OutboundReason>(['unreachable', 'timeout', 'broken'])
 
 /**
- * Begins with every address taken for well. One that fails, leaves (`connection: close`) or answers 502 to
- * 504 is passed over until its `/health` says 200, unless all are.
+ * At first, every address counts as healthy. An address that fails, closes (`connection: close`) or answers
+ * 502 to 504 is skipped until its `/health` says 200, unless all are failing.
  */
 export function trackReplicas(options: ReplicaOptions): Replicas {
   const peers = [...options.addresses].map(([url, addresses]) => ({
@@ -77,9 +75,9 @@ export function trackReplicas(options: ReplicaOptions): Replicas {
 }
 
 /**
- * The client, with every request to a known peer sent to the first of its addresses that works. What has not
- * been sent goes on to the next address, and so does what is `repeatable`, all within the time of the one
- * request.
+ * The client, with every request to a known peer sent to the first of its addresses that works. A request
+ * that has not been sent is retried at the next address, and so is a `repeatable` one; all attempts share the
+ * time limit of one request.
  */
 export function withReplicas(outbound: Outbound, replicas: Replicas): Outbound {
   const { observer } = replicas
@@ -91,11 +89,28 @@ export function withReplicas(outbound: Outbound, replicas: Replicas): Outbound {
   return { ...outbound, request, getJson: jsonReader(request) }
 }
 
+/**
+ * The same for streams: one is opened at the first address that works and has room for it. A request that may
+ * have arrived is sent to the next one all the same.
+ */
+export function streamsWithReplicas(streams: OutboundStreams, replicas: Replicas): OutboundStreams {
+  return {
+    ...streams,
+    open: wanted => {
+      const found = replicas.find(wanted.url)
+      if (found === undefined) return streams.open(wanted)
+      return openInTurn(found.addresses, address =>
+        streams.open({ ...wanted, url: address.origin + found.path }),
+      )
+    },
+  }
+}
+
 /** One address of a peer. */
 export interface Address {
   origin: string
   up: boolean
-  /** Passes it over until it is found well again. */
+  /** Skips it until it is healthy again. */
   fail(why: string): void
   forget(): void
 }
@@ -150,11 +165,12 @@ async function sendInTurn(addresses: readonly Address[], sending: Sending): Prom
   const { outbound, wanted, path, observer } = sending
   const repeatable = wanted.repeatable ?? (wanted.method ?? 'GET') === 'GET'
   const endsAt = performance.now() + (wanted.timeoutMs ?? TIMEOUT_MS)
-  const inTurn = [...addresses.filter(({ up }) => up), ...addresses.filter(({ up }) => !up)]
+  const inTurn = turnsOf(addresses)
   for (const [index, address] of inTurn.entries()) {
     const isLast = index === inTurn.length - 1
     const left = endsAt - performance.now()
-    // One that hangs must leave the next one time enough; what cannot be sent to a next one has all of it.
+    // A hanging address must leave enough time for the next one; a request that cannot go to a next one gets
+    // all the time.
     const timeoutMs = isLast || !repeatable ? left : left / 2
     try {
       const answer = await outbound.request({ ...wanted, url: address.origin + path, timeoutMs })
@@ -169,5 +185,34 @@ async function sendInTurn(addresses: readonly Address[], sending: Sending): Prom
       observer.failedOver(error.reason)
     }
   }
-  throw new OutboundFault('unreachable', 'no address is configured', { sent: false })
+  throw noAddress()
+}
+
+/** One that has no room for a further stream may be well in all else, and is not passed over for it. */
+async function openInTurn(
+  addresses: readonly Address[],
+  open: (address: Address) => Promise<OpenedStream>,
+): Promise<OpenedStream> {
+  const inTurn = turnsOf(addresses)
+  for (const [index, address] of inTurn.entries()) {
+    const isLast = index === inTurn.length - 1
+    try {
+      const opened = await open(address)
+      if (isLast || !UNAVAILABLE.has(opened.status)) return opened
+    } catch (error) {
+      if (!(error instanceof OutboundFault) || !ADDRESS_FAULTS.has(error.reason)) throw error
+      address.fail(error.message)
+      if (isLast) throw error
+    }
+  }
+  throw noAddress()
+}
+
+/** Those that are well first. */
+function turnsOf(addresses: readonly Address[]): Address[] {
+  return [...addresses.filter(({ up }) => up), ...addresses.filter(({ up }) => !up)]
+}
+
+function noAddress(): OutboundFault {
+  return new OutboundFault('unreachable', 'no address is configured', { sent: false })
 }

@@ -1,11 +1,12 @@
 /**
- * Owns the numbers of a server with a database and the listener they are read at. Contract: "Health": for
+ * Owns the metrics of a server with a database, and the listener that serves them. Contract: "Health": for
  * dashboards, never for owners or agents; no label says whose anything is.
  */
 import type { CertificateObserver } from './certificates.ts'
 import {
   addCounter,
   addGauge,
+  addHistogram,
   createMetricsRegistry,
   requestMetrics,
   type CounterAbout,
@@ -13,35 +14,44 @@ import {
 } from './metrics.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './server.ts'
 
-/** What of a pool is counted. */
+/** The counts of a pool. */
 interface Counted {
   readonly totalCount: number
   readonly idleCount: number
   readonly waitingCount: number
 }
 
-/** What is read off whenever somebody asks. */
+/** Values that are read at every scrape. */
 export interface Measured {
-  /** Of connections to Postgres, by what they are for. */
+  /** The pools of connections to Postgres, by purpose. */
   pools: Readonly<Record<string, Counted>>
   clock: { offsetSeconds(): number | undefined }
+  /** Whether the database answers just now. */
+  databaseAnswers: () => Promise<boolean>
 }
 
 export interface ServerMetrics {
   certificates: CertificateObserver
   answered: RequestObserver
-  /** Adds a number that only grows, of the party's own. @returns what counts one more under these labels. */
+  /**
+   * Adds a number of the party that only grows. @returns the function that counts one more under these
+   * labels.
+   */
   addCounter(about: CounterAbout): (labels: Record<string, string>) => void
+  /** Adds a number of the party that is read at every scrape. */
+  addGauge(about: { name: string; help: string }, read: () => number): void
+  /** Times something of the party's own, in seconds. @returns what notes one more. */
+  addHistogram(about: { name: string; help: string }): (seconds: number) => void
   /** A server of `/metrics`, `/health` and `/ready` alone, not yet listening. */
   createServer(): HttpServer
 }
 
 const BODY_BYTES_MAX = 1_024
 
-/** The numbers of one party in this process. */
+/** The metrics of one party in this process. */
 export function createServerMetrics(
-  party: 'authority' | 'organization',
-  { pools, clock }: Measured,
+  party: 'authority' | 'organization' | 'tally',
+  { pools, clock, databaseAnswers }: Measured,
   around: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady'> & { healthy: () => boolean },
 ): ServerMetrics {
   const { registry, certificates, render } = createMetricsRegistry(party)
@@ -72,6 +82,11 @@ export function createServerMetrics(
   )
   addGauge(
     registry,
+    { name: 'usher_database_up', help: '1 while Postgres answers this replica within a second, else 0.' },
+    async gauge => gauge.set((await databaseAnswers()) ? 1 : 0),
+  )
+  addGauge(
+    registry,
     { name: 'usher_serving', help: '1 while health says SERVING or ok, 0 while the process drains.' },
     gauge => gauge.set(around.healthy() ? 1 : 0),
   )
@@ -87,6 +102,8 @@ export function createServerMetrics(
     certificates,
     answered: requestMetrics(registry),
     addCounter: about => addCounter(registry, about),
+    addGauge: (about, read) => addGauge(registry, about, gauge => gauge.set(read())),
+    addHistogram: about => addHistogram(registry, about),
     createServer: () => {
       const server = createHttpServer({ ...around, bodyBytesMax: BODY_BYTES_MAX })
       server.get('/metrics', async (_request, reply) => {

@@ -1,6 +1,6 @@
 /**
- * Owns what every HTTP listener of ours does alike: limits, strict bodies, what a refusal looks like,
- * `/health` and `/ready`. Knows no party. Contract: "Errors" and "Health".
+ * Owns what all our HTTP listeners have in common: limits, strict bodies, the form of refusals, `/health` and
+ * `/ready`. It knows no party. Contract: "Errors" and "Health".
  */
 import {
   fastify,
@@ -22,16 +22,17 @@ import type { Logger } from './log.ts'
 import type { RequestObserver } from './metrics.ts'
 import { trackRoutes } from './methods.ts'
 import type { Span, Tracing } from './tracing.ts'
+import { removeStaleSocket } from './unix-socket.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /**
-     * The body's bytes as they came, undefined where there was none: what a content-digest is computed over.
+     * The body's bytes as they came, over which a content-digest is computed; undefined if there was no body.
      */
     rawBody: Buffer | undefined
   }
   interface FastifyContextConfig {
-    /** Its handler may wait on purpose: only what it answers in the end must be taken in time. */
+    /** The handler may wait on purpose; only its final answer must be taken in time. */
     holdsAnswer?: boolean
   }
 }
@@ -47,26 +48,29 @@ export interface ServerTls {
 
 export interface HttpServerOptions {
   logger: Logger
-  /** Largest request body in bytes; more is 413 `request_too_large`. */
+  /** The largest request body in bytes; a larger one is refused with 413 `request_too_large`. */
   bodyBytesMax: number
-  /** What is renewed serves connections made from then on. */
+  /** Renewed files apply to new connections. */
   tls?: Certificates<ServerTls> | undefined
-  /** False while the process drains: GET /health then answers 503. Left out: always healthy. */
+  /** False while the process drains: GET /health then answers 503. If left out, it is always healthy. */
   healthy?: () => boolean
   /**
-   * Why requests should go to another replica, though this process is healthy; undefined: nothing. With it
-   * there is GET /ready.
+   * Why requests should go to another replica although this process is healthy; undefined if there is no
+   * reason. If this is given, there is GET /ready.
    */
   notReady?: () => string | undefined
-  /** What an error of the party's own means to a caller, such as an outage of its store; undefined: 500. */
+  /**
+   * The meaning of the party's own errors to a caller, for example an outage of its store; undefined means
+   * 500.
+   */
   refusalOf?: (error: unknown) => Refusal | undefined
-  /** Told of every answer. */
+  /** Called for every answer. */
   onAnswered?: RequestObserver | undefined
-  /** Continues the trace of a caller who tells of one. */
+  /** Continues the trace of a caller that sends one. */
   tracing?: Tracing | undefined
-  /** In tests: each answer is held against its declaration. */
+  /** In tests, each answer is compared with its declaration. */
   onUndeclared?: OnUndeclared | undefined
-  /** Those of every listener when left out. */
+  /** The limits of every listener if left out. */
   bounds?: ConnectionBounds | undefined
 }
 
@@ -74,8 +78,8 @@ const JSON_TYPE = 'application/json'
 const FORM_TYPE = 'application/x-www-form-urlencoded'
 
 /**
- * Handlers read bodies through `parseBody`; no route gives fastify a schema. Said so, its own compilers, a
- * hundred modules, are not loaded at every start.
+ * Handlers read bodies through `parseBody`, and no route gives fastify a schema. Because it is told so, its
+ * own compilers, a hundred modules, are not loaded at every start.
  */
 const NO_ROUTE_SCHEMAS = { buildValidator: refuseSchema, buildSerializer: refuseSchema }
 
@@ -118,7 +122,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   )
   server.addHook('onSend', async (_request, reply) => {
     reply.headers(NO_GUESSING)
-    // Closing waits for connections: one that an answer leaves idle would be kept alive past the end.
+    // Closing waits for connections, and a connection that is idle after an answer would be kept alive past
+    // the end.
     if (options.healthy?.() === false) reply.header('connection', 'close')
   })
   server.addHook('onResponse', async (request, reply) => {
@@ -136,8 +141,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return server
 }
 
-/** Starts listening; answers the address as text, with the port that was really given. */
+/** Starts listening, and returns the address as text, with the port that was really given. */
 export async function listen(server: HttpServer, address: ListenAddress): Promise<string> {
+  if ('path' in address) await removeStaleSocket(address.path)
   await server.listen(address)
   if ('path' in address) return formatListenAddress(address)
   return formatListenAddress({ host: address.host, port: (server.server.address() as AddressInfo).port })
@@ -148,7 +154,7 @@ function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'none'
 }
 
-/** Asked again and again by machines. */
+/** Machines request these again and again. */
 const UNTRACED = new Set(['/health', '/ready', '/metrics'])
 
 function traceRequests(server: HttpServer, tracing: Tracing): void {
@@ -170,8 +176,8 @@ function traceRequests(server: HttpServer, tracing: Tracing): void {
 }
 
 /**
- * Whoever holds an answer back on purpose says so of its route, and a stream that goes on is sent by no
- * handler's answer.
+ * A route that holds an answer back on purpose is marked so, and an open stream is not sent as a handler's
+ * answer.
  */
 function boundConnections(server: HttpServer, bounds: ConnectionBounds): void {
   server.server.maxConnections = bounds.connectionsMax
@@ -246,13 +252,10 @@ function refuseUnknownRoute(request: FastifyRequest, allowedMethods: (path: stri
   })
 }
 
-/**
- * What strangers wrote stands in many answers: a browser must not take one for a page that its type does not
- * say.
- */
+/** Many answers contain text of strangers, so a browser must not treat one as a page against its type. */
 const NO_GUESSING = { 'x-content-type-options': 'nosniff' }
 
-/** The HTTP renderer of refusals. What is no refusal is logged and answered 500 without detail. */
+/** The HTTP renderer of refusals. Any other error is logged and answered 500 without detail. */
 function renderError(
   { logger, refusalOf }: HttpServerOptions,
   error: FastifyError,
@@ -308,12 +311,12 @@ const UNPARSABLE_BY_CODE: Record<string, typeof UNPARSABLE> = {
     body: '{"error":"invalid_request","error_description":"Send the whole request sooner."}',
   },
 }
-/** For the answer to be taken. A caller who closes his side only then, or never, is cut. */
+/** The time for the answer to be taken. A caller that closes its side later, or never, is cut. */
 const LINGER_MS = 1_000
 
 /**
- * What Node's parser refuses never becomes a request: the answer is written by hand, and the connection ends
- * with it.
+ * Input that Node's parser refuses never becomes a request, so the answer is written by hand, and the
+ * connection ends with it.
  */
 export function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()

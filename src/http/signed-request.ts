@@ -5,13 +5,13 @@
  */
 import type { SignedMessage } from '../wire/http-signature.ts'
 
-/** What signatures are made over at this listener: the scheme and authority of the party's public URL. */
+/** What signatures cover at this listener: the scheme and authority of the party's public URL. */
 export interface SignatureBase {
   scheme: 'http' | 'https'
   authority: string
 }
 
-/** A request as Node received it; `rawBody` are its body's bytes, undefined where there is none. */
+/** A request as Node received it; `rawBody` are its body's bytes, undefined if there is none. */
 export interface SignedRequest {
   raw: { method?: string | undefined; url?: string | undefined; rawHeaders: string[] }
   rawBody?: Buffer | undefined

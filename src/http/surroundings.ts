@@ -1,6 +1,6 @@
 /**
- * Owns what the listeners of one process have alike: certificates, traces, limits, how an outage is told.
- * Knows no party. Contract: "Health" and "Errors".
+ * Owns what the listeners of one process have in common: certificates, traces, limits, the form of outages.
+ * It knows no party. Contract: "Health" and "Errors".
  */
 import { watchCertificates, type CertificateOptions } from './certificates.ts'
 import { formatListenAddress, isLocalAddress, type ListenAddress } from './listen-address.ts'
@@ -13,8 +13,8 @@ const BODY_BYTES_MAX = 256 * 1_024
 
 export interface SurroundingsOptions {
   said: Pick<HttpServerOptions, 'logger' | 'healthy' | 'notReady' | 'onUndeclared' | 'refusalOf'>
-  metrics: Pick<ServerMetrics, 'certificates' | 'answered'>
-  /** What must be ended with the process is added here. */
+  metrics: Pick<ServerMetrics, 'certificates' | 'answered' | 'addCounter'>
+  /** Everything that must end with the process is added here. */
   closers: (() => Promise<void>)[]
 }
 
@@ -29,7 +29,7 @@ export async function openSurroundings(
   },
   { said, metrics, closers }: SurroundingsOptions,
 ): Promise<HttpServerOptions> {
-  const tracing = traces === undefined ? undefined : await openTracing(traces)
+  const tracing = traces === undefined ? undefined : await openTracing(traces, countFailures(metrics))
   if (tracing !== undefined) closers.push(() => tracing.close())
   const { certificates: observer, answered } = metrics
   const certificates = tls && watchCertificates({ ...tls, use: 'listeners', logger: said.logger, observer })
@@ -37,9 +37,18 @@ export async function openSurroundings(
   return { ...said, bodyBytesMax: BODY_BYTES_MAX, onAnswered: answered, tls: certificates, tracing }
 }
 
+function countFailures({ addCounter }: Pick<ServerMetrics, 'addCounter'>): () => void {
+  const count = addCounter({
+    name: 'usher_trace_exports_failed_total',
+    help: 'Exports of traces that the collector did not accept; their spans are dropped.',
+    labelNames: [],
+  })
+  return () => count({})
+}
+
 /**
- * Says at the start what is not for production: loopback addresses admitted, and listeners in plain HTTP that
- * others reach.
+ * Logs at the start what is not for production: admitted loopback addresses, and plain HTTP listeners that
+ * others can reach.
  */
 export function warnOfExposure(
   log: Logger,
@@ -54,7 +63,7 @@ export function warnOfExposure(
     tls: object | undefined
     listen: ListenAddress
     secondListen: ListenAddress
-    /** Of the names of the settings, one of which would name a certificate. */
+    /** Takes the names of the settings, one of which would name a certificate. */
     prefix: string
   },
 ): void {

@@ -1,13 +1,13 @@
 /**
- * Owns what a trace is to our servers and clients, whatever exports it. Contract: "Authentication": nothing
- * that is authorized depends on it, and no token, ticket or parameter is an attribute. Where tracing is off
+ * Owns what a trace is for our servers and clients, whatever exports it. Contract: "Authentication": nothing
+ * that is authorized depends on it, and no token, ticket or parameter is an attribute. If tracing is off,
  * none of this runs.
  */
 import { jsonReader, type Outbound } from './outbound.ts'
 
 /**
- * W3C trace context, version 00, as https://www.w3.org/TR/trace-context/ §3.2 has it: what is not so is as
- * good as absent.
+ * W3C trace context, version 00, as in https://www.w3.org/TR/trace-context/ §3.2; a header in another form
+ * counts as absent.
  */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
 
@@ -17,7 +17,7 @@ export interface TraceParent {
   flags: number
 }
 
-/** Reads a `traceparent` header; undefined where it is absent or malformed. */
+/** Reads a `traceparent` header; undefined if it is absent or malformed. */
 export function parseTraceparent(header: string | undefined): TraceParent | undefined {
   const match = header === undefined ? null : TRACEPARENT.exec(header)
   if (match === null) return undefined
@@ -27,32 +27,32 @@ export function parseTraceparent(header: string | undefined): TraceParent | unde
 export type SpanAttributes = Record<string, string | number | boolean>
 
 export interface Span {
-  /** What continues the trace below it, as the header's value. */
+  /** The header value that continues the trace below it. */
   readonly traceparent: string
   set(attributes: SpanAttributes): void
-  /** Says that it failed, in a word of ours. */
+  /** Marks it as failed, with one of our codes. */
   fail(why: string): void
   end(): void
 }
 
 export interface SpanOptions {
   kind: 'server' | 'client' | 'internal'
-  /** A span of ours, or the header by which a caller told of his; a new trace begins where there is none. */
+  /** The parent: one of our spans, or the header with the caller's span; without one, a new trace begins. */
   parent: Span | string | undefined
 }
 
 export interface Tracing {
   start(name: string, options: SpanOptions): Span
-  /** Runs work in which `active` answers this span, or the one set by `activate` since. */
+  /** Runs work in which `active` returns this span, or the one set by `activate` since. */
   within<T>(span: Span, work: () => T): T
   /** Makes a span the active one of the work that runs now. */
   activate(span: Span): void
   active(): Span | undefined
-  /** Sends what waits, for a few seconds at most. */
+  /** Sends waiting spans, for a few seconds at most. */
   close(): Promise<void>
 }
 
-/** The client, with a span for each request of traced work, and the trace told to the server. */
+/** The client, with a span for each request of traced work, and the trace passed to the server. */
 export function traceOutbound(outbound: Outbound, tracing: Tracing): Outbound {
   const request: Outbound['request'] = async wanted => {
     const parent = tracing.active()

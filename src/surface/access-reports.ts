@@ -1,7 +1,7 @@
 /**
- * POST /audit/access: the enforcement point reports allowed calls, at least once; each is kept once, where
- * the party tells its owners what happened. Numbered by the run of an enforcement point, they also tell what
- * never came. Contract: "Protection API" (/audit/access), "Events" (row 2).
+ * POST /audit/access: the enforcement point reports allowed calls, at least once; each is stored once, if the
+ * party tells its owners what happened. The runs of an enforcement point number their reports, so missing
+ * ones are noticed. Contract: "Protection API" (/audit/access), "Events" (row 2).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -29,7 +29,7 @@ const ENTRY = z.object({
   /** One call, however often it is reported; without it every report is another call. */
   id: noNul(100).optional(),
   family: noNul(100),
-  /** Of the grant that was used; the family's own where left out. */
+  /** The id of the grant that was used; if left out, that of the family. */
   jti: noNul(100).optional(),
   tool: z.string().min(1).max(400),
   summary: z
@@ -39,7 +39,7 @@ const ENTRY = z.object({
       `must be at most ${SUMMARY_BYTES_MAX} bytes`,
     )
     .optional(),
-  /** Seconds since the epoch at which the call was let through; now where left out. */
+  /** Seconds since the epoch at which the call was let through; now if left out. */
   at: z.number().int().nonnegative().optional(),
   instance: INSTANCE.optional(),
   n: NUMBER.optional(),
@@ -49,15 +49,15 @@ const NUMBERED = ENTRY.refine(
   'give both instance and n, or neither',
 )
 /**
- * How far a run has come; `ended`: it lets no more calls through. Strict, so that no report with a fault is
- * taken for it.
+ * How far a run has come; `ended`: it lets no more calls through. Strict, so that no faulty report is
+ * mistaken for it.
  */
 const WORD = z.strictObject({ instance: INSTANCE, n: NUMBER, ended: z.boolean().optional() })
 const REPORT = z.union([z.object({ entries: z.array(NUMBERED).min(1).max(ENTRIES_MAX) }), WORD, NUMBERED])
 export type AccessReport = z.infer<typeof ENTRY> & { family: Family }
 export type InstanceWord = z.infer<typeof WORD>
 
-/** Whose grants a resource server reports on. */
+/** The owner of the grants that a resource server reports on. */
 export interface Reporter {
   owner: Owner
   client_id: ClientId
@@ -67,16 +67,18 @@ export interface Reporter {
 /** Where reports are kept. */
 export interface AccessRecord {
   /**
-   * Keeps reports of a resource server, in their order, each number of a run once, else each id once, and
-   * each that has neither.
-   * @returns how many were newly recorded, and the positions of those that name no grant of this owner for
-   * this server.
+   * Stores reports of a resource server, in order: each number of a run once, otherwise each id once, and
+   * every report that has neither.
+   * @returns how many were newly recorded, and the positions of the reports that name no grant of this owner
+   * for this server.
    */
   record(
     by: Reporter,
     reports: readonly AccessReport[],
   ): Promise<{ recorded: number; unknown: readonly number[] }>
-  /** Takes note of how far a run of a resource server has come: what of it did not come by now never will. */
+  /**
+   * Records how far a run of a resource server has come: reports of it that have not come by now never will.
+   */
   hear(by: Reporter, word: InstanceWord): Promise<void>
 }
 
@@ -96,8 +98,8 @@ const RECORDED = z.object({
 })
 
 /**
- * `{recorded: n}`, n the newly recorded; entries of no grant of this server are named, by id or else by
- * family.
+ * `{recorded: n}`, n the newly recorded; entries that belong to no grant of this server are listed, by id or
+ * else by family.
  */
 export const AUDIT_ACCESS: Endpoint<AccessReports> = endpoint({
   method: 'post',

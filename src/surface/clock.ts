@@ -1,28 +1,29 @@
 /**
- * The time by which this replica signs: its database's. Every replica signs for the same owners, and rows are
- * judged by the database's clock, so a replica that went by its own would give what outlives its terms. One
- * whose own clock is far off issues nothing at all. Contract: "Limits" (lifetimes); docs/choices.md,
- * "Storage".
+ * The time by which this replica signs: that of its database. Every replica signs for the same owners, and
+ * rows are judged by the database's clock. So a replica that used its own clock could issue grants that
+ * outlive their terms. A replica whose own clock is far off issues nothing at all. Contract: "Limits"
+ * (lifetimes); docs/choices.md, "Storage".
  */
+import type { Logger } from '../http/log.ts'
 import { Refusal } from '../wire/refusal.ts'
 
-/** What the database's clock showed at some moment between two of this process's. */
+/** What the database's clock showed between two moments of this process. */
 export interface ClockReading {
   /** Milliseconds since the epoch. */
   databaseMs: number
   /** By `performance.now()`. */
   askedAt: number
   answeredAt: number
-  /** By another connection than the reading before, so perhaps of another server. */
+  /** This reading used another connection than the previous one, so it may come from another server. */
   fresh: boolean
 }
 
 export interface Clock {
   /** Milliseconds since the epoch by the database's clock: local time plus the offset. */
   now(): number
-  /** The database's clock less this replica's, in seconds; undefined before the first reading. */
+  /** The database's clock minus this replica's, in seconds; undefined before the first reading. */
   offsetSeconds(): number | undefined
-  /** Why this replica issues nothing at the moment: a sentence; undefined where it does. */
+  /** Why this replica issues nothing at the moment, as a sentence; undefined if it does issue. */
   fault(): string | undefined
   /** Takes a reading of the database's clock. */
   take(reading: ClockReading): void
@@ -33,23 +34,40 @@ export interface ClockOptions {
   local: () => number
   /** Milliseconds that only ever grow, as in a `ClockReading`. */
   monotonic?: () => number
-  /** Told when issuing stops (with the fault) and when it begins again (without), as readings come in. */
+  /** Called when issuing stops (with the fault) and when it begins again (without), as readings come in. */
   onTurn?: (fault: string | undefined) => void
 }
 
-/** Further off than this, a replica issues nothing. */
+/** If its clock is off by more than this, a replica issues nothing. */
 export const OFFSET_SECONDS_MAX = 2
-/** A better reading is used so long: oscillators differ by far less than a millisecond in that time. */
+/** How long a better reading is used: in that time, oscillators differ by far less than a millisecond. */
 const READING_MS_MAX = 60_000
-/** What two good readings may differ by. */
+/** How much two good readings may differ. */
 const DIFFERENCE_MS_MAX = 50
 
 interface Used {
-  /** The database's clock less the monotonic one. */
+  /** The database's clock minus the monotonic one. */
   difference: number
-  /** How long the answer took: the reading is right to half of it. */
+  /** How long the answer took; the reading is accurate to half of that. */
   roundTrip: number
   at: number
+}
+
+/** What an authorization server does by its clock, in words. */
+export const GRANTING = {
+  goesOn: 'it issues grants',
+  stops: 'it issues nothing (introspection keeps working)',
+}
+
+/** For `onTurn`: logs when this replica stops issuing, and when it continues. */
+export function sayTurns(
+  log: Pick<Logger, 'info' | 'error'>,
+  { goesOn, stops }: typeof GRANTING,
+): (fault: string | undefined) => void {
+  return fault => {
+    if (fault === undefined) log.info(`the clock of this replica is right again: ${goesOn}`)
+    else log.error(`${fault}: until its clock is right, ${stops}`)
+  }
 }
 
 /** A clock that knows nothing yet: until the first reading it shows local time, and says so as its fault. */
@@ -60,8 +78,8 @@ export function createClock({
 }: ClockOptions): Clock {
   let used: Used | undefined
   let stopped: string | undefined
-  // Counted on from the reading, so that a local clock which is set meanwhile neither moves the time nor
-  // hides that it is off.
+  // The time continues from the reading. So if the local clock is set meanwhile, this neither changes the
+  // time nor hides that the clock is off.
   const now = (): number => (used === undefined ? local() : monotonic() + used.difference)
   const offsetSeconds = (): number | undefined => (used === undefined ? undefined : (now() - local()) / 1_000)
   const fault = (): string | undefined => faultOf(offsetSeconds())
@@ -84,7 +102,10 @@ export function createClock({
   }
 }
 
-/** More exact, or the other is old, or the two cannot both be right: then the database's clock was set. */
+/**
+ * The new reading is more exact, or the old one is too old, or both cannot be right, which means that the
+ * database's clock was set.
+ */
 function isBetter(read: Used, used: Used): boolean {
   return (
     read.roundTrip <= used.roundTrip ||
@@ -97,10 +118,10 @@ function faultOf(offset: number | undefined): string | undefined {
   if (offset === undefined) return 'the clock of the database was not read yet'
   const off = Math.abs(offset)
   if (off <= OFFSET_SECONDS_MAX) return undefined
-  return `the clock of this replica is ${off.toFixed(1)} s ${offset < 0 ? 'ahead of' : 'behind'} that of the database`
+  return `the clock of this replica is ${off.toFixed(1)} s ${offset < 0 ? 'ahead of' : 'behind'} the clock of the database`
 }
 
-/** Refuses to issue anything while the clock is off: 503, which another replica may answer otherwise. */
+/** Refuses to issue anything while the clock is off: 503, because another replica may be able to answer. */
 export function refuseWhileOff(clock: Pick<Clock, 'fault'>): void {
   const fault = clock.fault()
   if (fault === undefined) return

@@ -10,7 +10,7 @@ import { ALIAS, AUTHORITY_PATH, WELL_KNOWN } from '../wire/names.ts'
 import { refuse } from '../wire/refusal.ts'
 import type { Issuer } from './issuer.ts'
 
-/** As long as others keep what they fetched here, whoever they are. */
+/** How long others keep what they fetched here. */
 const headers = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' }
 
 export interface Discovery {

@@ -1,6 +1,6 @@
 /**
  * POST /introspect and POST /consume: whether a grant is live, for the resource server that it was issued
- * for, and the spending of one that is for a single use. What it hangs on is the party's; the order of the
+ * for, and the spending of one that is for a single use. The party knows what ends a grant; the order of the
  * reasons is the same for all. Contract: "Introspection and consume answers", "Grant (RPT) liveness",
  * "Single-use grant".
  */
@@ -9,7 +9,9 @@ import { endpoint, type Endpoint } from '../http/endpoint.ts'
 import type { GrantClaims } from '../rules/grant-content.ts'
 import { consumeError, livenessReason, type GrantEnd, type LivenessFacts } from '../rules/liveness.ts'
 import { sha256 } from '../wire/encoding.ts'
-import { refuse } from '../wire/refusal.ts'
+import { LEASE_ID, LEASE_MS } from '../wire/leases.ts'
+import { TOKENS_MAX } from '../wire/metadata.ts'
+import { Refusal, refuse } from '../wire/refusal.ts'
 import { verifyRpt } from '../wire/tokens.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
@@ -21,6 +23,22 @@ export const TOKEN_QUERY = z.object({
   token: z.string().min(1).max(16_384),
   token_type_hint: z.string().optional(),
 })
+
+/** What the asking sidecar holds (wire/leases.ts); one that is not known is as if it had named none. */
+const LEASE = {
+  lease: z
+    .string()
+    .transform(id => (LEASE_ID.test(id) ? id : undefined))
+    .optional(),
+}
+const LEASED_TOKEN_QUERY = TOKEN_QUERY.extend(LEASE)
+
+/**
+ * Several, each answered as if it had been sent by itself: an extension, which the metadata offers. Whatever
+ * text one of them is, it is told apart like any unknown token, so that it costs no other its answer.
+ */
+const TOKENS = { tokens: z.array(z.string()).min(1).max(TOKENS_MAX) }
+const LEASED_TOKENS_QUERY = z.strictObject({ ...TOKENS, ...LEASE })
 
 /** What a party knows of one token that a resource server asks about. */
 export interface GrantReading {
@@ -35,19 +53,21 @@ export interface GrantReading {
     single_use: boolean
     consumed: boolean
     expired: boolean
-    /** What ended it before its time; null: nothing did. */
+    /** The reason why it ended before its time; null: none. */
     ended: GrantEnd | null
+    /** Whoever ends it asks the sidecar that asked; left out: he does not. */
+    leased?: boolean
   }
 }
 
 /** The grants of a party, found by the SHA-256 of their RPTs; never from a cache. */
 export interface Grants {
-  /** undefined where the owner has no such resource server. */
-  read(holder: PatHolder, rptSha256: Buffer): Promise<GrantReading | undefined>
+  /** undefined if the owner has no such resource server. `lease`: what the asking sidecar says it holds. */
+  read(holder: PatHolder, rptSha256: Buffer, lease?: string): Promise<GrantReading | undefined>
   /**
    * Spends a live single-use grant of the holder's resource server, once, in one statement that proves all it
    * hangs on.
-   * @returns its family where this call spent it.
+   * @returns its family if this call spent it.
    */
   consume(holder: PatHolder, rptSha256: Buffer): Promise<string | undefined>
 }
@@ -89,6 +109,10 @@ export const INTROSPECTED = z.union([
     operation: z.object({ tool: text, params_s256: text }).optional(),
     consequence: text.optional(),
     consequences: z.record(text, text).optional(),
+    lease_ms: z.int().min(1).optional(),
+    owner_decision: z
+      .object({ item: z.looseObject({}), statement: z.union([text, z.looseObject({})]) })
+      .optional(),
   }),
 ])
 type Introspected = z.output<typeof INTROSPECTED>
@@ -100,45 +124,91 @@ export const CONSUMED = z.union([
 ])
 type Consumed = z.output<typeof CONSUMED>
 
-const asked = { credential: PAT, body: { schema: TOKEN_QUERY, form: true } } as const
+/** Of one among several: it may be spent or not. */
+const UNKNOWN = z.object({ error: z.literal('temporarily_unavailable') })
+type Unknown = z.output<typeof UNKNOWN>
+
+const askedAbout = {
+  credential: PAT,
+  body: { schema: z.union([LEASED_TOKEN_QUERY, LEASED_TOKENS_QUERY]), form: true },
+} as const
+const spending = {
+  credential: PAT,
+  body: { schema: z.union([TOKEN_QUERY, z.strictObject(TOKENS)]), form: true },
+} as const
 const headers = { 'cache-control': 'no-store' }
 
-/** RFC 7662 with the permissions array. */
+/** RFC 7662 with the permissions array; the tokens of several calls in one request. */
 export const INTROSPECT: Endpoint<Introspection> = endpoint({
-  ...asked,
+  ...askedAbout,
   method: 'post',
   path: '/introspect',
   rows: ['post-introspect'],
   summary: 'Whether a grant is live (RFC 7662); never consumes',
-  answers: { 200: { says: 'Live with its permissions, or why not.', schema: INTROSPECTED, headers } },
+  answers: {
+    200: {
+      says: 'Live with its permissions, or why not; for `tokens` one such answer each, in their order.',
+      schema: z.union([...INTROSPECTED.options, z.object({ answers: z.array(INTROSPECTED) })]),
+      headers,
+    },
+  },
   handle: async (of: Introspection, { caller, body, answer }) =>
-    answer(200, await introspect(of, caller, body.token)),
+    answer(
+      200,
+      'tokens' in body
+        ? { answers: await Promise.all(body.tokens.map(token => introspect(of, caller, { ...body, token }))) }
+        : await introspect(of, caller, body),
+    ),
 })
 
+/** Each by itself and atomic; the tokens of several calls in one request. */
 export const CONSUME: Endpoint<Introspection> = endpoint({
-  ...asked,
+  ...spending,
   method: 'post',
   path: '/consume',
   rows: ['post-consume'],
   summary: 'Spends a single-use grant; atomic',
-  answers: { 200: { says: 'Spent by this call, or why not.', schema: CONSUMED, headers } },
+  answers: {
+    200: {
+      says: 'Spent by this call, or why not; for `tokens` one such answer each, in their order.',
+      schema: z.union([
+        ...CONSUMED.options,
+        z.object({ answers: z.array(z.union([...CONSUMED.options, UNKNOWN])) }),
+      ]),
+      headers,
+    },
+  },
   handle: async (of: Introspection, { caller, body, answer }) =>
-    answer(200, await consume(of, caller, body.token)),
+    answer(
+      200,
+      'tokens' in body
+        ? { answers: await consumeEach(of, caller, body.tokens) }
+        : await consume(of, caller, body.token),
+    ),
 })
 
-async function introspect(of: Introspection, holder: PatHolder, token: string): Promise<Introspected> {
-  const reading = await read(of, holder, token)
+interface Asked {
+  token: string
+  /** As an authority gives them; anything else is none. */
+  lease?: string | undefined
+}
+
+/** Only a standing grant may be used again: of another each call is asked about. */
+async function introspect(of: Introspection, holder: PatHolder, asked: Asked): Promise<Introspected> {
+  const { token } = asked
+  const reading = await read(of, holder, asked)
   const reason = livenessReason(factsOf(reading, holder, () => isOurs(of, token)))
   if (reason !== undefined) return { active: false, reason, error: reason }
-  const grant = reading.grant!
-  return { active: true, ...grant.claims, single_use: grant.single_use }
+  const { claims, single_use, leased = false } = reading.grant!
+  const answer = { active: true as const, ...claims, single_use }
+  return leased && !single_use ? { ...answer, lease_ms: LEASE_MS } : answer
 }
 
 /** The conditional update decides, and only a lost one asks why. */
 async function consume(of: Introspection, holder: PatHolder, token: string): Promise<Consumed> {
   const family = await of.grants.consume(holder, sha256(token))
   if (family !== undefined) return { consumed: true, family }
-  const reading = await read(of, holder, token)
+  const reading = await read(of, holder, { token })
   const singleUse = reading.grant?.single_use === true
   const error = consumeError(
     factsOf(reading, holder, () => isOurs(of, token)),
@@ -152,8 +222,31 @@ async function consume(of: Introspection, holder: PatHolder, token: string): Pro
   )
 }
 
-async function read({ grants }: Introspection, holder: PatHolder, token: string): Promise<GrantReading> {
-  const reading = await grants.read(holder, sha256(token))
+/**
+ * What is not known of one costs no other its answer. A refusal is the answer to the request only if it is
+ * that of each: after a 401 all would be sent again, and a grant that was spent would be found spent.
+ * @internal
+ */
+export async function consumeEach(
+  of: Introspection,
+  holder: PatHolder,
+  tokens: readonly string[],
+): Promise<(Consumed | Unknown)[]> {
+  const settled = await Promise.allSettled(tokens.map(token => consume(of, holder, token)))
+  const lost = settled.flatMap(one => (one.status === 'rejected' ? [one.reason as unknown] : []))
+  const codes = new Set(lost.map(error => (error instanceof Refusal ? error.code : undefined)))
+  if (lost.length === tokens.length && codes.size === 1) throw lost[0]
+  return settled.map(one =>
+    one.status === 'fulfilled' ? one.value : { error: 'temporarily_unavailable' as const },
+  )
+}
+
+async function read(
+  { grants }: Introspection,
+  holder: PatHolder,
+  { token, lease }: Asked,
+): Promise<GrantReading> {
+  const reading = await grants.read(holder, sha256(token), lease)
   if (reading === undefined || !standsFor(reading.server, holder)) throw invalidPat()
   return reading
 }
@@ -164,7 +257,7 @@ function factsOf(reading: GrantReading, holder: PatHolder, isOurs: () => boolean
   const known =
     grant !== undefined && grant.client_id === holder.client_id && grant.aud === server.resource_uri
   return {
-    // Verified only where no grant was found by its hash: a live look-up costs no signature check.
+    // Verified only if no grant was found by its hash: a live look-up costs no signature check.
     signatureValid: grant !== undefined || isOurs(),
     known,
     ...(known ? { ended: grant.ended, consumed: grant.consumed, expired: grant.expired } : {}),

@@ -1,6 +1,7 @@
 /**
- * Who calls the protection API: the PAT is our own signed token, so it names owner and resource server; that
- * the server still stands is read with the answer itself. Contract: "Protection access token (PAT)".
+ * The caller of the protection API: the PAT is our own signed token, so it names owner and resource server;
+ * whether the server is still active is read with the answer itself. Contract: "Protection access token
+ * (PAT)".
  */
 import type { Credential } from '../http/endpoint.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
@@ -12,7 +13,7 @@ import type { OnBehalfOf } from './resource-servers.ts'
 import type { ClientId, Owner } from '../wire/identifiers.ts'
 
 /**
- * The owner a PAT is for, the resource server it was issued to, and under which generation of that record.
+ * The owner that a PAT is for, the resource server that it was issued to, and the generation of that record.
  */
 export interface PatHolder {
   owner: Owner
@@ -22,9 +23,10 @@ export interface PatHolder {
 
 export type PatGuard = (authorization: string | undefined) => PatHolder
 
-/** The credential of the protection API: what is done under a PAT is done on behalf of its owner. */
+/** The credential of the protection API: everything under a PAT is done on behalf of its owner. */
 export const PAT: Credential<{ guard: PatGuard; onBehalfOf: OnBehalfOf }, PatHolder> = {
   names: ['pat'],
+  refusal: 'invalid_token',
   async admit({ guard, onBehalfOf }, request, run) {
     const holder = guard(request.headers.authorization)
     return onBehalfOf(holder.owner, () => run(holder))
@@ -44,8 +46,8 @@ export function invalidPat(
 }
 
 /**
- * Whether the record, as it is now, lets the holder's PAT through: withdrawn means no, and a PAT of before a
- * withdrawal stays dead when the server is approved again.
+ * Whether the record, as it is now, lets the holder's PAT through: a withdrawn server is refused, and a PAT
+ * from before a withdrawal stays dead when the server is approved again.
  */
 export function standsFor(
   server: { status: string; generation: number } | undefined,

@@ -1,6 +1,6 @@
 /**
- * POST /perm: a sealed ticket for the permissions that a refused call needed. Writes nothing: strangers cause
- * any number of these. Contract: "Protection API" (/perm), "Permission ticket".
+ * POST /perm: a sealed ticket for the permissions that a refused call needed. It writes nothing, because
+ * strangers can cause any number of these. Contract: "Protection API" (/perm), "Permission ticket".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../http/endpoint.ts'
@@ -10,7 +10,7 @@ import { refuseWhileOff, type Clock } from './clock.ts'
 import type { Issuer } from './issuer.ts'
 import { invalidPat, PAT, standsFor, type PatGuard, type PatHolder } from './pat-guard.ts'
 import type { OnBehalfOf, ResourceServer } from './resource-servers.ts'
-import type { ClientId, Owner } from '../wire/identifiers.ts'
+import type { ClientId, Family, Owner } from '../wire/identifiers.ts'
 
 const PERMISSION = z.object({
   resource_id: z.string().min(1).max(400),
@@ -18,14 +18,14 @@ const PERMISSION = z.object({
 })
 const PERM_REQUEST = z.union([PERMISSION, z.array(PERMISSION)])
 
-/** What is asked for, by which resource server of whom. */
+/** The requested permissions, and the resource server and owner. */
 export interface AskedFor {
   owner: Owner
   client_id: ClientId
   resource_id: string
 }
 
-/** What a ticket is sealed from. */
+/** What a ticket is made from. */
 export interface AskedReading {
   /** Routes tickets to the owner. */
   tag: string
@@ -33,13 +33,11 @@ export interface AskedReading {
   resource?: { resource_id: string; client_id: ClientId; resource_scopes: readonly string[] }
 }
 
-/** What the owners of a party have registered. */
+/** The resources that the owners of a party have registered. */
 export interface RegisteredResources {
-  /** undefined where there is no such owner or server. */
+  /** undefined if there is no such owner or server. */
   read(of: AskedFor): Promise<AskedReading | undefined>
-  /**
-   * Looks at what a server that publishes its resources lists now, if it is not known to list nothing new.
-   */
+  /** Reads what a server that publishes its resources lists now, unless it is known to list nothing new. */
   lookAgain(server: { owner: Owner; client_id: ClientId }): Promise<void>
 }
 
@@ -58,25 +56,29 @@ export const PERM: Endpoint<PermissionEndpoint> = endpoint({
   rows: ['post-perm'],
   summary: 'A ticket for the permissions a refused call needed',
   credential: PAT,
+  refuses: { 400: ['invalid_resource_id', 'invalid_scope'] },
   first: ({ clock }: PermissionEndpoint) => refuseWhileOff(clock),
   body: { schema: PERM_REQUEST, form: 'unlisted' },
   answers: {
     201: {
       says: 'The ticket.',
-      schema: z.object({ ticket: z.string() }),
+      schema: z.object({
+        ticket: z.string(),
+        family: z.string().describe('What logs call the negotiation that the ticket begins.'),
+      }),
       headers: { 'cache-control': 'no-store' },
     },
   },
   handle: async (of: PermissionEndpoint, { caller, body, answer }) =>
-    answer(201, { ticket: await ticketFor(of, caller, body) }),
+    answer(201, await ticketFor(of, caller, body)),
 })
 
-/** Refuses `invalid_resource_id` (also where this server does not publish it) and `invalid_scope`. */
+/** Refuses `invalid_resource_id` (also if this server does not publish it) and `invalid_scope`. */
 async function ticketFor(
   { issuer, resources, ticketSeconds }: PermissionEndpoint,
   holder: PatHolder,
   body: z.infer<typeof PERM_REQUEST>,
-): Promise<string> {
+): Promise<{ ticket: string; family: Family }> {
   // 1. One resource.
   const asked = Array.isArray(body) ? body : [body]
   const [permission] = asked
@@ -96,13 +98,14 @@ async function ticketFor(
       `The resource has no scope ${JSON.stringify(excess)}; ask for ${resource.resource_scopes.join(' ')}.`,
     )
 
-  // 4. Sealed: all that the first presentation needs stands in the ticket.
-  return sealTicket(
+  // 4. Sealed: the ticket contains everything that the first presentation needs.
+  const family = newFamily()
+  const ticket = sealTicket(
     {
       issuer: issuer.issuer,
       tag,
       owner: holder.owner,
-      family: newFamily(),
+      family,
       resource_id: resource.resource_id,
       resource_scopes: scopes,
       client_id: holder.client_id,
@@ -110,9 +113,10 @@ async function ticketFor(
     },
     issuer.ticketKeys[0],
   )
+  return { ticket, family }
 }
 
-/** The owner's tag and the resource. One that is not known is worth one look at what the server lists now. */
+/** The owner's tag and the resource. For an unknown one, the server's present listing is read once. */
 async function publishedBy(
   holder: PatHolder,
   resources: RegisteredResources,
@@ -123,7 +127,7 @@ async function publishedBy(
     const asked = await resources.read({ owner, client_id, resource_id })
     if (asked === undefined || !standsFor(asked.server, holder)) throw invalidPat()
     const found = asked.resource
-    // Without scopes only its place is kept: it is listed no more.
+    // Without scopes, it is only a placeholder, because it is no longer listed.
     const isTheirs = found?.client_id === client_id && found.resource_scopes.length > 0
     return { ...asked, resource: isTheirs ? found : undefined }
   }

@@ -31,7 +31,8 @@ export function represent(
 }
 
 /**
- * By `Accept` (RFC 9110 §12.5.1): the type with the highest weight that we have; JSON in every other case.
+ * Chooses by `Accept` (RFC 9110 §12.5.1): the type with the highest weight that we have, and JSON in every
+ * other case.
  */
 export function preferredFormat(accept: string | undefined): Format {
   const weights = new Map<string, number>()

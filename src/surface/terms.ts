@@ -13,11 +13,11 @@ import type { Issuer } from './issuer.ts'
 import { FORMATS, MEDIA_TYPES, preferredFormat, represent } from './terms-formats.ts'
 import { asOwner, type Owner } from '../wire/identifiers.ts'
 
-/** Whose terms they are, and where they are kept. */
+/** The owners of the terms, and where the terms are kept. */
 export interface TermsSource {
   /** Owners who are served, at most `limit`. */
   owners(limit: number): Promise<readonly Owner[]>
-  /** An owner's terms that stand, by tier after the one named; undefined where no such owner is served. */
+  /** An owner's present terms, by tier, after the given one; undefined if this owner is not served. */
   standing(
     owner: Owner,
     page: { after: string | undefined; limit: number },
@@ -38,7 +38,7 @@ const ROSTER = z.looseObject({
   terms: z.array(z.looseObject({})),
 })
 
-/** `owner` may be left out where one alone is served; unknown owners are 404. */
+/** `owner` may be left out if only one is served; unknown owners are 404. */
 export const ROSTER_OF_TERMS: Endpoint<Terms> = endpoint({
   method: 'get',
   path: AUTHORITY_PATH.terms,
@@ -46,8 +46,9 @@ export const ROSTER_OF_TERMS: Endpoint<Terms> = endpoint({
   summary: "The owner's roster of terms",
   query: PAGE.extend({ owner: plainText(200).optional() }),
   answers: {
-    200: { says: 'Her terms that stand.', schema: ROSTER, headers: { 'cache-control': 'no-cache' } },
+    200: { says: 'Her terms in force.', schema: ROSTER, headers: { 'cache-control': 'no-cache' } },
   },
+  refuses: { 404: ['not_found'] },
   async handle({ issuer, terms }: Terms, { query, answer }) {
     const { owner: named, after, limit } = query
     const owner = named === undefined ? await onlyOwner(terms) : asOwner(named)
@@ -60,7 +61,7 @@ export const ROSTER_OF_TERMS: Endpoint<Terms> = endpoint({
   },
 })
 
-/** The version as asked for; immutable, so it may be kept for ever. */
+/** The requested version. It is immutable, so it may be cached for ever. */
 export const TERMS_DOCUMENT: Endpoint<Terms> = endpoint({
   method: 'get',
   path: '/terms/{owner}/{tier}/{version}',
@@ -110,8 +111,8 @@ async function onlyOwner(terms: TermsSource): Promise<Owner> {
 }
 
 /**
- * RFC 9110 §13.1.2: `*`, or any of the tags listed, compared weakly: a proxy that recodes an answer weakens
- * its tag.
+ * RFC 9110 §13.1.2: `*`, or any of the tags listed, compared weakly: a proxy that re-encodes an answer
+ * weakens its tag.
  */
 function names(ifNoneMatch: string | undefined, etag: string): boolean {
   const tags = ifNoneMatch?.split(',').map(tag => tag.trim().replace(/^W\//, '')) ?? []

@@ -1,7 +1,8 @@
 /**
  * Owns how a command line ends: exit codes, and one clear line per error. Contract: "Errors":
- * `temporarily_unavailable` is the only value worth another try, so it has an exit code of its own.
+ * `temporarily_unavailable` is the only value that is worth a retry, so it has its own exit code.
  */
+import { createInterface } from 'node:readline/promises'
 import { CommanderError, type Command } from 'commander'
 import { printable } from './printable.ts'
 
@@ -12,15 +13,17 @@ import { printable } from './printable.ts'
 export const EXIT = { done: 0, refused: 1, usage: 2, unavailable: 3, waiting: 4, interrupted: 130 } as const
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** Where a command writes: `out` what was asked for, `err` what is said about it. */
+/** Where a command writes: results to `out`, messages about them to `err`. */
 export interface Terminal {
   out(text: string): void
   err(text: string): void
   /**
-   * How many characters fit on a line; undefined where a file or a program reads, which gets everything
-   * whole.
+   * How many characters fit on a line; undefined if the output goes to a file or a program, which gets
+   * everything in full.
    */
   readonly columns?: number | undefined
+  /** Asks a person for yes or no; undefined if no person is there to answer. */
+  readonly confirm?: ((question: string) => Promise<boolean>) | undefined
 }
 
 /** The terminal of this process. */
@@ -30,6 +33,19 @@ export const processTerminal: Terminal = {
   get columns() {
     return process.stdout.isTTY ? process.stdout.columns : undefined
   },
+  get confirm() {
+    return process.stdin.isTTY && process.stdout.isTTY ? askYesOrNo : undefined
+  },
+}
+
+/** Any answer but yes counts as no. */
+async function askYesOrNo(question: string): Promise<boolean> {
+  const prompt = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    return /^y(es)?$/i.test((await prompt.question(`${printable(question)} [y/N] `)).trim())
+  } finally {
+    prompt.close()
+  }
 }
 
 /** The command cannot be run as it was given; the message says what to give. */
@@ -37,14 +53,14 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** How a failure is told: its sentence, or our own lines, and the exit code that goes with it. */
+/** How a failure is reported: its sentence, or our own lines, and its exit code. */
 export interface Ending {
   code: ExitCode
   message: string | readonly string[]
 }
 
 /**
- * Parses `args` (without the program's own name) and runs the command chosen. Answers the exit code and
+ * Parses `args` (without the program's own name) and runs the chosen command. Returns the exit code and
  * throws nothing: a failure becomes one line on `err`. `endingOf` says how the party's own errors end;
  * undefined leaves it to this.
  */
@@ -61,7 +77,7 @@ export async function runCommand(
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage
     const ending = endingOf(error) ?? defaultEnding(error)
-    // Each line is escaped by itself: a line feed inside one is somebody else's.
+    // Each line is escaped separately, because a line feed inside one comes from foreign text.
     const lines = typeof ending.message === 'string' ? [ending.message] : ending.message
     for (const line of lines) if (line !== '') terminal.err(`${printable(line)}\n`)
     return ending.code

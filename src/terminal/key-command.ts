@@ -4,10 +4,16 @@
  */
 import { publicJwk } from '../wire/keys.ts'
 import type { Terminal } from './command.ts'
-import { writeNewKeySet } from './key-file.ts'
+import { writeNewKeySet, writeNewNotificationKey } from './key-file.ts'
 import { printableJson } from './printable.ts'
 
 /** Makes a file with one new signing key, and prints its public half. */
 export async function newKeySet(file: string, terminal: Terminal): Promise<void> {
   terminal.out(`${printableJson(publicJwk(await writeNewKeySet(file)))}\n`)
+}
+
+/** Makes a file with a new key for notifications, and prints the part that browsers get. */
+export async function newNotificationKey(file: string, terminal: Terminal): Promise<void> {
+  const { publicBytes } = await writeNewNotificationKey(file)
+  terminal.out(`${publicBytes.toString('base64url')}\n`)
 }

@@ -1,5 +1,5 @@
 /**
- * Owns private keys in files: one JWK per file, readable by its user alone. Contract: "Authentication": the
+ * Owns private keys in files: one JWK per file, which only its user can read. Contract: "Authentication": the
  * agent's key and the owner's device key never leave the machine of their holder.
  */
 import { mkdir, open } from 'node:fs/promises'
@@ -7,6 +7,11 @@ import { dirname } from 'node:path'
 import { ExposedFile, readPrivateFile } from '../files/private-file.ts'
 import { parseJson } from '../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
+import {
+  generateNotificationJwk,
+  importNotificationKey,
+  type NotificationKey,
+} from '../wire/notification-key.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { UsageError } from './command.ts'
 
@@ -30,7 +35,10 @@ export async function readKeyFile(path: string, makeWith: string): Promise<Priva
   }
 }
 
-/** Makes a key and writes it to a new file; refuses to write over an existing one, since a key is a name. */
+/**
+ * Makes a key and writes it to a new file; refuses to overwrite an existing one, because a key is an
+ * identity.
+ */
 export async function writeNewKey(path: string): Promise<PrivateKey> {
   const jwk = generatePrivateJwk()
   await writeNew(path, jwk)
@@ -45,6 +53,13 @@ export async function writeNewKeySet(path: string): Promise<PrivateKey> {
   const jwk = generatePrivateJwk()
   await writeNew(path, { keys: [jwk] })
   return importPrivateJwk(jwk)
+}
+
+/** The same of the key by which an authority notifies owners. */
+export async function writeNewNotificationKey(path: string): Promise<NotificationKey> {
+  const jwk = generateNotificationJwk()
+  await writeNew(path, jwk)
+  return importNotificationKey(jwk)
 }
 
 async function writeNew(path: string, content: object): Promise<void> {

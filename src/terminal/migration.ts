@@ -1,5 +1,5 @@
 /**
- * Owns what a migration that is run as a command says: what it waits for on stderr, what it applied on
+ * Owns the output of a migration that is run as a command: what it waits for on stderr, what it applied on
  * stdout. docs/choices.md, "Storage".
  */
 

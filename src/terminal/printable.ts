@@ -1,12 +1,12 @@
 /**
  * Owns how text from others reaches a person's terminal. Contract: "Agreement (claim_token, beat 3)":
- * `reason` and its like are shown to the owner, and are written by strangers; a terminal obeys what it is
- * shown.
+ * `reason` and its like are shown to the owner, and strangers write them; a terminal obeys what it is shown.
  */
 
 // Controls (ESC among them), format characters (direction marks, zero widths, tags), separators of lines and
-// paragraphs, halves of surrogate pairs, private use.
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu
+// paragraphs, halves of surrogate pairs, private use; other characters that draw nothing (variation
+// selectors, the fillers of Hangul, the joiner of graphemes), and the blank of Braille.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /**
  * The text with every character that a terminal would act on, or hide, written as an escape: ESC is `\u{1b}`.
@@ -20,14 +20,14 @@ export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n')
 }
 
-/** JSON to be read by a person or a script: indented, and free of characters a terminal would act on. */
+/** JSON for a person or a script: indented, and free of characters that a terminal would act on. */
 export function printableJson(value: unknown): string {
   const text = JSON.stringify(value, null, 2) ?? 'null'
   // Inside JSON text the escape must be JSON's own, so that the value stays what it was.
   return text.replace(UNSEEN, mark => (mark === '\n' ? mark : jsonEscape(mark)))
 }
 
-/** JSON on one line, in ASCII alone, so that nothing in it can act on a terminal. */
+/** JSON on one line, only in ASCII, so that nothing in it can act on a terminal. */
 export function printableLine(value: unknown): string {
   return JSON.stringify(value).replace(/[^\x20-\x7e]/g, jsonEscape)
 }
@@ -56,9 +56,9 @@ export function printableValue(value: unknown): string {
 }
 
 /**
- * A table with its columns aligned, one line per row; cells are made printable here. With `columns` it is at
- * most so wide: long cells are cut, with `…` at their end, and where that is not enough each row becomes a
- * record of its own.
+ * A table with its columns aligned, one line per row; cells are made printable here. `columns` limits its
+ * width: long cells are cut, with `…` at their end, and if that is not enough, each row becomes its own
+ * record.
  */
 export function table(
   headings: readonly string[],
@@ -92,9 +92,12 @@ export function record(members: Readonly<Record<string, unknown>>, indent = ''):
   return named.map(([name, value]) => `${indent}${name.padEnd(width)}  ${printableValue(value)}\n`).join('')
 }
 
-/** Shorter than this no column becomes: what is left of a name must still name it. */
+/** Marks where a cell was cut. */
+export const CUT = '…'
+
+/** No column becomes narrower than this, because the rest of a name must still identify it. */
 const CUT_TO_MIN = 10
-/** A moment that is cut is none. */
+/** A time that was cut is useless. */
 const NEVER_CUT = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$/
 
 /**
@@ -120,7 +123,7 @@ function toWidth(cell: string, width: number): string {
   if (missing >= 0) return cell + ' '.repeat(missing)
   return `${Array.from(cell)
     .slice(0, width - 1)
-    .join('')}…`
+    .join('')}${CUT}`
 }
 
 function lengthOf(cell: string | undefined): number {

@@ -60,7 +60,8 @@ afterAll(async () => {
 })
 
 /**
- * Challenges with a ticket of the real authority, and answers a call that carries a grant with whose it is.
+ * Challenges with a ticket of the real authority, and answers a call that carries a grant with the owner of
+ * that grant.
  */
 async function answerCall({ path, headers, body }: Received): Promise<Reply | undefined> {
   if (path.startsWith('/.well-known/oauth-protected-resource'))

@@ -264,7 +264,7 @@ describe('A failing identity is request_denied', () => {
       claimed: true,
       families: [expect.any(String)],
     })
-    // What somebody else could not prove is not held against the agent.
+    // A failed proof by another agent does not count against this one.
     expect((await agent.ask('statement_read')).status).toBe(200)
   })
 })
@@ -284,7 +284,7 @@ describe("The issuer's documents", () => {
     expect(replies.map(reply => reply.body.error)).toEqual(Array(5).fill('request_submitted'))
     expect(fresh.server.to(WELL_KNOWN.agentIssuer)).toHaveLength(1)
     expect(fresh.server.to('/jwks.json')).toHaveLength(1)
-    // An unknown kid is worth one look a minute, whoever names it.
+    // An unknown kid causes one fetch a minute, whichever caller names it.
     for (let n = 0; n < 3; n++) {
       const key = newKey()
       const agent_token = fresh.token(key, {}, { key: newKey() })

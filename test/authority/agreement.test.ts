@@ -1,6 +1,6 @@
 /**
- * Contract, "Agreement": one that does not say what was offered, or is not signed by who it names, denies the
- * request.
+ * Contract, "Agreement": an agreement that does not repeat the offer, or that is not signed by the agent it
+ * names, denies the request.
  */
 import { describe, expect, it } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'

@@ -1,6 +1,6 @@
 /**
- * Replicas whose machines' clocks are wrong: they sign by the database's time, and too far off they issue
- * nothing. Contract, "Limits" (lifetimes), "Grant (RPT) liveness", "Errors" (503).
+ * Replicas whose machines' clocks are wrong: they sign by the database's time, and issue nothing if they are
+ * too far off. Contract, "Limits" (lifetimes), "Grant (RPT) liveness", "Errors" (503).
  */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
@@ -17,7 +17,7 @@ const databaseSeconds = async (): Promise<number> => {
     SELECT extract(epoch FROM clock_timestamp())::float8 AS now`.execute(authority.database.db)
   return rows[0]!.now
 }
-/** A replica beside the right one, on a machine whose clock differs. */
+/** A second replica, on a machine whose clock differs. */
 async function withReplica(
   localClock: () => number,
   work: (replica: TestAuthority) => Promise<void>,

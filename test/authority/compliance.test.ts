@@ -9,12 +9,12 @@ import { startMembershipStand, type MembershipStand } from '../support/membershi
 import { startedForEach } from '../support/started.ts'
 import { until } from '../support/until.ts'
 
-/** What stands in front of the organization. */
+/** The relay in front of the organization. */
 interface Relay {
   server: Server
   /** The bodies of reports, those that were not let through among them. */
   reports: string[]
-  /** Whether reports are let through; else they are answered 503. */
+  /** Whether reports are let through; otherwise they are answered 503. */
   up: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * The operators that stand behind an agent: contract, "Connection" (owner blocks the operator), "Owner API"
- * (operators), "What the service does" (row 9: revocation is atomic and immediate).
+ * The operators behind an agent: contract, "Connection" (owner blocks the operator), "Owner API" (operators),
+ * "What the service does" (row 9: revocation is atomic and immediate).
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { OPERATORS_PER_CONNECTION_MAX } from '../../src/rules/connection.ts'

@@ -28,8 +28,8 @@ describe('Device keys', () => {
     expect((await call(as(phone), PENDING)).status).toBe(200)
     const { body } = await call(alice, { target: '/owner/device-keys' })
     const expected = [
-      { kid: alice.key.thumbprint, name: 'laptop', revoked_at: null },
-      { kid: phone.thumbprint, name: 'phone', revoked_at: null },
+      { kid: alice.key.thumbprint, name: 'laptop', jwk: publicJwk(alice.key), revoked_at: null },
+      { kid: phone.thumbprint, name: 'phone', jwk: publicJwk(phone), revoked_at: null },
     ]
     expect(body).toEqual(
       expected
@@ -59,7 +59,7 @@ describe('Device keys', () => {
     expect(unclear.text).toContain(phone.thumbprint)
     expect(unclear.text).toContain(other.thumbprint)
     expect((await call(as(phone), PENDING)).status).toBe(200)
-    // A revoked key is called nothing, so what is left is clear.
+    // A revoked key has no name, so the name is unambiguous.
     expect((await call(alice, removeKey(other))).status).toBe(200)
     expect(await call(alice, byName)).toMatchObject({ status: 200, body: { deleted: phone.thumbprint } })
     expect((await call(as(phone), PENDING)).status).toBe(401)

@@ -9,8 +9,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { issueEnrolmentCode } from '../../src/authority/owner/enrolment.ts'
-import { listDeviceKeys } from '../../src/storage/authority/owners.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { issueCode } from '../../src/authority/administration/recovery.ts'
+import { insertDeviceKey, listDeviceKeys } from '../../src/storage/authority/device-keys.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { startTestAuthority, type OwnerCall, type Reply } from '../support/authority.ts'
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
@@ -32,8 +33,15 @@ beforeEach(async () => {
 })
 
 const newKey = () => importPrivateJwk(generatePrivateJwk())
-const issue = async (lifetimeSeconds = 3600) =>
-  (await issueEnrolmentCode(both.authority.database.db, owner, lifetimeSeconds))!.code
+const issueFor = (whom: Owner, enrolmentSeconds: number) =>
+  inTransaction(both.authority.database.db, tx =>
+    issueCode(
+      tx,
+      { enrolmentSeconds, recoverySeconds: 0, accepted: { deviceKeys: true, issuer: undefined } },
+      { owner: whom, recover: false, actor: { kind: 'authority' } },
+    ),
+  )
+const issue = async (lifetimeSeconds = 3600) => (await issueFor(owner, lifetimeSeconds)).code
 const enrolment = (code: string, key: PrivateKey): OwnerCall => ({
   method: 'POST',
   target: '/owner/enrolment',
@@ -91,6 +99,16 @@ describe('A one-time code', () => {
     refused(await call(enrolment(code, newKey())))
   })
 
+  it('enrols nothing once she has a credential by another way: that takes a recovery', async () => {
+    const code = await issue()
+    const hers = newKey()
+    await inTransaction(both.authority.database.db, tx =>
+      insertDeviceKey(tx, { owner, kid: hers.thumbprint, jwk: publicJwk(hers), name: 'hers' }),
+    )
+    refused(await call(enrolment(code, newKey())))
+    expect(await keysOf()).toHaveLength(1)
+  })
+
   it('ends the one before', async () => {
     const first = await issue()
     const second = await issue()
@@ -122,7 +140,7 @@ describe('A one-time code', () => {
   })
 
   it('is not to be had for an owner who is not served', async () => {
-    expect(await issueEnrolmentCode(both.authority.database.db, asOwner('nobody'), 60)).toBeUndefined()
+    await expect(issueFor(asOwner('nobody'), 60)).rejects.toMatchObject({ code: 'not_found' })
   })
 })
 

@@ -3,12 +3,13 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { appendEvent } from '../../src/storage/authority/events.ts'
-import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { inTransaction, STATEMENTS_CHANNEL, type SentStatement } from '../../src/storage/core/database.ts'
 import { EventStreamReader } from '../../src/wire/event-stream.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import type { TestOwner } from '../support/authority.ts'
+import { quotaRefusals } from '../support/quota-refusals.ts'
 import { authorityStand } from '../support/stands.ts'
 
 const PER_OWNER = 12
@@ -29,8 +30,8 @@ interface Stream {
 }
 
 /**
- * Opens one that stands, as soon as those of the test before have given their places back; closed with the
- * test.
+ * Opens a stream that stays open, as soon as those of the previous test have given their places back; closed
+ * with the test.
  */
 const open = (owner: TestOwner = authority.alice): Promise<Stream> => vi.waitFor(() => tryOpen(owner), WAIT)
 
@@ -148,6 +149,7 @@ describe('More streams than may be', () => {
       says: expect.stringMatching(/12 event streams of yours are open here.*close one/),
       retry: '30',
     })
+    expect(await quotaRefusals(authority, 'streams')).toBe(1)
     await open(authority.owners['bea'])
     streams.pop()!.close()
     await open()

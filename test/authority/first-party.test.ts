@@ -27,7 +27,7 @@ beforeAll(async () => {
   issuer = await startIssuer()
   authority = await startTestAuthority({
     environment: { UMA_AS_AGENT_ISSUERS: issuer.iss, UMA_DEV_LOOPBACK: 'true' },
-    // What is hers trades without asking; everybody else is asked about.
+    // Her own agents trade without asking; for all others she is asked.
     provision: document => ({
       owners: document.owners.map(owner => ({
         ...owner,

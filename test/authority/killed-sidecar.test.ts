@@ -48,7 +48,7 @@ interface Running {
   client: CheckClient
 }
 
-/** A process of its own, once it serves. */
+/** A separate process, when it serves. */
 async function start(more: object = {}): Promise<Running> {
   const socket = `unix:${join(directory, `check-${children.length}`)}`
   const settings = sidecarSettings({ directory, authority }, { check: socket, http: '127.0.0.1:0' })

@@ -63,7 +63,7 @@ function usher(args: string[], more: Record<string, string> = {}): Run {
   return { child, output: () => output, exit }
 }
 
-/** The line that says where it serves, once it is there. */
+/** The line that says where it serves, when it is there. */
 const serving = (run: Run) =>
   vi.waitFor(
     () => {

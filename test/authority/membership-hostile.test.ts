@@ -2,78 +2,19 @@
  * An organization that is hostile or stolen: contract, "What the service does" (nothing above the owner can
  * widen).
  */
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { memberView, type MemberView } from '../../src/rules/member-view.ts'
-import { parseCharter } from '../../src/wire/charter.ts'
-import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
-import { charterOf } from '../support/organization.ts'
-import { CLAIMING } from '../support/membership.ts'
+import { bindingDigest, type MemberView } from '../../src/rules/member-view.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import type { Notice, NoticeClaims } from '../../src/wire/notice.ts'
+import { startTestAuthority } from '../support/authority.ts'
+import { authorityUnder, noticeOf, startHostile, viewOf } from '../support/hostile-organization.ts'
+import { testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
-
-/** What it was asked, by path. */
-interface Hostile {
-  issuer: string
-  asked: string[]
-  server: Server
-  /** Members of what it answers to a preview and to a join, beside what an honest one would say. */
-  previews: object
-  joins: object
-}
-
-async function startHostile(): Promise<Hostile> {
-  const hostile: Hostile = { issuer: '', asked: [], server: createServer(), previews: {}, joins: {} }
-  hostile.server.on('request', (request, response) => {
-    hostile.asked.push(request.url!)
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify(answerOf(hostile, request.url!)))
-  })
-  await new Promise<void>(resolve => hostile.server.listen(0, '127.0.0.1', resolve))
-  hostile.issuer = `http://127.0.0.1:${(hostile.server.address() as AddressInfo).port}`
-  onTestFinished(() => void hostile.server.close())
-  return hostile
-}
-
-function viewOf(issuer: string, changes: object = {}): MemberView {
-  const charter = parseCharter(JSON.parse(JSON.stringify(charterOf({ ...CLAIMING, ...changes }))))
-  const organization = { id: 'acme', name: 'Acme' }
-  const version = { charter_version: 1, published_at: '2026-11-21T09:00:00.000Z' }
-  return memberView({ organization, issuer, charter, ...version, owner: 'alice', role: 'staff', view: 1 })
-}
-
-function answerOf({ issuer, previews, joins }: Hostile, path: string): unknown {
-  switch (path) {
-    case '/.well-known/ext-organization':
-      return {
-        issuer,
-        organization: { id: 'acme', name: 'Acme' },
-        jwks_uri: `${issuer}/jwks`,
-        preview_endpoint: `${issuer}/preview`,
-        enrolment_endpoint: `${issuer}/join`,
-        envelope_endpoint: `${issuer}/envelope`,
-        leave_endpoint: `${issuer}/leave`,
-      }
-    case '/preview':
-      return { ...viewOf(issuer), ...previews }
-    case '/join':
-      return { ...viewOf(issuer), membership_token: 'a.b.c', ...joins }
-    default:
-      return { left: true }
-  }
-}
-
-async function standOf(hostile: Hostile): Promise<TestAuthority> {
-  const environment = { UMA_DEV_LOOPBACK: 'true', UMA_AS_ORGANIZATIONS: hostile.issuer }
-  const authority = await startTestAuthority({ environment })
-  onTestFinished(() => authority.close())
-  return authority
-}
 
 describe('An organization that answers a join with other terms than were agreed', () => {
   it('makes nobody a member, and is told that she left', async () => {
     const hostile = await startHostile()
-    const authority = await standOf(hostile)
+    const authority = await authorityUnder(hostile)
     const own = (method: 'GET' | 'POST', below: string, json?: object) =>
       authority.call(authority.alice, {
         method,
@@ -81,14 +22,33 @@ describe('An organization that answers a join with other terms than were agreed'
         ...(json && { json }),
       })
     const { body } = await own('POST', '/preview', { code: 'any' })
-    hostile.joins = viewOf(hostile.issuer, { claims: ['alice/*'] })
+    hostile.answers['/join'] = viewOf(hostile.issuer, { claims: ['alice/*'] })
     const { binds_s256, charter_version } = body
     const joined = await own('POST', '', { code: 'any', agreed: true, binds_s256, charter_version })
     expect([joined.status, joined.body.reason]).toEqual([409, 'charter_moved'])
     expect((await own('GET', '')).body.enrolled).toBe(false)
     await until(() => hostile.asked.includes('/leave'))
   })
+
+  it('and refuses what it may have granted, its answer lost: the join is taken back, not forgotten', async () => {
+    const hostile = await startHostile()
+    const authority = await authorityUnder(hostile)
+    const own = (below: string, json: object) =>
+      authority.call(authority.alice, { method: 'POST', target: `/owner/organization${below}`, json })
+    const { body } = await own('/preview', { code: 'any' })
+    const { binds_s256, charter_version } = body
+    hostile.next['/join'] = ['cut', 429]
+    const joined = await own('', { code: 'any', agreed: true, binds_s256, charter_version })
+    expect([joined.status, joined.body.error]).toEqual([503, 'temporarily_unavailable'])
+    const { rows } = await authority.database.pool.query('SELECT kind FROM organization_calls')
+    expect(rows).toEqual([{ kind: 'join' }])
+  })
 })
+
+/** With the digest of what it says, so that nothing but their number speaks against them. */
+const CLAIMS = Array.from({ length: 201 }, (_, i) => `alice/x${i}`)
+const CLAIMED = { claims: CLAIMS, grants: [], always_ask: [] }
+const MORE = { ...CLAIMED, binds_s256: bindingDigest({ ...viewOf(''), ...CLAIMED }) }
 
 describe('What an organization says that no charter could', () => {
   it.each<[string, object]>([
@@ -96,14 +56,139 @@ describe('What an organization says that no charter could', () => {
     ['a ceiling of another digest', { max_expires_in: 9 }],
     ['another organization’s name', { issuer: 'https://elsewhere.example' }],
     ['a claim of everything', { claims: ['*/*'] }],
+    ['more claims than a charter holds', MORE],
     ['control characters', { summary: ['\u001b[2J'] }],
   ])('is no answer: %s', async (_, previews) => {
     const hostile = await startHostile()
-    hostile.previews = previews
-    const authority = await standOf(hostile)
+    hostile.answers['/preview'] = previews
+    const authority = await authorityUnder(hostile)
     const target = '/owner/organization/preview'
     const reply = await authority.call(authority.alice, { method: 'POST', target, json: { code: 'any' } })
     expect([reply.status, reply.body.error]).toEqual([503, 'temporarily_unavailable'])
+  })
+})
+
+/** Alice, a member of it under the terms of an honest one; bea is none. */
+async function member() {
+  const hostile = await startHostile()
+  const authority = await authorityUnder(hostile, { owners: ['alice', 'bea'] })
+  const own = (method: 'GET' | 'POST' | 'DELETE', below = '', json?: object) =>
+    authority.call(authority.alice, { method, target: `/owner/organization${below}`, ...(json && { json }) })
+  const { body } = await own('POST', '/preview', { code: 'any' })
+  const { binds_s256, charter_version } = body
+  await own('POST', '', { code: 'any', agreed: true, binds_s256, charter_version })
+  const standing = async () => (await own('GET')).body as Record<string, unknown> & { view: number }
+  /** Makes it ask how she stands, and waits for the answer. */
+  const asks = async () => {
+    const before = hostile.asked.length
+    await authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+    await until(() => hostile.asked.slice(before).includes('/envelope'))
+    await until(async () => {
+      const { rows } = await authority.database.pool.query(
+        // Settled means that it is due again: soon if the answer was useless, otherwise in about a minute;
+        // before that it is taken for half a minute.
+        `SELECT 1 FROM due WHERE kind = 'view'
+         AND (at < now() + interval '12 seconds' OR at > now() + interval '35 seconds')`,
+      )
+      return rows.length > 0
+    })
+  }
+  const post = async (notice: Notice, claims?: Partial<NoticeClaims>) =>
+    bring(await noticeOf(hostile, authority, notice, claims))
+  const bring = (notice: string) =>
+    authority.request('POST', '/org/notice', {
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ notice }),
+    })
+  const tiers = async () =>
+    (await authority.call(authority.alice, { target: '/owner/policies' })).body as object
+  return { hostile, authority, own, standing, asks, post, bring, tiers }
+}
+
+const WIDEST = {
+  claims: ['alice/*', 'bea/*'],
+  roles: { staff: { name: 'Staff', grants: ['alice/*'], delegation: 'any-agent' } },
+  envelope: { max_expires_in: 2_592_000, allowed_scopes: null, require_prohibited: [], always_ask: [] },
+  break_glass: {
+    enabled: true,
+    resources: ['alice/*'],
+    max_expires_in: 3600,
+    require_reason: false,
+    invokers: [],
+  },
+}
+
+describe('An organization of which she is a member, and that turns hostile', () => {
+  it('enlarges its charter: her tiers, what it governs and what it may in an emergency are as she agreed', async () => {
+    const { hostile, standing, asks, tiers, own, post } = await member()
+    const [before, policies] = [await standing(), await tiers()]
+    hostile.answers['/envelope'] = viewOf(hostile.issuer, WIDEST, { view: 7, charter_version: 9 })
+    await asks()
+    const after = await standing()
+    expect([after.view, after['governed_resources']]).toEqual([7, before['governed_resources']])
+    expect(after['agreed_version']).toBe(before['agreed_version'])
+    expect(after['waiting']).toMatchObject({ version: 9 })
+    expect(await tiers()).toEqual(policies)
+    const grant = {
+      jti: 'rpt_hostile',
+      resource_id: 'alice/statements',
+      scopes: ['read'],
+      cnf_jkt: hostile.key.thumbprint,
+      operation: { tool: 'statement_read', params_s256: 's256:x' },
+      exp: Math.floor(Date.now() / 1000) + 60,
+    }
+    const emergency = await post({ kind: 'break_glass', grant, reason: 'x', authorised_by: 'x' })
+    expect([emergency.status, emergency.body.accepted]).toEqual([403, undefined])
+    await own('DELETE')
+    expect(await tiers()).toEqual(policies)
+  })
+
+  it.each<[string, (issuer: string) => MemberView]>([
+    ['an earlier view', issuer => viewOf(issuer, {}, { view: 4 })],
+    [
+      'another view of the same number',
+      issuer => viewOf(issuer, { envelope: { max_expires_in: 60 } }, { view: 5 }),
+    ],
+  ])('serves %s: it is dropped, and confirms nothing', async (_, served) => {
+    const { hostile, authority, standing, asks } = await member()
+    hostile.answers['/envelope'] = viewOf(hostile.issuer, {}, { view: 5 })
+    await asks()
+    await authority.database.pool.query("UPDATE memberships SET read_at = now() - interval '700 seconds'")
+    const before = await standing()
+    expect([before.view, before['stale']]).toEqual([5, true])
+    hostile.answers['/envelope'] = served(hostile.issuer)
+    await asks()
+    expect(await standing()).toEqual(before)
+  })
+
+  it('replays what it told, and tells of others: nothing comes of it', async () => {
+    const { hostile, authority, post, bring, standing } = await member()
+    const epochs = async () =>
+      (await authority.database.pool.query('SELECT owner, org_epoch FROM memberships ORDER BY owner'))
+        .rows as object[]
+    const moved: Notice = { kind: 'role_changed', role: 'staff' }
+    const notice = await noticeOf(hostile, authority, moved)
+    expect((await bring(notice)).status).toBe(200)
+    const before = await epochs()
+    expect((await bring(notice)).status).toBe(409)
+    const ended: Notice = { kind: 'membership_ended', by: 'administrator' }
+    expect((await post(ended, { sub: asOwner('bea') })).status).toBe(403)
+    expect((await post(ended, { sub: asOwner('nobody') })).status).toBe(404)
+    expect((await post(ended, { sub: asOwner('ali\u0000ce') })).status).toBe(404)
+    expect((await post(ended, { membership: 'another-join-of-hers' })).status).toBe(409)
+    expect((await post(ended, { iss: authority.issuer })).status).toBe(401)
+    expect([await epochs(), (await standing())['enrolled']]).toEqual([before, true])
+  })
+
+  it('allows everything: what she refuses is refused, and what she is asked about waits for her', async () => {
+    const { authority } = await member()
+    const agent = testAgent(authority)
+    const trade = await agent.present(await agent.ticket('place_trade'))
+    expect([trade.status, trade.body.error]).toEqual([403, 'request_denied'])
+    const account = await agent.present(await agent.ticket('close_account'))
+    expect([account.status, account.body.error]).toEqual([403, 'request_denied'])
+    const read = await agent.ask('portfolio_read')
+    expect([read.status, read.body.error]).toEqual([403, 'request_submitted'])
   })
 })
 

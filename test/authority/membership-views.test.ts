@@ -63,6 +63,23 @@ describe('A later view', () => {
     expect((await agent.present(await agent.ticket('place_trade'))).body.error).toBe('need_info')
   })
 
+  it('that shares no more what one before claimed no more ends what was granted while it was shared', async () => {
+    const { rpt } = await testAgent(stand.authority).granted('portfolio_read')
+    const roles = {
+      staff: { name: 'Staff', grants: ['alice/account'], delegation: 'any-agent' },
+      traders: { name: 'Traders', grants: ['alice/trades'], delegation: 'any-agent' },
+    }
+    const governs = async (changes: object, has: boolean) => {
+      await stand.publish({ ...changes, roles })
+      await asksNow()
+      await until(async () => (await membership()).governed_resources.includes('alice/portfolio') === has)
+    }
+    await governs({ claims: ['alice/account', 'alice/trades'] }, false)
+    expect(await introspect(rpt)).toBeUndefined()
+    await governs({}, true)
+    expect(await introspect(rpt)).toBe('organization_revoked')
+  })
+
   it('narrows her tiers at once, and widens none when it allows more again', async () => {
     await stand.publish({ envelope: { max_expires_in: 120 } })
     await asksNow()
@@ -93,9 +110,11 @@ describe('A later view', () => {
 })
 
 describe('A membership that its organization ends', () => {
-  it('is ended here by its notice, with every grant under it', async () => {
+  it('is ended here by its notice, with every grant under it, and never told as what she did', async () => {
     const { rpt } = await testAgent(stand.authority).granted('portfolio_read')
-    expect((await post(await noticeOf({ kind: 'membership_ended', by: 'administrator' }))).status).toBe(200)
+    expect((await post(await noticeOf({ kind: 'membership_ended', by: 'owner' }))).status).toBe(200)
+    const told = await stand.authority.call(stand.alice, { target: '/owner/ledger?kind=org_left' })
+    expect(told.body.entries.at(-1).by).toBe('organization')
     expect((await membership()).enrolled).toBe(false)
     expect(await introspect(rpt)).toBe('organization_revoked')
   })

@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import type { Cut } from '../../src/rules/envelope.ts'
 import type { Tier } from '../../src/wire/owner-api.ts'
 import { row } from '../support/contract-row.ts'
+import { holdLease } from '../support/lease-holder.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
 import { until } from '../support/until.ts'
@@ -136,6 +137,18 @@ describe('Joining', () => {
     expect((await own('POST', '', agreeing)).status).toBe(200)
     const again = await own('POST', '', agreeing)
     expect([again.status, again.body.reason]).toEqual([409, 'already_member'])
+  })
+
+  it('again, or agreeing again, waits for sidecars all the same: the first answer may have been lost', async () => {
+    const agreeing = await stand.agreeing(await stand.invited())
+    expect((await own('POST', '', agreeing)).status).toBe(200)
+    const holder = await holdLease(stand.authority)
+    expect((await own('POST', '', agreeing)).status).toBe(409)
+    expect(holder.asked()).toBe(1)
+    const { charter_version, binds_s256 } = agreeing
+    expect((await own('POST', '', { agreed: true, charter_version, binds_s256 })).status).toBe(200)
+    expect(holder.asked()).toBe(2)
+    await holder.say({ end: true })
   })
 
   it('is one at a time: a join that is under way is join_in_progress, and is taken back when it was left open', async () => {

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { ENDPOINTS } from '../../src/authority/endpoints.ts'
 import { undescribed } from '../support/described-answers.ts'
 import { authorityStand } from '../support/stands.ts'
+import { typedProgram } from '../support/typed-client.ts'
 
 const authority = authorityStand()
 
@@ -45,9 +46,64 @@ describe.each(['public', 'owner'] as const)('the %s listener', listener => {
 describe('the description', () => {
   it('an answer of another shape is found', () => {
     const request = { method: 'POST', target: '/perm' }
-    expect(undescribed('public', request, { status: 201, body: { ticket: 'x' } })).toBeUndefined()
+    expect(
+      undescribed('public', request, { status: 201, body: { ticket: 'x', family: 'y' } }),
+    ).toBeUndefined()
     expect(undescribed('public', request, { status: 201, body: {} })).toMatch(/ticket/)
     expect(undescribed('public', request, { status: 400, body: { error: 'invalid_scope' } })).toBeUndefined()
+    expect(undescribed('public', request, { status: 400, body: { error: 'conflict' } })).toMatch(/`refuses`/)
+    expect(undescribed('public', request, { status: 409, body: { error: 'conflict' } })).toMatch(/`refuses`/)
     expect(undescribed('public', request, { status: 418, body: 'tea' })).toMatch(/not described/)
   })
 })
+
+it('a client generated from both documents asks for a ticket, reads as the owner, and is refused by a word', async () => {
+  const { faults, run } = await typedProgram<Calls>(
+    { open: (await fetched.public()).body, owner: (await fetched.owner()).body },
+    [
+      'export async function calls(pat: string) {',
+      "  const ticket = await open.POST('/perm', {",
+      '    headers: { authorization: `Bearer ${pat}` },',
+      "    body: { resource_id: 'alice/portfolio', resource_scopes: ['read'] },",
+      '  })',
+      "  const tiers = await owner.GET('/owner/policies')",
+      '  const named: string[] | undefined = tiers.data?.tiers.map(tier => tier.terms.purpose)',
+      "  const revoked = await owner.POST('/owner/connections/revoke', { body: { handle: 'jkt:nobody' } })",
+      '  const word: string | undefined = revoked.error?.error',
+      '  return { ticket: ticket.data?.ticket, named, word, status: revoked.response.status }',
+      '}',
+    ],
+  )
+  expect(faults).toEqual([])
+  const { calls, sending } = await run()
+  sending.send = forward
+  expect(await calls(await authority.pat())).toEqual({
+    ticket: expect.any(String),
+    named: ['For reading only', 'For statements only', 'For trading only'],
+    word: 'not_found',
+    status: 404,
+  })
+})
+
+interface Calls {
+  sending: { send: (request: Request) => Promise<Response> }
+  calls: (pat: string) => Promise<object>
+}
+
+/** To the listener that the client means; hers is signed. */
+async function forward(request: Request): Promise<Response> {
+  const { hostname, pathname } = new URL(request.url)
+  const text = await request.text()
+  if (hostname === 'open.example')
+    return fetch(authority.publicUrl + pathname, {
+      method: request.method,
+      headers: request.headers,
+      body: text,
+    })
+  const { url, ...init } = authority.prepare(authority.alice, {
+    method: request.method as 'GET' | 'POST',
+    target: pathname,
+    ...(text === '' ? {} : { raw: text }),
+  })
+  return fetch(url, init as RequestInit)
+}

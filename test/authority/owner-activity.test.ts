@@ -10,6 +10,7 @@ import { appendLedger, type NewLedgerEntry } from '../../src/storage/authority/l
 import { decideFamily } from '../../src/storage/authority/pending.ts'
 import { presentTicket } from '../../src/storage/authority/tickets.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
+import { s256Json } from '../../src/wire/encoding.ts'
 import * as seed from '../support/seed.ts'
 import {
   asFamily,
@@ -64,6 +65,17 @@ const told = ({ status, text, headers }: Reply) => ({
 })
 
 describe('GET /owner/pending', () => {
+  it('names the tiers that a first contact opens without asking again; an operation opens none', async () => {
+    const first = await seed.seedWaiting(db(), asOwner('dora'), thumbprint())
+    const operation = await seed.seedWaiting(db(), asOwner('dora'), thumbprint(), { kind: 'operation' })
+    const { body } = await get('/owner/pending', authority.owners['dora'])
+    const opens = (body as { family: string; opens: string[] }[]).map(one => [one.family, one.opens])
+    expect(Object.fromEntries(opens)).toEqual({
+      [first.family]: ['reading', 'statements'],
+      [operation.family]: [],
+    })
+  })
+
   it('lists what waits, oldest first, as the row and the item say it, a page at a time', async () => {
     const families: string[] = []
     for (let n = 0; n < 5; n++) {
@@ -76,8 +88,11 @@ describe('GET /owner/pending', () => {
     expect(first.body[0]).toEqual({
       family: families[0],
       kind: 'connection',
+      opens: ['reading', 'statements'],
       handle: expect.stringMatching(/^jkt:/),
       requested_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      item: expect.objectContaining({ v: 1, family: families[0] }),
+      item_s256: s256Json(first.body[0].item),
       ...seed.waitingItem(asOwner('bea')),
     })
     expect(first.headers.get('link')).toBe(`</owner/pending?after=${families[1]}&limit=2>; rel="next"`)

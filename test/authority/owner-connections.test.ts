@@ -41,6 +41,7 @@ describe('GET /owner/connections', () => {
     const first = await get('/owner/connections?limit=2', cleo)
     expect(first.body[0]).toEqual({
       handle: 'jkt:a',
+      admits: 'all',
       identity: 'pseudonymous',
       label: null,
       status: 'active',
@@ -50,6 +51,7 @@ describe('GET /owner/connections', () => {
       tiers_approved: [],
       revocations: 0,
       introduced_by: null,
+      reach: null,
       operators: [],
     })
     expect(first.headers.get('link')).toBe('</owner/connections?after=jkt%3Ab&limit=2>; rel="next"')

@@ -1,6 +1,6 @@
 /**
- * Her logins, beside her device keys: contract, "Authentication" (each sufficient, each revocable on its
- * own), "Events".
+ * Her logins, in addition to her device keys: contract, "Authentication" (each sufficient, each revocable on
+ * its own), "Events".
  */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -9,7 +9,8 @@ import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Tx } from '../../src/storage/authority/database.ts'
 import { appendEvent } from '../../src/storage/authority/events.ts'
 import { deleteLogin, loginId } from '../../src/storage/authority/logins.ts'
-import { lockQueue, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
+import { revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import { startTestAuthority, type OwnerCall, type Reply, type TestOwner } from '../support/authority.ts'
@@ -173,7 +174,10 @@ describe('A request that races the revocation of its own key', () => {
     )
   })
 
-  /** The request is judged while its credential stands, and then waits for its turn behind what ends it. */
+  /**
+   * The request is judged while its credential is in force, and then waits for its turn behind the change
+   * that ends it.
+   */
   async function races(
     send: (revoke: OwnerCall) => Promise<Reply>,
     end: (tx: Tx) => Promise<unknown>,

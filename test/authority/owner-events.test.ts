@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import { appendEvent, startOfReading } from '../../src/storage/authority/events.ts'
-import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { sweepOwner } from '../../src/storage/authority/sweep.ts'
 import { watchEvents } from '../../src/owner/index.ts'
 import { EventStreamReader, type ServerSentEvent } from '../../src/wire/event-stream.ts'
@@ -51,7 +51,7 @@ async function open(
       stream.events.push(...reader.read(chunk))
     }
   })().catch(() => undefined)
-  // The place is written when the stream stands: what happens from here on must arrive.
+  // The position is written when the stream is open, so everything that happens from here on must arrive.
   await vi.waitFor(() => expect(stream.text).not.toBe(''), WAIT)
   return {
     response,

@@ -1,6 +1,8 @@
 /** Contract, "Events": what nobody reads has its position soon after it was committed. */
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
+import { createLogger } from '../../src/http/log.ts'
+import { startSequencer } from '../../src/authority/owner/sequencer.ts'
 import { dueNow } from '../../src/storage/authority/due.ts'
 import { appendEvent } from '../../src/storage/authority/events.ts'
 import { appendLedger, countRefusal } from '../../src/storage/authority/ledger.ts'
@@ -36,6 +38,18 @@ describe('Without a reader', () => {
     await expect(change(true)).rejects.toThrow('undone')
     await change(false)
     await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2], events: [1, 2] })
+  })
+
+  it('what is committed right after a numbering is numbered, too', async () => {
+    const { db } = authority.database
+    const owner = await seed.seedOwner(db)
+    const logger = createLogger({ name: 'test', level: 'silent' })
+    const sequencer = startSequencer(db, { log: logger, sweepSeconds: 3_600 })
+    for (let entries = 1; entries <= 3; entries++) {
+      await appendLedger(db, owner, { kind: 'approved' })
+      await expect.poll(() => stored(owner)).toMatchObject({ entries: [1, 2, 3].slice(0, entries) })
+    }
+    await sequencer.stop()
   })
 
   it('what a replica left behind is numbered when the due-queue comes to its owner, and so are refusals of a minute that closed', async () => {

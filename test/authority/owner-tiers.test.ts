@@ -62,6 +62,8 @@ describe('GET /owner/resources', () => {
       tier_name: null,
       ask_me: null,
       source: 'provisioned',
+      client_id: 'demo-tools',
+      approval: null,
     })
     expect(body[3]).toMatchObject({ tier: 'trading', tier_name: 'The trading tier', ask_me: true })
   })

@@ -190,6 +190,12 @@ describe('/perm', () => {
     if (error !== undefined) expect(reply.body.error_description).toMatch(/\w+ \w+/)
   })
 
+  it('tells the family under which the negotiation then stands, which logs are matched by', async () => {
+    const { body } = await protectionCall(authority, '/perm', one)
+    const offered = await testAgent(authority).present(body.ticket)
+    expect(offered.body.required_claims[0].terms_template.family).toBe(body.family)
+  })
+
   it('writes no row, however often it is asked', async () => {
     const count = async () => {
       const { rows } = await sql<{ n: number }>`SELECT count(*)::int AS n FROM families`.execute(

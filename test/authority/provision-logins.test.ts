@@ -18,7 +18,7 @@ import {
   loginId,
   ownerOfLogin,
 } from '../../src/storage/authority/logins.ts'
-import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { faultsOf } from '../support/config-files.ts'
 import { freshDatabase } from '../support/postgres.ts'
@@ -132,8 +132,8 @@ describe('The provisioning file', () => {
     expect(faults[0]).toMatch(fault)
   })
 
-  it('refuses a login that stands twice, at one owner or at two', () => {
-    const twice = /^logins: "a" at .* stands twice; a login belongs to one owner\.$/
+  it('refuses a login that is listed twice, at one owner or at two', () => {
+    const twice = /^logins: "a" at .* is listed twice; a login belongs to one owner\.$/
     expect(faultsIn([withLogins(asOwner('alice'), login('a'), login('a'))])).toEqual([
       expect.stringMatching(twice),
     ])

@@ -1,5 +1,5 @@
 /**
- * Namespaces in the provisioning file: what her resource ids may begin with beside her name. contract, "What
+ * Namespaces in the provisioning file: what her resource ids may begin with besides her name. contract, "What
  * the service does".
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -81,7 +81,7 @@ describe('A namespace of the provisioning file', () => {
 
   it('twice for one owner is a fault', () => {
     expect(faultsIn(owner('alice', 'treasury', 'treasury'))).toEqual([
-      'namespaces of alice: treasury stands twice.',
+      'namespaces of alice: treasury is listed twice.',
     ])
   })
 
@@ -91,7 +91,7 @@ describe('A namespace of the provisioning file', () => {
     expect(faultsIn(given('alice/portfolio'))).toEqual([])
     for (const id of ['treasury', 'treasury/', 'treasury2/payments', 'bea/portfolio', 'payments/treasury/x'])
       expect(faultsIn(given(id))).toEqual([
-        'owners[0].resources[0].id: it must start with alice/ or one of her namespaces, and go on.',
+        'owners[0].resources[0].id: it must start with alice/ or one of her namespaces, and continue.',
       ])
   })
 

@@ -13,7 +13,7 @@ import { ConfigFault } from '../../src/config.ts'
 import { loadProvisionFile, type ProvisionedOwner } from '../../src/config/provision.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
-import { readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/owners.ts'
+import { readDeviceKey, revokeDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { readResourceServer } from '../../src/storage/authority/resources.ts'
 import {
   deleteTier,
@@ -72,7 +72,7 @@ describe('The provisioning file', () => {
   const rule = (condition: string, then: string) => ({ when: [condition], then })
   // oxlint-disable-next-line typescript/no-explicit-any -- the table breaks the document on purpose
   const FAULTS: [string, (owner: any, document: any) => void, RegExp][] = [
-    ['an unknown member', owner => (owner.tires = []), /^owners\[0\]: unknown member "tires"\.$/],
+    ['an unknown member', owner => (owner.tires = []), /^owners\[0\]: unknown member "tires"/],
     ['no owners', (_, document) => (document.owners = []), /^owners: /],
     ['a name that cannot stand in a path', owner => (owner.owner = 'a/b'), /^owners\[0\]\.owner: /],
     [
@@ -88,7 +88,7 @@ describe('The provisioning file', () => {
     [
       'a device key twice',
       owner => owner.device_keys.push(owner.device_keys[0]),
-      /stands twice; a device key belongs to one owner/,
+      /is listed twice; a device key belongs to one owner/,
     ],
     [
       'a short secret',
@@ -121,10 +121,10 @@ describe('The provisioning file', () => {
       owner => (owner.resources[0].client_id = 'other'),
       /no resource server other is listed/,
     ],
-    ['a resource twice', owner => owner.resources.push(owner.resources[0]), /resources: .* stands twice/],
+    ['a resource twice', owner => owner.resources.push(owner.resources[0]), /resources: .* is listed twice/],
     ['a resource without scopes', owner => (owner.resources[0].resource_scopes = []), /resource_scopes: /],
     ['an unknown consequence', owner => (owner.resources[0].consequence = 'grave'), /consequence: /],
-    ['a tier twice', owner => owner.tiers.push(owner.tiers[0]), /tiers: reading stands twice/],
+    ['a tier twice', owner => owner.tiers.push(owner.tiers[0]), /tiers: reading is listed twice/],
     [
       'a tier over an unknown resource',
       owner => owner.tiers[0].resources.push('alice/none'),
@@ -143,7 +143,7 @@ describe('The provisioning file', () => {
     [
       'an auto rule on an observed condition',
       owner => (owner.tiers[0].rules = [rule('request.reason_absent', 'auto')]),
-      /`request\.reason_absent` cannot stand in an `auto` rule/,
+      /`request\.reason_absent` cannot be in an `auto` rule/,
     ],
     [
       'a lifetime that is none',

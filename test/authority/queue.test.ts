@@ -5,6 +5,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newKey, startDocuments, startOperator, type TestOperator } from '../support/operators.ts'
 import type { ScriptedServer } from '../support/scripted-http.ts'
+import { quotaRefusals } from '../support/quota-refusals.ts'
 import * as seed from '../support/seed.ts'
 import { decide, denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { authorityStand } from '../support/stands.ts'
@@ -35,7 +36,7 @@ const outcomes = async (agents: TestAgent[]) => {
 }
 
 describe('The pending queue has two lanes, split on whether the named operator has published the key', () => {
-  it('five of unknown agents, whatever operator they name; the sixth is 429 request_denied with a reason', async () => {
+  it('five of unknown agents, whatever operator they name; the sixth is 429 request_denied with a reason, and counted', async () => {
     const agents = [
       stranger(),
       stranger(),
@@ -45,8 +46,10 @@ describe('The pending queue has two lanes, split on whether the named operator h
       pretender(0),
       stranger(),
     ]
+    const before = await quotaRefusals(authority, 'waiting')
     const { held, full } = await outcomes(agents)
     expect([held.length, full.length]).toEqual([5, 2])
+    expect(await quotaRefusals(authority, 'waiting')).toBe(before + 2)
     for (const reply of full)
       expect(reply.body).toEqual({
         error: 'request_denied',
@@ -161,8 +164,7 @@ describe('A flood of strangers', () => {
           expect(trade.body).toMatchObject({ kind: 'operation' })
           await decide(authority, established.handle, 'denied')
         }
-        // What matters is that nobody stands in line behind the flood; where the machine is slow, the flood
-        // is, too.
+        // What matters is that nobody waits behind the flood; on a slow machine, the flood is slow, too.
         const bound = Math.max(10_000, 3 * slowest.stranger)
         expect(slowest.newcomer).toBeLessThan(bound)
         expect(slowest.known).toBeLessThan(bound)

@@ -52,7 +52,7 @@ const events = async (client_id: string) => {
   return rows
 }
 
-/** Software at an origin of its own. */
+/** Software at its own origin. */
 async function strange(): Promise<TestResourceServer & AsyncDisposable> {
   const server = await startResourceServer(ISSUER)
   return { ...server, [Symbol.asyncDispose]: () => server.close() }
@@ -89,7 +89,7 @@ describe('Of an origin of which she has approved nothing two may wait', () => {
   it('of 32 that register at once two wait, and she is told of two', async () => {
     await using server = await strange()
     const names = Array.from({ length: 32 }, (_, n) => `many-${n}`)
-    // Read once, so that what is asked at the same time is the place and not the documents.
+    // Read once, so that concurrent requests compete for the place and not for the documents.
     for (const name of names) await server.register(authority, name, { sign: false })
     const replies = await Promise.all(names.map(name => server.register(authority, name)))
     expect(replies.filter(({ status }) => status === 202)).toHaveLength(2)

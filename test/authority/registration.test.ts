@@ -9,6 +9,7 @@ import {
   type TestResourceServer,
   type Twists,
 } from '../support/resource-server.ts'
+import { quotaRefusals } from '../support/quota-refusals.ts'
 import { authorityStand } from '../support/stands.ts'
 import { startedOnce } from '../support/started.ts'
 
@@ -134,6 +135,7 @@ describe('A resource server that proves its origin', () => {
     const late = replies[20]!
     expect([late.status, late.body.error, late.body.reason]).toEqual([429, 'request_denied', 'too_many_wait'])
     expect(late.headers.get('retry-after')).toBe('60')
+    expect(await quotaRefusals(authority, 'resource_servers')).toBe(1)
     expect((await register(names[0]!)).status).toBe(202)
     expect(await server(names[20]!, authority.owners['bea'])).toBeUndefined()
   })
@@ -154,7 +156,7 @@ describe('The order of refusals', () => {
     const name = fresh()
     const reply = await tools.register(authority, name, { claim })
     expect([reply.status, reply.body.error]).toEqual([status, error])
-    // Nothing is fetched for whoever asks in vain.
+    // Nothing is fetched for a caller that will be refused.
     expect(tools.server.to(tools.documentPath(name))).toEqual([])
   })
 

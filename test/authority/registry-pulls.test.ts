@@ -1,6 +1,6 @@
 /**
  * Contract, "Registry materialization", "Protection API" (`/perm`) and "Health": when the registry is pulled,
- * and by whom.
+ * and by which replica.
  */
 import { describe, expect, it } from 'vitest'
 import { ISSUER, startTestAuthority, type Reply, type TestAuthority } from '../support/authority.ts'
@@ -86,7 +86,7 @@ describe('/perm', () => {
   })
 
   it('a resource server that she withdraws while it waits is 401, not told anything', async () => {
-    // It waits a second; where this machine stood still for most of it, another one is withdrawn.
+    // It waits a second; if this machine stood still for most of it, another one is withdrawn.
     for (let nth = 0; ; nth++) {
       const name = await published(`held-${nth}`)
       await agePulls(authority, tools.resource(name))

@@ -99,6 +99,8 @@ describe('On approval', () => {
       tier_name: null,
       ask_me: null,
       source: 'pulled',
+      client_id: tools.resource(name),
+      approval: null,
     })
     expect(await sources.resource('files')).toMatchObject({ consequence: null })
   })

@@ -31,11 +31,24 @@ beforeAll(async () => {
   })
   observer = new Client({ connectionString: url })
   await observer.connect()
+  await jointQuestions(observer)
 }, 240_000)
 afterAll(async () => {
   await observer?.end()
   await authority?.close()
 })
+
+/** What tallies asked her for long ago, and some that a grant may rest on: of an agent that no call names. */
+async function jointQuestions(client: Client): Promise<void> {
+  await client.query(`
+    INSERT INTO joint_questions (owner, tally, account, negotiation, family, resource_id, contract, effect, handle, tier_id,
+      signed_at, collect_until, relied_until)
+    SELECT 'alice', 'https://tally.example', 'family-1', 'neg_' || n, 'fam_joint_' || n, 'family-1/savings', 'contract',
+      'allow', 'jkt:joint', 'family-1', now() - interval '2 days', now() - interval '2 days',
+      now() + CASE WHEN n % 1000 = 0 THEN interval '1 hour' ELSE interval '-1 day' END
+    FROM generate_series(1, 10000) n`)
+  await client.query('ANALYZE joint_questions')
+}
 
 /** Sends a call and collects the statements that the authority ran for it. */
 async function statementsOf(call: OwnerCall): Promise<{ status: number; statements: SentStatement[] }> {
@@ -91,7 +104,7 @@ function read(node: PlanNode): Cost {
 }
 
 /**
- * What goes on beside a call: waking others, and the sequencer, which numbers what was committed before, a
+ * Background work during a call: waking others, and the sequencer, which numbers what was committed before, a
  * thousand at a time. Whether its statement falls into the time of a call is chance.
  */
 const BESIDE = /pg_notify|new_entries AS MATERIALIZED/
@@ -99,6 +112,7 @@ const PLANNED = /^\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b/i
 /** Tables of a few rows, of which the planner rightly reads all; and queues, with a row or two an owner. */
 const SMALL = new Set([
   'directory',
+  'lease_holders',
   'due',
   'owners',
   'queues',
@@ -106,6 +120,8 @@ const SMALL = new Set([
   'refusal_counts',
   'events',
   'device_keys',
+  'session_keys',
+  'passkeys',
   'logins',
   'tiers',
   'terms_versions',
@@ -115,6 +131,7 @@ const SMALL = new Set([
   'operators',
   'enrolment_codes',
   'spent_signatures',
+  'spent_assertions',
 ])
 
 /** A statement that reads more is named where a bound is passed. */

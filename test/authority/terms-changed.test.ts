@@ -72,8 +72,8 @@ const decision = (family: string, decided: string) =>
   })
 let named = 0
 /**
- * An agent that names a client document of its own; while it is fetched she makes a change, and has her
- * answer before it has come.
+ * An agent that names its own client document. While the document is fetched, she makes a change, and has her
+ * answer before the document has come.
  */
 function slowAgent(change: () => Promise<unknown>, key = keys.pop()!) {
   const path = `/client-${named++}.json`

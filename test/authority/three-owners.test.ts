@@ -1,36 +1,24 @@
 /**
- * Several owners on one authority: what is another's and what is nobody's get the same status, body and
- * headers, at every route of the owner API. Contract: "Owner API" (every operation acts on the owner the
- * credential proved), "Authentication".
+ * Several owners on one authority: for things of another owner and for things that do not exist, every route
+ * of the owner API answers with the same status, body and headers. Contract: "Owner API" (every operation
+ * acts on the owner the credential proved), "Authentication".
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { ENDPOINTS } from '../../src/authority/endpoints.ts'
+import { insertPasskey } from '../../src/storage/authority/passkeys.ts'
+import { insertSubscription } from '../../src/storage/authority/subscriptions.ts'
 import { insertResourceServer } from '../../src/storage/authority/resources.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import type { OwnerCall, PreparedCall } from '../support/authority.ts'
 import { declaredEndpoints } from '../support/endpoints.ts'
+import { notifying } from '../support/notifications.ts'
+import { PROBES, tierBody, type Names } from '../support/owner-probes.ts'
 import { startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
+import { newPasskey, RP_ID } from '../support/passkeys.ts'
 import * as seed from '../support/seed.ts'
-import { asClientId, asOwner, type Family, type Handle, type Owner } from '../../src/wire/identifiers.ts'
-
-/** What an owner has that a request may name. `otherwise` says the same of what nobody has. */
-interface Names {
-  family: Family
-  handle: Handle
-  operator: string
-  banned: string
-  tier: string
-  /** A second tier: alice makes one of this id herself. */
-  tierToo: string
-  template: string
-  resource: string
-  server: string
-  plainServer: string
-  kid: string
-  login: string
-}
+import { asClientId, asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 /**
  * The names of an owner's things, and names beside them that are nobody's: as long, and in the same place of
@@ -45,9 +33,7 @@ const FOREIGN = ['bea', 'ann'] as const
 let both: RealmAuthority
 const named = {} as Record<(typeof FOREIGN)[number], Named>
 beforeAll(async () => {
-  both = await startRealmAuthority({
-    owners: ['alice', ...FOREIGN],
-  })
+  both = await startRealmAuthority({ owners: ['alice', ...FOREIGN], environment: notifying() })
   // Alice too has one of everything: an empty list would hide what is wrongly left out of it.
   await furnish(asOwner('alice'))
   for (const owner of FOREIGN) named[owner] = await furnish(asOwner(owner))
@@ -73,11 +59,21 @@ async function furnish(owner: Owner): Promise<Named> {
     server: `https://${owner}-${seed.name('rs')}.example`,
     plainServer: `${owner}-${seed.name('rs')}`,
     kid: key.thumbprint,
+    subscription: seed.name('sub_'),
+    passkey: seed.name('passkey'),
   }
   await seed.seedConnection(db, owner, names.handle)
   const { family } = await seed.seedWaiting(db, owner, seed.name('jkt:'))
   await inTransaction(db, async tx => {
     await insertDeviceKey(tx, { owner, kid: key.thumbprint, jwk: publicJwk(key), name: 'phone' })
+    const { x, y } = newPasskey().jwk
+    const passkey = { id: names.passkey, jwk: { kty: 'EC', crv: 'P-256', x, y }, rp_id: RP_ID } as const
+    await insertPasskey(tx, { owner, ...passkey, name: 'ring' })
+    const webhook = { kind: 'webhook', name: 'relay', p256dh: null, auth: null } as const
+    const origin = `https://hooks-of-${owner}.example`
+    const endpoint = `${origin}/${names.subscription}`
+    const timing = { quiet_hours: null, digest_minutes: null }
+    await insertSubscription(tx, { ...webhook, ...timing, owner, id: names.subscription, origin, endpoint })
     for (const client_id of [names.server, names.plainServer].map(asClientId)) {
       const row = { owner, client_id, name: 'A server', status: 'active', auth: 'secret' } as const
       await insertResourceServer(tx, {
@@ -109,13 +105,6 @@ async function furnish(owner: Owner): Promise<Named> {
   return { hers, nobodys }
 }
 
-const tierBody = (id: string, resources: string[]) => ({
-  id,
-  name: 'A tier',
-  resources,
-  terms: { purpose: 'assist', scope: ['close'], expires_in: 60 },
-})
-
 /** The text with another last letter of its own kind, so that nothing else about it differs. */
 function beside(text: string): string {
   const last = text.at(-1)!
@@ -124,125 +113,6 @@ function beside(text: string): string {
 
 function mapValues<T extends object>(object: T, map: (value: string) => string): T {
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value as string)])) as T
-}
-
-const list = (path: string, name: (names: Names) => string) => (names: Names) => ({
-  target: `${path}?after=${encodeURIComponent(name(names))}`,
-})
-const post = (path: string, body: (names: Names) => unknown) => (names: Names) => ({
-  method: 'POST' as const,
-  target: path,
-  json: body(names),
-})
-const TIER = { name: 'A tier', resources: [], terms: { purpose: 'x', scope: ['read'], expires_in: 60 } }
-
-/** At each route, requests of alice that name what another owner has, or what nobody has. */
-const PROBES: Record<string, ((names: Names) => OwnerCall)[]> = {
-  'GET /owner/pending': [list('/owner/pending', ({ family }) => family)],
-  'POST /owner/pending/{}/decision': (['approved', 'denied'] as const).map(decision => ({ family }) => ({
-    method: 'POST',
-    target: `/owner/pending/${family}/decision`,
-    json: { decision },
-  })),
-  // Positions in the ledger, among the receipts and the events are each owner's own, from 1: no number is
-  // another's.
-  'GET /owner/ledger': [({ handle }) => ({ target: `/owner/ledger?handle=${encodeURIComponent(handle)}` })],
-  'GET /owner/events': [],
-  'GET /owner/receipts': [],
-  'GET /owner/policies': [list('/owner/policies', ({ tier }) => tier)],
-  'POST /owner/policies': [
-    post('/owner/policies', ({ tierToo, resource }) => tierBody(tierToo, [resource])),
-    post('/owner/policies', ({ resource }) => tierBody('mine', [resource])),
-    post('/owner/policies', ({ tierToo }) => tierBody(tierToo, [])),
-  ],
-  'PUT /owner/policies/{}': [
-    ({ tier }) => ({ method: 'PUT', target: `/owner/policies/${tier}`, json: TIER }),
-    ({ resource }) => ({
-      method: 'PUT',
-      target: '/owner/policies/reading',
-      json: { ...TIER, resources: [resource] },
-    }),
-    ({ template }) => ({
-      method: 'PUT',
-      target: '/owner/policies/reading',
-      json: { ...TIER, resources: ['alice/portfolio'] },
-      headers: { 'if-match': `"${template}"` },
-    }),
-  ],
-  'DELETE /owner/policies/{}': [
-    ({ tier }) => ({ method: 'DELETE', target: `/owner/policies/${tier}` }),
-    ({ template }) => ({
-      method: 'DELETE',
-      target: '/owner/policies/reading',
-      headers: { 'if-match': `"${template}"` },
-    }),
-  ],
-  'POST /owner/policies/preview': [
-    post('/owner/policies/preview', ({ tier, resource }) => ({ tier: tierBody(tier, [resource]) })),
-  ],
-  'GET /owner/policy-vocabulary': [() => ({ target: '/owner/policy-vocabulary' })],
-  'GET /owner/resources': [list('/owner/resources', ({ resource }) => resource)],
-  'GET /owner/resource-servers': [list('/owner/resource-servers', ({ server }) => server)],
-  'POST /owner/resource-servers/decision': (['approved', 'revoked'] as const).map(decision =>
-    post('/owner/resource-servers/decision', ({ server }) => ({ client_id: server, decision })),
-  ),
-  'GET /owner/resource-servers/banned': [list('/owner/resource-servers/banned', ({ banned }) => banned)],
-  // Before ban: alice herself has banned it from then on.
-  'POST /owner/resource-servers/unban': [
-    post('/owner/resource-servers/unban', ({ banned }) => ({ origin: banned })),
-  ],
-  'POST /owner/resource-servers/ban': [
-    post('/owner/resource-servers/ban', ({ banned }) => ({ origin: banned })),
-  ],
-  // Which organization an owner may join is between her and that one, by a code that is good for her alone.
-  'GET /owner/organization': [() => ({ target: '/owner/organization' })],
-  ...Object.fromEntries(
-    (['POST /owner/organization', 'POST /owner/organization/preview'] as const).map(route => [
-      route,
-      [post(route.slice(5), ({ plainServer: code }) => ({ code, agreed: true, charter_version: 1 }))],
-    ]),
-  ),
-  'PUT /owner/organization': [
-    () => ({ method: 'PUT', target: '/owner/organization', json: { administrators_may: [] } }),
-  ],
-  'POST /owner/organization/decline': [
-    post('/owner/organization/decline', ({ server: issuer }) => ({ issuer })),
-  ],
-  'DELETE /owner/organization': [() => ({ method: 'DELETE', target: '/owner/organization' })],
-  'POST /owner/resource-servers/{}/revoke': [
-    ({ plainServer }) => ({ method: 'POST', target: `/owner/resource-servers/${plainServer}/revoke` }),
-    ({ server }) => ({
-      method: 'POST',
-      target: `/owner/resource-servers/${encodeURIComponent(server)}/revoke`,
-    }),
-  ],
-  'GET /owner/connections': [list('/owner/connections', ({ handle }) => handle)],
-  'PUT /owner/connections/label': (['mine', null] as const).map(label => ({ handle }) => ({
-    method: 'PUT',
-    target: '/owner/connections/label',
-    json: { handle, label },
-  })),
-  'POST /owner/connections/revoke': [post('/owner/connections/revoke', ({ handle }) => ({ handle }))],
-  'GET /owner/operators': [list('/owner/operators', ({ operator }) => operator)],
-  // Before block: alice herself knows an operator from then on.
-  'POST /owner/operators/unblock': [
-    post('/owner/operators/unblock', ({ operator }) => ({ origin: operator })),
-  ],
-  'POST /owner/operators/disclaim': [
-    post('/owner/operators/disclaim', ({ operator }) => ({ origin: operator })),
-  ],
-  'POST /owner/operators/claim': [post('/owner/operators/claim', ({ operator }) => ({ origin: operator }))],
-  'POST /owner/operators/block': [post('/owner/operators/block', ({ operator }) => ({ origin: operator }))],
-  'GET /owner/device-keys': [list('/owner/device-keys', ({ kid }) => kid)],
-  // A key or a login that is taken is 409 whoever has it; only who holds the key or the token can ask
-  // (below).
-  'POST /owner/device-keys': [],
-  'DELETE /owner/device-keys/{}': [({ kid }) => ({ method: 'DELETE', target: `/owner/device-keys/${kid}` })],
-  'GET /owner/logins': [list('/owner/logins', ({ login }) => login)],
-  'POST /owner/logins': [],
-  'DELETE /owner/logins/{}': [({ login }) => ({ method: 'DELETE', target: `/owner/logins/${login}` })],
-  // Acts on the owner of the code, whoever asks: test/authority/enrolment.test.ts.
-  'POST /owner/enrolment': [],
 }
 
 /** Every route under /owner, as it is declared: one that is new must say how it is probed. */
@@ -284,7 +154,7 @@ function withoutNames(text: string, names: Names): string {
     .reduce((left, name) => left.replaceAll(name, '…').replaceAll(encodeURIComponent(name), '…'), text)
 }
 
-/** As it stands: all that an owner's lists show her. */
+/** The present state: everything that an owner's lists show her. */
 async function everythingOf(owner: Owner): Promise<unknown> {
   const lists = ROUTES.filter(route => route.startsWith('GET ') && route !== 'GET /owner/events')
   return Promise.all(lists.map(async route => (await call(owner, { target: route.slice(4) })).text))
@@ -360,6 +230,13 @@ describe('A key or a login that is taken', () => {
   })
 })
 
+/** What is sent proves whose request it is, so that it is read first. */
+const PROVEN_INSIDE: ReadonlySet<string> = new Set([
+  'POST /owner/enrolment',
+  'POST /owner/passkeys/options',
+  'POST /owner/passkeys/login',
+])
+
 describe('Without a credential of hers', () => {
   it.each(ROUTES)('%s tells nobody whether it is there', async route => {
     const [method, path] = route.split(' ') as ['GET', string]
@@ -371,6 +248,6 @@ describe('Without a credential of hers', () => {
       answers.add(await seen(prepared, named.bea.hers))
     }
     expect(answers.size).toBe(1)
-    expect([...answers][0]).toMatch(route === 'POST /owner/enrolment' ? /^400\n/ : /^401\n/)
+    expect([...answers][0]).toMatch(PROVEN_INSIDE.has(route) ? /^400\n/ : /^401\n/)
   })
 })

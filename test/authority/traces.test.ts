@@ -210,3 +210,20 @@ test('the authority’s own numbers are at a listener of their own, and say noth
   expect(text).toMatch(/process_resident_memory_bytes \d/)
   expect(text).not.toContain('alice')
 })
+
+test('an export that the collector refuses is counted, at the sidecar as here, and holds up no request', async () => {
+  const failedAt = async (url: string) => {
+    const text = await (await fetch(`${url}/metrics`)).text()
+    return Number(/^usher_trace_exports_failed_total(?:\{.*\})? (\d+)$/m.exec(text)?.[1])
+  }
+  const processes = [authority.metricsUrl, `http://${sidecar.httpAddress}`]
+  for (const url of processes) expect(await failedAt(url)).toBe(0)
+  receiver.script('/v1/traces', { status: 400, body: {} })
+  const sampled = '3af7651916cd43dd8448eb211c80319c'
+  expect(denialIn(await check({}, { traceparent: `00-${sampled}-${CALLER}-01` }))).toMatchObject({
+    status: 401,
+  })
+  expect((await authority.request('GET', '/jwks')).status).toBe(200)
+  for (const url of processes) await until(async () => (await failedAt(url)) >= 1)
+  receiver.script('/v1/traces', () => undefined)
+})

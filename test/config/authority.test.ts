@@ -32,7 +32,7 @@ describe('The settings of the authority', () => {
 
   test('an unknown UMA_ variable stops the start: a misspelt limit must not be the default', () => {
     expect(faults({ UMA_AS_TICKET_SECOND: '10' })).toEqual([
-      expect.stringContaining('UMA_AS_TICKET_SECOND is no setting'),
+      expect.stringContaining('UMA_AS_TICKET_SECOND is not a setting'),
     ])
   })
 
@@ -45,6 +45,24 @@ describe('The settings of the authority', () => {
     expect(algOf({ UMA_SIGNING_ALG: 'Ed25519' })).toEqual(['Ed25519', 'Ed25519'])
     expect(faultsOf(() => algOf({ UMA_SIGNING_ALG: 'RS256' }))).toEqual([
       expect.stringMatching(/^UMA_SIGNING_ALG: /),
+    ])
+  })
+
+  test('a network that is trusted is for private use, and hosts narrow one that is', () => {
+    const trusted = (networks: string, hosts?: string) =>
+      faults({ UMA_AS_TRUSTED_NETWORKS: networks, UMA_AS_TRUSTED_HOSTS: hosts })
+    expect(trusted('10.20.0.0/16, fd12::/16', '*.corp.example,tools.internal')).toEqual([])
+    expect(trusted('0.0.0.0/0,10.0.0.0/8,169.254.0.0/16')).toEqual([
+      expect.stringMatching(/^UMA_AS_TRUSTED_NETWORKS: 0\.0\.0\.0\/0 lies in no range for private use/),
+      expect.stringMatching(/^UMA_AS_TRUSTED_NETWORKS: 169\.254\.0\.0\/16 lies/),
+    ])
+    expect(trusted('127.0.0.0/8')).toHaveLength(1)
+    expect(trusted('10.0.0.0')).toEqual([expect.stringMatching(/^UMA_AS_TRUSTED_NETWORKS: Give ranges/)])
+    expect(trusted('10.0.0.0/8', 'Tools.Internal')).toEqual([
+      expect.stringMatching(/^UMA_AS_TRUSTED_HOSTS: Give host names/),
+    ])
+    expect(faults({ UMA_AS_TRUSTED_HOSTS: 'tools.internal' })).toEqual([
+      expect.stringMatching(/^Set UMA_AS_TRUSTED_NETWORKS/),
     ])
   })
 
@@ -137,6 +155,8 @@ describe('The settings of the authority', () => {
     ['UMA_AS_TICKET_SECONDS', '1e3'],
     ['UMA_AS_TICKET_SECONDS', '-300'],
     ['UMA_AS_TRAJECTORY_WINDOW', '7'],
+    ['UMA_AS_RETENTION', '29d'],
+    ['UMA_AS_RETENTION', 'forever'],
     ['UMA_AS_OWNER_AUTH', 'password'],
     ['UMA_DEV_LOOPBACK', 'yes'],
     ['UMA_AS_LOG_LEVEL', 'loud'],
@@ -147,6 +167,14 @@ describe('The settings of the authority', () => {
     expect(fault).toContain(name)
     expect(fault).toMatch(/[.)]$/)
     expect(more).toEqual([])
+  })
+
+  test('UMA_AS_RETENTION is no shorter than the time that rules count over', () => {
+    const window = { UMA_AS_TRAJECTORY_WINDOW: '31d' }
+    expect(faults({ ...window, UMA_AS_RETENTION: '30d' })).toEqual([
+      expect.stringMatching(/^UMA_AS_RETENTION: give at least UMA_AS_TRAJECTORY_WINDOW/),
+    ])
+    expect(faults({ ...window, UMA_AS_RETENTION: '31d' })).toEqual([])
   })
 
   test('UMA_DEV_LOOPBACK admits http to a literal loopback host, not to a name', () => {

@@ -3,7 +3,7 @@
  * `UMA_AS_OWNER_AUTH`).
  */
 import { describe, expect, it } from 'vitest'
-import { readAuthorityConfig, readClientConfig, readEnrolmentConfig } from '../../src/config.ts'
+import { readAuthorityConfig, readClientConfig, readOwnersConfig } from '../../src/config.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
 
 const { keysFile } = configFolder()
@@ -79,14 +79,15 @@ describe('The realm of the owners', () => {
 })
 
 describe('The commands', () => {
-  it('`usher authority enrol` needs the database alone', () => {
+  it('`usher authority owner` needs the database alone', () => {
     const environment = { DATABASE_URL: 'postgres://x' }
-    expect(readEnrolmentConfig(environment)).toEqual({
+    expect(readOwnersConfig(environment)).toMatchObject({
       databaseUrl: 'postgres://x',
       databaseWaitSeconds: 30,
       enrolmentSeconds: 3600,
+      recoverySeconds: 86_400,
     })
-    expect(() => readEnrolmentConfig({})).toThrow(/Set DATABASE_URL/)
+    expect(() => readOwnersConfig({})).toThrow(/Set DATABASE_URL/)
   })
 
   it('`usher owner` takes a token from the environment', () => {

@@ -73,7 +73,7 @@ const POINT_FAULTS: [object, string][] = [
   [{ ...POINT, resources: [] }, 'enforcement_points[0].resources'],
   [{ ...POINT, resources: ['https://tools.example/'] }, 'enforcement_points[0].resources'],
   [{ ...POINT, resources: ['https://tools.example/a/-'] }, 'does not end with the name of an owner'],
-  [{ ...POINT, resources: [...POINT.resources, ...POINT.resources] }, 'stands twice'],
+  [{ ...POINT, resources: [...POINT.resources, ...POINT.resources] }, 'is listed twice'],
   [{ ...POINT, id: 'a b' }, 'enforcement_points[0].id'],
 ]
 
@@ -112,22 +112,25 @@ describe('The provisioning file of an organization', () => {
           { name: 'b', device_keys: [key] },
         ],
       },
-      'stands twice',
+      'is listed twice',
     ],
-    [{ administrators: [{ name: 'a' }, { name: 'a' }] }, 'stands twice'],
-    [{ administrators: [{ name: 'a', subjects: ['s', 's'] }] }, 'stands twice'],
+    [{ administrators: [{ name: 'a' }, { name: 'a' }] }, 'is listed twice'],
+    [{ administrators: [{ name: 'a', subjects: ['s', 's'] }] }, 'is listed twice'],
     [{ owners: [] }, 'owners'],
     ...POINT_FAULTS.map(([point, place]): [object, string] => [{ enforcement_points: [point] }, place]),
     [
       { enforcement_points: [POINT, { ...POINT, jwks_uri: 'https://b.example/jwks' }] },
-      'gateway stands twice',
+      'gateway is listed twice',
     ],
-    [{ enforcement_points: [POINT, { ...POINT, id: 'other' }] }, 'https://tools.example/jwks stands twice'],
+    [
+      { enforcement_points: [POINT, { ...POINT, id: 'other' }] },
+      'https://tools.example/jwks is listed twice',
+    ],
     [
       {
         enforcement_points: ['a', 'b'].map(id => ({ id, resources: POINT.resources, credential: SECRET })),
       },
-      'a credential stands twice',
+      'a credential is listed twice',
     ],
   ])('%j stops the start, naming the place', (content, place) =>
     expect(faults({ UMA_ORG_PROVISION: file(content, 'bad.yaml') }).join('\n')).toContain(place),

@@ -6,6 +6,7 @@ import { stringify } from 'yaml'
 import { readAuthorityConfig, readOrganizationConfig, readSidecarConfig } from '../../src/config.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 
 const { folder } = configFolder()
 const file = (name: string, content: string, mode: number): string => {
@@ -16,13 +17,14 @@ const file = (name: string, content: string, mode: number): string => {
 }
 const keys = JSON.stringify({ keys: [generatePrivateJwk()] })
 const secret = 'one-of-at-least-sixteen-characters\n'
+const pair = await issueCertificate(await makeCa(), 'server')
 
 /** All of them have the mode, the certificates are everybody's. */
 const privateFiles = (mode: number) => ({
   keysFile: file('keys.json', keys, mode),
-  tlsKey: file('tls.key', 'PEM', mode),
+  tlsKey: file('tls.key', pair.key, mode),
   secretFile: file('secret', secret, mode),
-  certificate: file('tls.crt', 'PEM', 0o644),
+  certificate: file('tls.crt', pair.cert, 0o644),
 })
 
 const authority = (mode: number) => {

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { readSidecarConfig } from '../../src/config.ts'
 import { configFolder, faultsOf } from '../support/config-files.ts'
+import { issueCertificate, makeCa } from '../support/local-ca.ts'
 
 const { folder, keysFile } = configFolder()
 mkdirSync(join(folder, 'directory'))
@@ -111,7 +112,7 @@ describe('The file of the sidecar', () => {
     [
       'two templates for one path',
       [{ path: '/accounts/{account}' }, { path: '/Accounts/{id}' }],
-      'GET /accounts/{} stands twice',
+      'GET /accounts/{} is listed twice',
     ],
     ['no table', [], 'api'],
     ['a template without a slash', [{ path: 'accounts' }], 'give a path such as'],
@@ -139,7 +140,7 @@ describe('The file of the sidecar', () => {
   })
 
   test.each<[string, object, number]>([
-    ['to who asks as Envoy does, so that no setting of it lets the call pass,', {}, 424],
+    ['to callers that ask as Envoy does, so that no setting of it lets the call pass,', {}, 424],
     ['to forward-auth', forwardAuth, 503],
     ['where the file says so', { outage_status: 503 }, 503],
   ])('an outage is answered %s with the status for it', (_to, asks, status) => {
@@ -149,7 +150,7 @@ describe('The file of the sidecar', () => {
   test.each<[string, object, string]>([
     ['a method header without a URI header', { method_header: 'x-m' }, 'both method_header and uri_header'],
     ['a URI header without a method header', { uri_header: 'x-u' }, 'both method_header and uri_header'],
-    ['one header for two things', { length_header: 'x-a', peer_header: 'X-A' }, 'x-a stands twice'],
+    ['one header for two things', { length_header: 'x-a', peer_header: 'X-A' }, 'x-a is listed twice'],
     ['a header of the call itself', { length_header: 'content-length' }, 'begins with x-'],
     ['another outage status', { outage_status: 403 }, 'check_http.outage_status'],
   ])('refuses an HTTP door with %s', (_what, asks, fault) => {
@@ -259,7 +260,7 @@ describe('The file of the sidecar', () => {
     [
       'one owner twice',
       given => ({ ...given, owners: [alice, { ...alice, path: '/mcp/x' }] }),
-      'alice stands twice',
+      'alice is listed twice',
     ],
     [
       'one path twice',
@@ -275,7 +276,7 @@ describe('The file of the sidecar', () => {
     [
       'one tool twice',
       given => ({ ...given, owners: [{ ...alice, tools: [tool, tool] }] }),
-      'portfolio_read stands twice',
+      'portfolio_read is listed twice',
     ],
     [
       "another owner's resource",
@@ -327,6 +328,7 @@ describe('The file of the sidecar', () => {
     ['a quote in the realm', given => ({ ...given, realm: 'a"b' }), 'realm'],
     ['keys that are none', given => ({ ...given, keys_file: join(folder, 'directory') }), 'keys_file'],
     ['a number as text', given => ({ ...given, deadline_ms: '2000' }), 'deadline_ms'],
+    ['another liveness', given => ({ ...given, liveness: 'cached' }), 'liveness'],
     ['no time for any check', given => ({ ...given, deadline_ms: 100 }), 'more than deadline_margin_ms'],
     ['YAML with a member twice', () => 'realm: a\nrealm: b\n', 'no usable YAML'],
     ['YAML that is no object', () => '- a\n', 'the file'],
@@ -338,8 +340,11 @@ describe('The file of the sidecar', () => {
   test.each([
     ['mutual TLS', { check_tls: { cert_file: 'cert', key_file: 'key', client_ca_file: 'ca' } }],
     ['the word that the network is trusted', { network_trusted: true }],
-  ])('a check address others can reach needs %s', (_what, change) => {
-    for (const name of ['cert', 'key', 'ca']) writeFileSync(join(folder, name), 'PEM', { mode: 0o600 })
+  ])('a check address others can reach needs %s', async (_what, change) => {
+    const ca = await makeCa()
+    const { cert, key } = await issueCertificate(ca, 'check')
+    for (const [name, pem] of Object.entries({ cert, key, ca: ca.cert }))
+      writeFileSync(join(folder, name), pem, { mode: 0o600 })
     const tls =
       'check_tls' in change
         ? {

@@ -1,6 +1,6 @@
 /**
- * Contract, where it speaks of who an agent is: identified agents, operators, introductions, the queue's
- * lanes and what policy may make of all that. Each row against the started authority, real issuers and real
+ * Contract, about the identity of an agent: identified agents, operators, introductions, the queue's lanes
+ * and what policy may make of all that. Each row against the started authority, real issuers and real
  * operators.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest'

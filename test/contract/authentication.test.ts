@@ -157,7 +157,8 @@ describe('Authentication', () => {
 
 describe('Authorized call', () => {
   row('order-1-introspect', async () => {
-    // Everything else about the call is wrong too: what is said first is that the token is no grant.
+    // Everything else about the call is wrong, too, but the first fault that is reported is that the token is
+    // no grant.
     const dead = await trade('not.a.grant', { signer: undefined, args: { qty: 3 } })
     expect(dead).toMatchObject({ status: 401, error: 'insufficient_authorization' })
     expect(await read()).toMatchObject({ status: 200 })

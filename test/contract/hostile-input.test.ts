@@ -94,7 +94,7 @@ function targetOf({ path }: Operation, { names, query }: Attempt): string {
   return filled + (asked.length === 0 ? '' : `?${asked.join('&')}`)
 }
 
-/** As whoever may call it: what is hostile is the request, not the caller's credential. */
+/** Called with valid credentials, because the request is hostile, not the credential. */
 const proves = ({ credential }: Operation, name: string): boolean => credential?.names.includes(name) === true
 
 function send(operation: Operation, attempt: Attempt): Promise<Response> {
@@ -164,6 +164,8 @@ describe.each(['public', 'owner'] as const)('the %s listener answers whatever it
         fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'),
         async (path, method) => {
           const target = `/${encodeURIComponent(path.toWellFormed())}`
+          // An empty name, `.` and `..` all mean `/`, where the owner's listener serves her page.
+          fc.pre(new URL(target, base).pathname !== '/')
           const response = await fetch(base + target, { method })
           expect(response.status).toBeGreaterThanOrEqual(400)
           await expectCoded(response)

@@ -1,7 +1,7 @@
 /**
- * Contract, "Algorithms": what we sign is read by whoever has a library for it. Others' libraries get our
- * JWKS as it is published, and RPT, receipt and signed metadata as they were issued; several know Ed25519 by
- * its older name alone.
+ * Contract, "Algorithms": anybody with a common library can read what we sign. Other libraries get our JWKS
+ * as it is published, and RPT, receipt and signed metadata as they were issued; several know Ed25519 by its
+ * older name alone.
  */
 import { createLocalJWKSet, jwtVerify, type JSONWebKeySet } from 'jose'
 import * as oauth from 'oauth4webapi'

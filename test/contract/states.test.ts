@@ -43,9 +43,10 @@ describe('Permission ticket', () => {
       resource_id: 'alice/portfolio',
       resource_scopes: ['read'],
     })
-    expect([status, Object.keys(body as object)]).toEqual([201, ['ticket']])
+    expect([status, Object.keys(body as object)]).toEqual([201, ['ticket', 'family']])
+    expect(body.family).toMatch(/^fam_/)
     const offer = await newAgent().present(body.ticket as string)
-    expect(offer.body.required_claims[0].terms_template.family).toMatch(/^fam_/)
+    expect(offer.body.required_claims[0].terms_template.family).toBe(body.family)
   })
 
   row('ticket-first-presentation', async () => {

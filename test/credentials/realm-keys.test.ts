@@ -129,6 +129,25 @@ describe('A realm’s documents', () => {
     expect(await asks(keysOf(`${server.origin}/realm`), token)).toBe(true)
   })
 
+  it('are those of RFC 8414 where there is no OpenID document, and only there', async () => {
+    const { origin } = server
+    const metadata = { ...discovery, token_endpoint: `${origin}/token` }
+    let openid: { status: number; body: object } = { status: 404, body: {} }
+    const oauth = await startScriptedServer(({ path }) => {
+      if (path === '/realm/.well-known/openid-configuration') return openid
+      if (path !== '/.well-known/oauth-authorization-server/realm') return { status: 404, body: {} }
+      return { body: { ...metadata, issuer: `${oauth.origin}/realm` } }
+    })
+    const issuer = `${oauth.origin}/realm`
+    expect(await asks(keysOf(issuer), token)).toBe(true)
+    expect(await keysOf(issuer).tokenEndpoint()).toBe(`${origin}/token`)
+    openid = { status: 503, body: {} }
+    await fails(issuer)
+    // Named by neither, it cannot be told to anybody.
+    await expect(keysOf(`${origin}/realm`).tokenEndpoint()).rejects.toBeInstanceOf(RealmUnreachable)
+    await oauth.close()
+  })
+
   it('are found below an issuer that ends in a slash, which the document must then have too', async () => {
     await fails(`${server.origin}/realm/`)
     discovery = { ...discovery, issuer: `${server.origin}/realm/` }

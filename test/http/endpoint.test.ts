@@ -1,5 +1,6 @@
 /**
- * Contract, "Endpoints": what is declared of one is what is served, described and held against its answers.
+ * Contract, "Endpoints": the declaration of an endpoint is what is served and described, and answers are
+ * compared with it.
  */
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -147,8 +148,17 @@ test.each([
 })
 
 test('the OpenAPI document says of it what it serves', () => {
-  const about = { title: 'things', server: '/', securitySchemes: { name: { type: 'apiKey' } } }
-  const { paths } = openApiDocument([PUT_THING], about) as { paths: Record<string, Record<string, object>> }
+  const about = {
+    title: 'things',
+    description: 'Of things.',
+    server: '/',
+    chapters: [{ name: 'things', description: 'All of them.', paths: ['/things'] }],
+    securitySchemes: { name: { type: 'apiKey' } },
+  }
+  const { paths, components } = openApiDocument([PUT_THING], about)() as unknown as {
+    paths: Record<string, Record<string, object>>
+    components: { schemas: object }
+  }
   expect(paths['/things/{id}']?.['put']).toMatchObject({
     operationId: 'putThingsId',
     summary: 'Keeps a thing',
@@ -158,7 +168,19 @@ test('the OpenAPI document says of it what it serves', () => {
       { name: 'times', in: 'query', required: false },
       { name: 'x-colour', in: 'header', description: 'Of the thing.' },
     ],
-    requestBody: { content: { 'application/json': { schema: { required: ['size'] } } } },
-    responses: { 200: { content: { 'application/json': {} } }, 201: {}, default: {} },
+    requestBody: {
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/PutThingsIdRequest' } } },
+    },
+    responses: {
+      200: { content: { 'application/json': {} } },
+      201: {},
+      400: {},
+      401: {},
+      404: {},
+      413: {},
+      415: {},
+      default: {},
+    },
   })
+  expect(components.schemas).toMatchObject({ PutThingsIdRequest: { required: ['size'] } })
 })

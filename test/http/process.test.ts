@@ -16,8 +16,8 @@ function start(close: string, options: { drainMs: number; closeMsMax?: number })
     import { serveUntilSignalled } from '${MODULE}'
     const busy = setInterval(() => {}, 1000)
     serveUntilSignalled(
-      { drain: () => console.log('drains'), close: async () => { console.log('closes'); ${close} } },
-      ${JSON.stringify({ name: 'the test', ...options })},
+      { drain: () => console.log("drains"), close: async () => { console.log('closes'); ${close} } },
+      { ...${JSON.stringify({ name: 'the test', ...options })}, log: { info: (...said) => console.log(said.at(-1).split(':')[0]) } },
     )
     console.log('serves')`
   const child: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script])
@@ -36,7 +36,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
     await says('serves')
     child.kill(signal)
     expect((await ended)[0]).toBe(0)
-    expect(said).toEqual({ out: 'serves\ndrains\ncloses\n', err: '' })
+    expect(said).toEqual({ out: 'serves\ndraining\ndrains\ncloses\nended in order\n', err: '' })
   },
 )
 

@@ -1,7 +1,7 @@
 /**
- * The resource server of docs/examples, written from the contract alone, as it stands there: a process of its
- * own, between a real authority and our agent. contract, "Resource server enforcement point", "Protection
- * API" and "Authorized call".
+ * The resource server of docs/examples, written from the contract alone, and unchanged: a separate process,
+ * between a real authority and our agent. contract, "Resource server enforcement point", "Protection API" and
+ * "Authorized call".
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,7 +1,7 @@
 /**
  * Introductions: an agent that the owner knows names a sibling, or an issuer names an agent's parent, and the
- * newcomer skips first contact where her record bears it out. Whatever is missing falls back to first
- * contact, with the reason kept for her. Contract: "Owner API" (introduction of a sibling agent),
+ * newcomer skips first contact if her record bears it out. If anything is missing, the agent falls back to
+ * first contact, and the reason is kept for her. Contract: "Owner API" (introduction of a sibling agent),
  * "Connection" (introduced).
  */
 import { introductionAnswer, type IntroductionAnswer } from '../../rules/connection.ts'
@@ -12,7 +12,7 @@ import { appendLedger } from '../../storage/authority/ledger.ts'
 import { nameOperator } from '../../storage/authority/operators.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
 import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agent-identity.ts'
-import { ALIAS } from '../../wire/names.ts'
+import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/introduction.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
@@ -25,7 +25,7 @@ type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'aliases' | 'n
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
  * `parent_agent`. A malformed, misdirected or expired introduction throws `invalid_request` and denies the
- * request; one whose introducer's issuer cannot be reached gives the note that is kept.
+ * request; if the issuer of the introducer cannot be reached, the answer is the note that is kept.
  */
 export async function namedIntroducer(
   authority: Naming,
@@ -37,7 +37,7 @@ export async function namedIntroducer(
   const { identity } = agreement
   if (identity.kind !== 'agent_token' || identity.agent.parent_agent === undefined) return undefined
   const { db } = authority.database
-  // Where the agent has a connection already, its parent has nothing to say.
+  // If the agent has a connection already, its parent is not considered.
   if ((await readConnection(db, owner, agent.handle))?.status === 'active') return undefined
   const handle = subjectHandle(identity.agent.parent_agent, identity.agent.iss)
   const parent = await readConnection(db, owner, handle)
@@ -62,7 +62,7 @@ async function introducerOfClaim(
     newcomer: agreement.key,
     aud: authority.issuer,
     now: authority.now(),
-    typAlias: authority.aliases.find(alias => alias === ALIAS.introductionTyp),
+    typAlias: aliasIn(authority.aliases, ALIAS.introductionTyp),
   })
   return {
     namedBy: 'introduction',
@@ -95,7 +95,8 @@ export async function weighIntroduction(
     introducer: record.introducer,
     introducerApprovedInPerson: record.approvedInPerson,
     introducerWasIntroduced: record.wasIntroduced || named.isChild,
-    // An operator on record, not only a directory that lists both: anybody can list anybody's public key.
+    // This needs an operator on record, not only a directory that lists both: anybody can list anybody's
+    // public key.
     oneOperatorPublishedBoth:
       agent.attested &&
       record.operatorStands &&
@@ -106,8 +107,8 @@ export async function weighIntroduction(
 }
 
 /**
- * Locks what an introduction rests on (queue, operator, introducer, in this order) and reads again that it
- * still stands. @returns false where it does not: the request is to be weighed anew.
+ * Locks the rows that an introduction rests on (queue, operator, introducer, in this order) and reads again
+ * whether they still allow it. @returns false if they do not: the request must be weighed again.
  */
 export async function introductionStands(tx: Tx, weighed: Weighed): Promise<boolean> {
   const { agent, introducer } = weighed
@@ -120,8 +121,8 @@ export async function introductionStands(tx: Tx, weighed: Weighed): Promise<bool
 }
 
 /**
- * Writes the connection of an introduced agent; the caller has seen `introductionStands` in this transaction,
- * and that nothing else refuses the request. @returns the generation of the new connection.
+ * Writes the connection of an introduced agent; the caller has checked `introductionStands` in this
+ * transaction, and that nothing else refuses the request. @returns the generation of the new connection.
  */
 export async function admitIntroduced(tx: Tx, weighed: Weighed): Promise<number> {
   const { agent, introducer, family, governed } = weighed

@@ -1,7 +1,7 @@
 /**
- * What an operator publishes about an agent, as far as checks that ran can tell: its client document and its
- * key directory, read before any transaction. A document that cannot be had proves nothing, and is no fault
- * of the request. Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`,
+ * What an operator publishes about an agent, as far as the checks that ran found out: its client document and
+ * its key directory, read before any transaction. A document that cannot be fetched proves nothing, and does
+ * not make the request wrong. Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`,
  * `signature_agent`).
  */
 import type { RemoteDocument, RemoteDocuments } from '../../http/remote-documents.ts'
@@ -15,15 +15,15 @@ import {
 } from '../../wire/operator-documents.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
-/** What was asked of an operator. */
+/** The question to an operator. */
 export interface NamedOperator {
   client_id: string
   signature_agent: string | undefined
-  /** Thumbprints that are looked for in its directory, the signing key's first. */
+  /** The thumbprints to look for in its directory, that of the signing key first. */
   jkts: readonly [string, ...string[]]
 }
 
-/** Until when (ms since the epoch), and whether the operator is known to the owner already. */
+/** How long to wait (ms since the epoch), and whether the owner knows the operator already. */
 export interface Patience {
   deadline: number
   favoured: boolean
@@ -33,18 +33,18 @@ export interface OperatorFindings {
   clientDocumentClaimsItsUrl: boolean
   /** What the client document calls the operator. */
   name: string | undefined
-  /** The thumbprints that its directory lists, of those looked for. */
+  /** Those of the requested thumbprints that its directory lists. */
   listed: ReadonlySet<string>
   /** One sentence per check, for the owner. */
   notes: string[]
 }
 
 export interface OperatorDocuments {
-  /** What the operator behind a client_id publishes of it and of these keys. Never throws. */
+  /** What the operator behind a client_id publishes about it and about these keys. Never throws. */
   lookUp(named: NamedOperator, patience: Patience): Promise<OperatorFindings>
   /**
-   * Every thumbprint in the directory at an operator's well-known path; undefined where there is none to be
-   * had.
+   * Every thumbprint in the directory at an operator's well-known path; undefined if no directory can be
+   * fetched.
    */
   published(origin: string, patience: Patience): Promise<ReadonlySet<string> | undefined>
 }
@@ -102,7 +102,7 @@ function readListing(
   return listed === undefined ? { listed: new Set(), why: 'is no key directory' } : { listed }
 }
 
-/** What `read` makes of a document; undefined where it refuses it. */
+/** The result of `read` for a document; undefined if it refuses it. */
 function attempt<T>(read: (json: Json) => T, json: Json): T | undefined {
   try {
     return read(json)

@@ -1,6 +1,6 @@
 /**
- * What the operator that an agent names publishes of it, unless the owner blocked that operator.
- * Contract: "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`, `signature_agent`).
+ * What the operator that an agent names publishes about it, unless the owner blocked that operator. Contract:
+ * "Operator documents", "Agreement (claim_token, beat 3)" (`client_id`, `signature_agent`).
  */
 import { assuranceOf } from '../../rules/assurance.ts'
 import { isBlocked, readConnection } from '../../storage/authority/connections.ts'
@@ -13,8 +13,8 @@ import type { Owner } from '../../wire/identifiers.ts'
 
 /**
  * What the named operator publishes of this agent, and which of `otherKeys` (thumbprints) its directory
- * lists. Nothing is fetched from an operator that the owner blocked. A document that cannot be had leaves its
- * level at 0.
+ * lists. Nothing is fetched from an operator that the owner blocked. A document that cannot be fetched leaves
+ * its level at 0.
  */
 export async function withOperator(
   { database: { db }, operators }: Pick<Authority, 'database' | 'operators'>,
@@ -45,7 +45,10 @@ export async function withOperator(
   }
 }
 
-/** Strangers naming operators must not keep out the documents of those that the owner already deals with. */
+/**
+ * Strangers that name operators must not displace the documents of operators that the owner already deals
+ * with.
+ */
 async function patienceWith(db: Db, owner: Owner, agent: Identified, deadline: number): Promise<Patience> {
   const [connection, isKnown] = await Promise.all([
     readConnection(db, owner, agent.handle),

@@ -1,33 +1,57 @@
 /**
- * What becomes of a request that waited for the owner: her approval is collected once, after looking again at
- * all that it rests on; a denial says why; the agent may take it back. Contract: "Permission ticket"
+ * Handles requests that waited for the owner: her approval is collected once, after checking again everything
+ * that it rests on; a denial says why; the agent may withdraw. Contract: "Permission ticket"
  * (awaiting-owner).
  */
-import type { Reach } from '../../rules/membership.ts'
-import { collectionFault } from '../../rules/pending.ts'
+import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
+import { vouchingOf, type Reach } from '../../rules/membership.ts'
+import { collectionFault, type CollectionFacts } from '../../rules/pending.ts'
+import { refusalWords } from '../../rules/ruling.ts'
 import { readGovernedResource } from '../../storage/authority/governance.ts'
 import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
-import { recordGrant } from '../../storage/authority/grant-issuance.ts'
+import { GrantsFull, recordGrant } from '../../storage/authority/grant-issuance.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
-import { readOrganizationEpochs } from '../../storage/authority/membership.ts'
+import {
+  readMembership,
+  readOrganizationEpochs,
+  type Membership,
+} from '../../storage/authority/membership.ts'
 import { collectFamily } from '../../storage/authority/pending.ts'
-import { readStanding } from '../../storage/authority/standing.ts'
+import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
+import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Signer } from '../../surface/issuer.ts'
-import type { Collected } from '../../surface/token/negotiation.ts'
-import { refusesNow, trajectoryCountTo, type Weighing } from './evaluation.ts'
-import { freshMembership, isDeclaredAlike } from './governance.ts'
-import { FactsMoved, signOnBasis } from './grant.ts'
+import type { Collected, Denial } from '../../surface/token/negotiation.ts'
+import {
+  isFirstParty,
+  ORGANIZATION_REFUSES,
+  ownEpochs,
+  refusesNow,
+  trajectoryCountTo,
+  type Weighing,
+} from './evaluation.ts'
+import {
+  CLEARANCE_UNMET,
+  freshMembership,
+  isDeclaredAlike,
+  isNothing,
+  requirementOf,
+  SUSPENDED,
+  type Governed,
+} from './governance.ts'
+import { clearanceOf, FactsMoved, signOnBasis, type GrantLimit } from './grant.ts'
+import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
+import type { Authority } from '../context.ts'
 import { tellWithdrawn } from './withdrawals.ts'
 
 const ATTEMPTS_MAX = 3
 
-/** Ends what was denied. @returns the sentence that says by what. */
-export async function denyWaiting(db: Db, family: FamilyRow): Promise<string> {
+/** Ends a denied request. @returns the sentence that says why, and the owner's own if she gave one. */
+export async function denyWaiting(db: Db, family: FamilyRow): Promise<Denial> {
   await endFamily(db, family.owner, family.family, 'denied')
-  return denialSentence(family.decided_by)
+  return { sentence: denialSentence(family.decided_by), ownerReason: family.denial_reason ?? undefined }
 }
 
 /** The agent takes its waiting request back. */
@@ -39,6 +63,7 @@ export async function withdrawWaiting(db: Db, family: FamilyRow): Promise<void> 
       kind: 'refused',
       family: family.family,
       ...(family.handle === null ? {} : { handle: family.handle }),
+      about: family.resource_id,
       data: { reason: 'declined', resource_id: family.resource_id },
     })
     if (family.handle !== null)
@@ -49,84 +74,166 @@ export async function withdrawWaiting(db: Db, family: FamilyRow): Promise<void> 
 function denialSentence(by: string | null): string {
   if (by === 'revocation') return 'The owner revoked this connection while the request waited.'
   if (by === 'block') return 'The owner blocked the operator of this agent while the request waited.'
+  if (by === 'administrator')
+    return 'An administrator of the organization that governs this resource denied this request.'
   return 'The owner denied this request.'
 }
 
-type Outcome = 'granted' | 'gone' | 'moved'
+type Outcome = 'granted' | 'gone' | 'moved' | 'full'
 
-/** Issues what the owner approved, after reading again that nothing was withdrawn since. */
-export async function collect(authority: Signer & Weighing, family: FamilyRow): Promise<Collected> {
+/**
+ * Issues what the owner approved, after checking that nothing was withdrawn since, and after asking the
+ * organization that has a say. Refuses 503 if that says nothing that can be used: the approval stays.
+ */
+export async function collect(
+  authority: Signer & Weighing & Consulting & GrantLimit & Pick<Authority, 'quotas'>,
+  family: FamilyRow,
+): Promise<Collected> {
   const { db } = authority.database
   const basis = family.held!
+  const deadline = Date.now() + REMOTE_MS_MAX
+  let before: Consulted | undefined
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    const fault = await withdrawnSince(authority, family, basis)
-    if (fault !== undefined) {
-      const ended = await endFamily(db, family.owner, family.family, 'denied', ['awaiting_owner'])
-      return ended ? { kind: 'refused', sentence: fault } : answerGone(db, family)
-    }
-    const { body, ...signed } = signOnBasis(authority, basis)
+    const standing = await readAgain(authority, family, basis)
+    if ('withdrawn' in standing) return refuseCollection(db, family, standing.withdrawn)
+    before = await consult(authority, standing, askingOf(basis, standing), { before, deadline })
+    const refused = refusedSince(before)
+    if (refused !== undefined) return refuseCollection(db, family, refused)
+    const { attesting } = standing
+    const { body, ...signed } = signOnBasis(authority, {
+      ...basis,
+      ...(standing.organization === undefined && { organization: attesting && ownEpochs(attesting) }),
+      ...clearanceOf(before),
+      ...(family.owner_decision !== null && { ownerDecision: family.owner_decision }),
+    })
     const row = { ...signed.row, generation: family.generation! }
+    const told = checkedOf(before, family)
     const outcome = await inTransaction(db, async (tx): Promise<Outcome> => {
       if (!(await collectFamily(tx, family.owner, family.family))) return 'gone'
-      // What it rests on has changed since: the approval stays uncollected until it was looked at again.
-      if (!(await recordGrant(tx, row, []))) throw new FactsMoved()
+      // A fact has changed since, so the approval is not collected until it has been checked again.
+      if (!(await recordGrant(tx, row, told, authority.limits.grantsPerOwner))) throw new FactsMoved()
       return 'granted'
     }).catch((error: unknown): Outcome => {
       if (error instanceof FactsMoved) return 'moved'
+      if (error instanceof GrantsFull) return 'full'
       throw error
     })
     if (outcome === 'granted') return { kind: 'granted', body }
+    // Her approval stays, and a later poll collects it.
+    if (outcome === 'full') {
+      authority.quotas.reached('grants')
+      return { kind: 'terms-changed' }
+    }
     if (outcome === 'gone') return answerGone(db, family)
   }
-  return {
-    kind: 'refused',
-    sentence: 'What the owner approved kept changing while it was collected; make the call again.',
-  }
+  // The facts kept changing. Her approval stays, too.
+  return { kind: 'terms-changed' }
+}
+
+/** Ends it, unless somebody else has ended it meanwhile. */
+async function refuseCollection(
+  db: Db,
+  family: FamilyRow,
+  refused: { sentence: string; reason?: string | undefined },
+): Promise<Collected> {
+  const ended = await endFamily(db, family.owner, family.family, 'denied', ['awaiting_owner'])
+  return ended ? { kind: 'refused', ...refused } : answerGone(db, family)
 }
 
 /**
- * Somebody else ended or moved on what was to be collected: after an edit of the tier the next poll gets the
- * new terms.
+ * Only a refusal of the organization counts now. If the organization would ask her, her approval has answered
+ * that.
+ */
+function refusedSince({ unmet, ruling }: Consulted): { sentence: string; reason: string } | undefined {
+  if (unmet) return { sentence: CLEARANCE_UNMET.fault, reason: CLEARANCE_UNMET.reason }
+  if (ruling?.effect !== 'refuse') return undefined
+  return { sentence: ORGANIZATION_REFUSES, reason: refusalWords(ruling).reason }
+}
+
+/** For the ledger: the attestation that was checked. The grant carries its digest. */
+function checkedOf({ attested }: Consulted, { resource_id }: FamilyRow): Parameters<typeof recordGrant>[2] {
+  if (attested === undefined) return []
+  return [
+    { kind: 'org_acted', data: { what: 'clearance_checked', resource_id, clearance: attested.compact } },
+  ]
+}
+
+function askingOf(basis: GrantBasis, { standing }: Standing): Asking {
+  const { resource_id, scopes, expires_in, facts, operation } = basis
+  const firstParty = isFirstParty(standing, basis.jkt)
+  return { resource_id, scopes, expires_in, facts, standing, firstParty, operation }
+}
+
+/**
+ * Somebody else ended or moved the request: after an edit of the tier the next poll gets the new terms. Only
+ * what was denied is told as a denial.
  */
 async function answerGone(db: Db, family: FamilyRow): Promise<Collected> {
   const seen = await readFamily(db, family.owner, family.family)
   if (seen?.state === 'need_info') return { kind: 'terms-changed' }
-  const sentence =
-    seen?.decision === 'denied'
-      ? denialSentence(seen.decided_by)
-      : 'The approval was collected by another poll or withdrawn.'
-  return { kind: 'refused', sentence }
+  return seen?.decision === 'denied'
+    ? { kind: 'refused', sentence: denialSentence(seen.decided_by) }
+    : { kind: 'gone' }
 }
 
-/** Whether what an organization governs is as it was agreed to. Refuses 503 where it cannot be known. */
-async function organizationStands(db: Db, org: Reach | null, basis: GrantBasis): Promise<boolean> {
+/** Whether an organization governed the resource when the agreement was held. */
+function isGoverned({ organization }: GrantBasis): boolean {
+  return organization !== undefined && organization.handle !== null
+}
+
+/**
+ * Whether the organization's part is unchanged since the agreement, and the identity provider that it now
+ * requires has vouched.
+ */
+async function organizationStands(
+  db: Db,
+  { org, organization }: { org: Reach | null; organization: Membership | undefined },
+  { basis, identity }: { basis: GrantBasis; identity: AcceptedIdentity | null },
+): Promise<boolean> {
   const { organization: then, owner, handle, operator } = basis
-  if (org === null || then === undefined) return org === null && then === undefined
-  const { org_epoch } = await freshMembership(db, owner)
+  if (organization === undefined || then === undefined || then.handle === null)
+    return org === null && !isGoverned(basis)
+  const vouching = vouchingOf(organization)
   const now = await readOrganizationEpochs(db, owner, { handle, operator })
   return (
     org === 'shared' &&
-    org_epoch === then.membership &&
+    organization.org_epoch === then.membership &&
+    (vouching === undefined || (!('fault' in vouching) && isVouchedFor(identity, vouching))) &&
     now.handle === then.handle &&
     now.operator === then.operator
   )
 }
 
-async function withdrawnSince(
+/** The conditions under which an approval is collected. */
+interface Standing extends Pick<Governed, 'tier' | 'organization' | 'attesting'> {
+  standing: StandingFacts
+}
+
+/**
+ * Reads again all that an approval rests on. Refuses 503 if nobody can know what the organization has taken
+ * away.
+ */
+async function readAgain(
   { database: { db }, limits }: Weighing,
   family: FamilyRow,
   basis: GrantBasis,
-): Promise<string | undefined> {
+): Promise<Standing | { withdrawn: { sentence: string; reason?: string | undefined } }> {
   const { owner } = family
-  const { server, resource, tier } = await readGovernedResource(db, basis)
+  const { server, resource, tier, suspended } = await readGovernedResource(db, basis)
+  if (suspended === true) return { withdrawn: { sentence: SUSPENDED.fault } }
+  const org = resource?.org ?? null
+  const organization = org === null || !isGoverned(basis) ? undefined : await freshMembership(db, owner)
   const standing = await readStanding(db, owner, {
     handle: basis.handle,
     tier_id: basis.tier_id,
     windowSeconds: limits.trajectoryWindowSeconds,
     countTo: tier === undefined ? undefined : trajectoryCountTo(tier.rules),
     operator: family.operator ?? undefined,
+    membership: organization?.join_id,
   })
-  return collectionFault({
+  const asksClearance = tier !== undefined && !isNothing(requirementOf({ organization, tier }))
+  const attesting = asksClearance ? (organization ?? (await readMembership(db, owner))) : undefined
+  const facts: CollectionFacts = {
     operatorBlocked: standing.operatorBlocked,
     connection: standing.status,
     sameGeneration: standing.generation === family.generation,
@@ -139,8 +246,12 @@ async function withdrawnSince(
       resource !== undefined &&
       isDeclaredAlike(resource, basis.declared ?? basis) &&
       basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope)),
-    organizationStands: await organizationStands(db, resource?.org ?? null, basis),
-    clearanceMet: Object.keys(tier?.clearance ?? {}).length === 0,
+    organizationStands: await organizationStands(
+      db,
+      { org, organization },
+      { basis, identity: family.identity },
+    ),
+    clearanceMet: !asksClearance || attesting !== undefined,
     refusedByRule:
       tier !== undefined &&
       resource !== undefined &&
@@ -149,5 +260,10 @@ async function withdrawnSince(
         jkt: basis.jkt,
         operation: basis.operation,
       }),
-  })
+  }
+  const sentence = collectionFault(facts)
+  if (sentence === undefined)
+    return { tier: tier!, standing, ...(organization && { organization }), ...(attesting && { attesting }) }
+  const isOfClearance = collectionFault({ ...facts, clearanceMet: true }) !== sentence
+  return { withdrawn: { sentence, reason: isOfClearance ? CLEARANCE_UNMET.reason : undefined } }
 }

@@ -1,46 +1,56 @@
 /**
- * What an authority decides on an agreement: weighed by the tier, it is answered by a grant, by holding it
- * for the owner, or by a refusal. Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and tiers".
+ * An authority's decision on an agreement: the tier weighs it, and the answer is a grant, a request that
+ * waits for the owner, or a refusal. Contract: "Agreement (claim_token, beat 3)", "Policy vocabulary and
+ * tiers".
  */
 import type { FamilyRow } from '../../storage/authority/tickets.ts'
 import type { Signed } from '../../surface/agents/identity.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import type { Agreed, Decision, Refused } from '../../surface/token/negotiation.ts'
+import { s256Json } from '../../wire/encoding.ts'
 import { Refusal } from '../../wire/refusal.ts'
 import { namedIntroducer } from '../agents/introductions.ts'
 import { withOperator } from '../agents/operators.ts'
 import type { Authority } from '../context.ts'
-import { weigh, type Weighing } from './evaluation.ts'
+import { readRecord, weigh, type Weighing } from './evaluation.ts'
 import { isSameTier, readGoverned, type Governed } from './governance.ts'
-import { grantNow } from './grant.ts'
+import { grantNow, type GrantLimit } from './grant.ts'
+import { vouchedFault } from './identity.ts'
+import { consult, type Asking, type Consulted, type Consulting } from './organization.ts'
 import { holdForOwner, type Holding } from './pending-request.ts'
-import { refuseAgreement, type Presented } from './presentation.ts'
+import { refuseAgreement, type Presented, type Recorded } from './presentation.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 const ATTEMPTS_MAX = 3
 
-/** What learning of an agent asks. */
+/** What gathering facts about an agent needs. */
 type Learning = Pick<Authority, 'database' | 'operators' | 'issuers' | 'issuer' | 'aliases' | 'now'>
 
-/** What deciding takes: keys to sign with, and where the records are. */
-export type Deciding = Signer & Learning & Weighing & Holding
+/** What deciding needs: the keys to sign with, and the database. */
+export type Deciding = Signer &
+  Learning &
+  Weighing &
+  Holding &
+  Consulting &
+  GrantLimit &
+  Pick<Authority, 'quotas'>
 
 /**
- * Decides on an agreement. 'terms-changed' where the owner edited the tier while documents of others were
- * read, or while the answer was committed: nothing was written, and the terms are to be offered anew.
+ * Decides on an agreement. 'terms-changed' if the owner edited the tier while documents of others were read,
+ * or while the answer was committed: nothing was written, and the terms must be offered again.
  */
 export async function decide(
   authority: Deciding,
   { deadline, ...agreed }: Agreed<FamilyRow, Governed>,
 ): Promise<Decision> {
   const { family, agent } = agreed
-  // Everything of others is read before the transaction that commits an answer.
+  // Everything that others publish is read before the transaction that commits an answer.
   const learnt = await learn(authority, family.owner, agreed, deadline)
   if ('refused' in learnt) return refuseAgreement(authority, family, agent, learnt.refused)
-  return weighAndAnswer(authority, { ...agreed, ...learnt })
+  return weighAndAnswer(authority, { ...agreed, ...learnt }, deadline)
 }
 
-/** Everything that others have to say of the agent: who introduces it, and what its operator publishes. */
+/** Everything that others say about the agent: who introduces it, and what its operator publishes. */
 async function learn(
   authority: Learning,
   owner: Owner,
@@ -60,12 +70,19 @@ async function learn(
 }
 
 /**
- * Weighs, and does so again where a fact moved between being read and committing the answer that rests on it.
+ * Weighs, and weighs again if a fact changed between being read and committing the answer that rests on it.
+ * An organization is asked only the first time.
  */
-async function weighAndAnswer(authority: Deciding, first: Presented): Promise<Decision> {
+async function weighAndAnswer(authority: Deciding, first: Presented, deadline: number): Promise<Decision> {
   let presented = first
+  let before: Consulted | undefined
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    const weighed = await weigh(authority, presented)
+    const unvouched = vouchedFault(presented)
+    if (unvouched !== undefined)
+      return refuseAgreement(authority, presented.family, presented.agent, unvouched)
+    const recorded = await readRecord(authority, presented)
+    before = await consult(authority, presented.governed, askingOf(recorded), { before, deadline })
+    const weighed = weigh(recorded, before)
     if ('refused' in weighed)
       return refuseAgreement(authority, presented.family, presented.agent, weighed.refused)
     const answer =
@@ -73,7 +90,7 @@ async function weighAndAnswer(authority: Deciding, first: Presented): Promise<De
         ? await grantNow(authority, weighed)
         : await holdForOwner(authority, weighed)
     if (answer !== 'facts-moved') return answer
-    // The rest may have moved within the same terms.
+    // Other facts may have changed while the terms stayed the same.
     const governed = await readGoverned(authority.database.db, presented.family)
     if (governed.fault !== undefined || !isSameTier(governed, presented.governed))
       return { kind: 'terms-changed' }
@@ -81,6 +98,20 @@ async function weighAndAnswer(authority: Deciding, first: Presented): Promise<De
   }
   return refuseAgreement(authority, presented.family, presented.agent, {
     code: 'facts_moved',
-    sentence: 'The connection kept changing while this was decided; start anew.',
+    sentence: 'The connection kept changing while this was decided; start again.',
   })
+}
+
+function askingOf(recorded: Recorded): Asking {
+  const { family, scopes, expiresIn, facts, standing, operation } = recorded
+  const named = operation && { tool: operation.tool, params_s256: s256Json(operation.params) }
+  return {
+    resource_id: family.resource_id,
+    scopes,
+    expires_in: expiresIn,
+    facts,
+    standing,
+    firstParty: facts.standing.firstParty === true,
+    operation: named ?? null,
+  }
 }

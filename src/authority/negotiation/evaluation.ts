@@ -1,40 +1,54 @@
 /**
- * Weighs a verified agreement: the owner's record of the agent and of whoever introduces it, the tier's rules
- * on those facts, and what follows. Reads only; everything of others was fetched before. Contract: "Agreement
+ * Weighs a verified agreement: the owner's record of the agent and of its introducer, the tier's rules on
+ * those facts, and the result. Only reads; what others publish was fetched before. Contract: "Agreement
  * (claim_token, beat 3)", "Policy vocabulary and tiers".
  */
 import { absencesOf, operationOf, type Operation } from '../../rules/agreement.ts'
 import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/conditions.ts'
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { isAlwaysAsked } from '../../rules/envelope.ts'
-import { mayDelegateTo } from '../../rules/membership.ts'
+import { mayDelegateTo, type OrganizationEpochs } from '../../rules/membership.ts'
+import { jointAccountOf } from '../../rules/joint.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
+import { ORGANIZATION_WORD, refusalWords, underRuling } from '../../rules/ruling.ts'
 import { evaluateTier, type Rule, type TierRules } from '../../rules/tier.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import type { GovernedReading } from '../../storage/authority/governance.ts'
-import { readOrganizationEpochs } from '../../storage/authority/membership.ts'
+import { readOrganizationEpochs, type Membership } from '../../storage/authority/membership.ts'
 import { readStanding, type StandingFacts } from '../../storage/authority/standing.ts'
 import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
-import type { Governed } from './governance.ts'
-import { newOperator, type NamedIntroducer, type Presented, type Weighed } from './presentation.ts'
+import { CLEARANCE_UNMET, type Governed } from './governance.ts'
+import type { Consulted } from './organization.ts'
+import {
+  newOperator,
+  type NamedIntroducer,
+  type Presented,
+  type Recorded,
+  type Weighed,
+} from './presentation.ts'
 
-/** What weighing reads. */
+/** The agent also gets the code for it. */
+export const ORGANIZATION_REFUSES = 'The organization that governs this resource refuses this request.'
+
+/** The facts that weighing reads. */
 export interface Weighing {
   database: Authority['database']
   limits: Pick<Authority['limits'], 'trajectoryWindowSeconds'>
 }
 
-/** What the request gets by the record as it stands now, or why it is refused. */
-export async function weigh(
+/** What her records say about an agreement now. */
+export async function readRecord(
   { database: { db }, limits }: Weighing,
   presented: Presented,
-): Promise<Weighed | { refused: Refused }> {
+): Promise<Recorded> {
   const { family, governed, agreement, agent } = presented
   const { tier, organization } = governed
   const { introducer, notes } = await acceptIntroducer(db, presented)
+  // Read before the organization's revocations, so that a later revocation changes an epoch that was read.
+  const organizationEpochs = await epochsOf(db, presented)
   const standing = await readStanding(db, family.owner, {
     handle: agent.handle,
     tier_id: tier.tier_id,
@@ -42,29 +56,45 @@ export async function weigh(
     countTo: trajectoryCountTo(tier.rules),
     introducedBy: introducer?.handle,
     operator: agent.operator,
+    membership: organization?.join_id,
+    joint: jointAccountOf(family.client_id),
   })
-  const operatorRefused = refusedForOperator(agent, standing)
-  if (operatorRefused !== undefined) return { refused: operatorRefused }
   const expiresIn = Math.min(tier.terms.expires_in, agreement.claims['expires_in'] as number)
-  const facts = factsOf(presented, standing, expiresIn)
-  if (organization !== undefined && !mayDelegateTo(organization, standing))
-    return {
-      refused: {
-        code: 'not_delegated',
-        sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
-      },
-    }
-  const tierAnswer = evaluateTier(underMembership(tier, governed), facts)
+  return {
+    ...presented,
+    organizationEpochs,
+    notes,
+    introducer,
+    standing,
+    facts: factsOf(presented, standing, expiresIn),
+    scopes: grantScope(family.resource_scopes, tier.terms.scope, agreement.claims['scope'] as string[]),
+    expiresIn,
+    operation: operationOf(agreement.claims),
+  }
+}
+
+/** The answer to the request, by that and by the organization's answer; or why it is refused. */
+export function weigh(recorded: Recorded, consulted: Consulted): Weighed | { refused: Refused } {
+  const { governed, agent, standing, facts, scopes } = recorded
+  const { tier } = governed
+  const refused = refusedForOperator(agent, standing) ?? refusedByOrganization(recorded, consulted)
+  if (refused !== undefined) return { refused }
+  const ownAnswer = evaluateTier(heldOn(underMembership(tier, governed), standing), facts)
+  const tierAnswer = consulted.ruling === undefined ? ownAnswer : underRuling(ownAnswer, consulted.ruling)
   const answer = answerFor(standing.status, tier, tierAnswer)
   if (answer.kind === 'deny')
     return {
       refused: {
         code: 'policy',
         sentence: "The owner's policy refuses this request.",
-        data: { tier: tier.tier_id, because: tierAnswer.because, facts },
+        data: {
+          tier: tier.tier_id,
+          because: tierAnswer.because,
+          facts,
+          ...(consulted.ruling && { organization: consulted.ruling }),
+        },
       },
     }
-  const scopes = grantScope(family.resource_scopes, tier.terms.scope, agreement.claims['scope'] as string[])
   if (scopes.length === 0)
     return {
       refused: {
@@ -72,47 +102,90 @@ export async function weigh(
         sentence: 'scope: nothing that the call needs is both offered and agreed.',
       },
     }
-  const operation = operationOf(agreement.claims)
-  return {
-    ...presented,
-    organizationEpochs: organization && {
-      membership: organization.org_epoch,
-      ...(await readOrganizationEpochs(db, family.owner, {
-        handle: agent.handle,
-        operator: agent.operator ?? null,
-      })),
-    },
-    notes,
-    introducer,
-    standing,
-    facts,
-    tierAnswer,
-    answer,
-    scopes,
-    expiresIn,
-    operation,
-  }
+  return { ...recorded, tierAnswer, answer, consulted }
 }
 
-/** Where every operation needs somebody's approval, no rule of hers lets one through. */
+/** What a grant on a resource of her own depends on, if a clearance was checked for it. */
+export function ownEpochs({ org_epoch }: Membership): OrganizationEpochs {
+  return { membership: org_epoch, handle: null, operator: null }
+}
+
+/** The organization's refusals, and what it does not attest, beside the answer of her own tier. */
+function refusedByOrganization(
+  { governed: { organization, tier }, facts }: Recorded,
+  { ruling, unmet }: Consulted,
+): Refused | undefined {
+  if (
+    organization !== undefined &&
+    !mayDelegateTo(organization, { first_party: facts.standing.firstParty === true })
+  )
+    return {
+      code: 'not_delegated',
+      reason: 'not_delegated',
+      sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
+    }
+  if (unmet) {
+    const { code, fault: sentence, reason } = CLEARANCE_UNMET
+    return { code, sentence, reason }
+  }
+  if (ruling?.effect !== 'refuse') return undefined
+  const because = ruling.because.map(word => ORGANIZATION_WORD + word)
+  const data = { tier: tier.tier_id, because, facts, organization: ruling }
+  return { ...refusalWords(ruling), sentence: ORGANIZATION_REFUSES, data }
+}
+
+/** If every operation needs somebody's approval, none of her rules lets one through. */
 function underMembership(tier: TierRules, { organization, resource }: Governed): TierRules {
   if (organization === undefined || !isAlwaysAsked(resource.resource_id, organization.view)) return tier
   return { ask_me: true, rules: tier.rules.filter(rule => rule.then !== 'auto') }
 }
 
-/** Also by an operator on record: leaving out client_id must not be a way past a block. */
+/**
+ * If an organization governs the resource, what it did about the agent and the operator. If a clearance is
+ * asked for on a resource of her own, what a grant depends on.
+ */
+async function epochsOf(
+  db: Db,
+  { family, governed: { organization, attesting }, agent }: Presented,
+): Promise<OrganizationEpochs | undefined> {
+  if (organization === undefined) return attesting && ownEpochs(attesting)
+  const of = { handle: agent.handle, operator: agent.operator ?? null }
+  return {
+    membership: organization.org_epoch,
+    ...(await readOrganizationEpochs(db, family.owner, of)),
+  }
+}
+
+/**
+ * The tier for this agent. If somebody other than the owner let it in, no rule relaxes anything, because
+ * relaxing needs her own approval. If she let it in for one tier alone, it asks before the first grant at any
+ * other.
+ */
+function heldOn(tier: TierRules, { narrow, forOneTier }: StandingFacts): TierRules {
+  const rules = narrow ? tier.rules.filter(({ then }) => then !== 'auto') : tier.rules
+  return { ...tier, rules: forOneTier ? [...rules, FIRST_AT_TIER_ASKS] : rules }
+}
+
+const FIRST_AT_TIER_ASKS: TierRules['rules'][number] = { when: ['standing.first_at_tier'], then: 'ask' }
+
+/** The operator on record counts too, so that an agent cannot evade a block by leaving out its client_id. */
 function refusedForOperator(agent: Identified, standing: StandingFacts): Refused | undefined {
   if (standing.operatorBlocked)
     return { code: 'operator_blocked', sentence: 'The owner has blocked the operator of this agent.' }
+  if (standing.endedByOrganization)
+    return {
+      code: 'ended_by_organization',
+      sentence: 'The organization that governs this resource has ended the reach of this agent.',
+    }
   if (newOperator(agent, standing) !== undefined && standing.operators >= OPERATORS_PER_CONNECTION_MAX)
     return {
       code: 'too_many_operators',
-      sentence: `client_id: ${OPERATORS_PER_CONNECTION_MAX} operators stand behind this agent already; name one of them.`,
+      sentence: `client_id: ${OPERATORS_PER_CONNECTION_MAX} operators attest this agent already; name one of them.`,
     }
   return undefined
 }
 
-/** The introducer where the owner's record bears it out; in any case what she is told of it. */
+/** The introducer, if the owner's record confirms it; and in any case what she is shown about it. */
 async function acceptIntroducer(
   db: Db,
   { family, agent, named }: Presented,
@@ -126,7 +199,7 @@ async function acceptIntroducer(
   }
 }
 
-/** What the tier's rules may see. */
+/** The facts that the tier's rules may see. */
 function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds: number): RequestFacts {
   const { governed, agreement, agent } = presented
   return {
@@ -142,19 +215,26 @@ function factsOf(presented: Presented, standing: StandingFacts, expiresInSeconds
 }
 
 /**
- * The operation that a grant would be bound to: only a tier that asks per operation binds one, whatever else
- * an agreement names.
+ * The operation that a grant would be bound to: only a tier that asks per operation binds one, whatever an
+ * agreement names.
  */
 function boundOperation({ governed: { tier }, agreement }: Presented): Operation | undefined {
   return tier.ask_me ? operationOf(agreement.claims) : undefined
+}
+
+/**
+ * Whether she marked the agent as her own. Her act was about one key: it does not extend to another key that
+ * its issuer vouches for later.
+ */
+export function isFirstParty({ first_party, jkt: known }: StandingFacts, jkt: string): boolean {
+  return first_party && known === jkt
 }
 
 function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['standing'] {
   return {
     approvedAtTier: standing.approvedAtTier,
     neverRevoked: standing.revocations === 0,
-    // The owner's act was about one key: another that its issuer vouches for later has none of it.
-    firstParty: standing.first_party && standing.jkt === jkt,
+    firstParty: isFirstParty(standing, jkt),
     ageSeconds: standing.ageSeconds ?? undefined,
     firstAtTier: !standing.grantedAtTier,
     revokedBefore: standing.revocations > 0,
@@ -167,7 +247,7 @@ function standingSeen(standing: StandingFacts, jkt: string): RequestFacts['stand
   }
 }
 
-/** Whether a rule of the tier refuses, by the record as it stands now, what was agreed then. */
+/** Whether a rule of the tier now refuses the request that was agreed then. */
 export function refusesNow(
   { tier, resource }: Pick<Required<GovernedReading>, 'tier' | 'resource'>,
   standing: StandingFacts,
@@ -190,7 +270,7 @@ export function refusesNow(
 
 /**
  * How far the counts within the trajectory window have to go for these rules: one more than the highest
- * number that any of them compares them with. undefined where none reads them, which costs less.
+ * number that any of them compares them with. undefined if no rule reads them, which costs less.
  */
 export function trajectoryCountTo(rules: readonly Rule[]): number | undefined {
   const numbers = rules

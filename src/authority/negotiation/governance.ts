@@ -1,32 +1,43 @@
 /**
- * What stands behind a requested resource now: read afresh at every presentation, since a sealed ticket
- * carries only names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
+ * The state of a requested resource, read again at every presentation, because a sealed ticket carries only
+ * names. Contract: "Policy vocabulary and tiers" (an ungoverned resource is denied).
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { DeclaredConsequences } from '../../rules/permission.ts'
 import type { Db } from '../../storage/authority/database.ts'
 import { readGovernedResource, type GovernedReading } from '../../storage/authority/governance.ts'
-import { governedFault, STALE_SECONDS } from '../../rules/membership.ts'
+import type { Vouching } from '../../rules/identity-assertion.ts'
+import { intersectClearances } from '../../rules/envelope.ts'
+import type { ClearanceRequirement } from '../../rules/clearance.ts'
+import { jointAccountOf } from '../../rules/joint.ts'
+import { governedFault, STALE_SECONDS, vouchingOf } from '../../rules/membership.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 import { refuse } from '../../wire/refusal.ts'
 
 /**
- * What stands behind a resource that is governed; `organization`: the membership, where that governs it too.
+ * What is behind a governed resource. `organization`: the membership, if the organization governs it too;
+ * `vouching`: who must vouch for whom before terms are offered; `attesting`: the membership, if a clearance
+ * is asked for.
  */
-export type Governed = Required<GovernedReading> & { organization?: Membership }
+export type Governed = Required<Omit<GovernedReading, 'suspended'>> & {
+  organization?: Membership
+  vouching?: Vouching
+  attesting?: Membership
+}
 
 /**
  * Whether the same terms are in force: any edit makes a new version, and a tier that was deleted and made
- * again another epoch.
+ * again has another epoch.
  */
 export function isSameTier({ tier: a }: Governed, { tier: b }: Governed): boolean {
   return a.tier_id === b.tier_id && a.version === b.version && a.epoch === b.epoch
 }
 
 /**
- * Whether all that a grant rests on is the same; that the scopes are still there was seen when each was read.
+ * Whether everything that a grant rests on is the same. That the scopes still exist was checked when each was
+ * read.
  */
 export function isSameGoverned(a: Governed, b: Governed): boolean {
   return (
@@ -35,13 +46,15 @@ export function isSameGoverned(a: Governed, b: Governed): boolean {
     a.server.resource_uri === b.server.resource_uri &&
     isDeclaredAlike(a.resource, b.resource) &&
     a.resource.org === b.resource.org &&
-    a.organization?.org_epoch === b.organization?.org_epoch
+    a.organization?.org_epoch === b.organization?.org_epoch &&
+    isDeepStrictEqual(a.vouching, b.vouching) &&
+    a.attesting?.org_epoch === b.attesting?.org_epoch
   )
 }
 
 /**
- * Whether the same classes are declared; without `tools` (what was held before they were recorded) only those
- * of the resources.
+ * Whether the same classes are declared. Without `tools` (requests that were held before tools were
+ * recorded), only the classes of the resources are compared.
  */
 export function isDeclaredAlike(
   a: DeclaredConsequences,
@@ -52,8 +65,8 @@ export function isDeclaredAlike(
 }
 
 /**
- * The membership that governs a resource, as the organization says it now. Refuses 503 where it has not said
- * so for too long: what it may have taken away since is not known.
+ * The membership that governs a resource, as the organization says it now. Refuses 503 if the organization
+ * has not answered for too long, because nobody knows what it took away since.
  */
 export async function freshMembership(db: Db, owner: Owner): Promise<Membership> {
   const membership = await readMembership(db, owner)
@@ -71,24 +84,70 @@ export async function readGoverned(
   db: Db,
   of: { owner: Owner; client_id: ClientId; resource_id: string; resource_scopes: readonly string[] },
 ): Promise<Governing<Governed>> {
-  const { server, resource, tier } = await readGovernedResource(db, of)
+  const { server = jointly(of), resource, tier, suspended } = await readGovernedResource(db, of)
+  if (suspended === true) return SUSPENDED
   if (server?.status !== 'active')
     return { code: 'server_withdrawn', fault: 'The owner has withdrawn the resource server that asked.' }
   if (resource === undefined || resource.client_id !== of.client_id)
     return { code: 'unregistered', fault: 'The resource is no longer registered with the owner.' }
   if (of.resource_scopes.some(scope => !resource.resource_scopes.includes(scope)))
     return { code: 'scope_withdrawn', fault: 'The resource no longer has the scopes that the call needs.' }
+  const organization = resource.org === null ? undefined : await freshMembership(db, of.owner)
+  const fault = organization && governedFault(resource.org!, organization)
+  if (fault !== undefined) return { ...fault, reason: fault.code }
   if (tier === undefined)
     return { code: 'ungoverned', fault: 'The owner has set no terms for this resource, so nobody is let in.' }
-  if (Object.keys(tier.clearance).length > 0)
-    return {
-      code: 'clearance_unmet',
-      fault: 'The owner asks for a clearance that no authority known to her attests.',
-    }
+  const asksClearance = !isNothing(requirementOf({ organization, tier }))
+  const attesting = asksClearance ? (organization ?? (await readMembership(db, of.owner))) : undefined
+  if (asksClearance && attesting === undefined) return CLEARANCE_UNMET
   if (tier.terms.scope.length === 0)
-    return { code: 'no_scope', fault: 'Of what the call needs, the organization allows nothing.' }
-  if (resource.org === null) return { server, resource, tier, terms: tier.terms }
-  const organization = await freshMembership(db, of.owner)
-  const fault = governedFault(resource.org, organization)
-  return fault ?? { server, resource, tier, terms: tier.terms, organization }
+    return { code: 'no_scope', fault: 'The organization allows none of the scopes that the call needs.' }
+  const vouching = organization && vouchingOf(organization)
+  if (vouching !== undefined && 'fault' in vouching) return vouching
+  return {
+    server,
+    resource,
+    tier,
+    terms: tier.terms,
+    ...(organization && { organization }),
+    ...(vouching && { vouching }),
+    ...(attesting && { attesting }),
+  }
+}
+
+/** Stands for a resource server, for resources that a joint account registers. */
+function jointly({ client_id }: { client_id: ClientId }): GovernedReading['server'] {
+  const account = jointAccountOf(client_id)
+  return account && { client_id, resource_uri: account, status: 'active', generation: 0 }
+}
+
+/** The refusal if the operator of this authority has suspended access to everything of an owner. */
+export const SUSPENDED = {
+  code: 'suspended',
+  fault: 'Access to this owner’s resources is suspended, so no agent is let in.',
+}
+
+/** The refusal if a clearance is asked for and is not met, or if nobody can attest one. */
+export const CLEARANCE_UNMET = {
+  code: 'clearance_unmet',
+  fault: 'The owner asks for a clearance that no authority known to her attests.',
+  reason: 'clearance_unmet',
+}
+
+/** The requirements of the tier together with the ceiling of an organization that governs the resource. */
+export function requirementOf({
+  organization,
+  tier,
+}: {
+  organization?: Membership | undefined
+  tier: Pick<Governed['tier'], 'clearance'>
+}): ClearanceRequirement {
+  return organization === undefined
+    ? tier.clearance
+    : intersectClearances(tier.clearance, organization.view.require_clearance)
+}
+
+/** Whether nothing is asked for. */
+export function isNothing(required: ClearanceRequirement): boolean {
+  return Object.keys(required).length === 0
 }

@@ -1,22 +1,25 @@
 /**
- * Makes a grant: RPT and receipt are signed first, then one transaction records them from the connection
- * row at the generation the decision was made under. Contract: "Grant answer (beat 4)", "RPT claims".
+ * Makes a grant: RPT and receipt are signed first. Then one transaction records them, from the connection row
+ * at the generation under which the decision was made. Contract: "Grant answer (beat 4)", "RPT claims".
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
-import { recordGrant, type NewGrant } from '../../storage/authority/grant-issuance.ts'
+import { GrantsFull, recordGrant, type NewGrant } from '../../storage/authority/grant-issuance.ts'
 import { appendLedgerAll } from '../../storage/authority/ledger.ts'
+import { endFamily } from '../../storage/authority/tickets.ts'
 import { addOperator } from '../../storage/authority/operators.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Signer } from '../../surface/issuer.ts'
 import { grantContent, signGrant } from '../../surface/token/grant.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
+import { s256 } from '../../wire/encoding.ts'
 import type { GrantAnswer } from '../../wire/negotiation.ts'
 import { admitIntroduced, introductionStands } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
+import type { Consulted } from './organization.ts'
 import { newOperator, shownMission, type Weighed } from './presentation.ts'
 
-/** The basis of a grant from a weighed agreement. */
+/** What a grant from a weighed agreement rests on. */
 export function basisOf(weighed: Weighed): GrantBasis {
   const { family, governed, agent, answer } = weighed
   const { server, tier } = governed
@@ -34,13 +37,19 @@ export function basisOf(weighed: Weighed): GrantBasis {
     resource_scopes: [...family.resource_scopes],
     operator: agent.operator ?? null,
     ...(weighed.organizationEpochs === undefined ? {} : { organization: weighed.organizationEpochs }),
+    ...clearanceOf(weighed.consulted),
     facts: { assurance: weighed.facts.assurance, request: weighed.facts.request },
   }
 }
 
+/** The part of an attestation that a grant carries: the attestation itself stays with the owner. */
+export function clearanceOf({ attested }: Consulted): Pick<GrantBasis, 'clearance'> {
+  return attested === undefined ? {} : { clearance: s256(attested.compact) }
+}
+
 type GrantRow = Omit<NewGrant, 'generation'>
 
-/** What the statement that records the grant is to find as it was. */
+/** The facts that the statement which records the grant must find unchanged. */
 function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
   return {
     tierVersion: basis.tier_version,
@@ -53,7 +62,7 @@ function restsOn(basis: GrantBasis): NewGrant['restsOn'] {
   }
 }
 
-/** Signs a grant, which is to hang on a connection and a tier. */
+/** Signs a grant that will depend on a connection and a tier. */
 export function signOnBasis(signer: Signer, basis: GrantBasis): { row: GrantRow; body: GrantAnswer } {
   const { row, body } = signGrant(signer, basis)
   const { tier_id, tier_epoch: tierEpoch } = basis
@@ -62,25 +71,58 @@ export function signOnBasis(signer: Signer, basis: GrantBasis): { row: GrantRow;
 
 /**
  * Grants at once: the connection is known, or an introduction makes it, and the tier asks nothing.
- * 'facts-moved' where the connection (or the introducer's) was revoked or admitted anew since its standing
- * was read, the operator blocked, or the tier, its resource or the resource server changed; then no grant was
+ * 'facts-moved' if the connection (or the introducer's) was revoked or admitted again since its standing was
+ * read, the operator blocked, or the tier, its resource or the resource server changed; then no grant was
  * made.
  */
-export async function grantNow(
-  authority: Signer & Pick<Authority, 'database'>,
-  weighed: Weighed,
-): Promise<Decision | 'facts-moved'> {
+export async function grantNow(authority: Granting, weighed: Weighed): Promise<Decision | 'facts-moved'> {
+  try {
+    return await grantOf(authority, weighed)
+  } catch (error) {
+    if (!(error instanceof GrantsFull)) throw error
+    const { owner, family } = weighed.family
+    authority.quotas.reached('grants')
+    await endFamily(authority.database.db, owner, family, 'denied')
+    // An introduced agent is not connected yet.
+    const handle = weighed.introducer === undefined ? weighed.agent.handle : undefined
+    await authority.refusals.count(owner, family, { reason: GRANTS_FULL, handle })
+    const sentence =
+      'The owner has as many live grants as one owner may have here: ask again once some have expired.'
+    return { kind: 'refused', sentence, reason: GRANTS_FULL, status: 429 }
+  }
+}
+
+/** What granting needs. */
+export type Granting = Signer & Pick<Authority, 'database' | 'quotas' | 'refusals'> & GrantLimit
+
+/** How many grants an owner may have. */
+export interface GrantLimit {
+  limits: Pick<Authority['limits'], 'grantsPerOwner'>
+}
+
+const GRANTS_FULL = 'too_many_grants'
+
+async function grantOf(authority: Granting, weighed: Weighed): Promise<Decision | 'facts-moved'> {
+  const most = authority.limits.grantsPerOwner
   const { db } = authority.database
   if (!(await operatorStands(db, weighed))) return 'facts-moved'
   const { row, body } = signOnBasis(authority, basisOf(weighed))
   const committed =
     weighed.introducer === undefined
-      ? await recordGrant(db, { ...row, generation: weighed.standing.generation ?? -1 }, promiseOf(weighed))
-      : await inTransaction(db, tx => grantIntroduced(tx, weighed, row)).catch(notForMovedFacts)
+      ? await recordGrant(
+          db,
+          { ...row, generation: weighed.standing.generation ?? -1 },
+          promiseOf(weighed),
+          most,
+        )
+      : await inTransaction(db, tx => grantIntroduced(tx, weighed, row, most)).catch(notForMovedFacts)
   return committed ? { kind: 'granted', body } : 'facts-moved'
 }
 
-/** Sees to it, once for each, that a block of an operator that attests the agent will find its connection. */
+/**
+ * Records the operator on the agent's connection, once for each, so that a block of an operator that attests
+ * the agent will find the connection.
+ */
 async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
   const { agent, standing, family } = weighed
   const origin = newOperator(agent, standing)
@@ -90,15 +132,16 @@ async function operatorStands(db: Db, weighed: Weighed): Promise<boolean> {
   return inTransaction(db, tx => addOperator(tx, beside))
 }
 
-/** Throws where the grant cannot be written, for then its connection must not be either. */
-async function grantIntroduced(tx: Tx, weighed: Weighed, row: GrantRow): Promise<boolean> {
+/** Throws if the grant cannot be written, because then its connection must not be written either. */
+// oxlint-disable-next-line eslint/max-params -- in which transaction, on what, what, and how many there may be
+async function grantIntroduced(tx: Tx, weighed: Weighed, row: GrantRow, most: number): Promise<boolean> {
   if (!(await introductionStands(tx, weighed))) return false
   const generation = await admitIntroduced(tx, weighed)
-  if (!(await recordGrant(tx, { ...row, generation }, promiseOf(weighed)))) throw new FactsMoved()
+  if (!(await recordGrant(tx, { ...row, generation }, promiseOf(weighed), most))) throw new FactsMoved()
   return true
 }
 
-/** Undoes a transaction that found what it rests on changed. */
+/** Rolls back a transaction that found a changed fact. */
 export class FactsMoved extends Error {}
 
 function notForMovedFacts(error: unknown): false {
@@ -106,20 +149,22 @@ function notForMovedFacts(error: unknown): false {
   throw error
 }
 
-/** Tells the ledger of the promise that a request held for the owner was made with. */
+/** Writes to the ledger the promise under which a request was held. */
 export async function recordPromise(tx: Tx, weighed: Weighed): Promise<void> {
   const { owner, family } = weighed.family
   const { handle } = weighed.agent
-  const entries = promiseOf(weighed).map(entry => ({ ...entry, family, handle }))
+  const { resource_id: about } = weighed.family
+  const entries = promiseOf(weighed).map(entry => ({ ...entry, family, handle, about }))
   await appendLedgerAll(tx, owner, entries)
 }
 
 /**
- * `promised`, with what the agent gave as its reason and mission, and `relaxed` where a rule let through what
+ * `promised`, with what the agent gave as its reason and mission, and `relaxed` if a rule let through what
  * the tier would have asked about.
  */
 function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Record<string, unknown> }[] {
   const { family, agreement, governed, facts, tierAnswer, answer } = weighed
+  const { attested, ruling } = weighed.consulted
   const { tier_id, ask_me } = governed.tier
   const promised = {
     resource_id: family.resource_id,
@@ -131,7 +176,10 @@ function promiseOf(weighed: Weighed): { kind: 'promised' | 'relaxed'; data: Reco
     because: tierAnswer.because,
     reason: agreement.claims.reason ?? null,
     mission: shownMission(agreement),
+    ...(family.identity === null ? {} : { identity_assertion: family.identity.s256 }),
     facts,
+    ...(ruling === undefined ? {} : { organization: ruling }),
+    ...(attested === undefined ? {} : { clearance: attested.compact }),
   }
   const relaxed = { tier: tier_id, because: tierAnswer.because }
   return [

@@ -1,7 +1,8 @@
 /**
- * What an authority hands to the surface for agents to negotiate with: its rows of negotiations, its tiers,
- * its owner's decision. Contract: "Permission ticket", "Token endpoint".
+ * What an authority provides to the surface so that agents can negotiate with it: its rows of negotiations,
+ * its tiers, its owner's decision. Contract: "Permission ticket", "Token endpoint".
  */
+import type { CountedRefusal } from '../../storage/authority/ledger.ts'
 import { ownerOfTag } from '../../storage/authority/owners.ts'
 import {
   continueFamily,
@@ -11,11 +12,14 @@ import {
   readFamily,
   type FamilyRow,
 } from '../../storage/authority/tickets.ts'
+import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
 import type { Decisions, Negotiations } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import { collect, denyWaiting, withdrawWaiting } from './collection.ts'
 import { decide, type Deciding } from './decision.ts'
-import { readGoverned, type Governed } from './governance.ts'
+import { CLEARANCE_UNMET, type Governed } from './governance.ts'
+import { IDENTITY_CODES, readVouched } from './identity.ts'
+import { isCleared, type Consulting } from './organization.ts'
 import { refuseAgreement } from './presentation.ts'
 
 /** How long each part of a negotiation may take, in seconds. */
@@ -26,13 +30,23 @@ type Lifetimes = Pick<
 
 /** The negotiations of the owners of one store, over their tiers. */
 export function negotiationsOf(
-  { database, refusals }: Pick<Authority, 'database' | 'refusals'>,
+  {
+    database,
+    refusals,
+    identityProviders,
+    ...consulting
+  }: Pick<Authority, 'database' | 'refusals' | 'identityProviders'> & Consulting,
   { ticketSeconds, awaitingSeconds, negotiationSeconds, pollSeconds }: Lifetimes,
 ): Negotiations<FamilyRow, Governed> {
   const { db } = database
   return {
     ownerOf: tag => ownerOfTag(database, tag),
-    governed: of => readGoverned(db, of),
+    governed: async (of, presenting) => {
+      const governed = await readVouched({ identityProviders }, db, of)
+      // An agreement is weighed with an answer that carries its own attestation.
+      if (governed.fault !== undefined || presenting === 'agreement') return governed
+      return (await isCleared(consulting, governed, Date.now() + REMOTE_MS_MAX)) ? governed : CLEARANCE_UNMET
+    },
     open: ({ sealed, state, offer, nextHash }) =>
       openFamily(db, {
         owner: sealed.owner,
@@ -61,10 +75,15 @@ export function negotiationsOf(
     read: (owner, family) => readFamily(db, owner, family),
     end: async ({ owner, family }, state, reason) => {
       await endFamily(db, owner, family, state)
-      await refusals.count(owner, family, { reason })
+      await refusals.count(owner, family, countedAs(reason))
     },
-    tell: ({ owner, family }, reason) => refusals.count(owner, family, { reason }),
+    tell: ({ owner, family }, reason) => refusals.count(owner, family, countedAs(reason)),
   }
+}
+
+/** A refusal that is about the caller is recorded so. */
+function countedAs(reason: string): CountedRefusal {
+  return IDENTITY_CODES.has(reason) ? { kind: 'identity_refused', reason } : { reason }
 }
 
 /** The owner decides, by her tiers or in person. */

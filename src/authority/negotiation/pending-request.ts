@@ -4,14 +4,19 @@
  * Contract: "Permission ticket" (awaiting-owner), "Limits" (pending queue), "Events" (row 1).
  */
 import { reasonOf } from '../../rules/agreement.ts'
+import { stateWithin } from '../../rules/connection.ts'
+import { jointAccountOf } from '../../rules/joint.ts'
 import { queueAnswer } from '../../rules/pending.ts'
 import { enforcedProhibitions } from '../../rules/prohibition.ts'
+import { mayWait } from '../../rules/quiet-hours.ts'
 import { readConnection } from '../../storage/authority/connections.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import type { ShownItem } from '../../storage/authority/grant-basis.ts'
+import { readOrganizationEpochs } from '../../storage/authority/membership.ts'
 import { isAnyBlocked } from '../../storage/authority/operators.ts'
+import { notify } from '../../storage/authority/notifications.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
 import {
   countWaiting,
@@ -19,8 +24,10 @@ import {
   reopenCollected,
   type WaitingItem,
 } from '../../storage/authority/pending.ts'
+import { readTerms } from '../../storage/authority/tiers.ts'
 import { endFamily, holdFamily, joinFamily, readFamily } from '../../storage/authority/tickets.ts'
 import { s256Json } from '../../wire/encoding.ts'
+import { termsDocument } from '../../wire/terms.ts'
 import type { Decision } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import { refuseAgreement, shownMission, type Refusing, type Weighed } from './presentation.ts'
@@ -37,11 +44,11 @@ type Held =
   | { kind: 'facts-moved' }
 
 /** What holding a request takes. */
-export interface Holding extends Refusing {
+export interface Holding extends Refusing, Pick<Authority, 'quotas'> {
   limits: Pick<Authority['limits'], 'awaitingSeconds'>
 }
 
-/** Holds a weighed request that asks: it waits, or is refused, with 429 where the queue is full. */
+/** Holds a weighed request that asks: it waits, or is refused, with 429 if the queue is full. */
 export async function holdForOwner(authority: Holding, weighed: Weighed): Promise<Decision | 'facts-moved'> {
   const { owner } = weighed.family
   const { db } = authority.database
@@ -61,6 +68,7 @@ export async function holdForOwner(authority: Holding, weighed: Weighed): Promis
         sentence: 'The owner has blocked the operator of this agent.',
       })
     case 'full':
+      authority.quotas.reached('waiting')
       await endFamily(db, owner, weighed.family.family, 'denied')
       await authority.refusals.count(owner, weighed.family.family, { reason: 'queue_full' })
       return { kind: 'refused', sentence: held.reason, status: 429 }
@@ -68,9 +76,9 @@ export async function holdForOwner(authority: Holding, weighed: Weighed): Promis
 }
 
 /**
- * Why a stranger is turned away before it takes the queue's lock: a flood of them must not stand in line for
- * it before an attested newcomer or an agent the owner knows. What is let past is counted again under the
- * lock.
+ * Turns a stranger away before it takes the queue's lock: a flood of strangers must not wait for it in front
+ * of an attested newcomer or an agent that the owner knows. A request that passes here is counted again under
+ * the lock.
  */
 async function strangersLaneIsFull(db: Db, weighed: Weighed): Promise<string | undefined> {
   const { answer, agent, family } = weighed
@@ -100,8 +108,8 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))
       return { kind: 'held', as: waiting.kind }
-    // Other scopes, another lifetime or an operator that attests it now: what she was asked no longer
-    // matches, so the new request takes its place.
+    // Other scopes, another lifetime or a newly attesting operator: the question that the owner was asked no
+    // longer matches, so the new request replaces it.
     if (await endFamily(tx, owner, waiting.family, 'ended'))
       await tellWithdrawn(tx, owner, [{ family: waiting.family, handle }], 'replaced')
   }
@@ -109,7 +117,8 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
   const admitted = queueAnswer(counts, { kind: answer.of, attested: agent.attested, repeats: false })
   if (!admitted.admit) return { kind: 'full', reason: admitted.reason }
   if (introducer !== undefined) await admitIntroduced(tx, weighed)
-  const item = itemOf(weighed)
+  const held = basisOf(weighed)
+  const item = { ...itemOf(weighed), terms_s256: await publishedTerms(tx, weighed) }
   const done = await holdFamily(tx, {
     owner,
     family: family.family,
@@ -118,7 +127,7 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     operator,
     attested: agent.attested,
     paramsKey: same.paramsKey,
-    held: basisOf(weighed),
+    held,
     item,
     ticketHash,
     awaitingSeconds,
@@ -133,12 +142,13 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
     requested_at,
     ...item,
   })
+  await notify(tx, owner, { family: family.family, mayWait: mayWait(held.consequence) })
   return { kind: 'held', as: answer.of }
 }
 
 /**
- * What she approved already, where the agent says that its answer was lost (claim `answer_lost`) and the
- * grant for one use was never spent: that grant ends here, and she is not asked again.
+ * If she has approved already, the agent says that its answer was lost (claim `answer_lost`), and the
+ * single-use grant was never spent: that grant ends here, and she is not asked again.
  */
 async function findLost(
   tx: Tx,
@@ -153,16 +163,24 @@ async function findLost(
  * Whether the record changed since it was weighed; the caller holds the queue's lock, which all that changes
  * it take.
  */
-async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
+export async function factsMoved(tx: Tx, weighed: Weighed): Promise<boolean> {
   const { family, agent, standing } = weighed
   const governed = await readGoverned(tx, family)
   if (governed.fault !== undefined || !isSameGoverned(governed, weighed.governed)) return true
   if (weighed.introducer !== undefined) return !(await introductionStands(tx, weighed))
   const connection = await readConnection(tx, family.owner, agent.handle)
-  return (
-    (connection?.status ?? 'none') !== standing.status ||
-    (connection?.generation ?? null) !== standing.generation
-  )
+  const isShared = weighed.governed.organization !== undefined
+  const joint = jointAccountOf(family.client_id)
+  const status = connection === undefined ? 'none' : stateWithin(connection, isShared, joint)
+  if (status !== standing.status || (connection?.generation ?? null) !== standing.generation) return true
+  const { organizationEpochs: then } = weighed
+  // On a resource of her own, a grant depends only on the membership, which was compared.
+  if (then === undefined || then.handle === null) return false
+  const now = await readOrganizationEpochs(tx, family.owner, {
+    handle: agent.handle,
+    operator: agent.operator ?? null,
+  })
+  return now.handle !== then.handle || now.operator !== then.operator
 }
 
 function sameRequest(weighed: Weighed): { handle: Handle; resource_id: string; paramsKey: string } {
@@ -170,10 +188,12 @@ function sameRequest(weighed: Weighed): { handle: Handle; resource_id: string; p
   return { handle: agent.handle, resource_id: family.resource_id, paramsKey: paramsKeyOf(weighed) }
 }
 
-/** Whether both agreements come to one grant: else she would be shown one, and the other be issued. */
+/**
+ * Whether both agreements lead to the same grant. Otherwise she would see one, and the other would be issued.
+ */
 function comesToTheSame(waiting: WaitingItem, weighed: Weighed): boolean {
   const { family, agent, template, scopes, expiresIn } = weighed
-  // Else a block of the operator that attests the repeat would miss what waits.
+  // Otherwise a block of the operator that attests the repeat would miss the waiting item.
   const attestsAnew = agent.attested && !(waiting.attested && waiting.operator === agent.operator)
   return (
     !attestsAnew &&
@@ -190,9 +210,9 @@ function sameSet(some: readonly string[], others: readonly string[]): boolean {
 }
 
 /**
- * What tells the requests of one agent for one resource apart: where the tier is per operation, the exact
- * operation; and the key, since what waits will be bound to it (an issuer may vouch for several under one
- * handle).
+ * What distinguishes requests of one agent for one resource: the exact operation, if the tier is per
+ * operation; and the key, because the item will be bound to it (an issuer may vouch for several keys under
+ * one handle).
  */
 function paramsKeyOf(weighed: Weighed): string {
   const { operation, governed, agent } = weighed
@@ -200,11 +220,19 @@ function paramsKeyOf(weighed: Weighed): string {
   return `${agent.jkt} ${s256Json({ tool: operation.tool, params: operation.params })}`
 }
 
-/** What the owner is shown; family, kind, handle and requested_at stand in the row. */
-function itemOf(weighed: Weighed): ShownItem {
+/** The digest of the terms as they are published, after any cut by an organization's ceiling. */
+async function publishedTerms(tx: Tx, { family, governed, template }: Weighed): Promise<string | null> {
+  const { tier_id, version } = governed.tier
+  const terms = await readTerms(tx, family.owner, tier_id, version)
+  return terms === undefined ? null : s256Json(termsDocument(terms, template.proffered_by))
+}
+
+/** What the owner is shown; family, kind, handle and requested_at are columns of the row. */
+export function itemOf(weighed: Weighed): ShownItem {
   const { family, governed, agreement, agent, tierAnswer, operation, scopes, expiresIn, answer } = weighed
   const { tier } = governed
   const single_use = answer.kind !== 'deny' && answer.singleUse
+  const isFirst = answer.kind === 'ask' && answer.of === 'connection'
   return {
     tier: tier.tier_id,
     tier_name: tier.name,
@@ -236,7 +264,19 @@ function itemOf(weighed: Weighed): ShownItem {
     },
     assurance: agent.assurance,
     assurance_notes: weighed.notes,
-    because: tierAnswer.because,
-    organization: null,
+    because: [...(isFirst ? whyFirst(weighed) : []), ...tierAnswer.because],
+    organization: organizationShown(weighed),
   }
+}
+
+/** She must not mistake an agent whose access she ended for one that she never met. */
+function whyFirst({ standing }: Weighed): string[] {
+  return standing.revocations > 0 ? ['first_contact', 'revoked_before'] : ['first_contact']
+}
+
+/** Which organization has a say, and what it said. */
+function organizationShown({ governed, consulted: { ruling } }: Weighed): ShownItem['organization'] {
+  if (governed.organization === undefined || ruling === undefined) return null
+  const { issuer, org, name } = governed.organization.view
+  return { issuer, org, name, effect: ruling.effect, because: [...ruling.because] }
 }

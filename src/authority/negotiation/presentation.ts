@@ -1,5 +1,5 @@
 /**
- * An agreement once it was weighed, and how one that fails is refused: what granting and holding share.
+ * An agreement that was weighed, and how one that fails is refused: what granting and holding share.
  * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { missionOf, type Operation } from '../../rules/agreement.ts'
@@ -18,67 +18,81 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Decision, Refused, Standing } from '../../surface/token/negotiation.ts'
 import type { Authority } from '../context.ts'
 import type { Governed } from './governance.ts'
+import type { Consulted } from './organization.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
-/** Who is said to introduce an agent, as far as signatures tell. */
+/** The claimed introducer of an agent, as far as signatures show. */
 export interface NamedIntroducer {
   namedBy: 'introduction' | 'parent_agent'
   handle: Handle
   /** Thumbprint of its key: the one it signed with, or the one last approved on its connection. */
   jkt: string | undefined
-  /** Its own issuer calls it somebody's child, and those introduce nobody. */
+  /** Its own issuer says that it has a parent, and an agent with a parent introduces nobody. */
   isChild: boolean
 }
 
-/** A verified agreement with everything that others were asked about it. */
+/** A verified agreement with everything that others answered about it. */
 export interface Presented {
   family: FamilyRow
   governed: Standing<Governed>
   /** The offer that it agrees to. */
   template: TermsTemplate
-  /** SHA-256 of the ticket to poll with, where it is to wait. */
+  /** SHA-256 of the ticket to poll with, if it must wait. */
   nextHash: Buffer
   agreement: Verified<Agreement>
   agent: Identified
-  /** Who is said to introduce the agent. */
+  /** The claimed introducer of the agent. */
   named: NamedIntroducer | { note: string } | undefined
 }
 
-/** A presented agreement with everything that weighing it found: what granting or holding needs. */
-export interface Weighed extends Presented {
-  /** What the owner is told of the checks that ran, and of an introduction. */
+/** A presented agreement with the owner's own records about it. */
+export interface Recorded extends Presented {
+  /** What the owner is shown of the checks that ran, and of an introduction. */
   notes: string[]
   /** The introducer that lets the agent skip first contact; `standing` is read as if it had brought it in. */
   introducer: NamedIntroducer | undefined
   standing: StandingFacts
-  /** What the tier's rules were given; kept in the ledger, so that a changed tier can be tried on it. */
+  /**
+   * The facts that the tier's rules were given; kept in the ledger, so that a changed tier can be tried on
+   * it.
+   */
   facts: RequestFacts
-  tierAnswer: TierAnswer
-  answer: RequestAnswer
   scopes: string[]
   /** Seconds the grant will live. */
   expiresIn: number
   operation: Operation | undefined
-  /** Where an organization governs the resource: how it stood when this was weighed. */
+  /**
+   * If an organization governs the resource, or attested something that was asked for: its state when this
+   * was weighed.
+   */
   organizationEpochs: OrganizationEpochs | undefined
 }
 
+/** A presented agreement with everything that weighing it found: what granting or holding needs. */
+export interface Weighed extends Recorded {
+  /** The result by her tier and by what an organization makes stricter. */
+  tierAnswer: TierAnswer
+  answer: RequestAnswer
+  /** What the organization said, and attested. */
+  consulted: Consulted
+}
+
 /**
- * The operator that is to stand beside the agent's connection before it is granted anything: its directory
- * lists the key, and it does not stand there yet. Undefined where there is none, or no connection to stand
- * beside: an admission records its own.
+ * The operator that must be on the record of the agent's connection before it is granted anything: its
+ * directory lists the key, and it is not on the record yet. Undefined if there is none, or if there is no
+ * connection to record it on, because an admission records its own.
  */
 export function newOperator(agent: Identified, standing: StandingFacts): string | undefined {
   const isNew = agent.attested && standing.generation !== null && !standing.operatorStands
   return isNew && standing.status === 'active' ? agent.operator : undefined
 }
 
-/** Where refusals are told of. */
+/** Where refusals are recorded. */
 export type Refusing = Pick<Authority, 'database' | 'refusals'>
 
 /**
- * Ends the negotiation. An agent the owner knows gets its own ledger entry; strangers with free keys are
- * counted, one row per reason and minute, and so is whoever claims to be an agent she knows and cannot prove
+ * Ends the negotiation. An agent the owner knows gets its own ledger entry. Strangers, whose keys are free,
+ * are counted, one row per reason and minute. So are agents that claim to be one she knows and cannot prove
  * it.
  */
 export async function refuseAgreement(
@@ -97,15 +111,17 @@ export async function refuseAgreement(
       reason: refused.code,
       handle: known ? handle : undefined,
     })
-  else if (!known || agent === undefined) await refusals.count(owner, family.family, { reason: refused.code })
+  else if (!known || agent === undefined)
+    await refusals.count(owner, family.family, { kind: refused.kind, reason: refused.code })
   else
     await appendLedger(db, owner, {
-      kind: 'refused',
+      kind: refused.kind ?? 'refused',
       family: family.family,
       handle: agent.handle,
+      about: family.resource_id,
       data: { reason: refused.code, resource_id: family.resource_id, ...refused.data },
     })
-  return { kind: 'refused', sentence: refused.sentence }
+  return { kind: 'refused', sentence: refused.sentence, reason: refused.reason }
 }
 
 /** The mission as the owner is shown it, if the agreement names one. */

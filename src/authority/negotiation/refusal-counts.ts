@@ -1,6 +1,6 @@
 /**
- * Counts refusals of strangers. Many at once become one statement each time the last has committed: a flood
- * of them must not hold all connections to the database in a line for one row. Contract: "Events" (row 5),
+ * Counts refusals of strangers. Refusals that come while a statement runs are batched into the next one: a
+ * flood of them must not hold all database connections in a queue for one row. Contract: "Events" (row 5),
  * "Limits" (pending queue).
  */
 import type { Db } from '../../storage/authority/database.ts'
@@ -19,7 +19,7 @@ interface Counted {
 
 interface Batch {
   running: Promise<void>
-  /** What came while it ran. */
+  /** Refusals that came while it ran. */
   next: (Counted & { done: Promise<void> }) | undefined
 }
 
@@ -45,14 +45,15 @@ export function createRefusalCounts(db: Db): RefusalCounts {
       }
       known.next ??= followUp(known, write)
       known.next.times += 1
-      // One more than an entry names: the first of a minute is told by itself.
+      // Keeps one family more than an entry names, because the first refusal of a minute is recorded by
+      // itself.
       if (known.next.families.length <= FAMILIES_NAMED_MAX) known.next.families.push(family)
       return known.next.done
     },
   }
 }
 
-/** Runs once the batch has; a failure of that one is told to those who waited for it, and to nobody else. */
+/** Runs when the batch has run. Its failure is passed only to the callers that waited for it. */
 function followUp(
   batch: Batch,
   write: (batch: Batch, counted: Counted) => Promise<void>,

@@ -1,6 +1,7 @@
 /**
- * Tells the owner of requests that wait for her no more, though she decided nothing: in the ledger, and on
- * her stream, so that what she is shown goes away. Contract: "Permission ticket" (awaiting-owner), "Events".
+ * Tells the owner about requests that no longer wait for her although she decided nothing: in the ledger, and
+ * on her stream, so that they disappear from what she is shown. Contract: "Permission ticket"
+ * (awaiting-owner), "Events".
  */
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { appendEvents } from '../../storage/authority/events.ts'
@@ -11,9 +12,10 @@ import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
 /**
  * `declined`: the agent took it back. `replaced`: it asked for something else in its place. `expired`: its
- * ticket did, unanswered. `terms_changed`: she edited or deleted the tier.
+ * ticket expired unanswered. `terms_changed`: she edited or deleted the tier. `closed`: her co-holders
+ * settled it.
  */
-export type WithdrawnBecause = 'declined' | 'replaced' | 'expired' | 'terms_changed'
+export type WithdrawnBecause = 'declined' | 'replaced' | 'expired' | 'terms_changed' | 'closed'
 
 /** Writes one entry and one event for each, in their order, in the transaction that withdrew them. */
 export async function tellWithdrawn(
@@ -33,7 +35,10 @@ export async function tellWithdrawn(
   await appendEvents(tx, owner, events)
 }
 
-/** Withdraws what an owner never answered before its ticket expired, so many at once. @returns how many. */
+/**
+ * Withdraws items that an owner never answered before their ticket expired, a bounded number at once.
+ * @returns how many.
+ */
 export function withdrawExpired(db: Db, owner: Owner, limit: number): Promise<number> {
   return inTransaction(db, async tx => {
     const items = await expireWaiting(tx, owner, limit)

@@ -1,7 +1,7 @@
 /**
- * Tells organizations what they are to know of an owner: that she left, that she declined, that a join of
- * which nobody knows the outcome is taken back; again and again until it is acknowledged. Contract:
- * "Organization membership, on the member's authorization server".
+ * Sends organizations what they must know of an owner: that she left, that she declined, that she takes back
+ * a join whose outcome is unknown. Each is sent until it is acknowledged. Contract: "Organization membership,
+ * on the member's authorization server".
  */
 import type { Repetition } from '../../limits/repetition.ts'
 import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
@@ -21,20 +21,21 @@ import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 
 type Calling = Pick<Authority, 'database' | 'organizations' | 'log'>
 
-/** Longer than telling one owner's calls takes. */
+/** How long one replica has an owner's calls to itself: longer than sending them takes. */
 const TAKEN_SECONDS = 60
-/** Between two attempts: longer each time. */
+/** The pause between two attempts, which gets longer each time. */
 const RETRY_SECONDS = { first: 2, max: 300 }
 
-/** Starts telling, where there is an organization that may be asked. */
+/** Starts telling, if there is an organization that may be asked. */
 export function startCalls(authority: Calling): Repetition | undefined {
+  if (authority.organizations.issuers.length === 0) return undefined
   const said = { round: 'telling organizations was broken off', one: 'an organization was not told' }
   return startDueRounds(authority, { kind: 'tell', takenSeconds: TAKEN_SECONDS, said }, taken =>
     tellOne(authority, taken),
   )
 }
 
-/** What fails of one owner ends nothing: she is due again by herself. */
+/** A failure for one owner stops no others; she becomes due again by herself. */
 async function tellOne(authority: Calling, taken: Taken): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
@@ -55,7 +56,8 @@ async function tellOne(authority: Calling, taken: Taken): Promise<void> {
 }
 
 /**
- * @returns whether there is nothing more to tell: it has acknowledged, or said for certain that it will not.
+ * @returns whether nothing is left to tell: the organization acknowledged, or said for certain that it will
+ * not.
  */
 async function tellCall(
   { organizations, log }: Calling,
@@ -69,8 +71,8 @@ async function tellCall(
   } catch (error) {
     const isRefused = error instanceof OrganizationRefusal
     if (!isRefused && !(error instanceof OrganizationOutage)) throw error
-    log.warn({ err: error, owner, issuer, kind }, 'an organization did not take what it was told')
-    // That she declined is an answer on record here, whatever it is there; that she left must arrive.
+    log.warn({ err: error, owner, issuer, kind }, 'an organization did not accept a message')
+    // That she declined is on record here, whatever the organization records; that she left must arrive.
     return isRefused && kind === 'decline' && error.status !== 429
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Asks an organization on behalf of an owner, signed with the authority's own key: only those that the
- * operator of this server lists, at the addresses that they publish, at their own origin. Contract: "The
- * organization's authority" (`/member/*`), "Authentication" (published keys).
+ * Asks an organization on behalf of an owner, signed with the authority's own key: only organizations that
+ * the operator of this server lists, and only at addresses that they publish below their own origin.
+ * Contract: "The organization's authority" (`/member/*`), "Authentication" (published keys).
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -10,18 +10,27 @@ import { OutboundFault, type Outbound, type OutboundAnswer } from '../../http/ou
 import { createRemoteDocuments } from '../../http/remote-documents.ts'
 import type { ComplianceReport } from '../../rules/compliance.ts'
 import type { MemberView } from '../../rules/member-view.ts'
+import type { DecisionQuestion } from '../../rules/ruling.ts'
 import { contentDigest } from '../../wire/encoding.ts'
-import { signRequest } from '../../wire/http-signature.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { isJsonObject, parseJson, type Json } from '../../wire/json.ts'
 import type { PrivateKey, PublishedKey } from '../../wire/keys.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
-import { MalformedAnswer, readDiscovery, readView, type Discovered } from './view.ts'
+import { signSent } from '../../wire/sent-request.ts'
+import {
+  MalformedAnswer,
+  readAttestation,
+  readDecision,
+  readDiscovery,
+  readView,
+  type Decided,
+  type Discovered,
+} from './view.ts'
 
-/** An organization gave no answer that can be used: nobody knows what it did. The message is for the log. */
+/** An organization gave no usable answer, so nobody knows what it did. The message is for the log. */
 export class OrganizationOutage extends Error {}
 
-/** An organization said no. `reason` is its word for it, where it is one of ours. */
+/** An organization refused. `reason` is its code for that, if it is one of ours. */
 export class OrganizationRefusal extends Error {
   readonly status: number
   readonly reason: string | undefined
@@ -33,9 +42,11 @@ export class OrganizationRefusal extends Error {
   }
 }
 
-/** What a join sends beside who joins. */
+/** What lets an owner in: a code, or an assertion of the organization's identity provider (an id-jag). */
+export type Entry = { code: string } | { assertion: string }
+
+/** What a join sends besides who joins and what lets her in. */
 export interface Joining {
-  code: string
   join_id: string
   charter_version: number
   binds_s256: string
@@ -50,21 +61,30 @@ export interface Invitation {
 
 /** Each rejects with `OrganizationOutage` or `OrganizationRefusal`. */
 export interface OrganizationClient {
-  /** Those of which owners may become members. */
+  /** The organizations that owners may join. */
   readonly issuers: readonly string[]
-  preview(issuer: string, who: { owner: Owner; code: string }): Promise<MemberView>
-  /** The same `join_id` again answers the same. */
-  join(issuer: string, who: Joining & { owner: Owner }): Promise<{ view: MemberView; token: string }>
+  preview(issuer: string, who: Entry & { owner: Owner }): Promise<MemberView>
+  /** A repeat with the same `join_id` gets the same answer. */
+  join(issuer: string, who: Joining & Entry & { owner: Owner }): Promise<{ view: MemberView; token: string }>
   leave(issuer: string, who: { owner: Owner; join_id: string }): Promise<void>
-  /** @returns false where the organization takes no such answer. */
+  /** @returns false if the organization does not accept this answer. */
   decline(issuer: string, who: { owner: Owner }): Promise<boolean>
-  /** Her view as it is now; undefined where it is still the one of the number `known`. */
+  /** Her view as it is now; undefined if it is still the one of the number `known`. */
   envelope(issuer: string, who: { token: string; known: number }): Promise<MemberView | undefined>
-  /** @returns false where the organization takes no reports. */
+  /** @returns false if the organization accepts no reports. */
   compliance(issuer: string, told: { token: string; report: ComplianceReport }): Promise<boolean>
-  /** The keys that it publishes; looked for once more where none is called so. */
+  /** What it answers for one request of an agent. `deadline` in ms since the epoch. */
+  decision(
+    issuer: string,
+    asked: { token: string; question: DecisionQuestion; deadline: number },
+  ): Promise<Decided>
+  /**
+   * Its attestation about her, not verified; undefined if there is none. `deadline` in ms since the epoch.
+   */
+  clearance(issuer: string, asked: { token: string; deadline: number }): Promise<string | undefined>
+  /** The keys that it publishes; they are fetched once more if none has this id. */
   keys(issuer: string, kid: string | undefined): Promise<readonly PublishedKey[]>
-  /** Whether it has asked for her. */
+  /** Its invitation to her, if there is one. */
   invitation(issuer: string, who: { owner: Owner }): Promise<Invitation | null>
 }
 
@@ -81,11 +101,15 @@ export interface OrganizationClientOptions {
 
 const DISCOVERY_MS_MAX = 3_000
 const ANSWER_BYTES_MAX = 512 * 1024
-/** Of what is shown beside something else. */
+/** The time limit for what is shown beside something else. */
 const INVITATION_MS_MAX = 2_000
+/** Of what an agent waits for. */
+const WEIGHED_BYTES_MAX = 64 * 1024
+/** The time that it gets in any case, even if others took long before. */
+const WEIGHED_MS_MIN = 1_000
 const NONCE_BYTES = 12
-/** Words of an organization that an owner is told; any other is none. */
-const REASONS = new Set(['invalid_code', 'already_member', 'charter_moved'])
+/** Codes of an organization that an owner is told; any other code is ignored. */
+const REASONS = new Set(['invalid_code', 'invalid_assertion', 'already_member', 'charter_moved'])
 
 const TOKEN = z.object({ membership_token: z.string().regex(/^[A-Za-z0-9_.-]{1,4096}$/) })
 const INVITED = z.object({
@@ -103,6 +127,7 @@ interface Sending {
   token?: string
   etag?: string
   timeoutMs?: number
+  bytesMax?: number
 }
 
 /** A client that asks nobody until it is used. */
@@ -154,6 +179,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       await ask({ url, token, body: report })
       return true
     },
+    ...whileWeighing(as_uri, discovered, ask),
     keys: async (issuer, kid) => {
       const { jwks_uri } = await discovered(issuer)
       try {
@@ -168,7 +194,31 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       if (endpoint === undefined) return null
       const query = new URLSearchParams({ owner, as_uri })
       const asking = { url: `${endpoint}?${query.toString()}`, timeoutMs: INVITATION_MS_MAX }
-      return invitationIn(await ask(asking).catch(nobodyAsked))
+      return invitationIn(await ask(asking).catch(nothingThere))
+    },
+  }
+}
+
+/** What an agent waits for. */
+function whileWeighing(
+  as_uri: string,
+  discovered: (issuer: string) => Promise<Discovered>,
+  ask: (sending: Sending) => Promise<Json | undefined>,
+): Pick<OrganizationClient, 'decision' | 'clearance'> {
+  return {
+    decision: async (issuer, { token, question, deadline }) => {
+      const { decision_endpoint: url } = await discovered(issuer)
+      if (url === undefined) throw new OrganizationOutage('it names no endpoint for decisions')
+      const json = await ask({ url, token, body: question, ...within(deadline) })
+      return readable(() => readDecision(json!))
+    },
+    clearance: async (issuer, { token, deadline }) => {
+      const { clearance_endpoint: endpoint } = await discovered(issuer)
+      if (endpoint === undefined) return undefined
+      const query = new URLSearchParams({ audience: as_uri })
+      const asking = { url: `${endpoint}?${query.toString()}`, token, ...within(deadline) }
+      const json = await ask(asking).catch(nothingThere)
+      return json === undefined ? undefined : readable(() => readAttestation(json))
     },
   }
 }
@@ -189,9 +239,13 @@ function invitationIn(json: Json | undefined): Invitation | null {
   return { ...read.data.invitation, note: read.data.invitation.note ?? null }
 }
 
-/** That nobody asked for her is an answer. */
-function nobodyAsked(error: unknown): Json {
-  if (error instanceof OrganizationRefusal && error.status === 404) return {}
+function within(deadline: number): Pick<Sending, 'timeoutMs' | 'bytesMax'> {
+  return { timeoutMs: Math.max(deadline - Date.now(), WEIGHED_MS_MIN), bytesMax: WEIGHED_BYTES_MAX }
+}
+
+/** "Nothing" is an answer too, for example that nobody asked for her. */
+function nothingThere(error: unknown): undefined {
+  if (error instanceof OrganizationRefusal && error.status === 404) return undefined
   throw error
 }
 
@@ -218,15 +272,13 @@ function reasonOf(json: Json | undefined): string | undefined {
 }
 
 /**
- * Sends one request, signed anew: it covers the body, the query and the membership token, where there is one.
+ * Sends one request, signed anew: it covers the body, the query and the membership token, if there is one.
  */
 async function send(
   { outbound, key, now }: OrganizationClientOptions,
-  { url: address, body, token, etag, timeoutMs }: Sending,
+  { url: address, body, token, etag, timeoutMs, bytesMax = ANSWER_BYTES_MAX }: Sending,
 ): Promise<OutboundAnswer> {
-  const url = new URL(address)
   const text = body === undefined ? undefined : JSON.stringify(body)
-  const query = url.search === '' ? undefined : url.search.slice(1)
   const headers: Record<string, string> = {
     accept: 'application/json',
     authorization: token === undefined ? '' : `Bearer ${token}`,
@@ -236,37 +288,17 @@ async function send(
     ...(etag === undefined ? {} : { 'if-none-match': etag }),
   }
   const method = text === undefined ? 'GET' : 'POST'
-  const signed = signRequest(
-    {
-      method,
-      scheme: url.protocol === 'http:' ? 'http' : 'https',
-      authority: url.host,
-      path: url.pathname,
-      query,
-      headers: new Map(Object.entries(headers).map(([name, value]) => [name, [value]])),
-      ...(text === undefined ? {} : { body: Buffer.from(text) }),
-    },
-    key,
-    {
-      components: [
-        '@method',
-        '@authority',
-        '@path',
-        ...(query === undefined ? [] : ['@query']),
-        'authorization',
-        ...(text === undefined ? [] : ['content-digest']),
-      ],
-      created: now(),
-      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
-    },
-  )
+  const signed = signSent({ method, url: new URL(address), headers }, key, {
+    created: now(),
+    nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+  })
   try {
     return await outbound.request({
       method,
       url: address,
       headers: { ...headers, ...signed },
       ...(text === undefined ? {} : { body: text }),
-      responseBytesMax: ANSWER_BYTES_MAX,
+      responseBytesMax: bytesMax,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     })
   } catch (cause) {

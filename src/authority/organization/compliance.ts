@@ -1,7 +1,7 @@
 /**
  * Tells organizations that their ceiling was applied to a member, and which fields it cut: after a join,
- * after each cut, and once a day, again and again until it is recorded. A report says how things stand when
- * it is sent, so that of several that wait only the latest is. Contract: "The organization's authority"
+ * after each cut, and once a day. A report is retried until it is recorded. It says how things are when it is
+ * sent, so of several that wait only the latest is sent. Contract: "The organization's authority"
  * (`/member/compliance`: never her terms), "Events" (compliance report).
  */
 import type { Repetition } from '../../limits/repetition.ts'
@@ -16,13 +16,14 @@ import { foresee, tiersOf } from './settlement.ts'
 
 type Reporting = Pick<Authority, 'database' | 'organizations' | 'log'>
 
-/** Longer than reporting takes. */
+/** How long one replica has a member to itself: longer than reporting takes. */
 const TAKEN_SECONDS = 30
 const RETRY_SECONDS = 60
 const DAY_SECONDS = 86_400
 
-/** Starts reporting, where there is an organization that may be told. */
+/** Starts reporting, if there is an organization that may be told. */
 export function startCompliance(authority: Reporting): Repetition | undefined {
+  if (authority.organizations.issuers.length === 0) return undefined
   const said = {
     round: 'reporting compliance was broken off',
     one: 'compliance of a member was not reported',
@@ -33,8 +34,8 @@ export function startCompliance(authority: Reporting): Repetition | undefined {
 }
 
 /**
- * What fails of one member ends nothing: she is due again by herself. What is cut while this is under way
- * makes her due anew, which the time set here does not undo.
+ * A failure for one member stops no others; she becomes due again by herself. A cut that happens meanwhile
+ * makes her due again, and the time set here does not undo that.
  */
 async function reportOne(authority: Reporting, taken: Taken): Promise<void> {
   const { owner } = taken
@@ -42,11 +43,11 @@ async function reportOne(authority: Reporting, taken: Taken): Promise<void> {
   const membership = await readMembership(db, owner)
   if (membership === undefined) return await dueNoMore(db, taken)
   const isRecorded = await tell(authority, membership)
-  // By chance, so that owners do not come together; never later than a day.
+  // The time is random, so that owners do not become due together, and never later than a day.
   await dueAgainIn(db, taken, (isRecorded ? DAY_SECONDS : RETRY_SECONDS) * (0.75 + Math.random() / 4))
 }
 
-/** @returns whether there is nothing more to tell for now. */
+/** @returns whether nothing is left to tell for now. */
 async function tell({ organizations, database, log }: Reporting, membership: Membership): Promise<boolean> {
   const { owner, issuer, token } = membership
   try {

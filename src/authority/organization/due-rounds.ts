@@ -1,6 +1,7 @@
 /**
- * Owns the rounds in which members come due for an organization: each is taken by one replica, and what fails
- * of one ends nothing. Contract: "The organization's authority", "Events" (notices and reports).
+ * Owns the rounds in which owners come due for an organization or a tally: each is taken by one replica, and
+ * a failure for one stops no others. Contract: "The organization's authority", "Events" (notices and
+ * reports).
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { takeDue, type Taken } from '../../storage/authority/due.ts'
@@ -12,19 +13,21 @@ const OWNERS_PER_TURN = 8
 
 interface Round {
   kind: Parameters<typeof takeDue>[1]
-  /** Longer than one of them takes. */
+  /** How long one replica has an owner to itself: longer than one of them takes. */
   takenSeconds: number
-  /** What the log says where a round, and where one of its members, failed. */
+  /** The log lines for a round that failed, and for one of its members. */
   said: { round: string; one: string }
 }
 
-/** Starts them, where there is an organization that may be asked. `one` says when she is due again. */
+/**
+ * Starts the rounds. Call this if there is any organization or tally to ask. `one` says when she is due
+ * again.
+ */
 export function startDueRounds(
-  { database: { db }, organizations, log }: Pick<Authority, 'database' | 'organizations' | 'log'>,
+  { database: { db }, log }: Pick<Authority, 'database' | 'log'>,
   { kind, takenSeconds, said }: Round,
   one: (taken: Taken) => Promise<void>,
-): Repetition | undefined {
-  if (organizations.issuers.length === 0) return undefined
+): Repetition {
   const tell = (err: unknown, about: object, words: string): void =>
     log[isOutage(err) ? 'warn' : 'error']({ err, ...about }, words)
   const untilNoneIsDue = async (stopped: () => boolean): Promise<void> => {

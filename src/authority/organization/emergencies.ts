@@ -1,7 +1,7 @@
 /**
- * The member's side of an emergency of her organization: whether its grant is accepted, and what she is told
- * of each. Contract: "Organization membership, on the member's authorization server" (`/org/notice`), "The
- * organization's authority" (`/break-glass`), "Events".
+ * The member's side of an emergency of her organization: whether its grant is accepted, and what she sees of
+ * each emergency. Contract: "Organization membership, on the member's authorization server" (`/org/notice`),
+ * "The organization's authority" (`/break-glass`), "Events".
  */
 import { emergencyFault } from '../../rules/emergency.ts'
 import type { Tx } from '../../storage/authority/database.ts'
@@ -35,8 +35,8 @@ export type Decision = BreakGlassAcceptance | 'refused'
 const THUMBPRINT = /^[\w-]{43}$/
 
 /**
- * Decides about one grant, once, and has it on record either way. Refuses 400 what names no key, and 409 a
- * grant that was decided about before, whatever tells of it.
+ * Decides about one grant, once, and records the decision either way. Refuses 400 if the notice names no key,
+ * and 409 if the grant was decided about before, whichever notice names it.
  */
 export async function decideEmergency(
   tx: Tx,
@@ -65,7 +65,7 @@ export async function decideEmergency(
   return because === undefined ? { iss: aud, aud: iss, owner, ...grant } : 'refused'
 }
 
-/** Tells her what became of an emergency; it changes nothing. */
+/** Tells her how an emergency ended; it changes nothing. */
 export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void> {
   const { notice } = emergency
   if (notice.kind !== 'break_glass_opened')
@@ -81,13 +81,13 @@ export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void>
 interface Told {
   what: 'opened' | 'accepted' | 'refused' | 'used' | 'void'
   because?: string[]
-  /** Who lets in, where that is said. */
+  /** The party that lets in, if that is known. */
   admin?: string
   handle?: Handle
   said: Record<string, unknown>
 }
 
-/** In her ledger and in her stream alike. */
+/** Written to both her ledger and her stream. */
 async function tell(
   tx: Tx,
   { claims: { sub: owner }, membership }: Emergency<Notice>,

@@ -1,16 +1,18 @@
 /**
- * Joining and leaving an organization, in an order in which nobody is a member here and not there for long:
- * the intent is written first, then the organization is asked, then one transaction makes her a member and
- * cuts her tiers; an intent that is not concluded is taken back. Contract: "Organization membership, on the
+ * Joining and leaving an organization. The order ensures that nobody stays a member on one side only: the
+ * intent is written first, then the organization is asked, then one transaction makes her a member and cuts
+ * her tiers. An intent that is not concluded is taken back. Contract: "Organization membership, on the
  * member's authorization server".
  */
 import { randomBytes } from 'node:crypto'
+import { readToken } from '../../credentials/oidc.ts'
+import { isAssertionTo } from '../../rules/identity-assertion.ts'
 import { ADMINISTRATOR_POWERS, type MemberView } from '../../rules/member-view.ts'
 import { enlargements } from '../../rules/membership.ts'
 import type { Tx } from '../../storage/authority/database.ts'
 import { dueIn, dueNow } from '../../storage/authority/due.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import { appendLedger } from '../../storage/authority/ledger.ts'
+import { appendEvent, appendEvents } from '../../storage/authority/events.ts'
+import { appendLedger, appendLedgerAll } from '../../storage/authority/ledger.ts'
 import {
   endMembership,
   insertMembership,
@@ -18,34 +20,40 @@ import {
   updateMembership,
   type Membership,
 } from '../../storage/authority/membership.ts'
+import { endAdmittedWithin } from '../../storage/authority/organization-acts.ts'
 import { beginJoin, endJoin, tellOrganization } from '../../storage/authority/organization-calls.ts'
 import { lockQueue } from '../../storage/authority/owners.ts'
+import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credential.ts'
 import { changeAs } from '../owner/guard.ts'
-import { OrganizationOutage, OrganizationRefusal } from './client.ts'
+import { OrganizationOutage, OrganizationRefusal, type Entry } from './client.ts'
 import { foresee, settle, type TierChange } from './settlement.ts'
 
 const JOIN_ID_BYTES = 24
 /**
- * Of one that is asked how it stands again and again, about; the rest is chance, so that owners do not come
- * together.
+ * How often an organization is asked how a member stands, roughly. The rest is random, so that owners do not
+ * become due together.
  */
 export const VIEW_SECONDS = 60
 
-/** What she would commit herself to, and what it would change. */
+/** What joining would commit her to, and what it would change. */
 export type Foreseen = MemberView & { changes: TierChange[]; governed_resources: string[] }
 
-/** What an organization said to her code, with what it would change here. Has no effect on either side. */
+/**
+ * An organization's answer to a code or assertion, with what it would change here. This changes nothing on
+ * either side.
+ */
 export async function preview(
   api: OwnerApi,
   owner: Owner,
-  { issuer, code }: { issuer: string; code: string },
+  { issuer, entry }: { issuer: string; entry: Entry },
 ): Promise<Foreseen> {
-  const view = await api.organizations.preview(issuer, { owner, code }).catch(asRefused)
+  refuseMisdirected(entry, issuer)
+  const view = await api.organizations.preview(issuer, { owner, ...entry }).catch(asRefused)
   return foreseen(api, owner, view)
 }
 
@@ -57,28 +65,33 @@ async function foreseen({ database }: OwnerApi, owner: Owner, view: MemberView):
 /** What she agrees to, by the digest of what binds her. */
 export interface Agreeing {
   issuer: string
-  code: string
+  entry: Entry
   charter_version: number
   binds_s256: string
   administrators_may: readonly string[]
 }
 
-/** Makes her a member of exactly what she agreed to, or of nothing. */
+/** Makes her a member under exactly what she agreed to, or not at all. */
 export async function join(api: OwnerApi, credential: OwnerCredential, agreeing: Agreeing): Promise<void> {
   const { owner } = credential
-  const { issuer, code, charter_version, binds_s256, administrators_may } = agreeing
+  const { issuer, entry, charter_version, binds_s256, administrators_may } = agreeing
+  refuseMisdirected(entry, issuer)
   const join_id = randomBytes(JOIN_ID_BYTES).toString('base64url')
   await changeAs(api, credential, async tx => {
-    if ((await readMembership(tx, owner)) !== undefined) refuseAlreadyMember()
+    if ((await readMembership(tx, owner)) !== undefined) {
+      // Perhaps by a join whose answer was lost: it ended grants on what was hers alone.
+      endsLeases(tx, owner)
+      refuseAlreadyMember()
+    }
     if (!(await beginJoin(tx, owner, { id: join_id, issuer }))) refuseJoinInProgress()
   })
   const { db } = api.database
-  const asked = { owner, code, join_id, charter_version, binds_s256 }
+  const asked = { owner, ...entry, join_id, charter_version, binds_s256 }
   const joined = await joinSurely(api, issuer, asked).catch(async (error: unknown) => {
-    // It said no, so there is nothing to take back.
+    // The organization refused, so there is nothing to take back.
     if (error instanceof OrganizationRefusal) await endJoin(db, owner, join_id)
     if (error instanceof OrganizationRefusal && error.reason === 'charter_moved')
-      refuseMoved(await preview(api, owner, { issuer, code }))
+      refuseMoved(await preview(api, owner, { issuer, entry }))
     return asRefused(error)
   })
   const { view, token } = joined
@@ -92,7 +105,7 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
     if (!(await endJoin(tx, owner, join_id)))
-      refuse('temporarily_unavailable', 'Join again: this one took so long that it was taken back.')
+      refuse('temporarily_unavailable', 'Join again: this join took too long and was taken back.')
     await insertMembership(tx, owner, { issuer, join_id, token, view, administrators_may })
     await tell(tx, credential, 'org_joined', {
       ...named(view),
@@ -107,19 +120,30 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
   })
 }
 
-/** Once more under the same id, where the first answer was lost: the organization then answers the same. */
-function joinSurely(
+/**
+ * If the first answer was lost, asks once more under the same id: the organization then answers the same. A
+ * refusal of the second request does not prove that the first had no effect (a gateway may have sent it). So
+ * it counts as an outage: the intent stays, and is taken back.
+ */
+async function joinSurely(
   { organizations }: OwnerApi,
   issuer: string,
   asked: Parameters<OwnerApi['organizations']['join']>[1],
 ): ReturnType<OwnerApi['organizations']['join']> {
-  return organizations.join(issuer, asked).catch((error: unknown) => {
+  try {
+    return await organizations.join(issuer, asked)
+  } catch (error) {
     if (!(error instanceof OrganizationOutage)) throw error
-    return organizations.join(issuer, asked)
-  })
+  }
+  try {
+    return await organizations.join(issuer, asked)
+  } catch (error) {
+    if (!(error instanceof OrganizationRefusal)) throw error
+    throw new OrganizationOutage('it refused what it may have granted before', { cause: error })
+  }
 }
 
-/** She agrees to what a later version enlarges: to the one that waits, and no other. */
+/** She agrees to what a later version enlarges: only to the version that waits, and to no other. */
 export function agreeAgain(
   api: OwnerApi,
   credential: OwnerCredential,
@@ -127,6 +151,8 @@ export function agreeAgain(
 ): Promise<void> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
+    // Also if she agreed already: the first answer may have been lost.
+    endsLeases(tx, owner)
     const { view } = (await readMembership(tx, owner)) ?? refuseNoMember()
     if (view.charter_version !== charter_version || view.binds_s256 !== binds_s256)
       refuseMoved({ ...view, ...(await foresee(tx, owner, { agreed: view, view })) })
@@ -157,12 +183,14 @@ export function restrictAdministrators(
 }
 
 /**
- * Takes back access at once, and leaves every narrowing in place. The organization is told until it has
- * acknowledged it.
+ * Takes back access at once, and leaves every narrowing in place. The organization is told again until it
+ * acknowledges.
  */
 export function leave(api: OwnerApi, credential: OwnerCredential): Promise<void> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
+    // Also if she is no member any more: the first answer may have been lost.
+    endsLeases(tx, owner)
     const membership = (await readMembership(tx, owner)) ?? refuseNoMember()
     await tellOrganization(tx, owner, {
       id: membership.join_id,
@@ -174,13 +202,28 @@ export function leave(api: OwnerApi, credential: OwnerCredential): Promise<void>
   })
 }
 
-/** Ends a membership; whoever ended it has told so. */
+/**
+ * Ends a membership, and with it every connection that its administrators admitted. The caller has recorded
+ * who ended it.
+ */
 export async function end(tx: Tx, owner: Owner, done: Parameters<typeof settle>[2]): Promise<void> {
   await endMembership(tx, owner)
+  const { handles, families } = await endAdmittedWithin(tx, owner, done)
+  await appendLedgerAll(tx, owner, [
+    ...handles.map(handle => ({ kind: 'revoked' as const, handle, data: { ...done } })),
+    ...families.map(family => ({ kind: 'denied' as const, family, data: { ...done } })),
+  ])
+  await appendEvents(tx, owner, [
+    ...handles.map(handle => ({ event: 'connection_revoked' as const, data: { handle, ...done } })),
+    ...families.map(family => ({
+      event: 'decided' as const,
+      data: { family, decision: 'denied', ...done },
+    })),
+  ])
   await settle(tx, owner, done)
 }
 
-/** Her answer to an invitation is no, on record, and the organization is told. */
+/** Records that she declines an invitation, and the organization is told. */
 export function decline(api: OwnerApi, credential: OwnerCredential, issuer: string): Promise<void> {
   const { owner } = credential
   return changeAs(api, credential, async tx => {
@@ -191,13 +234,13 @@ export function decline(api: OwnerApi, credential: OwnerCredential, issuer: stri
   })
 }
 
-/** What a later version would enlarge, where it waits for her; null where nothing does. */
+/** What a later version would enlarge, if one waits for her; null if nothing does. */
 export function waitingFor(membership: Membership): { version: number; changes: string[] } | null {
   const changes = enlargements(membership)
   return changes.length === 0 ? null : { version: membership.view.charter_version, changes }
 }
 
-/** All that administrators may be left. */
+/** All powers that administrators can have. */
 export const ALL_POWERS: readonly string[] = ADMINISTRATOR_POWERS
 
 function by({ actor }: OwnerCredential): { by: 'owner'; actor: OwnerCredential['actor'] } {
@@ -220,6 +263,26 @@ async function tell(
   await appendEvent(tx, owner, 'organization', { what: kind, ...data, ...by(credential) })
 }
 
+/**
+ * An assertion is sent only to the organization that its provider made it for; any other could present it
+ * elsewhere in her name.
+ */
+function refuseMisdirected(entry: Entry, issuer: string): void {
+  if ('assertion' in entry && !isForOnly(entry.assertion, issuer))
+    refuse('request_denied', 'Get an identity assertion whose only audience is the organization.', {
+      extra: { reason: 'invalid_assertion' },
+    })
+}
+
+function isForOnly(assertion: string, issuer: string): boolean {
+  try {
+    return isAssertionTo(readToken(assertion), issuer)
+  } catch (error) {
+    if (error instanceof Refusal) return false
+    throw error
+  }
+}
+
 function refuseAlreadyMember(): never {
   refuse('conflict', 'Leave your organization first: you are a member of one.', {
     extra: { reason: 'already_member' },
@@ -240,7 +303,7 @@ function refuseNoMember(): never {
   refuse('not_found', 'You are a member of no organization.')
 }
 
-/** What an owner is told of what an organization answered: its no, or that it cannot be asked now. */
+/** The answer to the owner if the organization refused, or cannot be asked now. */
 export function asRefused(cause: unknown): never {
   if (cause instanceof OrganizationOutage)
     throw new Refusal(
@@ -254,10 +317,16 @@ export function asRefused(cause: unknown): never {
   if (!(cause instanceof OrganizationRefusal)) throw cause
   const { status, reason } = cause
   if (reason === 'invalid_code')
-    throw new Refusal('request_denied', 'Ask the organization for a code: this one is not good.', {
+    throw new Refusal('request_denied', 'Ask the organization for a code: this one is not valid.', {
       extra: { reason },
       cause,
     })
+  if (reason === 'invalid_assertion')
+    throw new Refusal(
+      'request_denied',
+      'Get a fresh assertion, or a code: its identity provider does not vouch for you by this one.',
+      { extra: { reason }, cause },
+    )
   if (reason === 'already_member')
     throw new Refusal(
       'conflict',
@@ -268,7 +337,7 @@ export function asRefused(cause: unknown): never {
       },
     )
   if (status === 429)
-    throw new Refusal('temporarily_unavailable', 'Wait before you try another code.', {
+    throw new Refusal('temporarily_unavailable', 'Wait before you try another code or assertion.', {
       status: 429,
       headers: { 'retry-after': '60' },
       cause,

@@ -1,7 +1,7 @@
 /**
- * POST /org/notice: what an organization tells of a member, signed with a key that it publishes, taken once.
- * Contract: "Organization membership, on the member's authorization server", "Authentication" (organization
- * notice), "Events" (row 3).
+ * POST /org/notice: what an organization tells about a member, signed with a key that it publishes, accepted
+ * once. Contract: "Organization membership, on the member's authorization server", "Authentication"
+ * (organization notice), "Events" (row 3).
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -12,21 +12,25 @@ import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { readMembership, updateMembership, type Membership } from '../../storage/authority/membership.ts'
 import { lockQueue, readOwner, spendSignature } from '../../storage/authority/owners.ts'
+import { endsLeases } from '../../storage/core/after-commit.ts'
 import { inTransaction } from '../../storage/core/database.ts'
 import { signBreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { parseJws } from '../../wire/jws.ts'
-import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { ALIAS, aliasIn, AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.ts'
 import { noticeIssuer, verifyNotice, type ReceivedNotice } from '../../wire/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
 import { decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
 import { asRefused, end, named } from './membership.ts'
 
-/** Longer than a notice is told again. */
+/** How long a notice is remembered: longer than an organization repeats it. */
 const KEPT_SECONDS = 8 * 86_400
 
-type Noticed = Pick<Authority, 'issuer' | 'keys' | 'database' | 'organizations' | 'now'>
+type Noticed = Pick<
+  Authority,
+  'issuer' | 'aliases' | 'keys' | 'database' | 'organizations' | 'clearances' | 'now'
+>
 
 export const NOTICE: Endpoint<Noticed> = endpoint({
   method: 'post',
@@ -40,39 +44,47 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
       schema: z.object({ received: z.string(), accepted: z.string().optional() }),
     },
   },
+  refuses: { 401: ['invalid_token'], 403: ['request_denied'], 404: ['not_found'], 409: ['conflict'] },
   handle: async (authority: Noticed, { body, answer }) => {
     const received = await verified(authority, body.notice)
     const decision = await onBehalfOf(received.claims.sub, () => take(authority, received))
-    // One word for every reason: what she ended or blocked is not the organization's to know.
+    authority.clearances.forget(received.claims.sub)
+    // One code for every reason, because the organization may not know what she ended or blocked.
     if (decision === 'refused') refuse('request_denied', 'This emergency is not accepted.')
     const accepted = decision && { accepted: signBreakGlassAcceptance(decision, authority.keys[0]) }
     return answer(200, { received: received.kind, ...accepted })
   },
 })
 
-/** Refuses 400 for what is no notice, 401 for one that no listed organization signed for us now. */
+/** Refuses 400 if it is no notice, 401 if no listed organization signed it for this server now. */
 async function verified(
-  { issuer: audience, organizations, now }: Noticed,
+  { issuer: audience, organizations, now, aliases }: Noticed,
   jwt: string,
 ): Promise<ReceivedNotice> {
-  const issuer = noticeIssuer(jwt)
+  const typAlias = aliasIn(aliases, ALIAS.noticeTyp)
+  const issuer = noticeIssuer(jwt, typAlias)
   if (!organizations.issuers.includes(issuer))
     refuse('invalid_token', 'Ask the operator of this server to list your organization.')
   const kid = parseJws(jwt).header['kid']
   const keys = await organizations.keys(issuer, typeof kid === 'string' ? kid : undefined).catch(asRefused)
-  return refusingAs('invalid_token', () => verifyNotice(jwt, keys, { issuer, audience, now: now() }))
+  return refusingAs('invalid_token', () =>
+    verifyNotice(jwt, keys, { issuer, audience, now: now(), typAlias }),
+  )
 }
 
-/** Once, in one transaction with what follows from it; a refused emergency is taken, too. */
+/**
+ * Accepts it once, in one transaction with what follows from it. A refused emergency counts as accepted, too.
+ */
 async function take({ database, now }: Noticed, received: ReceivedNotice): Promise<Decision | undefined> {
   const { iss, sub: owner, membership: join_id, jti } = received.claims
-  if ((await readOwner(database.db, owner)) === undefined)
+  if (!NAME_PATTERN.test(owner) || (await readOwner(database.db, owner)) === undefined)
     refuse('not_found', 'This server has no owner of that name.')
   return inTransaction(database.db, async tx => {
     await lockQueue(tx, owner)
+    if (endsSomething(received)) endsLeases(tx, owner)
     const membership = await readMembership(tx, owner)
     if (membership?.issuer !== iss) refuse('request_denied', 'She is no member of your organization.')
-    if (membership.join_id !== join_id) refuse('conflict', 'That membership has ended; she joined anew.')
+    if (membership.join_id !== join_id) refuse('conflict', 'That membership has ended; she joined again.')
     const digest = sha256(JSON.stringify(['notice', iss, jti]))
     if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
       refuse('conflict', 'This notice was received before.')
@@ -84,14 +96,24 @@ async function take({ database, now }: Noticed, received: ReceivedNotice): Promi
   })
 }
 
+/** Also of one that comes again, and is refused: the first answer may have been lost. */
+function endsSomething({ notice }: ReceivedNotice): boolean {
+  return notice?.kind === 'membership_ended' || notice?.kind === 'role_changed'
+}
+
 /**
- * What is told of a change is never believed to widen: access ends at once, and how she stands is then asked.
+ * A notice is never believed to widen anything: access ends at once, and then the organization is asked for
+ * her standing.
  */
 async function takeEffect(tx: Tx, { claims, notice }: ReceivedNotice, membership: Membership): Promise<void> {
   const { sub: owner } = claims
   switch (notice?.kind) {
     case 'membership_ended': {
-      const said = { ...named(membership.view), by: notice.by }
+      // Text that the organization chose could pass as hers.
+      const said = {
+        ...named(membership.view),
+        by: notice.by === 'administrator' ? notice.by : 'organization',
+      }
       await appendLedger(tx, owner, { kind: 'org_left', data: said })
       await appendEvent(tx, owner, 'organization', { what: 'membership_ended', ...said })
       return end(tx, owner, { by: 'organization' })

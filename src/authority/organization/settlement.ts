@@ -10,6 +10,7 @@ import { dueNow } from '../../storage/authority/due.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import {
   addClampedFields,
+  hasSharedGrant,
   listReached,
   readMembership,
   updateMembership,
@@ -32,10 +33,10 @@ export interface TierChange extends Cut {
   own_resources: string[]
 }
 
-/** Whose doing a change is, in the ledger: hers, or her organization's. */
+/** Who made a change, in the ledger: she, or her organization. */
 export type DoneBy = DecidedBy | { by: 'organization' }
 
-/** An owner has at most so many tiers that are worth listing. */
+/** How many of an owner's tiers are listed at most. */
 const TIERS_MAX = 100_000
 
 /** What the ceiling would do to her tiers, and which resources it would govern. */
@@ -80,9 +81,7 @@ function clamped<Tier extends NewTier | TierRow>(tier: Tier, bound: Bound): Tier
   return clampTier(tier, bound.view, id => reachOf(id, bound) !== null)
 }
 
-/**
- * A tier that is about to be stored, under whatever ceiling there is; undefined cuts where she is no member.
- */
+/** A tier that is about to be stored, under the present ceiling; `cuts` is undefined if she is no member. */
 export async function underCeiling(
   tx: Tx,
   tier: NewTier,
@@ -96,8 +95,8 @@ export async function underCeiling(
 }
 
 /**
- * Has the organization told that its ceiling cut, and which fields. Before the tiers are written, for the
- * membership is locked before them.
+ * Schedules a report to the organization that its ceiling cut, and which fields. Call this before the tiers
+ * are written, because the membership is locked before them.
  */
 async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<void> {
   if (cuts.length === 0) return
@@ -110,9 +109,9 @@ async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<voi
 }
 
 /**
- * Writes which resources are reached, cuts the tiers that are, and ends what was granted on a resource that
- * is shared no more. In the transaction that changed the membership or the resources, under the lock of the
- * owner's queue.
+ * Writes which resources are reached, cuts their tiers, and ends grants on a resource that is no longer
+ * shared. Runs in the transaction that changed the membership or the resources, under the lock of the owner's
+ * queue.
  */
 export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
   const membership = await readMembership(tx, owner)
@@ -121,7 +120,11 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
     ...one,
     now: membership === undefined || isJoint(one) ? null : reachOf(one.resource_id, membership),
   }))
-  if (wanted.some(({ org, now }) => org === 'shared' && now === 'governed'))
+  const unshared = wanted.filter(({ org, now }) => org !== 'governed' && now === 'governed')
+  // It may have been shared and then hers alone for a while, so grants from the time when it was shared end,
+  // too.
+  const hers = unshared.filter(({ org }) => org === null).map(({ resource_id }) => resource_id)
+  if (hers.length < unshared.length || (await hasSharedGrant(tx, owner, hers)))
     await updateMembership(tx, owner, { loses: true })
   const changes = membership === undefined ? [] : await cutTiers(tx, owner, membership, done)
   const moved = wanted.filter(({ org, now }) => org !== now)
@@ -130,7 +133,7 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
     owner,
     moved.map(({ resource_id, now }) => ({ resource_id, org: now })),
   )
-  // What it governs from now on, the organization is told in numbers.
+  // The organization gets a report in numbers about what it governs from now on.
   if (membership !== undefined && moved.length > 0) await dueNow(tx, owner, 'compliance')
   return changes
 }
@@ -150,14 +153,14 @@ async function cutTiers(tx: Tx, owner: Owner, bound: Bound, done: DoneBy): Promi
   return changes
 }
 
-/** What of a stored tier is stored anew, as the next version. */
+/** The members of a stored tier that are stored again, as the next version. */
 function contentOf({ owner, tier_id, name, ask_me, rules, clearance, resources, terms }: TierRow): NewTier {
   const { purpose, scope, expires_in, prohibited, per_operation } = terms
   const kept = { purpose, scope, expires_in, prohibited, per_operation }
   return { owner, tier_id, name, ask_me, rules, clearance, resources, terms: kept }
 }
 
-/** How the tier is from now on, whole, as after an edit of hers; and what was cut. */
+/** The whole tier as it is from now on, as after an edit by her, and what was cut. */
 async function tellClamped(
   tx: Tx,
   { before, after }: { before: TierRow; after: TierRow },

@@ -1,25 +1,27 @@
 /**
- * What an organization says of itself and of a member, as it is read: each member of its type, and only what
- * a charter could say. Whatever is sent beside is dropped. Contract: "The organization's authority"
+ * Reads an organization's description of itself and of a member: each member must have its type, and only
+ * what a charter could say is accepted. Everything else is dropped. Contract: "The organization's authority"
  * (discovery, preview, join, envelope).
  */
 import { z } from 'zod'
 import { viewFault } from '../../rules/membership.ts'
 import { sameOrigin } from '../../rules/registration.ts'
 import type { MemberView } from '../../rules/member-view.ts'
-import { DELEGATIONS } from '../../wire/charter.ts'
+import { CHARTER_LIST_MAX, DELEGATIONS } from '../../wire/charter.ts'
 import type { Json } from '../../wire/json.ts'
 
-/** Of the lists and texts that an organization sends: more than a charter can hold. */
+/** Bounds on the lists and texts that an organization sends: more than a charter can hold. */
 const LIST_MAX = 1_000
 const TEXT_MAX = 2_000
 
-/** Nothing that could not stand in a charter: it is shown to people. */
+/** Accepts only what could be in a charter, because it is shown to people. */
 const text = z
   .string()
   .max(TEXT_MAX)
   .regex(/^[^\p{Cc}\p{Cs}]+$/u)
 const texts = z.array(text).max(LIST_MAX)
+/** No more than a charter can hold, because each is compared with each. */
+const patterns = z.array(text).max(CHARTER_LIST_MAX)
 const powers = z.array(z.object({ what: text, detail: text })).max(LIST_MAX)
 
 /** A member's view, as the owner API answers it too. */
@@ -31,35 +33,36 @@ export const VIEW_MEMBERS = {
   charter_version: z.int(),
   published_at: text,
   charter_name: text,
-  claims: texts,
+  claims: patterns,
   identity_provider: z.object({ issuer: text, subject: text.nullable() }).nullable(),
   max_expires_in: z.int(),
   allowed_scopes: texts.nullable(),
   require_prohibited: texts,
-  always_ask: texts,
+  always_ask: patterns,
   require_clearance: z.record(text, texts),
   break_glass: z.object({
     enabled: z.boolean(),
-    resources: texts,
+    resources: patterns,
     max_expires_in: z.int(),
     require_reason: z.boolean(),
-    invokers: texts,
+    invokers: patterns,
   }),
   summary: texts,
   powers: z.object({ gets: powers, can: powers, cannot: powers }),
   role: text.nullable(),
   role_name: text.nullable(),
-  grants: texts,
+  grants: patterns,
   delegation: z.enum(DELEGATIONS),
   binds_s256: text,
 }
 const VIEW = z.object(VIEW_MEMBERS) satisfies z.ZodType<MemberView>
 
-/** What an organization sent that is none of what it should be; the message is for the log. */
+/** The organization's answer is not in the expected form; the message is for the log. */
 export class MalformedAnswer extends Error {}
 
 /**
- * The view in an answer of `issuer`; throws `MalformedAnswer` for one that no charter of it could have made.
+ * The view in an answer of `issuer`; throws `MalformedAnswer` for a view that none of its charters could
+ * produce.
  */
 export function readView(json: Json, issuer: string): MemberView {
   const read = VIEW.safeParse(json)
@@ -81,14 +84,16 @@ const DISCOVERED = z.object({
   decline_endpoint: text.optional(),
   invitation_endpoint: text.optional(),
   compliance_endpoint: text.optional(),
+  decision_endpoint: text.optional(),
+  clearance_endpoint: text.optional(),
 })
 
 /** Where an organization's endpoints are, all at its own origin. */
 export type Discovered = z.output<typeof DISCOVERED>
 
 /**
- * The discovery document of `issuer`; throws `MalformedAnswer` for another's, and where an endpoint is at
- * another origin.
+ * The discovery document of `issuer`; throws `MalformedAnswer` if the document is another issuer's, or if an
+ * endpoint is at another origin.
  */
 export function readDiscovery(json: Json, issuer: string): Discovered {
   const read = DISCOVERED.safeParse(json)
@@ -98,4 +103,31 @@ export function readDiscovery(json: Json, issuer: string): Discovered {
   const elsewhere = Object.entries(addresses).find(([, url]) => url !== undefined && !sameOrigin(url, issuer))
   if (elsewhere !== undefined) throw new MalformedAnswer(`${elsewhere[0]} is at another origin`)
   return read.data
+}
+
+const DECIDED = z.object({
+  effect: z.enum(['allow', 'ask', 'refuse']),
+  because: texts,
+  governed: z.boolean(),
+  charter_version: z.int(),
+  clearance: z.string().nullable(),
+})
+
+/** An organization's answer to one request; its words for why are shown to people. */
+export type Decided = z.output<typeof DECIDED>
+
+/** The answer for one request; throws `MalformedAnswer` if it is not an answer. */
+export function readDecision(json: Json): Decided {
+  const read = DECIDED.safeParse(json)
+  if (!read.success) throw new MalformedAnswer(`no decision: ${z.prettifyError(read.error)}`)
+  return read.data
+}
+
+const ATTESTED = z.object({ clearance: z.string() })
+
+/** The compact attestation in an answer, not verified; throws `MalformedAnswer` if there is none. */
+export function readAttestation(json: Json): string {
+  const read = ATTESTED.safeParse(json)
+  if (!read.success) throw new MalformedAnswer(`no clearance: ${z.prettifyError(read.error)}`)
+  return read.data.clearance
 }

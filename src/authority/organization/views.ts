@@ -1,7 +1,7 @@
 /**
- * Asks organizations how their members stand, each about once a minute, and at once after a notice: what
- * narrows is in force with the answer, what enlarges waits for her. Contract: "Organization membership, on
- * the member's authorization server", "Events" (the envelope is polled).
+ * Asks organizations how their members stand, each about once a minute, and at once after a notice. What
+ * narrows access takes effect with the answer; what enlarges it waits for her. Contract: "Organization
+ * membership, on the member's authorization server", "Events" (the envelope is polled).
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Repetition } from '../../limits/repetition.ts'
@@ -28,22 +28,23 @@ import { settle } from './settlement.ts'
 
 type Asking = Pick<Authority, 'database' | 'organizations' | 'log'>
 
-/** Longer than asking takes. */
+/** How long one replica has a member to itself: longer than asking takes. */
 const TAKEN_SECONDS = 30
 const RETRY_SECONDS = 10
 
-/** Starts asking, where there is an organization that may be asked. */
+/** Starts asking, if there is an organization that may be asked. */
 export function startViews(authority: Asking): Repetition | undefined {
+  if (authority.organizations.issuers.length === 0) return undefined
   const said = {
     round: 'asking organizations was broken off',
-    one: 'an organization was not asked how its member stands',
+    one: 'an organization was not asked about its member',
   }
   return startDueRounds(authority, { kind: 'view', takenSeconds: TAKEN_SECONDS, said }, taken =>
     askOne(authority, taken),
   )
 }
 
-/** What fails of one member ends nothing: she is due again by herself. */
+/** A failure for one member stops no others; she becomes due again by herself. */
 async function askOne(authority: Asking, taken: Taken): Promise<void> {
   const { owner } = taken
   const { db } = authority.database
@@ -53,7 +54,7 @@ async function askOne(authority: Asking, taken: Taken): Promise<void> {
   await dueAgainIn(db, taken, isRead ? VIEW_SECONDS * (0.75 + Math.random() / 2) : RETRY_SECONDS)
 }
 
-/** @returns whether it said how she stands. */
+/** @returns whether the organization said how she stands. */
 async function ask({ organizations, database, log }: Asking, membership: Membership): Promise<boolean> {
   const { owner, issuer, join_id, token, view } = membership
   try {
@@ -63,17 +64,19 @@ async function ask({ organizations, database, log }: Asking, membership: Members
     return true
   } catch (error) {
     if (!(error instanceof OrganizationRefusal || error instanceof OrganizationOutage)) throw error
-    log.warn({ err: error, owner, issuer }, 'an organization did not say how its member stands')
+    log.warn({ err: error, owner, issuer }, 'an organization did not answer about its member')
     return false
   }
 }
 
 /**
- * Puts a later view into effect. One that is older than what is known, and another one of the same number, is
- * dropped, and confirms nothing: an organization that goes on so is not relied on after ten minutes. @returns
- * whether it was taken.
+ * Puts a later view into effect. A view that is older than the known one, or that differs under the same
+ * number, is dropped, and confirms nothing: after ten minutes of that, the organization is not relied on.
+ * @returns whether it was taken.
+ *
+ * @internal for the tests, which race answers that overtake each other on a real Postgres.
  */
-function takeView(
+export function takeView(
   db: Db,
   owner: Owner,
   { join_id, view }: { join_id: string; view: MemberView },
@@ -87,7 +90,8 @@ function takeView(
       await confirmView(tx, owner, join_id)
       return true
     }
-    await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) })
+    // No view says what is attested about her, so any later view may mean that it changed.
+    await updateMembership(tx, owner, { view, loses: takesAccess(before.view, view) || 'cleared' })
     await settle(tx, owner, { by: 'organization' })
     await dueNow(tx, owner, 'compliance')
     const waiting = waitingFor({ ...before, view })

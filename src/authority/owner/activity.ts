@@ -5,51 +5,41 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
-import { makesFirstParty } from '../../rules/connection.ts'
-import {
-  admitConnection,
-  lockOperator,
-  readConnection,
-  recordApproval,
-} from '../../storage/authority/connections.ts'
-import type { Db, Tx } from '../../storage/authority/database.ts'
-import { appendEvent } from '../../storage/authority/events.ts'
-import {
-  appendLedger,
-  LEDGER_KINDS,
-  readLedger,
-  type LedgerEntry as LedgerRow,
-} from '../../storage/authority/ledger.ts'
-import { isAnyBlocked, isOwn, nameOperator } from '../../storage/authority/operators.ts'
-import {
-  decideFamily,
-  listPending,
-  readUndecided,
-  type GoneItem,
-  type PendingRow,
-  type UndecidedItem,
-} from '../../storage/authority/pending.ts'
+import { LEDGER_KINDS, readLedger, type LedgerEntry as LedgerRow } from '../../storage/authority/ledger.ts'
 import { readReceipts } from '../../storage/authority/receipts.ts'
-import { asFamily, asHandle, type Family, type Handle, type Owner } from '../../wire/identifiers.ts'
-import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { Actor } from '../../wire/actor.ts'
-import type { Decided, LedgerEntry, PendingItem, ReceiptRecord } from '../../wire/owner-api.ts'
+import type { DecisionItem } from '../../wire/decision-item.ts'
+import { asFamily, asHandle } from '../../wire/identifiers.ts'
+import { isJsonObject } from '../../wire/json.ts'
+import type {
+  Decided,
+  LedgerEntry,
+  PendingItem,
+  ReceiptRecord,
+  WholePendingItem,
+} from '../../wire/owner-api.ts'
 import type { OwnerApi } from './api.ts'
-import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
-import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
+import { decide, decideAll, NO_SUCH_ITEM } from './decision.ts'
+import { OWNER } from './guard.ts'
 import { numberedPage, ownerList } from './lists.ts'
+import { listShown, showOne } from './pending-list.ts'
 import { FAMILY, HANDLE } from './name-schemas.ts'
-
-const NO_SUCH_ITEM = 'Nothing of yours waits under this family.'
 
 const text = z.string()
 const maybe = text.nullable()
 const count = z.int().min(0)
 const record = z.looseObject({})
 
-const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
+/** In the form of src/wire/decision-item.ts. What is hashed is never rebuilt from a description. */
+const DECISION_ITEM = z.custom<DecisionItem>(isJsonObject).meta({ type: 'object' })
+
+const PENDING_SHAPE = {
   family: FAMILY,
-  kind: z.enum(['connection', 'operation']),
+  kind: z.enum(['connection', 'operation', 'joint']),
+  account: text.optional(),
+  rule: z
+    .object({ kind: z.enum(['all', 'any', 'threshold']), threshold: count, total_weight: count })
+    .optional(),
+  holders: z.array(z.object({ owner: text, issuer: text, weight: count })).optional(),
   tier: text,
   tier_name: text,
   resource_id: text,
@@ -72,29 +62,97 @@ const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject({
   assurance: z.object({ binding: count, provenance: count, accountability: count }),
   assurance_notes: z.array(text),
   because: z.array(text),
-  organization: z.null(),
+  opens: z.array(text),
+  organization: z
+    .object({ issuer: text, org: text, name: text, effect: text, because: z.array(text) })
+    .nullable(),
   requested_at: text,
-})
+  item: DECISION_ITEM,
+  item_s256: text,
+}
+const PENDING_ITEM: z.ZodType<PendingItem> = z.looseObject(PENDING_SHAPE).meta({ id: 'PendingItem' })
 /** Who decided, beside the word `by`. */
 const ACTOR = z.union([
   z.object({ kind: z.literal('owner'), credential: z.literal('device_key'), kid: text }),
   z.object({ kind: z.literal('owner'), credential: z.literal('login'), id: text }),
   z.object({ kind: z.literal('organization'), org: text, name: text, admin: text }),
 ])
-const DECIDED: z.ZodType<Decided> = z.object({
-  family: FAMILY,
+const DECIDED: z.ZodType<Decided> = z
+  .object({
+    family: FAMILY,
+    decision: z.enum(['approved', 'denied']),
+    by: text,
+    actor: ACTOR,
+  })
+  .meta({ id: 'Decided' })
+const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z
+  .looseObject({ seq: count, ts: text, kind: text })
+  .meta({ id: 'LedgerEntry' })
+const RECEIPT: z.ZodType<ReceiptRecord> = z
+  .object({
+    seq: count,
+    family: FAMILY,
+    jti: text,
+    handle: HANDLE,
+    issued_at: text,
+    receipt: text,
+  })
+  .meta({ id: 'Receipt' })
+
+/** Counted as people count: in code points. */
+const REASON_LENGTH_MAX = 200
+const isShort = (reason: string): boolean => Array.from(reason).length <= REASON_LENGTH_MAX
+
+/** A passkey's, as `readStatement` then takes it. */
+const PASSKEY_STATEMENT = z
+  .strictObject({
+    payload: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+    webauthn: z.strictObject({
+      id: plainText(2_048),
+      authenticatorData: plainText(100),
+      clientDataJSON: plainText(4_096),
+      signature: plainText(200),
+    }),
+  })
+  .refine(({ payload }) => JSON.stringify(payload).length <= STATEMENT_LENGTH_MAX, 'Give a shorter payload.')
+  .meta({ id: 'PasskeyStatement' })
+
+/** It stays with the grant and its receipt, and their readers accept no more than this. */
+const STATEMENT_LENGTH_MAX = 8_192
+
+/** What she sends about one item. */
+const SAID = {
   decision: z.enum(['approved', 'denied']),
-  by: text,
-  actor: ACTOR,
+  item_s256: text.optional(),
+  reason: text
+    .refine(isShort, `Give a reason of at most ${REASON_LENGTH_MAX} characters.`)
+    .refine(reason => !reason.includes('\0'), 'leave out the NUL character')
+    .optional(),
+  statement: z.union([plainText(STATEMENT_LENGTH_MAX), PASSKEY_STATEMENT]).optional(),
+  only: z.boolean().optional(),
+}
+const DECISIONS_MAX = 50
+const SEVERAL = z.strictObject({
+  decisions: z
+    .array(z.strictObject({ family: plainText(200).transform(asFamily), ...SAID }))
+    .min(1)
+    .max(DECISIONS_MAX)
+    .refine(all => new Set(all.map(one => one.family)).size === all.length, 'Decide each family once.'),
 })
-const LEDGER_ENTRY: z.ZodType<LedgerEntry> = z.looseObject({ seq: count, ts: text, kind: text })
-const RECEIPT: z.ZodType<ReceiptRecord> = z.object({
-  seq: count,
-  family: FAMILY,
-  jti: text,
-  handle: HANDLE,
-  issued_at: text,
-  receipt: text,
+
+const WHOLE_ITEM: z.ZodType<WholePendingItem> = z.looseObject({
+  ...PENDING_SHAPE,
+  agreement_jws: text,
+  approved_before: z.object({ family: FAMILY, approved_at: text, agreement_jws: text }).nullable(),
+  connection: z
+    .object({
+      label: maybe,
+      status: z.enum(['active', 'revoked']),
+      first_seen: text,
+      last_access: maybe,
+      revocations: count,
+    })
+    .nullable(),
 })
 
 /** The pending items, her decision, the ledger and the receipts. */
@@ -103,11 +161,27 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
     path: '/owner/pending',
     rows: ['owner-pending'],
     summary: 'Requests that wait for her',
-    says: 'Oldest first; Link rel=next where there are more.',
+    says: 'Oldest first; Link rel=next if there are more.',
     item: PENDING_ITEM,
-    list: listKnownPending,
+    list: listShown,
     key: 'family',
-    show: pendingAnswer,
+    show: item => item,
+  }),
+  endpoint({
+    method: 'get',
+    path: '/owner/pending/{family}',
+    rows: { addedUnder: 'Owner API' },
+    summary:
+      'One of them, with the agreement that the agent signed, what she knows of it, and its last such call',
+    credential: OWNER,
+    parameters: {
+      schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
+      unknown: NO_SUCH_ITEM,
+    },
+    answers: { 200: { says: 'It waits.', schema: WHOLE_ITEM } },
+    refuses: { 404: ['not_found'], 409: ['conflict'] },
+    handle: async (api: OwnerApi, { caller, parameters: { family }, answer }) =>
+      answer(200, await showOne(api.database.db, caller.owner, family)),
   }),
   endpoint({
     method: 'post',
@@ -119,10 +193,35 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
       schema: z.strictObject({ family: plainText(200).transform(asFamily) }),
       unknown: NO_SUCH_ITEM,
     },
-    body: { schema: z.strictObject({ decision: z.enum(['approved', 'denied']) }) },
+    body: { schema: z.strictObject(SAID) },
     answers: { 200: { says: 'Decided by this call.', schema: DECIDED } },
-    handle: async (api: OwnerApi, { caller, parameters: { family }, body: { decision }, answer }) =>
-      answer(200, await decide(api, caller, { family, decision })),
+    refuses: {
+      400: ['invalid_statement'],
+      403: ['statement_key'],
+      404: ['not_found'],
+      409: ['conflict', 'item_changed', 'signature_required'],
+    },
+    handle: async (api: OwnerApi, { caller, parameters: { family }, body, answer }) =>
+      answer(200, await decide(api, caller, { family, ...body })),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/owner/pending/decisions',
+    rows: { addedUnder: 'Owner API' },
+    summary: `Decides up to ${DECISIONS_MAX}, all of them or none`,
+    credential: OWNER,
+    body: { schema: SEVERAL },
+    answers: {
+      200: { says: 'Decided by this call.', schema: z.object({ decisions: z.array(DECIDED) }) },
+    },
+    refuses: {
+      400: ['invalid_statement'],
+      403: ['statement_key'],
+      404: ['not_found'],
+      409: ['conflict', 'item_changed', 'signature_required'],
+    },
+    handle: async (api: OwnerApi, { caller, body: { decisions }, answer }) =>
+      answer(200, { decisions: await decideAll(api, caller, decisions) }),
   }),
   endpoint({
     method: 'get',
@@ -138,7 +237,7 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
     }),
     answers: {
       200: {
-        says: 'A page; `next` is the `after` of the following one, or its `before` where the newest come first.',
+        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first.',
         schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
       },
     },
@@ -151,7 +250,7 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
     method: 'get',
     path: '/owner/receipts',
     rows: { addedUnder: 'Owner API' },
-    summary: 'What agents signed and was granted for it, counter-signed, oldest first',
+    summary: 'What agents signed and what they were granted for it, counter-signed, oldest first',
     credential: OWNER,
     query: NUMBERED_PAGE.extend({ family: plainText(200).transform(asFamily).optional() }),
     answers: {
@@ -167,28 +266,7 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
   }),
 ]
 
-/** As `listPending`; nothing after an item that never was would read as nothing that waits. */
-async function listKnownPending(
-  db: Db,
-  owner: Owner,
-  page: { after: string | undefined; limit: number },
-): Promise<PendingRow[]> {
-  const rows = await listPending(db, owner, page)
-  if (rows.length === 0 && page.after !== undefined && !(await wasHeld(db, owner, asFamily(page.after))))
-    refuse('invalid_request', 'Give as `after` the family of an item of your list, or leave it out.')
-  return rows
-}
-
-async function wasHeld(db: Db, owner: Owner, family: Family): Promise<boolean> {
-  return (await readUndecided(db, owner, family)) !== 'unknown'
-}
-
-/** The rest of the item is as it was shown when it was stored. */
-function pendingAnswer({ family, kind, handle, requested_at, item }: PendingRow): PendingItem {
-  return { family, kind, handle, requested_at, ...item }
-}
-
-/** Named members first, and never hidden by one of the same name in the entry's own data. */
+/** Named members come first, so that a member of the same name in the entry's own data never hides them. */
 function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow): LedgerEntry {
   const named = {
     seq,
@@ -199,129 +277,4 @@ function ledgerAnswer({ seq, ts, kind, family, handle, data, count }: LedgerRow)
     ...(count === 1 ? {} : { count }),
   }
   return { ...named, ...data, ...named }
-}
-
-/**
- * Decides a waiting item, once: under the queue lock it still waits, its operator is not blocked, and where
- * it is approved and the agent has no connection, one is admitted. Everything is told in the same
- * transaction. 404 where the owner never had such an item, 409 where it was decided, ended or has expired.
- */
-async function decide(
-  api: OwnerApi,
-  credential: OwnerCredential,
-  { family, decision }: Pick<Decided, 'decision'> & { family: Family },
-): Promise<Decided> {
-  const { owner, actor } = credential
-  const isListed = decision === 'approved' && (await isListedByHers(api, owner, family))
-  return changeAs(api, credential, async tx => {
-    const read = await readUndecided(tx, owner, family)
-    if (read === 'unknown') unknownItem()
-    if ('gone' in read) throw noLongerWaits(read.gone)
-    const { item } = read
-    const by = 'owner'
-    const generation = decision === 'approved' ? await admit(tx, credential, item, isListed) : null
-    if (!(await decideFamily(tx, { owner, family, decision, by: { by, actor }, generation })))
-      throw noLongerWaits()
-    const { handle, kind: of, resource_id, tier_id } = item
-    const data = { of, tier: tier_id, resource_id, by, actor }
-    await appendLedger(tx, owner, { kind: decision, family, handle, data })
-    await appendEvent(tx, owner, 'decided', { family, decision, by, actor })
-    return { family, decision, by, actor }
-  })
-}
-
-/**
- * Makes sure that the approved agent has an active connection, with the key and the operator it was approved
- * with, and records that the owner herself approved it at this tier. @returns the connection's generation,
- * which the grant will carry.
- */
-async function admit(
-  tx: Tx,
-  { owner, actor }: OwnerCredential,
-  item: UndecidedItem,
-  isListed: boolean,
-): Promise<number> {
-  const { family, handle, operator, tier_id, attested } = item
-  if (operator !== null) await lockOperator(tx, owner, operator)
-  if (await isAnyBlocked(tx, owner, { handle, operator }))
-    refuse('conflict', 'You blocked the operator of this agent: unblock it first.')
-  const connection = await readConnection(tx, owner, handle)
-  const isActive = connection?.status === 'active'
-  // An operation is asked about on a connection: with that ended, no approval may bring it back.
-  if (!isActive && item.kind === 'operation') throw noLongerWaits()
-  const { jkt, operatorName } = claimedBy(item)
-  const operatorIsHers = operator !== null && (await isOwn(tx, owner, operator))
-  const generation = await admitConnection(tx, {
-    owner,
-    handle,
-    identity: isThumbprint(handle) ? 'pseudonymous' : 'identified',
-    label: null,
-    operator,
-    introduced_by: null,
-    jkt,
-    first_party: makesFirstParty({ byOwner: true, operatorIsHers, directoryListsKey: isListed }),
-  })
-  if (!isActive)
-    await appendLedger(tx, owner, {
-      kind: 'connected',
-      family,
-      handle,
-      data: { tier: tier_id, by: 'owner', actor },
-    })
-  if (operator !== null) await nameOperator(tx, owner, operator, { name: operatorName, attested })
-  await recordApproval(tx, { owner, handle, tier_id, generation })
-  return generation
-}
-
-/** The key that signed what waits, and what the operator it named calls itself. */
-function claimedBy({ held, item }: UndecidedItem): {
-  jkt: string
-  operatorName: string | undefined
-} {
-  return { jkt: held.jkt, operatorName: item.identity.operator_name ?? undefined }
-}
-
-/**
- * Whether the directory of an operator that the owner marked as her own lists, now, the key of what she is
- * about to approve. Read before the transaction; of any other operator nothing is read, for nothing hangs on
- * it.
- */
-async function isListedByHers(api: OwnerApi, owner: Owner, family: Family): Promise<boolean> {
-  const { db } = api.database
-  const read = await readUndecided(db, owner, family)
-  if (read === 'unknown' || 'gone' in read) return false
-  const { item } = read
-  if (item.operator === null || !item.attested) return false
-  if (!(await isOwn(db, owner, item.operator))) return false
-  const { client_id, signature_agent } = item.item.identity
-  const { jkt } = claimedBy(item)
-  if (client_id === null) return false
-  const named = { client_id, signature_agent: signature_agent ?? undefined, jkts: [jkt] as const }
-  const patience = { deadline: Date.now() + REMOTE_MS_MAX, favoured: true }
-  return (await api.operators.lookUp(named, patience)).listed.has(jkt)
-}
-
-/** A pseudonymous handle is `jkt:` and a thumbprint; an identified one holds an `@`. */
-function isThumbprint(handle: Handle): boolean {
-  return /^jkt:[\w-]{43}$/.test(handle)
-}
-
-/** 409. Where it was decided, by whom: the one who came second must not take the decision for their own. */
-function noLongerWaits(gone?: GoneItem): Refusal {
-  const { decision = null, decided_by: by = null, decided_actor: actor = null } = gone ?? {}
-  if (decision === null || by === null || actor === null)
-    return new Refusal('conflict', 'This no longer waits for you: it was decided, withdrawn or has expired.')
-  const how = by === 'owner' || by === 'administrator' ? '' : ` (${by})`
-  const detail = `This was ${decision} already${how}, by ${named(actor)}.`
-  return new Refusal('conflict', detail, { extra: { decision, by, actor } })
-}
-
-function named(actor: Actor): string {
-  if (actor.kind === 'organization') return `${actor.admin}, an administrator of ${actor.name}`
-  if (actor.credential === 'device_key') return `you, with the device key ${actor.kid}`
-  return actor.credential === 'login' ? `you, with the login ${actor.id}` : 'you, with an enrolment code'
-}
-
-function unknownItem(): never {
-  refuse('not_found', NO_SUCH_ITEM)
 }

@@ -1,51 +1,49 @@
 /**
- * Tells whoever waits in this process that something happened to an owner, on whichever replica it did:
- * one LISTEN per process, fanned out by owner. It carries no facts, so waiters read the store again.
+ * Wakes the callers in this process that wait for an owner, when something happened to her on any replica.
+ * There is one LISTEN per process, fanned out by owner. It carries no facts, so waiters read the store again.
  * Contract: "Events".
  */
 import { EVENTS_CHANNEL } from '../../storage/authority/events.ts'
+import { LEASES_CHANNEL } from '../../storage/authority/leases.ts'
 import { listen, type Listener, type ListenOptions } from '../../storage/core/listen.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 export interface Announcements {
   /**
-   * Resolves true when something happened to the owner after the call, or may have while the database was
-   * away; false when `ms` have passed.
+   * Resolves true when something happened to the owner after the call, or may have happened while the
+   * database was unreachable; false when `ms` have passed.
    */
   next(owner: Owner, ms: number): Promise<boolean>
-  /** Has `wake` called whenever it did, or may have, until what is returned is called. */
+  /**
+   * Calls `wake` whenever something happened, or may have happened, until the returned function is called.
+   */
   watch(owner: Owner, wake: () => void): () => void
+  /** The same, of sidecars that hold leases and must let go: of nothing else, for that is often. */
+  watchLeases(owner: Owner, wake: () => void): () => void
   close(): Promise<void>
 }
 
-/** Starts listening; rejects where Postgres cannot be reached. */
+/** Starts listening; rejects if Postgres cannot be reached. */
 export async function startAnnouncements(
-  around: Pick<ListenOptions, 'url' | 'onError' | 'onClock'>,
+  around: Pick<ListenOptions, 'url' | 'onError' | 'onClock' | 'polls'>,
 ): Promise<Announcements> {
-  const waiters = new Map<string, Set<() => void>>()
-  const wake = (owner: string) => {
-    for (const waiter of waiters.get(owner) ?? []) waiter()
-  }
+  const events = createWaiters()
+  const leases = createWaiters()
   const wakeAll = () => {
-    for (const owner of waiters.keys()) wake(owner)
+    events.wakeAll()
+    leases.wakeAll()
   }
   const listener: Listener = await listen({
     ...around,
     channel: EVENTS_CHANNEL,
-    onNotify: wake,
+    onNotify: owner => events.wake(owner),
+    others: { [LEASES_CHANNEL]: owner => leases.wake(owner) },
     onConnect: wakeAll,
   })
-
-  const watch = (owner: Owner, waiter: () => void): (() => void) => {
-    const set = waiters.get(owner) ?? new Set()
-    waiters.set(owner, set.add(waiter))
-    return () => {
-      set.delete(waiter)
-      if (set.size === 0 && waiters.get(owner) === set) waiters.delete(owner)
-    }
-  }
+  const { watch } = events
   return {
     watch,
+    watchLeases: leases.watch,
     next: (owner, ms) =>
       new Promise(resolve => {
         const settle = (happened: boolean) => {
@@ -59,6 +57,33 @@ export async function startAnnouncements(
     async close() {
       wakeAll()
       await listener.close()
+    },
+  }
+}
+
+interface Waiters {
+  watch: Announcements['watch']
+  wake(owner: string): void
+  wakeAll(): void
+}
+
+function createWaiters(): Waiters {
+  const waiters = new Map<string, Set<() => void>>()
+  const wake = (owner: string): void => {
+    for (const waiter of waiters.get(owner) ?? []) waiter()
+  }
+  return {
+    wake,
+    wakeAll: () => {
+      for (const owner of waiters.keys()) wake(owner)
+    },
+    watch: (owner, waiter) => {
+      const set = waiters.get(owner) ?? new Set()
+      waiters.set(owner, set.add(waiter))
+      return () => {
+        set.delete(waiter)
+        if (set.size === 0 && waiters.get(owner) === set) waiters.delete(owner)
+      }
     },
   }
 }

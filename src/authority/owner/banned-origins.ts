@@ -22,12 +22,16 @@ const IN_ONE_SPELLING =
 const NAMED_ORIGIN = z.strictObject({ origin: z.string().max(300).refine(isBareOrigin, IN_ONE_SPELLING) })
 
 const origin = z.string()
-const BANNED_ORIGIN: z.ZodType<BannedOrigin> = z.object({ origin, banned_at: z.string() })
-const BANNED: z.ZodType<Banned> = z.object({
-  origin,
-  banned: z.literal(true),
-  withdrawn: z.array(CLIENT_ID),
-})
+const BANNED_ORIGIN: z.ZodType<BannedOrigin> = z
+  .object({ origin, banned_at: z.string() })
+  .meta({ id: 'BannedOrigin' })
+const BANNED: z.ZodType<Banned> = z
+  .object({
+    origin,
+    banned: z.literal(true),
+    withdrawn: z.array(CLIENT_ID),
+  })
+  .meta({ id: 'Banned' })
 const UNBANNED = z.object({ origin, banned: z.literal(false) })
 
 /** The bans, a new one, and the end of one. */
@@ -60,13 +64,14 @@ export const BANNED_ORIGINS: readonly Endpoint<OwnerApi>[] = [
     summary: 'Lets the resource servers of an origin register again',
     credential: OWNER,
     body: { schema: NAMED_ORIGIN },
-    answers: { 200: { says: 'What waited there before has to register again.', schema: UNBANNED } },
+    answers: { 200: { says: 'Servers that waited there before must register again.', schema: UNBANNED } },
+    refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
       answer(200, await unban(api, caller, admitted(api, body.origin))),
   }),
 ]
 
-/** Bare http is of loopback alone, and only in development is anything registered from there. */
+/** Plain http is allowed for loopback only, and only in development does anything register from there. */
 function admitted({ devLoopback }: OwnerApi, named: string): string {
   if (named.startsWith('http:') && !devLoopback)
     refuse('invalid_request', `Correct the member "origin": ${IN_ONE_SPELLING}.`)
@@ -74,8 +79,8 @@ function admitted({ devLoopback }: OwnerApi, named: string): string {
 }
 
 /**
- * What waits at the origin is withdrawn with it; what she has approved there stays as it is. An origin may be
- * banned before anybody asks.
+ * Servers that wait at the origin are withdrawn with it; servers that she has approved there stay as they
+ * are. An origin may be banned before anybody asks.
  */
 function ban(api: OwnerApi, credential: OwnerCredential, banned: string): Promise<Banned> {
   const { owner, actor } = credential
@@ -90,7 +95,7 @@ function ban(api: OwnerApi, credential: OwnerCredential, banned: string): Promis
   })
 }
 
-/** 404 where she has not banned it. */
+/** Refuses 404 if she has not banned it. */
 function unban(
   api: OwnerApi,
   credential: OwnerCredential,

@@ -24,6 +24,7 @@ import { appendLedger, appendLedgerAll, type NewLedgerEntry } from '../../storag
 import type { Actor } from '../../wire/actor.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { Connection, Deactivated, Labelled, Operator, Revoked } from '../../wire/owner-api.ts'
+import { onceTold, STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
@@ -47,33 +48,43 @@ const text = z.string()
 const maybe = text.nullable()
 const count = z.int().min(0)
 
-const CONNECTION: z.ZodType<Connection> = z.object({
-  handle: HANDLE,
-  identity: z.enum(['pseudonymous', 'identified']),
-  label: maybe,
-  status: z.enum(['active', 'revoked']),
-  first_seen: text,
-  last_access: maybe,
-  tiers_granted: z.array(text),
-  tiers_approved: z.array(text),
-  revocations: count,
-  introduced_by: HANDLE.nullable(),
-  operators: z.array(text),
-})
-const ENDED = { rpts_deactivated: count, rpts_deactivated_more: z.literal(true).optional() }
-const REVOKED: z.ZodType<Revoked> = z.object({
-  handle: HANDLE,
-  status: z.literal('revoked'),
-  connections_revoked: count,
-  ...ENDED,
-})
+const CONNECTION: z.ZodType<Connection> = z
+  .object({
+    handle: HANDLE,
+    identity: z.enum(['pseudonymous', 'identified']),
+    label: maybe,
+    status: z.enum(['active', 'revoked']),
+    first_seen: text,
+    last_access: maybe,
+    tiers_granted: z.array(text),
+    tiers_approved: z.array(text),
+    revocations: count,
+    introduced_by: HANDLE.nullable(),
+    reach: maybe,
+    admits: z.enum(['all', 'tier']),
+    operators: z.array(text),
+  })
+  .meta({ id: 'Connection' })
+const ENDED = {
+  rpts_deactivated: count,
+  rpts_deactivated_more: z.literal(true).optional(),
+  ...STILL_WAITING,
+}
+const REVOKED: z.ZodType<Revoked> = z
+  .object({
+    handle: HANDLE,
+    status: z.literal('revoked'),
+    connections_revoked: count,
+    ...ENDED,
+  })
+  .meta({ id: 'Revoked' })
 
-const LABELLED: z.ZodType<Labelled> = z.object({ handle: HANDLE, label: maybe })
+const LABELLED: z.ZodType<Labelled> = z.object({ handle: HANDLE, label: maybe }).meta({ id: 'Labelled' })
 
 const LABEL_CHARACTERS_MAX = 60
 /**
- * What would break the line that shows a label, or turn the text around it: controls, direction marks,
- * separators of lines, halves of characters.
+ * Characters that would break the line that shows a label, or reverse the text around it: controls, direction
+ * marks, line separators, halves of characters.
  */
 const UNFIT_FOR_A_LABEL = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
 
@@ -88,7 +99,7 @@ const LABEL = z
   .refine(label => label.trim() !== '', 'give a name that can be seen, or null to take the label back')
   .refine(label => !UNFIT_FOR_A_LABEL.test(label), 'leave out control characters, among them line feeds')
 
-/** The connections, what she calls one, and the end of one. */
+/** The endpoints for connections: list, label, revoke. */
 export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
   ownerList({
     path: '/owner/connections',
@@ -109,7 +120,8 @@ export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
     body: {
       schema: z.strictObject({ handle: plainText(2_048).transform(asHandle), label: LABEL.nullable() }),
     },
-    answers: { 200: { says: 'What it is called from now on.', schema: LABELLED } },
+    answers: { 200: { says: 'Its name from now on.', schema: LABELLED } },
+    refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) => answer(200, await label(api, caller, body)),
   }),
   endpoint({
@@ -120,25 +132,30 @@ export const CONNECTIONS: readonly Endpoint<OwnerApi>[] = [
     credential: OWNER,
     body: { schema: z.strictObject({ handle: plainText(2_048).transform(asHandle) }) },
     answers: { 200: { says: 'Nothing of it is live any more.', schema: REVOKED } },
+    refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await revoke(api, caller, body.handle)),
+      answer(200, await onceTold(api, caller.owner, () => revoke(api, caller, body.handle))),
   }),
 ]
 
-const OPERATOR: z.ZodType<Operator> = z.object({
-  origin: text,
-  name: maybe,
-  agents: count,
-  active: count,
-  blocked: z.boolean(),
-  blocked_at: maybe,
-  mine: z.boolean(),
-})
-const STANDING = z.object({ origin: text, connections_revoked: count, ...ENDED })
+const OPERATOR: z.ZodType<Operator> = z
+  .object({
+    origin: text,
+    name: maybe,
+    agents: count,
+    active: count,
+    blocked: z.boolean(),
+    blocked_at: maybe,
+    mine: z.boolean(),
+  })
+  .meta({ id: 'Operator' })
+const STANDING = z
+  .object({ origin: text, connections_revoked: count, ...ENDED })
+  .meta({ id: 'OperatorStanding' })
 const CLAIMED = z.object({ origin: text, mine: z.literal(true), first_party: z.array(text) })
 const DISCLAIMED = z.object({ origin: text, mine: z.literal(false) })
 
-/** Declares what she does to an operator. */
+/** Declares an endpoint for an act on an operator. */
 function onOperator<Answer>(declared: {
   verb: string
   rows: Endpoint<OwnerApi>['rows']
@@ -156,12 +173,13 @@ function onOperator<Answer>(declared: {
     credential: OWNER,
     body: { schema: NAMED_OPERATOR },
     answers: { 200: { says, schema } },
+    refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
       answer(200, await act(api, caller, body.origin)),
   })
 }
 
-/** The operators behind connections, and what she does to one. */
+/** The endpoints for operators behind connections. */
 export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
   ownerList({
     path: '/owner/operators',
@@ -179,7 +197,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
     summary: 'Ends every connection of one operator and refuses future requests',
     says: 'What ended with it.',
     schema: STANDING,
-    act: block,
+    act: (api, credential, origin) => onceTold(api, credential.owner, () => block(api, credential, origin)),
   }),
   onOperator({
     verb: 'unblock',
@@ -209,7 +227,7 @@ export const OPERATORS: readonly Endpoint<OwnerApi>[] = [
 
 function connectionAnswer(row: ListedConnection): Connection {
   const { handle, identity, label, status, first_seen, last_access } = row
-  const { tiers_granted, tiers_approved, revocations, introduced_by, operators } = row
+  const { tiers_granted, tiers_approved, revocations, introduced_by, reach, admits, operators } = row
   return {
     handle,
     identity,
@@ -221,13 +239,15 @@ function connectionAnswer(row: ListedConnection): Connection {
     tiers_approved,
     revocations,
     introduced_by,
+    reach,
+    admits,
     operators,
   }
 }
 
 /**
- * Calls a connection what she calls it, in her lists and nowhere else: nothing is decided by a label. Her
- * other portals are told where it changed. 404 where there is none.
+ * Sets her label for a connection. It appears only in her lists, and nothing is decided by a label. If it
+ * changed, her other portals are told. Refuses 404 if there is no such connection.
  */
 function label(api: OwnerApi, credential: OwnerCredential, given: Labelled): Promise<Labelled> {
   const { owner, actor } = credential
@@ -240,8 +260,8 @@ function label(api: OwnerApi, credential: OwnerCredential, given: Labelled): Pro
 }
 
 /**
- * Ends a connection and those it introduced; once answered, no grant of theirs is live. 404 where there is
- * none.
+ * Ends a connection and those it introduced. When this has answered, none of their grants is live. Refuses
+ * 404 if there is no such connection.
  */
 function revoke(api: OwnerApi, credential: OwnerCredential, handle: Handle): Promise<Revoked> {
   const { owner, actor } = credential
@@ -253,7 +273,10 @@ function revoke(api: OwnerApi, credential: OwnerCredential, handle: Handle): Pro
   })
 }
 
-/** Blocks an operator, known or not yet: its agents are refused from now on, and what they had is ended. */
+/**
+ * Blocks an operator, even one that is not known yet: its agents are refused from now on, and their access
+ * ends.
+ */
 function block(
   api: OwnerApi,
   credential: OwnerCredential,
@@ -268,7 +291,7 @@ function block(
   })
 }
 
-/** Restores the right to negotiate and nothing else. 404 where the owner has no such operator. */
+/** Restores the right to negotiate and nothing else. 404 if the owner has no such operator. */
 function unblock(
   api: OwnerApi,
   credential: OwnerCredential,
@@ -284,7 +307,7 @@ function unblock(
   })
 }
 
-/** Tells the ledger how an operator stands with her from now on; what that ended is told beside it. */
+/** Writes to the ledger how an operator stands with her from now on, and what that ended. */
 function recordStanding(
   tx: Tx,
   { owner, actor }: OwnerCredential,
@@ -295,9 +318,8 @@ function recordStanding(
 }
 
 /**
- * Marks an operator as the owner's own. Its connected agents become first-party only where its directory
- * lists their keys now; the directory is read before the transaction, and one that cannot be had attests
- * none.
+ * Marks an operator as the owner's own. Its connected agents become first-party only if its directory lists
+ * their keys now. The directory is read before the transaction; if it cannot be fetched, it attests none.
  */
 async function claim(
   api: OwnerApi,
@@ -315,7 +337,7 @@ async function claim(
   })
 }
 
-/** Takes the mark back, and with it the standing it gave. 404 where the owner has no such operator. */
+/** Takes the mark back, and with it the standing it gave. 404 if the owner has no such operator. */
 function disclaim(
   api: OwnerApi,
   credential: OwnerCredential,
@@ -330,7 +352,7 @@ function disclaim(
   })
 }
 
-/** Tells the ledger and the stream what ended: each connection, and each item that waited for one. */
+/** Writes to the ledger and the stream what ended: each connection, and each item that waited for one. */
 async function recordEnded(
   tx: Tx,
   owner: Owner,

@@ -13,26 +13,29 @@ import {
   hasCredential,
   insertLogin,
   listLogins,
+  loginKey,
   type Login as NamedLogin,
 } from '../../storage/authority/logins.ts'
 import {
+  type DeviceKeyRow,
   deviceKeysNamed,
   insertDeviceKey,
   listDeviceKeys,
   readDeviceKey,
   revokeDeviceKey,
-} from '../../storage/authority/owners.ts'
+} from '../../storage/authority/device-keys.ts'
 import type { Actor } from '../../wire/actor.ts'
 import { importPublicJwk, publicJwk, type PublicKey } from '../../wire/keys.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import type { DeviceKey, EnrolledKey, Login } from '../../wire/owner-api.ts'
+import type { DeviceKey, EnrolledKey, LetIn, LetInKey, Login } from '../../wire/owner-credentials.ts'
+import type { CellView } from '../cells/cells.ts'
 import type { OwnerApi } from './api.ts'
 import type { ProvenLogin, Realm } from '../../credentials/oidc.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
 
-/** What she calls a credential: it is shown to her, so it must show something and nothing else. */
+/** Her name for a credential. It is shown to her, so it must contain visible text and nothing else. */
 export const CREDENTIAL_NAME = plainText(100)
   .regex(/^\P{Cc}*$/u, 'leave out control characters')
   .regex(/\S/, 'give a name that shows something')
@@ -42,12 +45,25 @@ const NO_SUCH_KEY = 'You have no device key of this kid or name in force.'
 const NO_SUCH_LOGIN = 'You have no login of this id.'
 
 const text = z.string()
+const LET_IN: z.ZodType<LetIn> = z.strictObject({
+  passkey: text,
+  expires_at: text,
+  surface: z.literal('served'),
+})
 const KEY_MEMBERS = z.strictObject({ kid: text, name: text, enrolled_at: text })
 const LOGIN_MEMBERS = z.strictObject({ id: text, name: text, issuer: text, subject: text, bound_at: text })
-const DEVICE_KEY: z.ZodType<DeviceKey> = KEY_MEMBERS.extend({ revoked_at: text.nullable() })
-const ENROLLED_KEY: z.ZodType<EnrolledKey> = KEY_MEMBERS
-const LOGIN: z.ZodType<Login> = LOGIN_MEMBERS
-const DELETED = z.strictObject({ deleted: text })
+const DEVICE_KEY: z.ZodType<DeviceKey> = KEY_MEMBERS.extend({
+  jwk: PUBLIC_JWK,
+  revoked_at: text.nullable(),
+  let_in: LET_IN.optional(),
+}).meta({ id: 'DeviceKey' })
+const ENROLLED_KEY: z.ZodType<EnrolledKey> = KEY_MEMBERS.meta({ id: 'EnrolledKey' })
+const LOGIN: z.ZodType<Login> = LOGIN_MEMBERS.meta({ id: 'Login' })
+export const DELETED = z.strictObject({ deleted: text })
+/** The device key that a passkey let in, and the owner. */
+export const LET_IN_KEY: z.ZodType<LetInKey> = KEY_MEMBERS.extend({ owner: text, let_in: LET_IN }).meta({
+  id: 'LetInKey',
+})
 /** What a one-time code enrolled, and for whom. */
 export const ENROLLED: z.ZodType<{ owner: string } & (EnrolledKey | Login)> = z.union([
   KEY_MEMBERS.extend({ owner: text }),
@@ -59,12 +75,16 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
   ownerList({
     path: '/owner/device-keys',
     rows: { addedUnder: 'Authentication' },
-    summary: 'Her device keys, revoked ones too',
+    summary: 'Her device keys, those too that were revoked or have ended',
     says: 'By kid.',
     item: DEVICE_KEY,
     list: listDeviceKeys,
     key: 'kid',
-    show: ({ kid, name, enrolled_at, revoked_at }) => ({ kid, name, enrolled_at, revoked_at }),
+    show: row => {
+      const { kid, name, enrolled_at, jwk, revoked_at } = row
+      const let_in = letInOf(row)
+      return { kid, name, enrolled_at, jwk, revoked_at, ...(let_in && { let_in }) }
+    },
   }),
   endpoint({
     method: 'post',
@@ -72,6 +92,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     rows: { addedUnder: 'Authentication' },
     summary: 'Enrols a further device key',
     credential: OWNER,
+    refuses: { 409: ['conflict'] },
     first: ({ accepted }: OwnerApi) => {
       if (!accepted.deviceKeys) refuse('conflict', 'Device keys are not taken here: none can be added.')
     },
@@ -79,7 +100,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     answers: { 201: { says: 'Enrolled.', schema: ENROLLED_KEY } },
     handle: async (api: OwnerApi, { caller, body: { name, jwk }, answer }) => {
       const key = importKey(jwk)
-      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, { name, key, by: byOwner(caller) })
+      const enrol = (tx: Tx) => enrolKey(tx, caller.owner, { name, key, by: byOwner(caller), cell: api.cell })
       return answer(201, await changeAs(api, caller, enrol))
     },
   }),
@@ -91,6 +112,7 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     credential: OWNER,
     parameters: { schema: z.strictObject({ kid: plainText(200) }), unknown: NO_SUCH_KEY },
     answers: { 200: { says: 'Revoked.', schema: DELETED } },
+    refuses: { 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: OwnerApi, { caller, parameters: { kid }, answer }) =>
       answer(200, await removeAs(api, caller, tx => revokeKey(tx, caller, kid))),
   }),
@@ -110,16 +132,18 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     rows: { addedUnder: 'Authentication' },
     summary: 'Binds the login that an access token proves',
     credential: OWNER,
+    refuses: { 409: ['conflict'] },
     first: ({ accepted }: OwnerApi) => {
       if (accepted.realm === undefined) refuse('conflict', 'Logins are not taken here: none can be added.')
     },
-    // The login is what its access token proves; what anybody claims about it is not asked.
+    // The login is what its access token proves; nobody's claims about it count.
     body: { schema: z.strictObject({ name: CREDENTIAL_NAME, access_token: plainText(16_384) }) },
     answers: { 201: { says: 'Bound.', schema: LOGIN } },
     handle: async (api: OwnerApi, { caller, body: { name, access_token }, answer }) => {
-      // Proved before the transaction begins: nothing is fetched inside one.
+      // This is proved before the transaction begins, because nothing is fetched inside one.
       const login = await proveGivenLogin(api.accepted.realm!, access_token)
-      const bind = (tx: Tx) => bindLogin(tx, caller.owner, { name, login, by: byOwner(caller) })
+      const bind = (tx: Tx) =>
+        bindLogin(tx, caller.owner, { name, login, by: byOwner(caller), cell: api.cell })
       return answer(201, await changeAs(api, caller, bind))
     },
   }),
@@ -131,18 +155,32 @@ export const CREDENTIALS: readonly Endpoint<OwnerApi>[] = [
     credential: OWNER,
     parameters: { schema: z.strictObject({ id: plainText(200) }), unknown: NO_SUCH_LOGIN },
     answers: { 200: { says: 'Removed.', schema: DELETED } },
-    handle: async (api: OwnerApi, { caller, parameters: { id }, answer }) =>
-      answer(200, await removeAs(api, caller, tx => removeLogin(tx, caller, id))),
+    refuses: { 404: ['not_found'], 409: ['conflict'] },
+    handle: async (api: OwnerApi, { caller, parameters: { id }, answer }) => {
+      const { owner } = caller
+      const removed = await removeAs(api, caller, tx => removeLogin(tx, caller, id))
+      await api.cell?.release({ kind: 'login', key: loginKey(removed), owner })
+      return answer(200, { deleted: id })
+    },
   }),
 ]
 
-/** By what a credential is added or removed, and who did it. */
+/** How a credential is added or removed, and who did it. */
 export interface ChangedBy {
-  by: 'owner' | 'enrolment_code'
+  by: 'owner' | 'enrolment_code' | 'recovery' | 'passkey'
   actor: Actor
 }
 
-const byOwner = ({ actor }: OwnerCredential): ChangedBy => ({ by: 'owner', actor })
+export const byOwner = ({ actor }: OwnerCredential): ChangedBy => ({ by: 'owner', actor })
+
+/** The passkey that let it in, and until when; undefined for a key that was enrolled for good. */
+export function letInOf({
+  expires_at,
+  passkey,
+}: Pick<DeviceKeyRow, 'expires_at' | 'passkey'>): LetIn | undefined {
+  if (expires_at === null || passkey === null) return undefined
+  return { passkey, expires_at, surface: 'served' }
+}
 
 /** A public key from a body. Refuses `invalid_request` naming the member. */
 export function importKey(jwk: Record<string, unknown>): PublicKey {
@@ -154,35 +192,46 @@ export function importKey(jwk: Record<string, unknown>): PublicKey {
   }
 }
 
-/** Enrols a key, for ever hers. 409 where it is enrolled or revoked already, whoever's it is. */
+/**
+ * Enrols a key, which stays hers for ever. Refuses 409 if it was enrolled or revoked before, by her or by
+ * anybody.
+ */
 export async function enrolKey(
   tx: Tx,
   owner: Owner,
-  { name, key, by }: { name: string; key: PublicKey; by: ChangedBy },
+  { name, key, by, cell }: { name: string; key: PublicKey; by: ChangedBy; cell: CellView | undefined },
 ): Promise<EnrolledKey> {
   const kid = key.thumbprint
-  if (!(await insertDeviceKey(tx, { owner, kid, jwk: publicJwk(key), name })))
+  const isFree = (await cell?.claim({ kind: 'device_key', key: kid, owner })) ?? true
+  if (!isFree || !(await insertDeviceKey(tx, { owner, kid, jwk: publicJwk(key), name })))
     refuse('conflict', 'Make a new device key: this one was enrolled before, and a key is enrolled once.')
   const { enrolled_at } = (await readDeviceKey(tx, kid))!
-  await record(tx, owner, { change: 'added', what: { credential: 'device_key', kid, name }, by })
+  await tellCredential(tx, owner, { change: 'added', what: { credential: 'device_key', kid, name }, by })
   return { kid, name, enrolled_at }
 }
 
-/** Binds a login. 409 where it is bound already, whoever's it is. */
+/** Binds a login. Refuses 409 if it is bound already, to her or to anybody. */
 export async function bindLogin(
   tx: Tx,
   owner: Owner,
-  { name, login, by }: { name: string; login: NamedLogin; by: ChangedBy },
+  { name, login, by, cell }: { name: string; login: NamedLogin; by: ChangedBy; cell: CellView | undefined },
 ): Promise<Login> {
-  const row = await insertLogin(tx, { owner, name, issuer: login.issuer, subject: login.subject })
+  const isFree = (await cell?.claim({ kind: 'login', key: loginKey(login), owner })) ?? true
+  const row = isFree
+    ? await insertLogin(tx, { owner, name, issuer: login.issuer, subject: login.subject })
+    : undefined
   if (row === undefined)
-    refuse('conflict', 'Remove this login where it is bound first: a login belongs to one owner.')
+    refuse('conflict', 'Remove this login from the other owner first: a login belongs to one owner.')
   const { id, issuer, subject, bound_at } = row
-  await record(tx, owner, { change: 'added', what: { credential: 'login', id, name, issuer, subject }, by })
+  await tellCredential(tx, owner, {
+    change: 'added',
+    what: { credential: 'login', id, name, issuer, subject },
+    by,
+  })
   return { id, name, issuer, subject, bound_at }
 }
 
-/** A token in a body, unlike the request's own credential, is 400 where it proves nothing. */
+/** Unlike the request's own credential, a token in a body that proves nothing is refused 400. */
 async function proveGivenLogin(realm: Realm, token: string): Promise<ProvenLogin> {
   try {
     return await realm.prove(token)
@@ -193,28 +242,29 @@ async function proveGivenLogin(realm: Realm, token: string): Promise<ProvenLogin
 }
 
 /**
- * Removes one of her credentials, at once. 409 where none would be left that is taken here: she could not
- * come back without the operator of this authority.
+ * Removes one of her credentials, at once. Refuses 409 if no credential would be left that is accepted here,
+ * because she could not come back without the operator of this authority.
  */
-function removeAs<Removed>(
+export function removeAs<Removed>(
   api: OwnerApi,
   credential: OwnerCredential,
   remove: (tx: Tx) => Promise<Removed>,
 ): Promise<Removed> {
   const { owner } = credential
-  const { accepted } = api
+  const { accepted, relyingParty } = api
   return changeAs(api, credential, async tx => {
     const removed = await remove(tx)
     const issuer = accepted.realm?.issuer
-    if (!(await hasCredential(tx, owner, { deviceKeys: accepted.deviceKeys, issuer })))
+    const kinds = { deviceKeys: accepted.deviceKeys, issuer, rpId: relyingParty()?.rp_id ?? '' }
+    if (!(await hasCredential(tx, owner, kinds)))
       refuse('conflict', 'Add another credential first: this is your last one.')
     return removed
   })
 }
 
 /**
- * A kid comes first: no name that she gave stands for another key's kid. 409 where several keys have the
- * name.
+ * A kid comes first, so that no name that she gave hides another key's kid. Refuses 409 if several keys have
+ * the name.
  */
 async function revokeKey(tx: Tx, caller: OwnerCredential, given: string): Promise<{ deleted: string }> {
   const { owner } = caller
@@ -222,7 +272,7 @@ async function revokeKey(tx: Tx, caller: OwnerCredential, given: string): Promis
   if (kid !== given && !(await revokeDeviceKey(tx, owner, kid))) unknownKey()
   const { name } = (await readDeviceKey(tx, kid))!
   const what = { credential: 'device_key', kid, name }
-  await record(tx, owner, { change: 'removed', what, by: byOwner(caller) })
+  await tellCredential(tx, owner, { change: 'removed', what, by: byOwner(caller) })
   return { deleted: kid }
 }
 
@@ -234,18 +284,21 @@ async function onlyKeyNamed(tx: Tx, owner: Owner, name: string): Promise<string>
   return kid
 }
 
-async function removeLogin(tx: Tx, caller: OwnerCredential, id: string): Promise<{ deleted: string }> {
+async function removeLogin(tx: Tx, caller: OwnerCredential, id: string): Promise<NamedLogin> {
   const { owner } = caller
   const row = await deleteLogin(tx, owner, id)
   if (row === undefined) unknownLogin()
   const { name, issuer, subject } = row
   const what = { credential: 'login', id, name, issuer, subject }
-  await record(tx, owner, { change: 'removed', what, by: byOwner(caller) })
-  return { deleted: id }
+  await tellCredential(tx, owner, { change: 'removed', what, by: byOwner(caller) })
+  return { issuer, subject }
 }
 
-/** Told like everything that decides who may decide; the event also ends streams of what was removed. */
-async function record(
+/**
+ * This is recorded, like everything that affects who may decide. The event also ends the streams of a removed
+ * credential.
+ */
+export async function tellCredential(
   tx: Tx,
   owner: Owner,
   { change, what, by }: { change: 'added' | 'removed'; what: Record<string, unknown>; by: ChangedBy },

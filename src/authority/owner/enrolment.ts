@@ -13,38 +13,37 @@ import { endpoint, type Credential, type Endpoint } from '../../http/endpoint.ts
 import { plainText } from '../../http/pages.ts'
 import { signedMessage } from '../../http/signed-request.ts'
 import { inTransaction } from '../../storage/core/database.ts'
-import type { Db, Tx } from '../../storage/authority/database.ts'
-import { replaceEnrolmentCode, spendEnrolmentCode } from '../../storage/authority/logins.ts'
-import { lockQueue, ownerOf, readOwner } from '../../storage/authority/owners.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
+import type { Tx } from '../../storage/authority/database.ts'
+import { hasCredential, spendEnrolmentCode } from '../../storage/authority/logins.ts'
+import { lockQueue, NOBODY, ownerOf } from '../../storage/authority/owners.ts'
+import { spendRecovery } from '../../storage/authority/recoveries.ts'
 import { encodeBase64url, sha256 } from '../../wire/encoding.ts'
-import type { EnrolledKey, Login } from '../../wire/owner-api.ts'
-import { asOwner, type Owner } from '../../wire/identifiers.ts'
+import type { EnrolledKey, Login } from '../../wire/owner-credentials.ts'
+import type { Owner } from '../../wire/identifiers.ts'
 import type { OwnerApi } from './api.ts'
-import { bindLogin, CREDENTIAL_NAME, ENROLLED, enrolKey, importKey, PUBLIC_JWK } from './credentials.ts'
+import {
+  bindLogin,
+  CREDENTIAL_NAME,
+  ENROLLED,
+  enrolKey,
+  importKey,
+  PUBLIC_JWK,
+  type ChangedBy,
+} from './credentials.ts'
 import { OWNER } from './guard.ts'
 
 const CODE = /^enrol_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 const SECRET_BYTES = 32
 
-/**
- * Makes a code for an owner and ends her earlier one. The code names her by her routing tag, and only its
- * hash is kept. @returns undefined where she is not served here.
- */
-export async function issueEnrolmentCode(
-  db: Db,
-  owner: Owner,
-  lifetimeSeconds: number,
-): Promise<{ code: string; expires_at: string } | undefined> {
-  const row = await readOwner(db, owner)
-  if (row === undefined) return undefined
-  const code = `enrol_${row.tag}.${encodeBase64url(randomBytes(SECRET_BYTES))}`
-  const expires_at = await replaceEnrolmentCode(db, { owner, code_sha256: sha256(code), lifetimeSeconds })
-  return { code, expires_at }
+/** A code for the owner with this routing tag, which names her; only its hash is kept. */
+export function newCode(tag: string): string {
+  return `enrol_${tag}.${encodeBase64url(randomBytes(SECRET_BYTES))}`
 }
 
 /**
- * The same credentials as elsewhere, proved by the handler: they are nobody's yet. One who guesses has to
- * wait first.
+ * The credentials are the same as elsewhere, but the handler proves them because they belong to nobody yet. A
+ * source that guesses has to wait first.
  */
 const UNENROLLED: Credential<OwnerApi, undefined> = {
   names: OWNER.names,
@@ -54,7 +53,7 @@ const UNENROLLED: Credential<OwnerApi, undefined> = {
   },
 }
 
-/** 401 for a code that is unknown, used or expired, alike; 429 for a source that guesses. */
+/** Refuses 401 alike for a code that is unknown, used or expired; 429 for a source that guesses. */
 export const ENROLMENT: Endpoint<OwnerApi> = endpoint({
   method: 'post',
   path: '/owner/enrolment',
@@ -63,22 +62,23 @@ export const ENROLMENT: Endpoint<OwnerApi> = endpoint({
     'Enrols a first credential by a one-time code: the key in the body, which signs the request, or the login of the access token',
   credential: UNENROLLED,
   body: {
-    // With `jwk` a device key is enrolled, which signs the request; without, the login of the request's
-    // access token.
+    // With `jwk` a device key is enrolled, which must sign the request. Without it, the login of the
+    // request's access token is enrolled.
     schema: z.strictObject({ code: plainText(200), name: CREDENTIAL_NAME, jwk: PUBLIC_JWK.optional() }),
   },
   answers: { 201: { says: 'Enrolled; the code is used up.', schema: ENROLLED } },
+  refuses: { 409: ['conflict'], 429: ['temporarily_unavailable'] },
   handle: async (api: OwnerApi, { body: { code, name, jwk }, request, answer }) => {
     const enrol = await provenCredential(api, request, { name, jwk })
-    const made = await redeem(api.database.db, code, enrol)
+    const made = await redeem(api, code, enrol)
     if (made !== undefined) return answer(201, made)
     api.attempts.failed(request.ip)
-    throw challenge(api.accepted, 'Ask the operator of this authority for a new code: this one is not good.')
+    throw challenge(api.accepted, 'Ask the operator of this authority for a new code: this one is not valid.')
   },
 })
 
-/** What is enrolled once the code has proved good: already proved to be the caller's, and not yet written. */
-type Enrol = (tx: Tx, owner: Owner) => Promise<EnrolledKey | Login>
+/** What is enrolled if the code is good: already proved to be the caller's, and not yet written. */
+type Enrol = (tx: Tx, owner: Owner, by: ChangedBy['by']) => Promise<EnrolledKey | Login>
 
 async function provenCredential(
   api: OwnerApi,
@@ -87,12 +87,11 @@ async function provenCredential(
 ): Promise<Enrol> {
   const presented = presentedBy(request, api.accepted)
   const actor = { kind: 'owner', credential: 'enrolment_code' } as const
-  const by = { by: 'enrolment_code', actor } as const
   if (presented.kind === 'bearer') {
     if (jwk !== undefined)
       throw refusedSignature(api.accepted.space, 'Sign the request with the key that it enrols.')
     const login = await proveLogin(api.accepted.realm!, api.accepted.space, presented.token)
-    return (tx, owner) => bindLogin(tx, owner, { name, login, by })
+    return (tx, owner, by) => bindLogin(tx, owner, { name, login, by: { by, actor }, cell: api.cell })
   }
   if (jwk === undefined)
     throw refusedSignature(api.accepted.space, 'Send the public half of the signing key as jwk.')
@@ -101,26 +100,30 @@ async function provenCredential(
   verifyDeviceSignature(signedMessage(request, api.base), judged, keyid =>
     keyid === key.thumbprint ? key : undefined,
   )
-  return (tx, owner) => enrolKey(tx, owner, { name, key, by })
+  return (tx, owner, by) => enrolKey(tx, owner, { name, key, by: { by, actor }, cell: api.cell })
 }
 
-/** No owner is called so. */
-const NOBODY = asOwner('')
-
 /**
- * Uses the code up and enrols, in one transaction: a code is spent only by what it enrolled. A code of
- * nobody's costs the same statements as one of somebody's. @returns undefined where the code is not good.
+ * Uses the code up and enrols, in one transaction. A first code enrols no second credential: that takes a
+ * recovery. A code that belongs to nobody costs the same statements as one that belongs to an owner.
+ * @returns undefined if the code is not good.
  */
 async function redeem(
-  db: Db,
+  { database: { db }, accepted: { deviceKeys, realm } }: OwnerApi,
   code: string,
   enrol: Enrol,
 ): Promise<({ owner: string } & (EnrolledKey | Login)) | undefined> {
   const tag = CODE.exec(code)?.[1] ?? ''
   const owner = await ownerOf(db, 'tag', tag)
-  return inTransaction(db, async tx => {
+  const use = async (tx: Tx): Promise<({ owner: string } & (EnrolledKey | Login)) | undefined> => {
     await lockQueue(tx, owner ?? NOBODY)
-    if (!(await spendEnrolmentCode(tx, owner ?? NOBODY, sha256(code)))) return undefined
-    return { owner: owner!, ...(await enrol(tx, owner!)) }
-  })
+    const first = await spendEnrolmentCode(tx, owner ?? NOBODY, sha256(code))
+    // The code was issued before she had a credential, or under settings that are not in force here. It did
+    // not wait for the delay, and it is used up.
+    if (first && (await hasCredential(tx, owner!, { deviceKeys, issuer: realm?.issuer }))) return undefined
+    if (!first && !(await spendRecovery(tx, owner ?? NOBODY, sha256(code)))) return undefined
+    return { owner: owner!, ...(await enrol(tx, owner!, first ? 'enrolment_code' : 'recovery')) }
+  }
+  // Codes wait for a queue, so with no more connections than one owner may have.
+  return onBehalfOf(owner ?? NOBODY, () => inTransaction(db, use))
 }

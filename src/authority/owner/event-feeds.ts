@@ -1,6 +1,6 @@
 /**
- * Owns the delivery of events to open streams: one look at the store per owner and wake-up, shared by all of
- * her streams, and how many there may be. Contract: "Events", "Owner API" (`/owner/events`).
+ * Owns the delivery of events to open streams, and how many streams there may be. Each wake-up reads the
+ * store once per owner, for all of her streams. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventFrame, type EventStream } from '../../http/event-stream.ts'
@@ -15,43 +15,43 @@ import type { OwnerCredential } from './credential.ts'
 
 const EVENTS_PER_READ = 100
 /**
- * Places in her stream that one look reads on from; streams elsewhere wait for the next. Those who follow
- * what happens are all at one.
+ * How many positions of her stream one read continues from; streams at other positions wait for the next
+ * read. Streams that are up to date are all at the same position.
  */
 const PLACES_PER_READ = 8
 /**
- * Looks at once, of one process: a small part of the connections that negotiations and the owner API have.
- * Calls have others.
+ * How many reads run at once in one process: a small part of the connections of negotiations and the owner
+ * API. Calls have other connections.
  */
 const LOOKS_AT_ONCE = 4
 const OUTAGE_MS_MIN = 100
 const OUTAGE_MS_MAX = 2_000
 
-/** Streams that may be open at a time. */
+/** How many streams may be open at a time. */
 export interface StreamCaps {
   perOwner: number
   /** Of the process. */
   inAll: number
 }
 
-/** Who reads a stream, and from where on. */
+/** A reader of a stream, and the position from which it reads. */
 export interface Reader {
   credential: OwnerCredential
   stream: EventStream
-  /** The last event that was sent. */
+  /** The last event that was sent to it. */
   after: number
 }
 
 export interface EventFeeds {
   /**
-   * Takes a place for a stream of hers. @returns how it is given back, once the stream has ended.
-   * @throws Refusal 429 where she has as many as she may, 503 where the process has; both say when to come
-   * again.
+   * Takes a place for one of her streams. @returns the function that gives it back when the stream has ended.
+   * @throws Refusal 429 if she has reached her limit, 503 if the process has reached its own; both say when
+   * to try again.
    */
   enter(owner: Owner): () => void
   /**
-   * Sends what is there and what comes; resolves when the reader has gone, or its credential is no longer
-   * good.
+   * Sends the events that exist and those that come; resolves when the reader has gone, or when its
+   * credential is no longer good.
    */
   follow(reader: Reader): Promise<void>
   /** Ends every open stream: the server closes. */
@@ -61,21 +61,21 @@ export interface EventFeeds {
 interface Feed {
   owner: Owner
   readers: Set<Reader>
-  /** Those who have not taken what they were sent: they are sent no more until they have. */
+  /** Readers that have not yet taken what they were sent. They get nothing more until they have. */
   full: Set<Reader>
-  /** Something happened, or somebody came, since the last look began. */
+  /** Something happened, or a reader came, since the last read began. */
   due: boolean
   wake: () => void
-  /** Called when nobody follows any more. */
+  /** Called when the last reader has gone. */
   leave: () => void
 }
 
-type Needed = Pick<Authority, 'database' | 'announcements' | 'log' | 'clock'> & {
+type Needed = Pick<Authority, 'database' | 'announcements' | 'log' | 'clock' | 'quotas' | 'cell'> & {
   heartbeatSeconds: number
   caps: StreamCaps
 }
 
-/** No feed stands until somebody follows. */
+/** There is no feed until somebody reads. */
 export function createEventFeeds(options: Needed): EventFeeds {
   const { announcements, caps } = options
   const feeds = new Map<Owner, Feed>()
@@ -98,7 +98,10 @@ export function createEventFeeds(options: Needed): EventFeeds {
   return {
     enter(owner) {
       const hers = open.get(owner) ?? 0
-      if (hers >= caps.perOwner) throw tooManyOfHers(caps.perOwner)
+      if (hers >= caps.perOwner) {
+        options.quotas.reached('streams')
+        throw tooManyOfHers(caps.perOwner)
+      }
       if (inAll >= caps.inAll) throw tooMany()
       open.set(owner, hers + 1)
       inAll++
@@ -149,13 +152,13 @@ function happened(feed: Feed): void {
 }
 
 /**
- * Looks whenever something happened, and once a heartbeat: an announcement only says that it is worth
- * looking, and one that is lost loses nothing.
+ * Reads whenever something happened, and at each heartbeat. An announcement only says that a read is
+ * worthwhile, so a lost one loses nothing.
  */
 async function keepLooking(options: Needed, feed: Feed, looking: () => Promise<boolean>): Promise<void> {
   let outageMs = OUTAGE_MS_MIN
   while (feed.readers.size > 0 || feed.due) {
-    // Before looking: what happens meanwhile is looked at again.
+    // Set before reading, so that what happens meanwhile causes another read.
     feed.due = false
     try {
       const more = await looking()
@@ -172,7 +175,7 @@ async function keepLooking(options: Needed, feed: Feed, looking: () => Promise<b
       }
     }
   }
-  // At once: who comes next is not to find a feed that nobody looks for.
+  // Removed at once, so that the next reader does not find a feed that no longer reads.
   feed.leave()
 }
 
@@ -193,11 +196,12 @@ async function nextTime({ heartbeatSeconds, clock }: Needed, feed: Feed): Promis
 }
 
 /**
- * One look at the store for all who are ready to be sent more. @returns whether there is more for one of them
- * at once.
+ * Reads the store once for all readers that are ready for more. @returns whether there is more for one of
+ * them at once.
  */
-async function look({ database: { db }, clock }: Needed, feed: Feed): Promise<boolean> {
-  // Also those who take nothing: else each round would find that one had ended, and begin the next at once.
+async function look({ database: { db }, clock, cell }: Needed, feed: Feed): Promise<boolean> {
+  // This includes readers that take nothing; otherwise each round would find that one had ended, and would
+  // begin the next at once.
   for (const { credential, stream } of feed.readers) if (hasEnded(credential, clock)) stream.end()
   const ready = [...feed.readers].filter(reader => !feed.full.has(reader) && !reader.stream.closed.aborted)
   if (ready.length === 0) return false
@@ -206,10 +210,16 @@ async function look({ database: { db }, clock }: Needed, feed: Feed): Promise<bo
   const pages = new Map<number, EventRow[]>()
   for (const after of read)
     pages.set(after, await readEvents(db, feed.owner, { after, limit: EVENTS_PER_READ }))
-  // After reading: what was written since a credential ended is not for it.
+  // Checked after reading, because a credential that has ended may not see what was written since.
   const standing = await listStanding(db, feed.owner, [
     ...new Set(ready.map(({ credential }) => credential.id)),
   ])
+  // Checked after reading, too: what was read about an owner who leaves this cell may have another position
+  // in her new cell.
+  if ((await cell?.stays(feed.owner)) === false) {
+    for (const { stream } of feed.readers) stream.end()
+    return false
+  }
   const frames = new Map(
     [...pages].map(([after, events]) => [
       after,
@@ -234,7 +244,7 @@ function hasEnded({ expiresAt = Infinity }: OwnerCredential, clock: Needed['cloc
   return clock.now() >= expiresAt * 1_000
 }
 
-/** Sends until the reader has taken no more: what it did not get is read again for it, once it has. */
+/** Sends until the reader takes no more. What it did not get is read again when it is ready. */
 function send(feed: Feed, reader: Reader, page: readonly { id: number; frame: string }[]): void {
   const { stream } = reader
   for (const { id, frame } of page) {
@@ -249,7 +259,7 @@ function send(feed: Feed, reader: Reader, page: readonly { id: number; frame: st
   }
 }
 
-/** So many at a time, in the order in which they came. */
+/** Runs so many at a time, in the order in which they came. */
 function createTurns(atOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0

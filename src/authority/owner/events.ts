@@ -1,6 +1,6 @@
 /**
- * GET /owner/events: the owner's notifications as server-sent events, from the store and in its order, on
- * whichever replica they happened. Contract: "Events", "Owner API" (`/owner/events`).
+ * GET /owner/events: the owner's notifications as server-sent events, read from the store in its order,
+ * whatever replica wrote them. Contract: "Events", "Owner API" (`/owner/events`).
  */
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
@@ -23,6 +23,7 @@ export const EVENTS: Endpoint<OwnerApi> = endpoint({
   holdsAnswer: true,
   noHead: true,
   answers: { 200: { says: 'Server-sent events.', type: 'text/event-stream' } },
+  refuses: { 429: ['temporarily_unavailable'] },
   handle: async (api: OwnerApi, { caller, request, reply }) => {
     const known = lastEventId(request)
     const leave = api.feeds.enter(caller.owner)
@@ -40,7 +41,7 @@ export const EVENTS: Endpoint<OwnerApi> = endpoint({
   },
 })
 
-/** The last event that the reader was given (`Last-Event-ID`), if it names one. */
+/** The last event that the reader got (`Last-Event-ID`), if it names one. */
 function lastEventId(request: FastifyRequest): number | undefined {
   const text = request.headers['last-event-id']
   if (text === undefined || text === '') return undefined

@@ -1,6 +1,6 @@
 /**
- * Whose request it is at the owner API: the owner who enrolled the device key that signed it, or to whom the
- * login is bound that its access token proves. Contract: "Authentication" (owner at the owner API; accepted
+ * Finds the owner of a request to the owner API: the one who enrolled the device key that signed it, or to
+ * whom the login of its access token is bound. Contract: "Authentication" (owner at the owner API; accepted
  * once).
  */
 import type { FastifyRequest } from 'fastify'
@@ -13,7 +13,8 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
 import { onBehalfOf } from '../../storage/core/shares.ts'
 import { loginId, ownerOfLogin } from '../../storage/authority/logins.ts'
-import { lockQueue, readDeviceKey, spendSignature } from '../../storage/authority/owners.ts'
+import { readDeviceKey } from '../../storage/authority/device-keys.ts'
+import { lockQueue, spendSignature } from '../../storage/authority/owners.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
 import { importPublicJwk, type PublicKey } from '../../wire/keys.ts'
@@ -24,12 +25,15 @@ import type { OwnerCredential } from './credential.ts'
 
 export type { OwnerCredential } from './credential.ts'
 
-/** Kept past both ends of the window, and a window more for replicas whose clocks differ. */
+/**
+ * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
+ * differ.
+ */
 const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
 
 const SPACE = 'owner'
 
-/** What proving a credential takes. */
+/** What proving a credential needs. */
 type Guarding = Pick<OwnerApi, 'accepted' | 'base' | 'database' | 'now'>
 
 /** An owner's credential: the handler is told which, and everything that it does is done on her behalf. */
@@ -46,10 +50,10 @@ export const OWNER: Credential<Guarding, OwnerCredential> = {
 }
 
 /**
- * Runs a change in one transaction in which the credential is looked at anew and the request spent first: of
- * two presentations of one signature the second changes nothing, nor does a request whose credential was
- * revoked while it was under way. Holds the owner's queue lock, the head of the lock order, from the start,
- * so that her changes and what is announced of them stand in one order.
+ * Runs a change in one transaction in which the credential is checked again and the request is spent first.
+ * So of two presentations of one signature the second changes nothing, and neither does a request whose
+ * credential was revoked while it was under way. Holds the owner's queue lock, the first in the lock order,
+ * from the start, so that her changes and their announcements have the same order.
  */
 export function changeAs<T>(
   { database }: Pick<OwnerApi, 'database'>,
@@ -65,44 +69,56 @@ export function changeAs<T>(
 
 /**
  * The device key's owner. `@authority` is the issuer's, whatever address the request came to. A key that was
- * never enrolled and one that is revoked are refused alike.
+ * never enrolled, one that is revoked and one that has expired are refused alike.
  */
 async function bySignature(api: Guarding, request: FastifyRequest): Promise<OwnerCredential> {
   const message = signedMessage(request, api.base)
   const judged = { now: api.now(), space: SPACE } as const
   const { db } = api.database
-  const enrolled = new Map<string, { owner: Owner; key: PublicKey }>()
+  const enrolled = new Map<string, EnrolledKey>()
   for (const keyid of namedKeyids(message, judged)) {
     const row = await readDeviceKey(db, keyid)
-    if (row !== undefined && row.revoked_at === null)
-      enrolled.set(keyid, { owner: row.owner, key: importPublicJwk(row.jwk) })
+    if (row?.in_force === true)
+      enrolled.set(keyid, {
+        owner: row.owner,
+        key: importPublicJwk(row.jwk),
+        expiresAt: row.expires_at === null ? undefined : Math.floor(Date.parse(row.expires_at) / 1_000),
+      })
   }
   const { key, signature } = verifyDeviceSignature(message, judged, id => enrolled.get(id)?.key)
-  return deviceCredential(enrolled.get(key.thumbprint)!.owner, key, signature)
+  return deviceCredential(enrolled.get(key.thumbprint)!, signature)
 }
 
-function deviceCredential(owner: Owner, key: PublicKey, signature: Buffer): OwnerCredential {
+/** `expiresAt` is in seconds since the epoch; undefined if the key was enrolled for good. */
+interface EnrolledKey {
+  owner: Owner
+  key: PublicKey
+  expiresAt: number | undefined
+}
+
+function deviceCredential({ owner, key, expiresAt }: EnrolledKey, signature: Buffer): OwnerCredential {
   const stands = async (db: Db): Promise<boolean> => {
     const row = await readDeviceKey(db, key.thumbprint)
-    return row !== undefined && row.owner === owner && row.revoked_at === null
+    return row?.in_force === true && row.owner === owner
   }
   return {
     owner,
     id: key.thumbprint,
     actor: { kind: 'owner', credential: 'device_key', kid: key.thumbprint },
+    ...(expiresAt !== undefined && { expiresAt }),
     async spend(tx) {
       if (!(await stands(tx)))
         throw refusedSignature(SPACE, 'Sign with a registered key, and name it by its keyid.')
       const digest = sha256(Buffer.concat([Buffer.from(key.thumbprint), signature]))
       if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
-        throw refusedSignature(SPACE, 'Sign anew, with a fresh nonce: this signature was presented before.')
+        throw refusedSignature(SPACE, 'Sign again, with a fresh nonce: this signature was presented before.')
     },
   }
 }
 
 /**
- * The owner to whom the proven login is bound. A login that never was and one that is removed are refused
- * alike.
+ * The owner to whom the proven login is bound. A login that was never bound and one that is removed are
+ * refused alike.
  */
 async function byToken(api: Guarding, realm: Realm, token: string): Promise<OwnerCredential> {
   const login = await proveLogin(realm, SPACE, token)

@@ -17,8 +17,8 @@ interface Asked<Query> {
 }
 
 /**
- * One page of a list of the owner's that `list` reads in the order of `key`: what stands beyond the query's
- * `after`, as many as its `limit`, and the header that names the next page where there is one.
+ * One page of one of the owner's lists, which `list` reads in the order of `key`: the rows beyond the query's
+ * `after`, as many as its `limit`, and the header that names the next page if there is one.
  */
 export async function listPage<Key extends string, Item extends Record<Key, string>>(
   { database }: Pick<OwnerApi, 'database'>,
@@ -36,7 +36,7 @@ export async function listPage<Key extends string, Item extends Record<Key, stri
 }
 
 /**
- * As `listPage`, for a list whose items are numbered by `seq`: `next` is the `after` of the following page.
+ * Like `listPage`, for a list whose items are numbered by `seq`: `next` is the `after` of the following page.
  */
 export async function numberedPage<Item extends { seq: number }, Query extends { limit: number }>(
   { database }: Pick<OwnerApi, 'database'>,
@@ -48,7 +48,7 @@ export async function numberedPage<Item extends { seq: number }, Query extends {
   return { items, next: last?.seq ?? null }
 }
 
-/** Declares a list of the owner's that is answered as an array, each row as `show` writes it. */
+/** Declares one of the owner's lists. The answer is an array, with each row as `show` writes it. */
 export function ownerList<Key extends string, Row extends Record<Key, string>, Item>(
   declared: Pick<Endpoint<OwnerApi>, 'path' | 'rows' | 'summary'> & {
     says: string

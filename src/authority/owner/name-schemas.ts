@@ -1,6 +1,6 @@
 /**
- * How a name in an answer is described: as text, and to the compiler as the name that the record has there.
- * What is read is parsed instead (`asFamily` and the like), which a description of an answer could not say.
+ * How a name in an answer is described: as text, and to the compiler as the branded name that the record has.
+ * Input is parsed instead (`asFamily` and others), which the description of an answer could not express.
  * Contract: "Owner API".
  */
 import { z } from 'zod'

@@ -11,8 +11,9 @@ import { isAlwaysAsked } from '../../rules/envelope.ts'
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
 import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import type { OrganizationPreview, OrganizationStanding } from '../../wire/owner-organization.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
-import { OrganizationOutage, OrganizationRefusal } from '../organization/client.ts'
+import { OrganizationOutage, OrganizationRefusal, type Entry } from '../organization/client.ts'
 import {
   agreeAgain,
   ALL_POWERS,
@@ -38,7 +39,11 @@ const texts = z.array(text)
 const anything = z.unknown()
 
 const CHANGE = CUT.extend({ tier: text, tier_name: text, own_resources: texts })
-const PREVIEW = z.object({ ...VIEW_MEMBERS, changes: z.array(CHANGE), governed_resources: texts })
+const PREVIEW: z.ZodType<OrganizationPreview> = z.object({
+  ...VIEW_MEMBERS,
+  changes: z.array(CHANGE),
+  governed_resources: texts,
+})
 const INVITATION = z.object({
   issuer: text,
   code: text,
@@ -46,7 +51,7 @@ const INVITATION = z.object({
   invited_at: text,
   expires_at: text,
 })
-const STANDING = z.union([
+const STANDING: z.ZodType<OrganizationStanding> = z.union([
   z.object({
     enrolled: z.literal(false),
     available: texts,
@@ -67,27 +72,41 @@ const STANDING = z.union([
     administrators_may: texts,
   }),
 ])
-type Standing = z.output<typeof STANDING>
 
 const issuer = plainText(2_048).optional()
-const code = plainText(200)
+const ENTRY = { code: plainText(200).optional(), assertion: plainText(16_384).optional() }
+const ONE_ENTRY = 'give a code or an assertion, and not both'
 const powers = z.array(z.enum(ALL_POWERS as [string, ...string[]])).max(ALL_POWERS.length)
+const PREVIEWED = z
+  .strictObject({ issuer, ...ENTRY })
+  .refine(({ code, assertion }) => (code === undefined) !== (assertion === undefined), ONE_ENTRY)
 const AGREEING = z.strictObject({
   issuer,
-  code: code.optional(),
+  ...ENTRY,
   agreed: z.boolean().optional(),
   charter_version: z.int().min(1).optional(),
   binds_s256: plainText(100).optional(),
   administrators_may: powers.optional(),
 })
+const AGREED = AGREEING.refine(
+  ({ code, assertion }) => code === undefined || assertion === undefined,
+  ONE_ENTRY,
+)
 
-/** What she reads and does. */
+const JOINING_REFUSED = {
+  403: ['request_denied'],
+  404: ['not_found'],
+  409: ['conflict'],
+  429: ['temporarily_unavailable'],
+} as const
+
+/** Her endpoints for a membership. */
 export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'get',
     path: PATH,
     rows: ['organization-get'],
-    summary: 'Whom she administers for, what is shared with her, and what the ceiling does',
+    summary: 'The organization that she administers for, what is shared with her, and what the ceiling does',
     credential: OWNER,
     answers: { 200: { says: 'Her membership, or which there could be.', schema: STANDING } },
     handle: async (api: OwnerApi, { caller, answer }) => answer(200, await standing(api, caller.owner)),
@@ -96,12 +115,13 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     method: 'post',
     path: `${PATH}/preview`,
     rows: ['organization-preview'],
-    summary: 'What a code would commit her to and change; has no effect',
+    summary: 'Shows what a code, or an assertion in its place, would commit her to and change; has no effect',
     credential: OWNER,
-    body: { schema: z.strictObject({ issuer, code }) },
+    body: { schema: PREVIEWED },
     answers: { 200: { says: 'What it would be, and what it would cut.', schema: PREVIEW } },
+    refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, request, answer }) => {
-      const asked = { issuer: issuerOf(api, body.issuer), code: body.code }
+      const asked = { issuer: issuerOf(api, body.issuer), entry: entryOf(body)! }
       return answer(200, await notGuessing(api, request.ip, () => preview(api, caller.owner, asked)))
     },
   }),
@@ -112,10 +132,11 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     summary:
       'Joins, or agrees to a later version; only with agreed: true, the version and the digest of what binds her',
     credential: OWNER,
-    body: { schema: AGREEING },
+    body: { schema: AGREED },
     answers: { 200: { says: 'Her membership.', schema: STANDING } },
+    refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, request, answer }) => {
-      const { code, charter_version, binds_s256 } = body
+      const { charter_version, binds_s256 } = body
       if (body.agreed !== true || charter_version === undefined || binds_s256 === undefined)
         refuse(
           'invalid_request',
@@ -123,10 +144,11 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
           { extra: { reason: 'agreement_required' } },
         )
       const agreed = { charter_version, binds_s256 }
-      if (code === undefined) await agreeAgain(api, caller, agreed)
+      const entry = entryOf(body)
+      if (entry === undefined) await agreeAgain(api, caller, agreed)
       else {
         const { administrators_may = ALL_POWERS } = body
-        const agreeing = { ...agreed, issuer: issuerOf(api, body.issuer), code, administrators_may }
+        const agreeing = { ...agreed, issuer: issuerOf(api, body.issuer), entry, administrators_may }
         await notGuessing(api, request.ip, () => join(api, caller, agreeing))
       }
       return answer(200, await standing(api, caller.owner))
@@ -140,6 +162,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     credential: OWNER,
     body: { schema: z.strictObject({ administrators_may: powers }) },
     answers: { 200: { says: 'Her membership.', schema: STANDING } },
+    refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, answer }) => {
       await restrictAdministrators(api, caller, body.administrators_may)
       return answer(200, await standing(api, caller.owner))
@@ -153,6 +176,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     credential: OWNER,
     body: { schema: z.strictObject({ issuer }) },
     answers: { 200: { says: 'Declined.', schema: z.object({ declined: z.literal(true) }) } },
+    refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, answer }) => {
       await decline(api, caller, issuerOf(api, body.issuer))
       return answer(200, { declined: true })
@@ -165,6 +189,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     summary: 'Leaves: access goes, narrowings stay',
     credential: OWNER,
     answers: { 200: { says: 'She is no member.', schema: z.object({ left: z.literal(true) }) } },
+    refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, answer }) => {
       await leave(api, caller)
       return answer(200, { left: true })
@@ -172,7 +197,15 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
   }),
 ]
 
-/** The organization that she means: the one she names, or the only one that there is. Refuses any other. */
+/** Whether she comes with a code or an assertion; undefined if she gave neither. */
+function entryOf({ code, assertion }: z.output<z.ZodObject<typeof ENTRY>>): Entry | undefined {
+  if (assertion !== undefined) return { assertion }
+  return code === undefined ? undefined : { code }
+}
+
+/**
+ * The organization that she means: the one that she names, or the only one that is listed. Refuses any other.
+ */
 function issuerOf({ organizations: { issuers } }: OwnerApi, named: string | undefined): string {
   const only = issuers.length === 1 ? issuers[0] : undefined
   const meant =
@@ -185,18 +218,20 @@ function issuerOf({ organizations: { issuers } }: OwnerApi, named: string | unde
   return meant
 }
 
-/** Wrong codes are bounded by where they come from. */
+const GUESSES: readonly unknown[] = ['invalid_code', 'invalid_assertion']
+
+/** Wrong codes and assertions are limited per source. */
 async function notGuessing<T>(api: OwnerApi, ip: string, work: () => Promise<T>): Promise<T> {
   refuseGuessing(api.attempts, ip)
   try {
     return await work()
   } catch (error) {
-    if (error instanceof Refusal && error.extra?.['reason'] === 'invalid_code') api.attempts.failed(ip)
+    if (error instanceof Refusal && GUESSES.includes(error.extra?.['reason'])) api.attempts.failed(ip)
     throw error
   }
 }
 
-async function standing(api: OwnerApi, owner: Owner): Promise<Standing> {
+async function standing(api: OwnerApi, owner: Owner): Promise<OrganizationStanding> {
   const { db } = api.database
   const membership = await readMembership(db, owner)
   if (membership === undefined) return { enrolled: false, ...(await whatThereIs(api, owner)) }
@@ -223,7 +258,7 @@ async function standing(api: OwnerApi, owner: Owner): Promise<Standing> {
   }
 }
 
-/** What of a tier lies under a ceiling, beside it. */
+/** A tier, and which part of it lies under a ceiling. */
 function ceilingOver(
   { terms, ask_me, clearance }: TierRow,
   reached: readonly string[],
@@ -247,11 +282,13 @@ function ceilingOver(
 
 const INVITATIONS_KEPT_MS = 60_000
 
-/** Which organizations there are, and whether one has asked for her; each is asked once a minute at most. */
+/**
+ * The organizations that are listed, and whether one has invited her; each is asked once a minute at most.
+ */
 async function whatThereIs(
   { organizations, invitations }: OwnerApi,
   owner: Owner,
-): Promise<Omit<Extract<Standing, { enrolled: false }>, 'enrolled'>> {
+): Promise<Omit<Extract<OrganizationStanding, { enrolled: false }>, 'enrolled'>> {
   const asked = await Promise.all(
     organizations.issuers.map(async issuer => {
       const key = JSON.stringify([issuer, owner])

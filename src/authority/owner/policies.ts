@@ -1,6 +1,7 @@
 /**
- * The owner's changes to her policy: add, edit, delete a tier, each judged before it is stored and each a new
- * version of its terms. Contract: "Owner API" (`/owner/policies*`), "Policy vocabulary and tiers".
+ * The owner's changes to her policy: add, edit or delete a tier. Each change is checked before it is stored,
+ * and each makes a new version of its terms. Contract: "Owner API" (`/owner/policies*`), "Policy vocabulary
+ * and tiers".
  */
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
@@ -22,14 +23,17 @@ import {
   type NewTier,
   type TierRow,
 } from '../../storage/authority/tiers.ts'
+import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { NAME_PATTERN } from '../../wire/names.ts'
 import type { Tier } from '../../wire/owner-api.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { parseTemplateId } from '../../wire/terms.ts'
+import { isMixed } from '../../rules/joint.ts'
 import type { Cut } from '../../rules/envelope.ts'
 import { underCeiling } from '../organization/settlement.ts'
+import { onceTold, STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { tellWithdrawn } from '../negotiation/withdrawals.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
@@ -37,11 +41,13 @@ import { SAVED_TIER, tierAnswer } from './tiers.ts'
 
 const words = (most: number) => z.array(plainText(500)).max(most)
 
-/** A rule; one condition may stand by itself. */
-const RULE = z.strictObject({
-  when: z.union([words(CONDITIONS_PER_RULE_MAX), plainText(500).transform(one => [one])]),
-  then: z.enum(['auto', 'ask', 'refuse']),
-})
+/** A rule; a single condition may stand without a list. */
+const RULE = z
+  .strictObject({
+    when: z.union([words(CONDITIONS_PER_RULE_MAX), plainText(500).transform(one => [one])]),
+    then: z.enum(['auto', 'ask', 'refuse']),
+  })
+  .meta({ id: 'Rule' })
 const MEMBERS = {
   name: plainText(200),
   resources: z.array(plainText(400)).max(1_000),
@@ -49,17 +55,19 @@ const MEMBERS = {
   rules: z.array(RULE).max(RULES_MAX),
   clearance: z.record(plainText(200), words(50)),
 }
-const TERMS = z.strictObject({
-  purpose: plainText(1_000),
-  /** The scopes of all its resources where it is left out. */
-  scope: words(50).optional(),
-  expires_in: z.int().min(1).max(TERMS_SECONDS_MAX),
-  prohibited: words(100),
-  /** Said with ask_me or left out: one implies the other. */
-  per_operation: z.boolean().optional(),
-})
+const TERMS = z
+  .strictObject({
+    purpose: plainText(1_000),
+    /** The scopes of all its resources if it is left out. */
+    scope: words(50).optional(),
+    expires_in: z.int().min(1).max(TERMS_SECONDS_MAX),
+    prohibited: words(100),
+    /** Given together with ask_me or left out, because one implies the other. */
+    per_operation: z.boolean().optional(),
+  })
+  .meta({ id: 'TierTerms' })
 
-/** A tier's content; its shape here, its meaning in rules/tier.ts. */
+/** The content of a tier: its shape is checked here, its meaning in rules/tier.ts. */
 const TIER_CONTENT = z.strictObject({
   ...MEMBERS,
   ask_me: MEMBERS.ask_me.default(false),
@@ -71,8 +79,8 @@ export const NEW_TIER = TIER_CONTENT.extend({
   id: z.string().regex(NAME_PATTERN, 'give letters, digits, `.`, `_` or `-`, at most 64 of them'),
 })
 /**
- * What is to change, or the tier as it was read. The id may be repeated, never changed; the template_id may
- * be, and is not looked at: which version she means is said by If-Match.
+ * The members to change, or the tier as it was read. The id may be repeated but never changed. The
+ * template_id may be repeated and is ignored: If-Match says which version she means.
  */
 const EDITED_TIER = z
   .strictObject({
@@ -100,6 +108,7 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
     credential: OWNER,
     body: { schema: NEW_TIER },
     answers: { 201: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
+    refuses: { 409: ['conflict'] },
     handle: async (api: OwnerApi, { caller, body: { id, ...content }, answer }) => {
       const saved = await addTier(api, caller, { id, content })
       return answer(201, saved, { etag: etagOf(saved) })
@@ -116,12 +125,14 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
     reads: { 'if-match': 'The quoted template_id she edited; stale is 412.' },
     body: { schema: EDITED_TIER },
     answers: { 200: { says: 'The tier as stored, with warnings.', schema: SAVED_TIER } },
+    refuses: { 404: ['not_found'], 409: ['conflict'], 412: ['precondition_failed'] },
     handle: async (api: OwnerApi, { caller, parameters, body, request, answer }) => {
       const { id: repeated, ...change } = body
       const id = parameters.tier_id
       if (repeated !== undefined && repeated !== id)
         refuse('invalid_request', 'Leave out the id, or repeat the one in the path: a tier keeps its id.')
-      const saved = await editTier(api, caller, { id, change, ifMatch: request.headers['if-match'] })
+      const given = { id, change, ifMatch: request.headers['if-match'] }
+      const saved = await onceTold(api, caller.owner, () => editTier(api, caller, given))
       return answer(200, saved, { etag: etagOf(saved) })
     },
   }),
@@ -135,12 +146,15 @@ export const POLICIES: readonly Endpoint<OwnerApi>[] = [
     reads: { 'if-match': 'The quoted template_id she means; stale is 412.' },
     answers: {
       200: {
-        says: 'What is ungoverned now.',
-        schema: z.object({ deleted: z.string(), ungoverned: z.array(z.string()) }),
+        says: 'The resources that no tier governs now.',
+        schema: z.object({ deleted: z.string(), ungoverned: z.array(z.string()), ...STILL_WAITING }),
       },
     },
-    handle: async (api: OwnerApi, { caller, parameters: { tier_id: id }, request, answer }) =>
-      answer(200, await removeTier(api, caller, { id, ifMatch: request.headers['if-match'] })),
+    refuses: { 404: ['not_found'], 412: ['precondition_failed'] },
+    handle: async (api: OwnerApi, { caller, parameters: { tier_id: id }, request, answer }) => {
+      const named = { id, ifMatch: request.headers['if-match'] }
+      return answer(200, await onceTold(api, caller.owner, () => removeTier(api, caller, named)))
+    },
   }),
 ]
 
@@ -151,7 +165,10 @@ interface Given {
 
 type Saved = Tier & { warnings: string[]; clamped?: Cut[] | undefined }
 
-/** What a ceiling cut of what she wanted stored; nothing is said where there is no ceiling. */
+/**
+ * The parts that a ceiling cut from the tier that she wanted stored; if there is no ceiling, nothing is
+ * reported.
+ */
 function told(clamped: Cut[] | undefined): { clamped?: Cut[] } {
   return clamped === undefined ? {} : { clamped }
 }
@@ -185,8 +202,9 @@ function editTier(
 }
 
 /**
- * Tells the ledger how a tier is from now on, whole: its terms stay readable by their version, the rest of it
- * nowhere else. `was` names the terms that it had before, where it was there. @returns the tier as stored.
+ * Writes the whole tier, as it is from now on, to the ledger: its terms stay readable by their version, but
+ * the rest is kept nowhere else. `was` names the terms that it had before, if it existed. Her other portals
+ * are told that it changed. @returns the tier as stored.
  */
 async function recordChange(
   tx: Tx,
@@ -200,6 +218,12 @@ async function recordChange(
   const content = { tier_name: name, resources, ask_me, rules, clearance }
   const data = { tier: id, template_id: terms.template_id, was, ...content, by: 'owner', actor }
   await appendLedger(tx, owner, { kind: 'policy_changed', data })
+  await appendEvent(tx, owner, 'policy_changed', {
+    tier: id,
+    template_id: terms.template_id,
+    by: 'owner',
+    actor,
+  })
   return tier
 }
 
@@ -215,13 +239,14 @@ function removeTier(
     await tellWithdrawn(tx, owner, done.withdrawn, 'terms_changed')
     const data = { tier: id, ungoverned: done.ungoverned, by: 'owner', actor }
     await appendLedger(tx, owner, { kind: 'policy_removed', data })
+    await appendEvent(tx, owner, 'policy_changed', { tier: id, template_id: null, by: 'owner', actor })
     return { deleted: id, ungoverned: done.ungoverned }
   })
 }
 
 /**
- * What the change does not name stays as it is, but that each use is asked about where `ask_me` is set, and
- * only there.
+ * Members that the change does not name stay as they are. The exception is that each use is asked about if,
+ * and only if, `ask_me` is set.
  */
 function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): TierContent {
   const stays = change.ask_me === undefined ? before.terms.per_operation : undefined
@@ -233,7 +258,7 @@ function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): T
     clearance: change.clearance ?? before.clearance,
     terms: {
       purpose: terms.purpose ?? before.terms.purpose,
-      // What a ceiling left nothing of is asked for anew, as if it had never been named.
+      // If a ceiling left nothing of a member, the member is required again, as if it had never been given.
       scope: terms.scope ?? (before.terms.scope.length === 0 ? undefined : before.terms.scope),
       expires_in: terms.expires_in ?? before.terms.expires_in,
       prohibited: terms.prohibited ?? before.terms.prohibited,
@@ -242,7 +267,11 @@ function contentAfter(before: TierRow, { terms = {}, ...change }: TierChange): T
   }
 }
 
-/** The tier as it would be stored, or 400 saying why it cannot be; sentences of doubt beside it. */
+/** Terms for what she holds with others are sent to its tally; other terms are not. */
+export const JOINT_APART =
+  'Give what you hold jointly a tier of its own, for one account: this one governs other resources, too.'
+
+/** The tier as it would be stored, with warnings; or 400, which says why it cannot be stored. */
 export async function judge(
   db: Db | Tx,
   owner: Owner,
@@ -260,6 +289,7 @@ export async function judge(
   }
   const fault = tierFault({ id, ...tier }, registered)
   if (fault !== undefined) refuse('invalid_request', fault)
+  if (isMixed(registered.map(({ client_id }) => client_id))) refuse('conflict', JOINT_APART)
   return { tier: { owner, tier_id: id, ...tier }, warnings: tierWarnings({ id, ...tier }, registered) }
 }
 

@@ -1,7 +1,7 @@
 /**
- * Resource servers with protection access, as the owner sees and decides them. What she withdraws issues and
- * verifies nothing from then on. Contract: "Owner API" (`/owner/resource-servers`), "Resource server
- * registration".
+ * Resource servers with protection access, as the owner sees them and decides on them. A server that she
+ * withdraws gets no tickets and no introspections from then on. Contract: "Owner API"
+ * (`/owner/resource-servers`), "Resource server registration".
  */
 import { z } from 'zod'
 import { asClientId, type ClientId } from '../../wire/identifiers.ts'
@@ -9,6 +9,7 @@ import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { plainText } from '../../http/pages.ts'
 import { nextRegistrationState } from '../../rules/registration.ts'
 import type { Tx } from '../../storage/authority/database.ts'
+import { endsLeases } from '../../storage/core/after-commit.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import {
@@ -30,24 +31,26 @@ type Decision = 'approved' | 'revoked'
 const noSuchServer = (which: string): string =>
   `You have no resource server with ${which}. One that waited for a week has to register again.`
 
-/** That one call decides about. */
+/** How many servers one call may decide about. */
 const DECIDED_AT_ONCE_MAX = 100
 
 const text = z.string()
 const maybe = text.nullable()
-const RESOURCE_SERVER: z.ZodType<ResourceServer> = z.object({
-  client_id: CLIENT_ID,
-  name: text,
-  resource_uri: text,
-  status: z.enum(['pending', 'active', 'revoked']),
-  auth: z.enum(['secret', 'signature']),
-  registered_at: text,
-  decided_at: maybe,
-  last_pat_issued: maybe,
-  registry: z
-    .object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: z.int().min(0) })
-    .nullable(),
-})
+const RESOURCE_SERVER: z.ZodType<ResourceServer> = z
+  .object({
+    client_id: CLIENT_ID,
+    name: text,
+    resource_uri: text,
+    status: z.enum(['pending', 'active', 'revoked']),
+    auth: z.enum(['secret', 'signature']),
+    registered_at: text,
+    decided_at: maybe,
+    last_pat_issued: maybe,
+    registry: z
+      .object({ landed_at: maybe, failed_at: maybe, fault: maybe, conflicts: z.int().min(0) })
+      .nullable(),
+  })
+  .meta({ id: 'ResourceServer' })
 const DECIDED = { 200: { says: 'The record as it is now.', schema: RESOURCE_SERVER } }
 
 const decision = z.enum(['approved', 'revoked'])
@@ -63,7 +66,7 @@ const SEVERAL_DECISIONS = z.strictObject({
   decision,
 })
 
-/** The resource servers, her decision, and the withdrawal by path. */
+/** The endpoints for resource servers: the list, her decision, and the withdrawal by path. */
 export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
   ownerList({
     path: '/owner/resource-servers',
@@ -88,6 +91,7 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
         schema: z.union([RESOURCE_SERVER, RESOURCE_SERVER.array()]),
       },
     },
+    refuses: { 404: ['not_found'], 409: ['conflict'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
       answer(
         200,
@@ -112,12 +116,13 @@ export const RESOURCE_SERVERS: readonly Endpoint<OwnerApi>[] = [
       unknown: noSuchServer('this client_id'),
     },
     answers: DECIDED,
+    refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, parameters, answer }) =>
       answer(200, await decideOne(api, caller, { client_id: parameters.id, decision: 'revoked' })),
   }),
 ]
 
-/** A record as the owner API writes it; `registry` is null where nothing is pulled from this server. */
+/** A record as the owner API writes it; `registry` is null if nothing is pulled from this server. */
 function serverAnswer(row: ListedResourceServer): ResourceServer {
   const { client_id, name, resource_uri, status, auth, registered_at, decided_at, last_pat_issued } = row
   const { landed_at, failed_at, fault, conflicts } = row
@@ -144,9 +149,9 @@ async function decideOne(
 }
 
 /**
- * Approves or withdraws, and answers the records as they then are. What is decided so already stays as it is,
- * and is no error; 404 for an unknown client_id, 409 where nothing leads from its state to the one decided,
- * 400 where they are of several origins: then nothing is decided.
+ * Approves or withdraws, and answers with the resulting records. A server that already has this decision
+ * stays as it is, without an error. Refuses 404 for an unknown client_id, 409 if its state cannot change to
+ * the decided one, 400 if the servers have several origins; then nothing is decided.
  */
 async function decide(
   api: OwnerApi,
@@ -157,6 +162,8 @@ async function decide(
   const { owner } = credential
   const to = decided === 'approved' ? 'active' : 'revoked'
   const { changed, records } = await changeAs(api, credential, async tx => {
+    // Also if none is left to withdraw: the first answer may have been lost.
+    if (to === 'revoked') endsLeases(tx, owner)
     await withdrawLapsed(tx, owner)
     const before: ResourceServerRow[] = []
     for (const client_id of clientIds)
@@ -198,7 +205,7 @@ async function change(
   await writeDecision(tx, credential, { client_id: before.client_id, to })
 }
 
-/** Writes what she decided about one, and tells it; `origin` where she decided about the whole of it. */
+/** Writes and records what she decided about one server; `origin` if she decided about the whole origin. */
 export async function writeDecision(
   tx: Tx,
   { owner, actor }: OwnerCredential,
@@ -219,7 +226,7 @@ function stateAfter(before: ResourceServerRow, decided: Decision): 'active' | 'r
   return next === 'pending' ? undefined : next
 }
 
-/** 404; of several it says which. */
+/** Refuses 404; if there are several, the refusal says which one. */
 function unknown(client_id: ClientId | undefined): never {
   refuse(
     'not_found',

@@ -1,7 +1,7 @@
 /**
  * Gives positions to an owner's ledger and events soon after each commit, so that her readers find little
- * left to number. Contract: "Events". That nothing is missed rests on the readers alone, which number before
- * they read (storage/authority/positions.ts).
+ * left to number. Contract: "Events". Correctness does not depend on it: readers number before they read, so
+ * they miss nothing (storage/authority/positions.ts).
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { BoundedMap } from '../../limits/bounded-map.ts'
@@ -12,22 +12,28 @@ import { sweepWithin } from '../../storage/authority/due.ts'
 import { number } from '../../storage/authority/positions.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
-/** What an owner's commits have in common for so long is one numbering. */
+/** Commits of an owner within this time share one numbering, by `performance.now()` as all times here. */
 const GATHERED_MS = 50
+/**
+ * So long an owner rests who was numbered, so that under steady calls a numbering is for many of them: it
+ * costs Postgres as much again as writing a hundred entries.
+ */
+const RESTS_MS = 250
 
-/** Owners of whom is remembered that they are looked at soon. */
-const LOOKED_AT_MAX = 10_000
+/** How many owners are remembered as due soon, or as numbered a moment ago. */
+const REMEMBERED_MAX = 10_000
 
 /**
- * Numbers behind every commit through `db`, and has the owner looked at by the sweeper within `sweepSeconds`:
- * there are minutes to be closed, and rows to go. `stop` waits for what is under way.
+ * Numbers after every commit through `db`, and makes the owner due for the sweeper within `sweepSeconds`,
+ * which closes minutes and deletes old rows. `stop` waits for running work.
  */
 export function startSequencer(
   db: Db,
   { log, sweepSeconds }: { log: FastifyBaseLogger; sweepSeconds: number },
 ): { stop(): Promise<void> } {
-  /** Until when (by `performance.now()`) her next look was said already. */
-  const lookedAt = new BoundedMap<Owner, number>(LOOKED_AT_MAX)
+  /** Until when she is scheduled already. */
+  const lookedAt = new BoundedMap<Owner, number>(REMEMBERED_MAX)
+  const restsUntil = new BoundedMap<Owner, number>(REMEMBERED_MAX)
   const due = new Set<Owner>()
   let running = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
@@ -37,7 +43,7 @@ export function startSequencer(
     await number(db, owner)
     const now = performance.now()
     if (now < (lookedAt.get(owner) ?? 0)) return
-    // One who is due sooner may have been looked at before the next of her commits.
+    // An owner who is due sooner may be swept before her next commit.
     if (await sweepWithin(db, owner, sweepSeconds)) lookedAt.set(owner, now + sweepSeconds * 1_000)
   }
   const later = (): void => {
@@ -47,8 +53,12 @@ export function startSequencer(
     }, GATHERED_MS).unref()
   }
   const run = async (): Promise<void> => {
-    const owners = [...due]
-    due.clear()
+    const began = performance.now()
+    const owners = [...due].filter(owner => began >= (restsUntil.get(owner) ?? 0))
+    for (const owner of owners) {
+      due.delete(owner)
+      restsUntil.set(owner, began + RESTS_MS)
+    }
     const done = await Promise.allSettled(owners.map(follow))
     for (const { reason } of done.filter(one => one.status === 'rejected'))
       log[isOutage(reason) ? 'warn' : 'error']({ err: reason }, 'entries wait for their positions')

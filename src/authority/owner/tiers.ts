@@ -1,5 +1,5 @@
 /**
- * What the owner may read of her policy: tiers, the resources they govern, the words rules are written in.
+ * What the owner may read of her policy: tiers, the resources that they govern, the vocabulary of rules.
  * Contract: "Owner API" (`/owner/policies`, `/owner/policy-vocabulary`, `/owner/resources`).
  */
 import { z } from 'zod'
@@ -9,11 +9,13 @@ import type { Cut } from '../../rules/envelope.ts'
 import { vocabulary } from '../../rules/conditions.ts'
 import { listGovernedResources, type GovernedResourceRow } from '../../storage/authority/resources.ts'
 import { listTiers, type TierRow } from '../../storage/authority/tiers.ts'
-import type { Resource, Tier, VocabularyWord } from '../../wire/owner-api.ts'
+import type { Resource, StillWaiting, Tier, VocabularyWord } from '../../wire/owner-api.ts'
 import { templateId } from '../../wire/terms.ts'
+import { STILL_WAITING } from '../joint/withdrawals.ts'
 import type { OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 import { listPage, ownerList } from './lists.ts'
+import { CLIENT_ID } from './name-schemas.ts'
 
 const text = z.string()
 const maybe = text.nullable()
@@ -34,40 +36,48 @@ const TIER_MEMBERS = z.looseObject({
     per_operation: z.boolean(),
   }),
 })
-const TIER: z.ZodType<Tier> = TIER_MEMBERS
-/** What a ceiling cut of a member of a tier. */
+const TIER: z.ZodType<Tier> = TIER_MEMBERS.meta({ id: 'Tier' })
+/** What a ceiling cut from a member of a tier. */
 export const CUT = z.object({
   field: z.enum(['expires_in', 'scope', 'prohibited', 'ask_me', 'clearance']),
   was: z.unknown(),
   now: z.unknown(),
   text,
 })
-/** A tier as it was stored, with sentences of doubt. */
-export const SAVED_TIER: z.ZodType<Tier & { warnings: string[]; clamped?: Cut[] | undefined }> =
-  TIER_MEMBERS.extend({
-    warnings: z.array(text),
-    /** Where she is a member of an organization: what its ceiling cut of it. */
-    clamped: z.array(CUT).optional(),
+/** A tier as it was stored, with warnings. */
+export const SAVED_TIER: z.ZodType<
+  Tier & { warnings: string[]; clamped?: Cut[] | undefined } & StillWaiting
+> = TIER_MEMBERS.extend({
+  warnings: z.array(text),
+  /** If she is a member of an organization, what its ceiling cut from the tier. */
+  clamped: z.array(CUT).optional(),
+  ...STILL_WAITING,
+})
+const WORD: z.ZodType<VocabularyWord> = z
+  .object({
+    condition: text,
+    takes: z.enum(['duration', 'count', 'level', 'class']).nullable(),
+    label: text,
+    may_relax: z.boolean(),
   })
-const WORD: z.ZodType<VocabularyWord> = z.object({
-  condition: text,
-  takes: z.enum(['duration', 'count', 'level', 'class']).nullable(),
-  label: text,
-  may_relax: z.boolean(),
-})
-const RESOURCE: z.ZodType<Resource> = z.object({
-  _id: text,
-  name: text,
-  type: maybe,
-  resource_scopes: z.array(text),
-  consequence: maybe,
-  tier: maybe,
-  tier_name: maybe,
-  ask_me: z.boolean().nullable(),
-  source: z.enum(['provisioned', 'pulled']),
-})
+  .meta({ id: 'VocabularyWord' })
+const RESOURCE: z.ZodType<Resource> = z
+  .object({
+    _id: text,
+    name: text,
+    type: maybe,
+    resource_scopes: z.array(text),
+    consequence: maybe,
+    tier: maybe,
+    tier_name: maybe,
+    ask_me: z.boolean().nullable(),
+    source: z.enum(['provisioned', 'pulled', 'joint']),
+    client_id: CLIENT_ID,
+    approval: z.literal('signed').nullable(),
+  })
+  .meta({ id: 'Resource' })
 
-/** What she may read of her policy. */
+/** The endpoints that read her policy. */
 export const TIERS: readonly Endpoint<OwnerApi>[] = [
   endpoint({
     method: 'get',
@@ -127,7 +137,7 @@ export function tierAnswer(tier: TierRow): Tier {
 }
 
 function resourceAnswer(row: GovernedResourceRow): Resource {
-  const { name, type, resource_scopes, consequence, tier_name, ask_me, source } = row
+  const { name, type, resource_scopes, consequence, tier_name, ask_me, source, client_id, approval } = row
   return {
     _id: row.resource_id,
     name,
@@ -138,5 +148,7 @@ function resourceAnswer(row: GovernedResourceRow): Resource {
     tier_name,
     ask_me,
     source,
+    client_id,
+    approval,
   }
 }

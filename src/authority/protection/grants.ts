@@ -4,7 +4,7 @@
  */
 import { grantEnd } from '../../rules/liveness.ts'
 import { readAskedResource } from '../../storage/authority/governance.ts'
-import { consumeGrant, readGrant } from '../../storage/authority/grants.ts'
+import { consumeGrant, readGrant, readLeasedGrant } from '../../storage/authority/grants.ts'
 import { readResourceServer, readResourceServersAt } from '../../storage/authority/resources.ts'
 import type { Database } from '../../storage/authority/database.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -15,13 +15,18 @@ import type { ResourceServers, ResourceServersByOrigin } from '../../surface/res
 import type { Registry } from '../registry/registry.ts'
 import { hearInstance, recordReports } from './reports.ts'
 
-/** Grants that hang on a connection and a tier. */
-export function grantsOf({ calls }: Pick<Database, 'calls'>): Grants {
+/** Grants that hang on a connection and a tier; `leases`: whether answers may be used again for a moment. */
+export function grantsOf({ calls }: Pick<Database, 'calls'>, { leases }: { leases: boolean }): Grants {
   return {
-    read: async (holder, rptSha256) => {
-      const reading = await readGrant(calls, holder.owner, holder.client_id, rptSha256)
+    read: async (holder, rptSha256, lease) => {
+      const { owner, client_id: clientId } = holder
+      const reading =
+        leases && lease !== undefined
+          ? await readLeasedGrant(calls, { owner, clientId, rptSha256, lease })
+          : await readGrant(calls, owner, clientId, rptSha256)
       if (reading?.grant === undefined) return reading && { server: reading.server }
-      return { server: reading.server, grant: { ...reading.grant, ended: grantEnd(reading.grant) } }
+      const { server, grant, leased } = reading
+      return { server, grant: { ...grant, ended: grantEnd(grant), leased } }
     },
     consume: (holder, rptSha256) => consumeGrant(calls, holder.owner, holder, rptSha256),
   }
@@ -38,7 +43,7 @@ export function accessesOf({ db }: Database, now: () => number): AccessRecord {
   }
 }
 
-/** What owners have registered; of those who publish, what they list now. */
+/** The resources that owners have registered; for servers that publish, those that they list now. */
 export function resourcesOf({ db }: Database, registry: Pick<Registry, 'lookAgain'>): RegisteredResources {
   return { read: of => readAskedResource(db, of), lookAgain: server => registry.lookAgain(server) }
 }

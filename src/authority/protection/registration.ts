@@ -45,13 +45,14 @@ const UNCACHED = { 'cache-control': 'no-store' }
 /** For all that is fetched to judge one registration. */
 const FETCHING_MS_MAX = 3_000
 
-/** Whose key is published where: proved by what is claimed, so by the handler. */
+/** Publishing the key proves the claim, so the handler checks it. */
 const PUBLISHED_KEY: Credential<unknown, undefined> = {
   names: ['signature'],
+  refusal: 'invalid_client',
   admit: (_registering, _request, run) => run(undefined),
 }
 
-export interface Registering extends Pick<Authority, 'database' | 'published' | 'now'> {
+export interface Registering extends Pick<Authority, 'database' | 'publishers' | 'now' | 'quotas'> {
   /** What resource servers sign over. */
   readonly base: SignatureBase
 }
@@ -81,9 +82,9 @@ export const REGISTER: Endpoint<Registering> = endpoint({
       headers: UNCACHED,
     },
   },
+  refuses: { 403: ['access_denied'], 409: ['conflict'], 429: ['request_denied'] },
   handle: async (registering: Registering, { body: claim, request, answer }) => {
-    if ((await readOwner(registering.database.db, claim.owner)) === undefined)
-      refuse('access_denied', 'Name an owner who is served here.')
+    if ((await readOwner(registering.database.db, claim.owner)) === undefined) refuseUnknown()
     await proveOrigin(registering, claim, request)
     const status = await record(registering, claim)
     const client_id = claim.resource_uri
@@ -101,12 +102,14 @@ async function proveOrigin(
   { resource_uri }: Registration,
   request: FastifyRequest,
 ): Promise<void> {
-  const { base, published } = registering
-  const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: false }
+  const { base, publishers } = registering
+  const asking = { deadline: Date.now() + FETCHING_MS_MAX, favoured: false, source: request.ip }
   try {
-    const document = await published.document(resource_uri, patience)
-    const keys = published.keys(document, patience)
-    await verifyByPublishedKeys(signedMessage(request, base), keys, { now: registering.now() })
+    await publishers.at(resource_uri, asking, async ({ published }, patience) => {
+      const document = await published.document(resource_uri, patience)
+      const keys = published.keys(document, patience)
+      await verifyByPublishedKeys(signedMessage(request, base), keys, { now: registering.now() })
+    })
   } catch (error) {
     if (error instanceof PublicationFault) throw unestablished(error)
     if (error instanceof Refusal && error.code === 'invalid_token')
@@ -127,7 +130,10 @@ function unestablished(fault: PublicationFault): Refusal {
   return new Refusal('invalid_request', message, { extra: { reason }, cause: fault })
 }
 
-async function record({ database: { db } }: Registering, claim: Registration): Promise<'active' | 'pending'> {
+async function record(
+  { database: { db }, quotas }: Registering,
+  claim: Registration,
+): Promise<'active' | 'pending'> {
   const { owner, resource_uri, name = resource_uri } = claim
   const answer = await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
@@ -137,10 +143,18 @@ async function record({ database: { db } }: Registering, claim: Registration): P
       await appendEvent(tx, owner, 'resource_server_pending', { client_id: resource_uri, status: 'pending' })
     return registered
   })
-  return statusAfter(answer)
+  if (answer.outcome === 'full' || answer.outcome === 'origin_full') quotas.reached('resource_servers')
+  return answer.outcome === 'gone' ? refuseUnknown() : statusAfter(answer)
 }
 
-/** `reason` is one word for dashboards. Who is told that his origin is banned has proven that it is his. */
+function refuseUnknown(): never {
+  return refuse('access_denied', 'Name an owner who is served here.')
+}
+
+/**
+ * `reason` is one word for dashboards. Only somebody who proved that the origin is his learns that it is
+ * banned.
+ */
 function statusAfter(answer: RegistrationAnswer): 'active' | 'pending' {
   switch (answer.outcome) {
     case 'active':

@@ -9,8 +9,8 @@ import type { Tx } from '../../storage/authority/database.ts'
 import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../surface/access-reports.ts'
 
 /**
- * Records calls in the order of their report. What names no grant is not recorded, and where it has a number
- * that is told as missing.
+ * Records calls in the order of their report. A report that names no grant is not recorded; if it has a
+ * number, that number is reported as missing.
  */
 export async function recordReports(
   tx: Tx,

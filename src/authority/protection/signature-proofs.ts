@@ -14,17 +14,19 @@ const FETCHING_MS_MAX = 3_000
 
 export function signatureProofs({
   database: { db },
-  published,
+  publishers,
   log,
   now,
-}: Pick<Authority, 'database' | 'published' | 'log' | 'now'>): SignatureProofs {
+}: Pick<Authority, 'database' | 'publishers' | 'log' | 'now'>): SignatureProofs {
   return {
     async prove({ owner, client_id, resource_uri, status }, message) {
       const patience = { deadline: Date.now() + FETCHING_MS_MAX, favoured: status === 'active' }
       try {
-        const document = await published.document(resource_uri, patience)
-        await verifyByPublishedKeys(message, published.keys(document, patience), { now: now() })
-        return 'proven'
+        return await publishers.at<'proven'>(resource_uri, patience, async ({ published }, within) => {
+          const document = await published.document(resource_uri, within)
+          await verifyByPublishedKeys(message, published.keys(document, within), { now: now() })
+          return 'proven'
+        })
       } catch (cause) {
         if (!(cause instanceof Refusal || cause instanceof PublicationFault)) throw cause
         log.info({ owner, client_id, why: cause.message }, 'a resource server did not prove itself')

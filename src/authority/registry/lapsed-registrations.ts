@@ -1,6 +1,6 @@
 /**
- * Tells the owner of registrations that she left unanswered until they lapsed: in the ledger, and on her
- * stream, so that what she is shown goes away. Contract: "Resource server registration", "Events".
+ * Tells the owner about registrations that she left unanswered until they lapsed: in the ledger, and on her
+ * stream, so that they disappear from what she is shown. Contract: "Resource server registration", "Events".
  */
 import { inTransaction } from '../../storage/core/database.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
@@ -12,7 +12,10 @@ import type { Owner } from '../../wire/identifiers.ts'
 
 const BY_EXPIRY = { by: 'expiry' } as const
 
-/** Ends what has lapsed, and tells it in the same transaction. The caller holds the owner's queue lock. */
+/**
+ * Ends the registrations that have lapsed, and records that in the same transaction. The caller holds the
+ * owner's queue lock.
+ */
 export async function withdrawLapsed(tx: Tx, owner: Owner): Promise<void> {
   const lapsed = await endLapsed(tx, owner)
   const entries = lapsed.map(client_id => ({
@@ -27,7 +30,7 @@ export async function withdrawLapsed(tx: Tx, owner: Owner): Promise<void> {
   await appendEvents(tx, owner, events)
 }
 
-/** As `withdrawLapsed`, for the sweeper: where nothing lapsed, one statement and no lock. */
+/** Like `withdrawLapsed`, for the sweeper: if nothing lapsed, it takes one statement and no lock. */
 export async function sweepLapsed(db: Db, owner: Owner): Promise<void> {
   if (!(await anyLapsed(db, owner))) return
   await inTransaction(db, async tx => {

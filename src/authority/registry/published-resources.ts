@@ -1,7 +1,7 @@
 /**
  * What a resource publishes about itself, read and judged: its RFC 9728 document, its keys, its signed
- * claims. Others name the addresses, so each read is bounded, and each fault is told by a word and a
- * sentence. Contract: "Resource server establishment: POST `/rs/register`", "Resource metadata (RFC 9728)".
+ * claims. Others choose the addresses, so each read is bounded, and each fault has a code and a sentence.
+ * Contract: "Resource server establishment: POST `/rs/register`", "Resource metadata (RFC 9728)".
  */
 import type { KeySource } from '../../http/published-keys.ts'
 import type { MissingReason, RemoteDocuments } from '../../http/remote-documents.ts'
@@ -17,11 +17,11 @@ import {
 } from '../../wire/metadata.ts'
 import { Refusal } from '../../wire/refusal.ts'
 
-/** Why nothing can be made of what a resource publishes: `reason` for dashboards, the message for people. */
+/** Why the publication of a resource cannot be used: `reason` is for dashboards, the message for people. */
 export class PublicationFault extends Error {
   override readonly name = 'PublicationFault'
   readonly reason: string
-  /** Whether it may be over in a moment: nothing was answered, or nothing could be asked. */
+  /** Whether the fault may pass soon: there was no answer, or the question could not be sent. */
   readonly passing: boolean
 
   constructor(reason: string, message: string, options: { passing?: boolean; cause?: unknown } = {}) {
@@ -32,8 +32,8 @@ export class PublicationFault extends Error {
 }
 
 /**
- * A document that establishes who claims the resource: it is its own, names us, and has its keys at its
- * origin.
+ * A document that establishes who claims the resource: it describes itself, names this authority, and has its
+ * keys at its origin.
  */
 export type EstablishedDocument = ResourceMetadata & { jwks_uri: string }
 
@@ -47,7 +47,7 @@ export interface Patience {
 
 /** Every method throws `PublicationFault`. */
 export interface PublishedResources {
-  /** The document of a resource, established. Throws `Refusal` for a text that can name no resource. */
+  /** The established document of a resource. Throws `Refusal` for a text that cannot name a resource. */
   document(resourceUri: string, patience: Patience): Promise<EstablishedDocument>
   /** The keys that the document names. */
   keys(document: EstablishedDocument, patience: Patience): KeySource
@@ -55,7 +55,7 @@ export interface PublishedResources {
   signedClaims(document: EstablishedDocument, patience: Patience): Promise<ResourceMetadata>
 }
 
-/** Faults that asking again does not mend. */
+/** Faults that a retry does not mend. */
 const LASTING: ReadonlySet<string> = new Set<MissingReason>([
   'forbidden_url',
   'forbidden_address',
@@ -107,7 +107,7 @@ interface Holding {
   holds?: (json: Json) => boolean
 }
 
-/** Finds nothing in what is malformed, so that it is fetched again sooner. */
+/** Finds nothing in a malformed document, so that it is fetched again sooner. */
 function sound(holds: (json: Json) => boolean): (json: Json) => boolean {
   return json => {
     try {
@@ -140,7 +140,7 @@ async function verifySigned(signed: string, source: KeySource, resource: string)
   return refusedAs('metadata_signature', () => verifySignedMetadata(signed, keys, resource))
 }
 
-/** What the parsers of the wire refuse is a fault of the publication here. */
+/** If the parsers of the wire refuse something, it counts as a fault of the publication here. */
 function refusedAs<T>(reason: string, read: () => T): T {
   try {
     return read()

@@ -5,45 +5,50 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../storage/authority/database.ts'
-import { countSources } from '../../storage/authority/registry.ts'
+import { countSources, type SourceCount } from '../../storage/authority/registry.ts'
 
-/** How long an answer is good, from when it was there. */
+/** How long an answer is valid after it arrived. */
 const KEPT_MS = 2_000
 /**
- * And so many times as long as it took: whoever asks, and however many owners there are, counting is a tenth
- * of one connection's time.
+ * And this many times as long as the count took. So counting takes at most a tenth of one connection's time,
+ * however often it is asked for and however many owners there are.
  */
 const KEPT_TIMES = 9
 
-const REGISTRY_HEALTH = z.object({
-  landed: z.boolean(),
-  resource_servers: z.int().min(0),
-  waiting: z.int().min(0),
-  sources: z.array(
-    z.object({
-      state: z.enum(['landed', 'failed', 'waiting']),
-      reason: z.string().optional(),
-      count: z.int().min(1),
-      at: z.string().optional(),
-    }),
-  ),
-})
+const REGISTRY_HEALTH = z
+  .object({
+    landed: z.boolean(),
+    resource_servers: z.int().min(0),
+    waiting: z.int().min(0),
+    sources: z.array(
+      z.object({
+        state: z.enum(['landed', 'failed', 'waiting']),
+        reason: z.string().optional(),
+        count: z.int().min(1),
+        at: z.string().optional(),
+      }),
+    ),
+  })
+  .meta({ id: 'RegistryHealth' })
 type RegistryHealth = z.output<typeof REGISTRY_HEALTH>
 
-/** Anybody may ask, so it is counted by one statement, once at a time, now and then; and it names nobody. */
+/**
+ * Anybody may ask. So one statement counts, only one at a time and only now and then, and the answer names
+ * nobody.
+ */
 export type CountedRegistry = () => Promise<RegistryHealth>
 
 /**
- * A count that all who ask meanwhile share, and whose answer is good for a while after; one that failed is no
- * answer.
+ * A count that all callers in the meantime share. Its answer is valid for a while; a failed count is not
+ * kept.
  */
-export function createCountedRegistry(db: Db): CountedRegistry {
+export function createCountedRegistry(...cells: readonly Db[]): CountedRegistry {
   let counting: Promise<RegistryHealth> | undefined
   let counted: { until: number; answer: RegistryHealth } | undefined
   const count = async (): Promise<RegistryHealth> => {
     const since = performance.now()
     try {
-      const answer = await countRegistry(db)
+      const answer = await countRegistry(cells)
       const now = performance.now()
       counted = { until: now + Math.max(KEPT_MS, KEPT_TIMES * (now - since)), answer }
       return answer
@@ -73,12 +78,12 @@ export const REGISTRY_ENDPOINT: Endpoint<CountedRegistry> = endpoint({
 })
 
 /**
- * Of all active resource servers: whether each has landed (a provisioned one that publishes nothing has at
- * once), and how the last pulls went, by state and reason. One that failed after it had landed goes on with
- * what it listed before.
+ * For all active resource servers: whether each has landed (a provisioned one that publishes nothing has
+ * landed at once), and how the last pulls went, by state and reason. A server that fails after it landed
+ * keeps what it listed before.
  */
-async function countRegistry(db: Db): Promise<RegistryHealth> {
-  const all = await countSources(db)
+async function countRegistry(cells: readonly Db[]): Promise<RegistryHealth> {
+  const all = merged((await Promise.all(cells.map(countSources))).flat())
   const sum = (counts: typeof all): number => counts.reduce((total, { count }) => total + count, 0)
   const waiting = sum(all.filter(({ landed }) => !landed))
   return {
@@ -92,4 +97,16 @@ async function countRegistry(db: Db): Promise<RegistryHealth> {
       ...(at === null ? {} : { at }),
     })),
   }
+}
+
+/** Adds up equal states of several cells. */
+function merged(counts: SourceCount[]): SourceCount[] {
+  const alike = new Map<string, SourceCount>()
+  for (const one of counts) {
+    const key = JSON.stringify([one.state, one.fault, one.landed])
+    const same = alike.get(key)
+    const at = [same?.at ?? '', one.at ?? ''].sort().at(-1) || null
+    alike.set(key, same === undefined ? one : { ...one, count: same.count + one.count, at })
+  }
+  return [...alike.values()]
 }

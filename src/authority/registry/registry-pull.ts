@@ -3,23 +3,22 @@
  * resources. Writes nothing. Contract: "Registry materialization", "Resource metadata (RFC 9728)".
  */
 import { randomBytes } from 'node:crypto'
-import { OutboundFault, type Outbound } from '../../http/outbound.ts'
+import { OutboundFault } from '../../http/outbound.ts'
 import { gravestConsequence, parseConsequence } from '../../rules/permission.ts'
 import { sameOrigin } from '../../rules/registration.ts'
 import type { ListedResource } from '../../storage/authority/registry.ts'
-import { signRequest } from '../../wire/http-signature.ts'
 import { parseJson } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import { parseOwnerListing, type OwnerResource } from '../../wire/owner-resources.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import { PublicationFault, type Patience, type PublishedResources } from './published-resources.ts'
+import { PublicationFault, type Patience } from './published-resources.ts'
+import type { Publisher, Publishers } from './publishers.ts'
 import type { Owner } from '../../wire/identifiers.ts'
+import { signSent } from '../../wire/sent-request.ts'
 
 /** What a pull is made with. */
 export interface PullTools {
-  published: PublishedResources
-  /** For public addresses only. */
-  outbound: Outbound
+  publishers: Publishers
   /** Signs the query for the listing. */
   key: PrivateKey
   /** Seconds since the epoch. */
@@ -30,17 +29,32 @@ const LISTING_BYTES_MAX = 1024 * 1024
 const NONCE_BYTES = 12
 
 /**
- * What the resource at `resource_uri` lists for the owner. The listing is asked for only where the signed
- * claims say, and only at the resource's own origin: another's listing must not land under this server's
- * name.
+ * What the resource at `resource_uri` lists for the owner. The listing is fetched only if the signed claims
+ * name it, and only at the resource's own origin, because another server's listing must not be stored under
+ * this server's name.
  * @throws PublicationFault naming what is wrong.
  */
 export async function fetchListing(
   tools: PullTools,
-  source: { owner: Owner; resource_uri: string; namespaces: readonly string[] },
+  source: PulledFrom,
   patience: Patience,
 ): Promise<ListedResource[]> {
-  const { owner, resource_uri, namespaces } = source
+  return tools.publishers.at(source.resource_uri, patience, (publisher, within) =>
+    fetchFrom({ ...tools, ...publisher }, source, within),
+  )
+}
+
+interface PulledFrom {
+  owner: Owner
+  resource_uri: string
+  namespaces: readonly string[]
+}
+
+async function fetchFrom(
+  tools: Asked,
+  { owner, resource_uri, namespaces }: PulledFrom,
+  patience: Patience,
+): Promise<ListedResource[]> {
   const document = await tools.published.document(resource_uri, patience)
   const { owner_resources_endpoint: endpoint } = await tools.published.signedClaims(document, patience)
   if (endpoint === undefined)
@@ -56,39 +70,23 @@ export async function fetchListing(
   return listing.resources.map(registered)
 }
 
+/** The client of one side of the publishers. */
+type Asked = Publisher & Omit<PullTools, 'publishers'>
+
 /**
- * GETs the listing, signed under the authority's own key; `authorization` is empty and covered, for who wants
- * it covered.
+ * GETs the listing, signed with the authority's own key. `authorization` is empty and covered, for servers
+ * that require it to be covered.
  */
-async function queryListing(tools: PullTools, endpoint: string, patience: Patience): Promise<Buffer> {
-  const url = new URL(endpoint)
-  const query = url.search === '' ? undefined : url.search.slice(1)
-  const signed = signRequest(
-    {
-      method: 'GET',
-      scheme: url.protocol === 'http:' ? 'http' : 'https',
-      authority: url.host,
-      path: url.pathname,
-      query,
-      headers: new Map([['authorization', ['']]]),
-    },
-    tools.key,
-    {
-      components: [
-        '@method',
-        '@authority',
-        '@path',
-        ...(query === undefined ? [] : ['@query']),
-        'authorization',
-      ],
-      created: tools.now(),
-      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
-    },
-  )
+async function queryListing(tools: Asked, endpoint: string, patience: Patience): Promise<Buffer> {
+  const headers = { accept: 'application/json', authorization: '' }
+  const signed = signSent({ method: 'GET', url: new URL(endpoint), headers }, tools.key, {
+    created: tools.now(),
+    nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+  })
   const answer = await tools.outbound
     .request({
       url: endpoint,
-      headers: { accept: 'application/json', authorization: '', ...signed },
+      headers: { ...headers, ...signed },
       timeoutMs: patience.deadline - Date.now(),
       responseBytesMax: LISTING_BYTES_MAX,
     })
@@ -118,10 +116,18 @@ function readListing(body: Buffer, namespaces: readonly string[]) {
 }
 
 /**
- * A word that names no consequence class declares none. The class of the resource is never milder than that
- * of one of its tools.
+ * A word that names no consequence class declares none. The class of a resource is never milder than the
+ * class of any of its tools.
  */
-function registered({ _id, name, type, resource_scopes, consequence, tools }: OwnerResource): ListedResource {
+function registered({
+  _id,
+  name,
+  type,
+  resource_scopes,
+  consequence,
+  tools,
+  approval,
+}: OwnerResource): ListedResource {
   const classes = tools?.map(one => [one.tool, parseConsequence(one.consequence) ?? null] as const)
   return {
     resource_id: _id,
@@ -131,5 +137,6 @@ function registered({ _id, name, type, resource_scopes, consequence, tools }: Ow
     consequence:
       gravestConsequence([consequence, ...(classes ?? []).map(([, declared]) => declared)]) ?? null,
     tools: classes === undefined ? null : Object.fromEntries(classes),
+    approval: approval ?? null,
   }
 }

@@ -1,6 +1,6 @@
 /**
- * When the registry is pulled: at the start, on approval, when `/perm` names what is not known, and now and
- * then; by one replica at a time, at most every ten seconds per source. Nothing waits for it but `/perm`, a
+ * When the registry is pulled: at the start, on approval, when `/perm` names something unknown, and now and
+ * then. One replica pulls at a time, at most every ten seconds per source. Only `/perm` waits for it, a
  * second at most. Contract: "Registry materialization", "Protection API" (`/perm`).
  */
 import type { FastifyBaseLogger } from 'fastify'
@@ -23,13 +23,16 @@ import { PublicationFault } from './published-resources.ts'
 import { fetchListing, type PullTools } from './registry-pull.ts'
 
 export interface Registry {
-  /** Pulls what is due, and goes on: once our keys can be fetched, for those asked want to know who asks. */
+  /**
+   * Pulls what is due, and continues to. Call this when our keys can be fetched, because the servers check
+   * who asks.
+   */
   start(): void
   /** Pulls from a source soon, in the background: the owner has just approved it. */
   pullSoon(source: Source): void
-  /** Waits for a pull that may bring what `/perm` does not know: one of our own, or one that runs already. */
+  /** Waits for a pull that may bring what `/perm` does not know: our own, or one that already runs. */
   lookAgain(source: Source): Promise<void>
-  /** Starts no more pulls; those under way bring nothing any more. */
+  /** Starts no more pulls; running ones write nothing any more. */
   stop(): Promise<void>
 }
 
@@ -41,18 +44,18 @@ export interface RegistryOptions extends PullTools {
   keepSeconds: number
 }
 
-/** Between two pulls from one source, on whichever replica. */
+/** The least time between two pulls from one source, by any replica. */
 const PAUSE_SECONDS = 10
 const FAILED_PAUSE_SECONDS = 30
-/** For all that one pull fetches: it ends before another may begin. */
+/** The time limit for everything that one pull fetches: it ends before another may begin. */
 const PULL_MS_MAX = 9_000
-/** For which one that is due is one replica's to pull from: longer than a pull may take. */
+/** How long one replica has a due source to itself: longer than a pull may take. */
 const TAKEN_SECONDS = 15
 const LOOK_MS_MAX = 1_000
 const LOOK_STEP_MS = 200
 const PULLS_AT_ONCE = 4
 
-/** `superseded`: she decided about the server meanwhile, so what came was dropped. */
+/** `superseded`: she decided about the server meanwhile, so the result was dropped. */
 type Outcome = 'pulled' | 'superseded' | 'running' | 'recent'
 
 /** A registry that pulls nothing by itself until `start`. */
@@ -70,7 +73,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     if (running !== undefined) return running
     const once = (): Promise<Outcome> => pullOnce(options, source, () => stopped)
     const started = once()
-      // Whoever asked meanwhile wants what the server lists under her latest decision.
+      // Callers that asked meanwhile need what the server lists under her latest decision.
       .then(outcome => (outcome === 'superseded' && !stopped ? once() : outcome))
       .catch((error: unknown) => {
         const level = isOutage(error) ? 'warn' : 'error'
@@ -115,7 +118,7 @@ export function createRegistry(options: RegistryOptions): Registry {
 }
 
 /**
- * Works off the due-queue, a few sources at a time, until nothing is due. What fails of one source ends no
+ * Works off the queue of due sources, a few at a time, until nothing is due. A failure of one source stops no
  * other.
  */
 async function pullDue(

@@ -16,8 +16,8 @@ export interface AgentIssuers {
   lists(iss: string): boolean
   /**
    * Verifies an agent token, waiting for its issuer's keys until `deadline` (ms since the epoch). Throws
-   * `invalid_request` where the issuer is not listed (before anything is fetched) or the token is not good,
-   * and `temporarily_unavailable` where the issuer's documents cannot be had.
+   * `invalid_request` if the issuer is not listed (before anything is fetched) or the token is invalid, and
+   * `temporarily_unavailable` if the issuer's documents cannot be fetched.
    */
   verify(claimed: ClaimedIdentity & { kind: 'agent_token' }, deadline: number): Promise<Verified<AgentToken>>
 }

@@ -1,7 +1,7 @@
 /**
- * Who signed an agreement, as far as checks that ran can tell: the handle, the operator it names, and the
- * assurance axes, which can only make a request stricter. Contract: "Connection" (handles), "Agreement
- * (claim_token, beat 3)".
+ * Who signed an agreement, as far as the checks that ran found out: the handle, the operator that it names,
+ * and the assurance axes, which can only make the treatment of a request stricter. Contract: "Connection"
+ * (handles), "Agreement (claim_token, beat 3)".
  */
 import { assuranceOf, type Assurance } from '../../rules/assurance.ts'
 import {
@@ -18,7 +18,7 @@ import { Refusal } from '../../wire/refusal.ts'
 import type { AgentIssuers } from './agent-issuers.ts'
 import type { Handle } from '../../wire/identifiers.ts'
 
-/** All that one request may wait for documents of others, in milliseconds. */
+/** How long one request may wait for documents of others, in milliseconds. */
 export const REMOTE_MS_MAX = 3_000
 
 export interface Identified {
@@ -30,14 +30,14 @@ export interface Identified {
   operator: string | undefined
   client_id: string | undefined
   signature_agent: string | undefined
-  /** What the operator's client document calls it. */
+  /** The operator's name in its client document. */
   operatorName: string | undefined
   /** The operator's directory, same origin, lists the signing key. */
   attested: boolean
-  /** Of the keys that were looked for in that directory, those it lists. */
+  /** Those of the requested keys that this directory lists. */
   published: ReadonlySet<string>
   assurance: Assurance
-  /** One sentence per check that ran or could not. */
+  /** One sentence per check that ran or could not run. */
   notes: string[]
 }
 
@@ -46,18 +46,18 @@ export interface Signed {
   agent: Identified
 }
 
-/** Why nobody's signature was verified, and who the claim token says that it is of. */
+/** Why no signature was verified, and whom the claim token names. */
 export interface Unproven {
   code: string
   /** For the agent's developer. */
   sentence: string
-  /** Set where a handle is claimed, or could be. */
+  /** Set if a handle is claimed, or may be. */
   unverified?: { handle: Handle | undefined }
 }
 
 /**
  * Verifies a claim token and reads who signed it; an agent token is verified with its issuer's published
- * keys. No operator document is read yet. Answers `fault` with the sentence for the agent where that fails.
+ * keys. No operator document is read yet. If that fails, returns `fault` with the sentence for the agent.
  * @param deadline ms since the epoch at which waiting for an issuer ends.
  */
 export async function identify(
@@ -81,7 +81,8 @@ export async function identify(
 }
 
 /**
- * A bare key vouches for itself; a token is verified with its issuer's keys. Throws as `AgentIssuers.verify`.
+ * A bare key vouches for itself; a token is verified with its issuer's keys. Throws like
+ * `AgentIssuers.verify`.
  */
 export async function verifyIdentity(
   issuers: AgentIssuers,
@@ -97,7 +98,7 @@ function refusalReason(issuers: AgentIssuers, claimed: ClaimedIdentity): string 
   return isStranger ? 'issuer_not_listed' : 'identity_unverified'
 }
 
-/** The handle that a request claims and did not prove; undefined where it claims none that could be one. */
+/** The handle that a request claims but did not prove; undefined if it claims no possible handle. */
 function claimedHandle(issuers: AgentIssuers, claimed: ClaimedIdentity): Handle | undefined {
   if (claimed.kind === 'key') return handleOf(claimed)
   const { sub } = parseJws(claimed.token).payload

@@ -1,5 +1,5 @@
 /**
- * Beat 3: who signed the agreement, and that it is to what was offered; then the party decides.
+ * Beat 3: it checks who signed the agreement, and that it agrees to the offer; then the party decides.
  * Contract: "Agreement (claim_token, beat 3)", "Errors" (agreement verification failures).
  */
 import { agreementFault } from '../../rules/agreement.ts'
@@ -16,7 +16,7 @@ type Presented<Row, Governed> = Pick<
 }
 
 /**
- * What is decided about a presented agreement. A fault of it ends the negotiation: refused, with a sentence.
+ * The decision on a presented agreement. A fault in it ends the negotiation: it is refused, with a sentence.
  */
 export async function presentAgreement<Row extends Negotiation, Governed>(
   of: Pick<TicketGrant<Row, Governed>, 'issuer' | 'agentIssuers' | 'decisions' | 'reasonBytesMax'>,
@@ -29,7 +29,7 @@ export async function presentAgreement<Row extends Negotiation, Governed>(
     return { kind: 'refused', sentence: why.sentence }
   }
 
-  // 1. Of a size that is read.
+  // 1. The agreement has a size that is accepted.
   if (Buffer.byteLength(claimToken) > CLAIM_TOKEN_BYTES_MAX)
     return refused(undefined, {
       code: 'oversized',
@@ -50,6 +50,6 @@ export async function presentAgreement<Row extends Negotiation, Governed>(
   })
   if (fault !== undefined) return refused(signed.agent, { code: 'agreement_weakened', sentence: fault })
 
-  // 4. The rest is for whose terms they are.
+  // 4. The owner of the terms decides the rest.
   return decisions.decide({ ...presented, ...signed, deadline })
 }

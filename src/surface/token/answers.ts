@@ -3,23 +3,36 @@
  * Contract: "Token endpoint", "Errors".
  */
 import { z } from 'zod'
+import { refuse } from '../../wire/refusal.ts'
 
 const text = z.string()
 const seconds = z.int()
 
-const TERMS_TEMPLATE = z.object({
-  template_id: text,
-  terms_uri: text,
-  proffered_by: text,
-  purpose: text,
-  scope: z.array(text),
-  expires_in: seconds,
-  prohibited: z.array(text),
-  resource_id: text,
-  family: text,
-  nonce: text,
-  per_operation: z.literal(true).optional(),
-})
+const TERMS_TEMPLATE = z
+  .object({
+    template_id: text,
+    terms_uri: text,
+    proffered_by: text,
+    purpose: text,
+    scope: z.array(text),
+    expires_in: seconds,
+    prohibited: z.array(text),
+    resource_id: text,
+    family: text,
+    nonce: text,
+    per_operation: z.literal(true).optional(),
+  })
+  .meta({ id: 'TermsTemplate' })
+
+const IDENTITY_PROVIDER = z
+  .object({
+    issuer: text,
+    token_endpoint: text,
+    grant_type: text,
+    requested_token_type: text,
+    subject_token_types_supported: z.array(text),
+  })
+  .meta({ id: 'IdentityProvider' })
 
 /** 200 of POST /token: a PAT, or a grant with its receipt. */
 export const TOKEN_ANSWER = z.union([
@@ -42,7 +55,12 @@ export const NEGOTIATING = z.union([
         claim_type: text,
         claim_token_format: z.array(text),
         friendly_name: text,
-        terms_template: TERMS_TEMPLATE,
+        // The first is for terms, the others for an identity assertion.
+        terms_template: TERMS_TEMPLATE.optional(),
+        identity_provider: IDENTITY_PROVIDER.optional(),
+        audience: text.optional(),
+        resource: text.optional(),
+        scope: text.optional(),
       }),
     ),
   }),
@@ -55,6 +73,8 @@ export const NEGOTIATING = z.union([
   z.object({
     error: z.enum(['request_denied', 'authorization_pending', 'access_denied']),
     error_description: text,
+    reason: text.optional(),
+    owner_reason: text.optional(),
   }),
 ])
 
@@ -63,10 +83,26 @@ export interface Answer {
   body: object
 }
 
+/** Refuses a ticket that is worth nothing, or no longer anything. Nobody has denied the request. */
+export function invalidGrant(): never {
+  return refuse(
+    'invalid_grant',
+    'The ticket is unknown, already presented or expired: make the call again for a fresh challenge.',
+  )
+}
+
 /**
- * A refusal of the negotiation, with a sentence for the agent's developer. 429 where the party has no room
- * for it now.
+ * A refusal of the negotiation, with a sentence for the agent's developer and, if there are any, a code for
+ * its program and the owner's own words. 429 if the party has no room for it now.
  */
-export function denied(description: string, status: 403 | 429 = 403): Answer {
-  return { status, body: { error: 'request_denied', error_description: description } }
+export function denied(
+  description: string,
+  told: { reason?: string | undefined; ownerReason?: string | undefined; status?: 429 } = {},
+): Answer {
+  const { reason, ownerReason, status = 403 } = told
+  const words = {
+    ...(reason !== undefined && { reason }),
+    ...(ownerReason !== undefined && { owner_reason: ownerReason }),
+  }
+  return { status, body: { error: 'request_denied', error_description: description, ...words } }
 }

@@ -1,7 +1,7 @@
 /**
- * client_credentials: a resource server fetches a PAT for the one owner it names, by secret or by signature,
- * as its stored record says. Contract: "Token endpoint", "Authentication" (resource server at the token
- * endpoint).
+ * client_credentials: a resource server gets a PAT for the one owner that it names, by secret or by
+ * signature, as its stored record says. Contract: "Token endpoint", "Authentication" (resource server at the
+ * token endpoint).
  */
 import { timingSafeEqual } from 'node:crypto'
 import { protectionRefusal } from '../../rules/registration.ts'
@@ -30,29 +30,31 @@ export interface PatIssuance {
   patSeconds: number
 }
 
-/** What is known of the keys that resource servers publish, and of the PATs that they were issued. */
+/**
+ * What is known about the keys that resource servers publish, and about the PATs that were issued to them.
+ */
 export interface SignatureProofs {
   /**
-   * Whether a message was signed, now, by a key that the registered resource publishes at its own origin;
-   * 'unread' where that could not be read, for a reason that passes. Why a signature fails is for the party's
-   * log alone.
+   * Whether a message was signed, just now, by a key that the registered resource publishes at its own
+   * origin; 'unread' if the keys could not be read for a temporary reason. Why a signature fails is only for
+   * the party's log.
    */
   prove(server: ResourceServer, message: SignedMessage): Promise<'proven' | 'unproven' | 'unread'>
   /** Notes that a PAT is issued. */
   issued(server: ResourceServer): Promise<void>
 }
 
-/** The request itself, as far as it can prove who sent it. */
+/** The parts of the request that can prove who sent it. */
 export interface TokenCaller {
   authorization: string | undefined
-  /** The whole request, where it carries a signature. */
+  /** The whole request, if it carries a signature. */
   signed: SignedMessage | undefined
 }
 
 interface PresentedSecret {
   client_id: ClientId
   secret: string
-  /** RFC 6749 §5.2: who used the Authorization header is answered with WWW-Authenticate. */
+  /** RFC 6749 §5.2: a client that used the Authorization header is answered with WWW-Authenticate. */
   byHeader: boolean
 }
 
@@ -67,15 +69,15 @@ type Presented = PresentedSecret | PresentedSignature
 const UNDECIDED = {
   authorization_pending: 'Wait until the owner has approved this resource server, then ask again.',
   access_denied:
-    'The owner has withdrawn this resource server; 24 hours after that it may register again and ask her anew.',
+    'The owner has withdrawn this resource server; 24 hours after that it may register again and ask her once more.',
 } as const
 const CHALLENGE = { headers: { 'www-authenticate': 'Basic realm="token"' } }
 
 /**
- * Answers a PAT. The order is fixed: owner served, client known, credential right (401 `invalid_client`, all
- * three alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope 400 `invalid_scope`.
- * A signed request may be sent again within its window: it changes nothing, and who could see it could see
- * the PAT it was answered with.
+ * Returns a PAT. The order of the checks is fixed: owner served, client known, credential right (401
+ * `invalid_client`, all three alike), pending 403 `authorization_pending`, revoked 403 `access_denied`, scope
+ * 400 `invalid_scope`. A signed request may be sent again within its window: it changes nothing, and anybody
+ * who could see it could also see the PAT in the answer.
  */
 export async function issuePat(of: PatIssuance, form: TokenRequest, caller: TokenCaller): Promise<Answer> {
   // 1. One credential, for one owner.
@@ -130,7 +132,8 @@ function authenticateBySecret(
   server: ResourceServer | undefined,
   { secret, byHeader }: PresentedSecret,
 ): ResourceServer {
-  // One comparison in every case, so that time tells nothing of whether the owner or the client exists.
+  // There is one comparison in every case, so that the time does not reveal whether the owner or the client
+  // exists.
   const known = server?.secret_sha256 ?? Buffer.alloc(32)
   const right = timingSafeEqual(sha256(secret), known)
   if (server === undefined || server.auth !== 'secret' || !right) {
@@ -144,8 +147,8 @@ function authenticateBySecret(
 }
 
 /**
- * A client_id that is an origin and no more names the one server that this owner has there: software that
- * knows itself by its origin need not know that a record is kept per resource. Of two it names neither.
+ * A client_id that is only an origin names the one server that this owner has there: software that identifies
+ * itself by its origin need not know that there is a record per resource. If there are two, it names neither.
  */
 async function onlyAt(
   servers: ResourceServersByOrigin,
@@ -181,14 +184,14 @@ async function authenticateBySignature(
   }
 }
 
-/** The same whatever is wrong: the words depend on nothing but what was sent. */
+/** The answer is the same whatever is wrong: its text depends only on what was sent. */
 function unproven(client_id: string): Refusal {
   return new Refusal(
     'invalid_client',
     'Sign the request now, over @method, @authority, @path and content-digest, with a key that is published at the origin ' +
       'of the resource which is registered, under client_id, for this owner.' +
       (isOrigin(client_id)
-        ? ' Name the resource as client_id: an origin names a resource server only where this owner has one there, not several.'
+        ? ' Name the resource as client_id: an origin names a resource server only if this owner has exactly one there.'
         : ''),
   )
 }

@@ -1,13 +1,14 @@
 /**
- * Makes a grant of what was agreed and decided: RPT and receipt, signed before anything is stored.
- * Contract: "Grant answer (beat 4)", "RPT claims".
+ * Makes the grant that was agreed and decided: RPT and receipt, signed before anything is stored. Contract:
+ * "Grant answer (beat 4)", "RPT claims".
  */
 import { absentEchoes, type Operation } from '../../rules/agreement.ts'
-import type { GrantClaims, GrantContent } from '../../rules/grant-content.ts'
+import type { GrantClaims, GrantContent, GrantedJoint } from '../../rules/grant-content.ts'
 import { declaredByTool, operationConsequence, type DeclaredConsequences } from '../../rules/permission.ts'
-import { signReceipt, type Agreement } from '../../wire/agreement.ts'
-import { s256Json, sha256 } from '../../wire/encoding.ts'
+import { signReceipt, type Agreement, type ReceiptClaims } from '../../wire/agreement.ts'
+import { s256, s256Json, sha256 } from '../../wire/encoding.ts'
 import type { Verified } from '../../wire/jws.ts'
+import { mandateDigest } from '../../wire/mandate.ts'
 import { grantAnswer, type GrantAnswer } from '../../wire/negotiation.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import { newJti } from '../../wire/ticket.ts'
@@ -15,7 +16,7 @@ import { signRpt, type RptClaims } from '../../wire/tokens.ts'
 import type { Signer } from '../issuer.ts'
 import type { ClientId, Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** What an agreement comes to. */
+/** The result of an agreement. */
 export function grantContent(of: {
   family: { owner: Owner; family: Family }
   /** The offer that was agreed to. */
@@ -56,9 +57,9 @@ export function grantContent(of: {
   }
 }
 
-/** A signed grant, not yet recorded: nothing is signed inside a transaction or after it. */
+/** A signed grant, not recorded yet, because nothing is signed inside a transaction or after it. */
 export interface SignedGrant {
-  /** What is stored of every grant, whoever issued it. */
+  /** The stored part of every grant, at every issuer. */
   row: {
     owner: Owner
     rptSha256: Buffer
@@ -81,7 +82,7 @@ export interface SignedGrant {
 export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
   const now = signer.now()
   const claims = rptClaims(signer.issuer, content, now)
-  const rpt = signRpt(claims, signer.keys[0])
+  const rpt = signRpt({ ...claims, ...jointDigests(content) }, signer.keys[0])
   const receipt = signReceipt(receiptClaims(claims, content, now), signer.keys[0])
   const { owner, family, handle, client_id, aud, resource_id, single_use, expires_in } = content
   return {
@@ -95,7 +96,7 @@ export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
       aud,
       resource_id,
       single_use,
-      claims: { ...claims, ...consequencesOf(content) },
+      claims: { ...claims, ...consequencesOf(content), ...wholeJoint(content), ...signedDecision(content) },
       receipt,
       expiresAt: claims.exp,
     },
@@ -103,16 +104,42 @@ export function signGrant(signer: Signer, content: GrantContent): SignedGrant {
   }
 }
 
+/** Introspection gives all of it; an RPT carries only digests, because it must fit in a header field. */
+function wholeJoint({ joint }: GrantContent): { joint?: GrantedJoint } {
+  return joint === undefined ? {} : { joint }
+}
+
+/** This is too long for a header field, so only introspection gives it. */
+function signedDecision({ ownerDecision }: GrantContent): Pick<GrantClaims, 'owner_decision'> {
+  if (ownerDecision === undefined) return {}
+  const { item, statement } = ownerDecision
+  return { owner_decision: { item, statement } }
+}
+
+function decisionInReceipt({ ownerDecision }: GrantContent): Pick<ReceiptClaims, 'owner_decision'> {
+  if (ownerDecision === undefined) return {}
+  const { item_s256, statement } = ownerDecision
+  return { owner_decision: { item_s256, statement } }
+}
+
+function jointDigests({ joint }: GrantContent): Pick<RptClaims, 'joint'> {
+  if (joint === undefined) return {}
+  const { account, mandate, verdicts } = joint
+  return {
+    joint: { account, mandate_s256: mandateDigest(mandate), verdicts_s256: verdicts.map(one => s256(one)) },
+  }
+}
+
 /**
- * The classes by tool as they were declared when the grant was made; in no RPT, for there they would only
- * lengthen each call.
+ * The classes by tool as they were declared when the grant was made; they are not in the RPT, where they
+ * would only lengthen each call.
  */
 function consequencesOf({ declared }: GrantContent): { consequences?: Record<string, string> } {
   const consequences = declared === undefined ? {} : declaredByTool(declared)
   return Object.keys(consequences).length === 0 ? {} : { consequences }
 }
 
-function rptClaims(issuer: string, content: GrantContent, now: number): RptClaims {
+function rptClaims(issuer: string, content: GrantContent, now: number): Omit<RptClaims, 'joint'> {
   const { handle, resource_id, scopes, consequence, single_use, operation } = content
   const exp = now + content.expires_in
   return {
@@ -129,15 +156,12 @@ function rptClaims(issuer: string, content: GrantContent, now: number): RptClaim
     owner: content.owner,
     family: content.family,
     ...(consequence === null ? {} : { consequence }),
+    ...(content.clearance === undefined ? {} : { clearance: content.clearance }),
     ...(single_use && operation !== null ? { single_use: true as const, operation } : {}),
   }
 }
 
-function receiptClaims(
-  rpt: RptClaims,
-  content: GrantContent,
-  now: number,
-): Parameters<typeof signReceipt>[0] {
+function receiptClaims(rpt: Omit<RptClaims, 'joint'>, content: GrantContent, now: number): ReceiptClaims {
   const { echo_absent } = content
   return {
     iss: rpt.iss,
@@ -154,5 +178,7 @@ function receiptClaims(
     cnf: { jkt: content.jkt },
     rpt: rpt.jti,
     ...(echo_absent.length === 0 ? {} : { echo_absent }),
+    ...wholeJoint(content),
+    ...decisionInReceipt(content),
   }
 }

@@ -1,8 +1,9 @@
 /**
- * What a party hands in so that agents negotiate with it: whose terms are offered, where a negotiation
- * stands, who decides. Nothing here presupposes a connection or a tier. Contract: "Permission ticket",
+ * What a party provides so that agents can negotiate with it: the owners of terms, the state of a
+ * negotiation, and the decision. Nothing here requires a connection or a tier. Contract: "Permission ticket",
  * "Agreement (claim_token, beat 3)".
  */
+import type { AskedIdentity } from '../../wire/identity-claim.ts'
 import type { GrantAnswer, RequestKind } from '../../wire/negotiation.ts'
 import type { TermsTemplate, TermsVersion } from '../../wire/terms.ts'
 import type { SealedTicket } from '../../wire/ticket.ts'
@@ -12,65 +13,71 @@ import type { Issuer } from '../issuer.ts'
 import type { OnBehalfOf } from '../resource-servers.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** What is negotiated about. */
+/** The subject of a negotiation. */
 export type Requested = Pick<
   SealedTicket,
   'owner' | 'family' | 'client_id' | 'resource_id' | 'resource_scopes'
 >
 
-/** One negotiation as its party has stored it, as far as it is the same for all; times in ISO 8601. */
+/**
+ * One negotiation as its party has stored it: the part that is the same for all parties; times in ISO 8601.
+ */
 export interface Negotiation extends Requested {
-  /** The offer that was sent, null where none was. */
+  /** The offer that was sent, null if none was. */
   template: TermsTemplate | null
   ticket_issued_at: string
-  /**
-   * When the answer before it was given: a poll that was held counts from the end of that; null for the
-   * first.
-   */
+  /** When the previous answer was given (for a held poll, the end of the hold); null for the first. */
   ticket_previous_at: string | null
-  /** What waits for a decision that is not the agent's: null before it does. */
+  /** Set while it waits for a decision of another party than the agent; null before. */
   kind: RequestKind | null
   decision: 'approved' | 'denied' | null
 }
 
-/** The terms that stand over a resource now, and whatever else its party judges by. */
+/** The terms in force for a resource, and everything else that its party judges by. */
 export type Standing<Governed> = Governed & { fault?: undefined; terms: TermsVersion }
 
-/** Or why nobody is let in, which ends the negotiation. */
-export type Governing<Governed> = { fault: string; code: string } | Standing<Governed>
+/** Or why the request is refused, which ends the negotiation. */
+export type Governing<Governed> = { fault: string; code: string; reason?: string } | Standing<Governed>
 
 /** Why a request is refused. */
 export interface Refused {
   code: string
   /** For the agent's developer. */
   sentence: string
-  /** Set where nobody's signature was verified, so that the handle is only claimed. */
+  /** A code for it that the agent also gets, if there is one. */
+  reason?: string | undefined
+  /** Set if no signature was verified, so that the handle is only claimed. */
   unverified?: { handle: Handle | undefined }
-  /** Kept beside the reason. */
+  /** Stored with the reason. */
   data?: Record<string, unknown>
+  /** The ledger's word for it; `refused` if left out. */
+  kind?: 'identity_refused'
 }
 
-/** What a party answers to an agreement; whatever it comes to is written by then. */
+/** A party's answer to an agreement; its result has been written by then. */
 export type Decision =
   | { kind: 'granted'; body: GrantAnswer }
-  /** It waits for somebody; the next ticket is good from now on. */
+  /** It waits for a decision; the next ticket is valid from now on. */
   | { kind: 'waiting'; as: RequestKind }
-  | { kind: 'refused'; sentence: string; status?: 429 }
-  /** Nothing was written: the terms are to be offered anew. */
+  | { kind: 'refused'; sentence: string; reason?: string | undefined; status?: 429 }
+  /** Nothing was written: the terms must be offered again. */
   | { kind: 'terms-changed' }
 
-/** What a party answers to whoever comes for an approval; as `Decision`, but that it has waited already. */
-export type Collected = Exclude<Decision, { kind: 'waiting' }>
+/**
+ * A party's answer to a poll for an approval; like `Decision`, except that it has waited already. `gone`:
+ * since the ticket was spent another poll collected the approval, or a repeat of the request took its place.
+ */
+export type Collected = Exclude<Decision, { kind: 'waiting' }> | { kind: 'gone' }
 
-/** A verified agreement to what was offered, for its party to decide on. */
+/** A verified agreement to the offer, for its party to decide on. */
 export interface Agreed<Row, Governed> extends Signed {
   family: Row
   governed: Standing<Governed>
   /** The offer that it agrees to. */
   template: TermsTemplate
-  /** SHA-256 of the ticket to poll with, where it is to wait. */
+  /** SHA-256 of the ticket to poll with, if it must wait. */
   nextHash: Buffer
-  /** All that documents of others may be waited for, in ms since the epoch. */
+  /** How long to wait for documents of others, in ms since the epoch. */
   deadline: number
 }
 
@@ -80,14 +87,15 @@ export interface Offer<Governed> {
   template: TermsTemplate
 }
 
-/** The rows of a party's negotiations. Each function that moves one is one conditional statement. */
+/** The rows of a party's negotiations. Each function that changes one is one conditional statement. */
 export interface Negotiations<Row extends Negotiation, Governed> {
-  /** Whose tickets carry this tag. */
+  /** The owner whose tickets carry this tag. */
   ownerOf(tag: string): Promise<Owner | undefined>
-  governed(of: Requested): Promise<Governing<Governed>>
+  /** `presenting`: what comes with the ticket; an agreement is fully judged later. */
+  governed(of: Requested, presenting: 'ticket' | 'agreement'): Promise<Governing<Governed>>
   /**
-   * First presentation. Without an offer the negotiation ends with it, as `state` says.
-   * @returns false where the ticket was presented before.
+   * First presentation. Without an offer, the negotiation ends with it, in the state that `state` says.
+   * @returns false if the ticket was presented before.
    */
   open(first: {
     sealed: SealedTicket
@@ -96,36 +104,45 @@ export interface Negotiations<Row extends Negotiation, Governed> {
     nextHash: Buffer | null
   }): Promise<boolean>
   /**
-   * Spends a ticket; of one that waits, `nextHash` is good from then on. Unknown, spent and expired are
-   * undefined.
+   * Spends a ticket. If the negotiation waits, `nextHash` is valid from then on. Undefined if the ticket is
+   * unknown, spent or expired.
    */
   spend(ticket: { owner: Owner; hash: Buffer; nextHash: Buffer }): Promise<Row | undefined>
-  /** Issues the next ticket of one whose last was spent. @returns false where it has ended meanwhile. */
+  /**
+   * Issues the next ticket of a negotiation whose last ticket was spent. @returns false if it has ended
+   * meanwhile.
+   */
   proceed(family: Row, nextHash: Buffer, offer?: Offer<Governed>): Promise<boolean>
   /** Whether it waits for somebody's decision, so that its tickets are polls. */
   waits(family: Row): boolean
   read(owner: Owner, family: Family): Promise<Row | undefined>
-  /** Ends one in which nothing was agreed, and tells the owner why. */
+  /** Ends a negotiation in which nothing was agreed, and tells the owner why. */
   end(family: Row, state: 'denied' | 'ended', reason: string): Promise<void>
-  /** Tells the owner of one that ended as it was opened. */
+  /** Tells the owner about a negotiation that ended when it was opened. */
   tell(of: Requested, reason: string): Promise<void>
 }
 
-/** Who decides, and how an agent that waits comes by it. */
+/** Why a request was denied, and the owner's own words about it. */
+export interface Denial {
+  sentence: string
+  ownerReason?: string | undefined
+}
+
+/** Who decides, and how a waiting agent gets the decision. */
 export interface Decisions<Row extends Negotiation, Governed> {
   decide(agreed: Agreed<Row, Governed>): Promise<Decision>
   /**
-   * Ends a negotiation for a fault of its agreement, and tells the owner. `agent` where it is known who
-   * signed.
+   * Ends a negotiation because of a fault in its agreement, and tells the owner. `agent` is set if the signer
+   * is known.
    */
   refuse(family: Row, agent: Identified | undefined, refused: Refused): Promise<void>
-  /** Resolves when something happened to the owner, or after so many ms. */
+  /** Resolves when something happened to the owner, or after this many ms. */
   happened(owner: Owner, ms: number): Promise<unknown>
-  /** Makes the grant that was approved, once, after looking again at all it rests on. */
+  /** Makes the approved grant, once, after checking again everything that it rests on. */
   collect(family: Row): Promise<Collected>
-  /** Ends one that was denied. @returns the sentence that says why. */
-  deny(family: Row): Promise<string>
-  /** The agent takes back what waits. */
+  /** Ends one that was denied. */
+  deny(family: Row): Promise<Denial>
+  /** The agent withdraws its waiting request. */
   withdraw(family: Row): Promise<void>
 }
 
@@ -137,20 +154,48 @@ export interface TicketRequest {
   decline?: string | undefined
 }
 
-/** What negotiating takes; `Row` and `Governed` are the party's own, and looked at by nobody but it. */
+/** The person or client who must be vouched for before terms are offered. */
+export interface Identities<Row extends Negotiation, Governed> {
+  /**
+   * The assertion that is required now; undefined if none is required, or one was accepted. Throws
+   * `temporarily_unavailable` if the party that vouches cannot be asked.
+   * @param row the negotiation; undefined at its first presentation.
+   */
+  wanted(
+    of: Requested,
+    governed: Standing<Governed>,
+    row: Row | undefined,
+  ): Promise<AskedIdentity | undefined>
+  /**
+   * Accepts an assertion, once: with it the offer is stored, and `nextHash` is valid from then on. An
+   * assertion that is not accepted ends the negotiation. Throws `temporarily_unavailable` if it cannot be
+   * judged.
+   */
+  take(presented: {
+    family: Row
+    governed: Standing<Governed>
+    claimToken: string
+    nextHash: Buffer
+    offer: Offer<Governed>
+  }): Promise<{ kind: 'accepted' } | { kind: 'gone' } | { kind: 'refused'; sentence: string; reason: string }>
+}
+
+/** What negotiating needs; `Row` and `Governed` belong to the party, and only the party reads them. */
 export interface TicketGrant<Row extends Negotiation, Governed> {
   issuer: Issuer
   onBehalfOf: OnBehalfOf
   agentIssuers: AgentIssuers
   negotiations: Negotiations<Row, Governed>
   decisions: Decisions<Row, Governed>
-  /** The pause asked of agents that poll; 0: none is held back. */
+  identities: Identities<Row, Governed>
+  /** The pause that polling agents are asked for; 0 means that no poll is held. */
   pollSeconds: number
   reasonBytesMax: number
 }
 
 /**
- * The pause asked of polling agents, in whole seconds: never none, also where early polls are not held back.
+ * The pause that polling agents are asked for, in whole seconds; at least 1, even if early polls are not
+ * held.
  */
 export function pauseOf({ pollSeconds }: { pollSeconds: number }): number {
   return Math.max(1, pollSeconds)

@@ -1,10 +1,10 @@
 /**
- * Polls of a request that waits for somebody's decision: each rotates the ticket, one that comes early is
- * held until the interval has passed or it is decided, and an approval is collected once. Contract:
- * "Permission ticket" (awaiting-owner).
+ * Polls of a request that waits for a decision. Each poll rotates the ticket. An early poll is held until the
+ * interval has passed or the request is decided. An approval is collected once. Contract: "Permission ticket"
+ * (awaiting-owner).
  */
 import { requestSubmitted } from '../../wire/negotiation.ts'
-import { denied, type Answer } from './answers.ts'
+import { denied, invalidGrant, type Answer } from './answers.ts'
 import { pauseOf, type Negotiation, type TicketGrant } from './negotiation.ts'
 
 type Polled<Row extends Negotiation, Governed> = Pick<
@@ -12,7 +12,7 @@ type Polled<Row extends Negotiation, Governed> = Pick<
   'negotiations' | 'decisions' | 'pollSeconds'
 >
 
-/** Polls held at once in this process; beyond, an early poll is answered at once instead. */
+/** How many polls this process holds at a time; above that, an early poll is answered at once. */
 const HELD_POLLS_MAX = 1_000
 let heldPolls = 0
 
@@ -24,23 +24,28 @@ export async function collectOrWait<Row extends Negotiation, Governed>(
 ): Promise<Answer> {
   const waiting = { status: 403, body: requestSubmitted(family.kind!, next, pauseOf(of)) }
 
-  // 1. What was decided, by the end of the pause that was asked for.
+  // 1. The decision, if there is one by the end of the pause.
   const decided = family.decision === null ? await decisionAfterInterval(of, family) : family
   if (decided.decision === null) return waiting
 
   // 2. A denial ends it.
-  if (decided.decision === 'denied') return denied(await of.decisions.deny(decided))
+  if (decided.decision === 'denied') {
+    const { sentence, ownerReason } = await of.decisions.deny(decided)
+    return denied(sentence, { ownerReason })
+  }
 
-  // 3. An approval is collected. Where the terms changed before that, the next poll is answered with the new
-  // ones.
+  // 3. An approval is collected. If the terms changed before that, the next poll is answered with the new
+  //    ones.
   const collected = await of.decisions.collect(decided)
   switch (collected.kind) {
     case 'granted':
       return { status: 200, body: collected.body }
     case 'refused':
-      return denied(collected.sentence, collected.status)
+      return denied(collected.sentence, collected)
     case 'terms-changed':
       return waiting
+    case 'gone':
+      return invalidGrant()
   }
 }
 

@@ -1,10 +1,11 @@
 /**
- * The uma-ticket grant, beats 2 to 4: one presentation spends one ticket, and what it gets follows from the
- * state of its negotiation. The order of the phases is fixed and each refusal ends the negotiation.
- * Contract: "Permission ticket" (states), "need_info answer", "Token endpoint".
+ * The uma-ticket grant, beats 2 to 4: one presentation spends one ticket, and the answer follows from the
+ * state of its negotiation. The order of the phases is fixed and each refusal ends the negotiation. Contract:
+ * "Permission ticket" (states), "need_info answer", "Token endpoint".
  */
 import { nextTicketState } from '../../rules/ticket.ts'
-import { agreementFormats } from '../../wire/names.ts'
+import { needIdentity, type AskedIdentity } from '../../wire/identity-claim.ts'
+import { agreementFormats, ID_JAG } from '../../wire/names.ts'
 import { needInfo, requestSubmitted } from '../../wire/negotiation.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 import { offerTemplate, type TermsTemplate } from '../../wire/terms.ts'
@@ -18,7 +19,7 @@ import {
 } from '../../wire/ticket.ts'
 import type { Issuer } from '../issuer.ts'
 import { presentAgreement } from './agreement.ts'
-import { denied, type Answer } from './answers.ts'
+import { denied, invalidGrant, type Answer } from './answers.ts'
 import {
   pauseOf,
   type Negotiation,
@@ -41,8 +42,9 @@ interface Spent<Row> {
 const DECLINED = 'The terms were declined; the owner has been told. Start anew with a fresh challenge.'
 
 /**
- * Answers one presentation of a ticket. Throws `invalid_grant` (400) where the ticket is unknown, spent or
- * expired, which are not told apart, and `invalid_request` where claim_token and its format do not belong.
+ * Answers one presentation of a ticket. Throws `invalid_grant` (400) if the ticket is unknown, spent or
+ * expired, which are not distinguished, and `invalid_request` if claim_token and its format do not belong
+ * together.
  */
 export async function negotiate<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
@@ -59,7 +61,7 @@ export async function negotiate<Row extends Negotiation, Governed>(
   return onBehalfOf(owner, () => laterPresentation(of, { owner, tag }, request))
 }
 
-/** Beat 2: the sealed ticket becomes a negotiation; a claim_token sent with it is not looked at. */
+/** Beat 2: the sealed ticket becomes a negotiation; a claim_token that is sent with it is ignored. */
 async function firstPresentation<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   sealed: SealedTicket,
@@ -67,33 +69,45 @@ async function firstPresentation<Row extends Negotiation, Governed>(
 ): Promise<Answer> {
   const { issuer, negotiations } = of
 
-  // 1. What stands over the resource now: a sealed ticket carries only names.
-  const governed = await negotiations.governed(sealed).catch(keepingTicket(async () => request.ticket))
+  // 1. The state of the resource now, because a sealed ticket carries only names.
+  const governed = await negotiations
+    .governed(sealed, 'ticket')
+    .catch(keepingTicket(async () => request.ticket))
 
-  // 2. The terms, unless the agent declines whatever they are.
+  // 2. A decline is accepted, whatever the terms; otherwise, the terms.
   const declined = request.decline === 'true'
   const trigger = declined ? 'declined' : governed.fault === undefined ? 'presented' : 'refused'
   const offer =
     trigger === 'presented' && governed.fault === undefined ? offerOf(issuer, sealed, governed) : undefined
 
-  // 3. The negotiation is opened, once, with its next ticket; the sealed one is spent by that.
+  // 3. The identity that must be vouched for first.
+  const identity =
+    offer === undefined
+      ? undefined
+      : await of.identities
+          .wanted(sealed, offer.governed, undefined)
+          .catch(keepingTicket(async () => request.ticket))
+
+  // 4. The negotiation is opened, once, with its next ticket, which spends the sealed one.
   const next = newTicket(sealed.tag)
   const opened = await negotiations.open({
     sealed,
     state: nextTicketState('issued', trigger) as 'need_info' | 'denied' | 'ended',
-    offer,
+    offer: identity === undefined ? offer : undefined,
     nextHash: offer === undefined ? null : next.hash,
   })
   if (!opened) return invalidGrant()
 
-  // 4. The answer.
+  // 5. The answer.
+  if (identity !== undefined) return askForIdentity(next.ticket, identity)
   if (offer !== undefined) return askForAgreement(issuer, next.ticket, offer.template)
   const code = governed.fault === undefined ? 'denied' : governed.code
   await negotiations.tell(sealed, declined ? 'declined' : code)
-  return denied((declined ? undefined : governed.fault) ?? DECLINED)
+  if (declined || governed.fault === undefined) return denied(DECLINED)
+  return denied(governed.fault, governed)
 }
 
-/** Beat 3 and every poll: the ticket is spent first, and what follows is as the negotiation stands. */
+/** Beat 3 and every poll: the ticket is spent first, and the rest follows the state of the negotiation. */
 async function laterPresentation<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { owner, tag }: { owner: Owner; tag: string },
@@ -101,12 +115,12 @@ async function laterPresentation<Row extends Negotiation, Governed>(
 ): Promise<Answer> {
   const { negotiations, decisions } = of
 
-  // 1. The ticket is spent; of a negotiation that waits, the next one is good when this returns.
+  // 1. The ticket is spent. If the negotiation waits, the next one is valid when this returns.
   const next = newTicket(tag)
   const family = await negotiations.spend({ owner, hash: ticketHash(request.ticket), nextHash: next.hash })
   if (family === undefined) return invalidGrant()
 
-  // 2. The agent takes it back, or polls.
+  // 2. The agent withdraws the request, or polls.
   const declines = request.decline === 'true'
   if (negotiations.waits(family)) {
     if (!declines) return collectOrWait(of, family, next.ticket).catch(keepingTicket(async () => next.ticket))
@@ -122,7 +136,7 @@ async function laterPresentation<Row extends Negotiation, Governed>(
   return answerTerms(of, { family, tag }, request).catch(keepingTicket(() => nextTicket(of, { family, tag })))
 }
 
-/** An outage ends no negotiation: whoever meets one is told the ticket with which it goes on. */
+/** An outage ends no negotiation: the caller gets a ticket to continue with. */
 function keepingTicket(ticket: () => Promise<string>): (error: unknown) => Promise<never> {
   return async error => {
     if (!(error instanceof Refusal) || error.code !== 'temporarily_unavailable') throw error
@@ -136,7 +150,7 @@ function keepingTicket(ticket: () => Promise<string>): (error: unknown) => Promi
   }
 }
 
-/** Beat 3, or a repeat of beat 2 where no agreement came or the terms were edited since they were offered. */
+/** Beat 3, or a repeat of beat 2 if no agreement came or the terms were edited since they were offered. */
 async function answerTerms<Row extends Negotiation, Governed>(
   of: TicketGrant<Row, Governed>,
   { family, tag }: Spent<Row>,
@@ -144,27 +158,33 @@ async function answerTerms<Row extends Negotiation, Governed>(
 ): Promise<Answer> {
   const { issuer, negotiations } = of
 
-  // 1. What stands over the resource now.
-  const governed = await negotiations.governed(family)
+  // 1. The state of the resource now.
+  const presenting = request.claim_token === undefined ? 'ticket' : 'agreement'
+  const governed = await negotiations.governed(family, presenting)
   if (governed.fault !== undefined) {
     await negotiations.end(family, 'denied', governed.code)
-    return denied(governed.fault)
+    return denied(governed.fault, governed)
   }
 
-  // 2. The terms that were offered stand still, and an agreement came; else they are offered, again.
+  // 2. If somebody must be vouched for, asks for the assertion or accepts it; otherwise continues.
+  const identity = await of.identities.wanted(family, governed, family)
+  if (identity !== undefined) return answerIdentity(of, { family, tag }, { governed, identity, request })
+
+  // 3. Continues if the offered terms are still in force and an agreement came; otherwise offers the terms
+  //    (again).
   const offer = offerOf(issuer, family, governed)
   const offered = family.template
   if (request.claim_token === undefined || offered?.template_id !== offer.template.template_id)
     return askForAgreement(issuer, await nextTicket(of, { family, tag }, offer), offer.template)
 
-  // 3. In a format that is taken.
+  // 4. The agreement has an accepted format.
   const formats = agreementFormats(issuer)
   if (request.claim_token_format === undefined || !formats.includes(request.claim_token_format))
     refuse('invalid_request', otherFormat(request.claim_token_format, formats), {
       extra: { ticket: await nextTicket(of, { family, tag }) },
     })
 
-  // 4. It is verified, held against the offer, and decided on.
+  // 5. Verifies it, compares it with the offer, and decides on it.
   const next = newTicket(tag)
   const decision = await presentAgreement(of, {
     family,
@@ -179,9 +199,42 @@ async function answerTerms<Row extends Negotiation, Governed>(
     case 'waiting':
       return { status: 403, body: requestSubmitted(decision.as, next.ticket, pauseOf(of)) }
     case 'refused':
-      return denied(decision.sentence, decision.status)
+      return denied(decision.sentence, decision)
     case 'terms-changed':
       return answerTerms(of, { family, tag }, { ticket: request.ticket })
+  }
+}
+
+/** The assertion is accepted and the terms follow; if none came, it is requested. */
+async function answerIdentity<Row extends Negotiation, Governed>(
+  of: TicketGrant<Row, Governed>,
+  { family, tag }: Spent<Row>,
+  asked: { governed: Standing<Governed>; identity: AskedIdentity; request: TicketRequest },
+): Promise<Answer> {
+  const { issuer, identities } = of
+  const { governed, identity, request } = asked
+
+  // 1. An assertion came. (An agreement would be to terms that were offered before an assertion was
+  // required.)
+  const { claim_token: claimToken, claim_token_format: format } = request
+  if (claimToken === undefined || (format !== undefined && agreementFormats(issuer).includes(format)))
+    return askForIdentity(await nextTicket(of, { family, tag }), identity)
+  if (format !== ID_JAG)
+    refuse('invalid_request', otherFormat(format, [ID_JAG]), {
+      extra: { ticket: await nextTicket(of, { family, tag }) },
+    })
+
+  // 2. It is verified and spent, and the same statement offers the terms.
+  const next = newTicket(tag)
+  const offer = offerOf(issuer, family, governed)
+  const taken = await identities.take({ family, governed, claimToken, nextHash: next.hash, offer })
+  switch (taken.kind) {
+    case 'accepted':
+      return askForAgreement(issuer, next.ticket, offer.template)
+    case 'refused':
+      return denied(taken.sentence, { reason: taken.reason })
+    case 'gone':
+      return invalidGrant()
   }
 }
 
@@ -196,10 +249,17 @@ function offerOf<Governed>(
 
 const FORMAT_CHARS_TOLD = 120
 
-/** Which format was given and which are taken: who has another name for it finds out by this alone. */
+/**
+ * Says which format was given and which are accepted, because a client with another name for it finds out
+ * only by this.
+ */
 function otherFormat(given: string | undefined, taken: readonly string[]): string {
   const told = given === undefined ? 'none' : JSON.stringify(given.slice(0, FORMAT_CHARS_TOLD))
   return `Send claim_token together with claim_token_format=${taken.join(' or ')}; the format given was ${told}.`
+}
+
+function askForIdentity(ticket: string, identity: AskedIdentity): Answer {
+  return { status: 403, body: needIdentity({ ...identity, ticket }) }
 }
 
 function askForAgreement(
@@ -218,11 +278,4 @@ async function nextTicket<Row extends Negotiation, Governed>(
 ): Promise<string> {
   const next = newTicket(tag)
   return (await negotiations.proceed(family, next.hash, offer)) ? next.ticket : invalidGrant()
-}
-
-function invalidGrant(): never {
-  return refuse(
-    'invalid_grant',
-    'The ticket is unknown, already presented or expired: make the call again for a fresh challenge.',
-  )
 }

@@ -1,4 +1,4 @@
-/** What POST /token takes, form-encoded or JSON. Contract: "Token endpoint". */
+/** The body of POST /token, form-encoded or JSON. Contract: "Token endpoint". */
 import { z } from 'zod'
 
 /** Printable text without NUL, which Postgres cannot hold. */

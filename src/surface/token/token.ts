@@ -13,7 +13,7 @@ import type { TokenCaller } from './client-credentials.ts'
 import type { TicketRequest } from './negotiation.ts'
 import { TOKEN_REQUEST, type TokenRequest } from './token-request.ts'
 
-/** The grant types, each over what it takes. */
+/** The grant types, each with the function that handles it. */
 export interface TokenEndpoint {
   clock: Pick<Clock, 'fault'>
   issuer: Pick<Issuer, 'issuer'>
@@ -28,7 +28,11 @@ export const TOKEN: Endpoint<TokenEndpoint> = endpoint({
   path: '/token',
   rows: ['token-uma-ticket', 'token-client-credentials'],
   summary: 'The uma-ticket grant (agents) and client_credentials (resource servers)',
-  // Nothing is issued by a clock that is off.
+  // Nothing is issued while the clock is off.
+  refuses: {
+    400: ['invalid_grant', 'invalid_scope', 'unsupported_grant_type'],
+    401: ['invalid_client', 'invalid_token'],
+  },
   first: ({ clock }: TokenEndpoint) => refuseWhileOff(clock),
   holdsAnswer: true,
   body: { schema: TOKEN_REQUEST, form: true },
@@ -43,11 +47,15 @@ export const TOKEN: Endpoint<TokenEndpoint> = endpoint({
   },
 })
 
-/** Who signs is a resource server; `@authority` is the issuer's, whatever address the request came to. */
+/**
+ * A signed request comes from a resource server; `@authority` is the issuer's, even if the request came to
+ * another address.
+ */
 function callerOf(request: FastifyRequest, base: SignatureBase): TokenCaller {
   const isSigned = request.headers['signature-input'] !== undefined
   return {
-    // Empty it says nothing; who signs may send it so, in order to cover it (RFC 9421 §2.1).
+    // An empty field says nothing; a client may send it empty so that its signature covers it (RFC 9421
+    // §2.1).
     authorization: request.headers.authorization === '' ? undefined : request.headers.authorization,
     signed: isSigned ? signedMessage(request, base) : undefined,
   }

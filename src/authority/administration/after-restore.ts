@@ -1,0 +1,55 @@
+/**
+ * The steps that must follow a restore to an earlier time; without them a grant that was spent, or a
+ * connection that was revoked, after that time would become valid again. Contract: "Grant (RPT) liveness",
+ * "Single-use grant".
+ */
+import { inTransaction } from '../../storage/core/database.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import { appendLedger } from '../../storage/authority/ledger.ts'
+import { endEveryConnection } from '../../storage/authority/connections.ts'
+import { listOwnerLives } from '../../storage/authority/owner-lives.ts'
+import { asOwner, type Owner } from '../../wire/identifiers.ts'
+
+const OWNERS_PER_PAGE = 500
+
+const BY_COMMAND = { kind: 'authority' } as const
+
+/** How many owners, and how many of their connections ended. */
+export interface AfterRestore {
+  owners: number
+  connections: number
+}
+
+/**
+ * Ends every connection of every owner: nobody remembers which of them she revoked after the backup, so each
+ * agent is a first contact again. Her ledger says from when the data is. One
+ * transaction for each owner; a run that was cut off is run again.
+ */
+export async function endAfterRestore(db: Db, restoredTo: Date): Promise<AfterRestore> {
+  const done: AfterRestore = { owners: 0, connections: 0 }
+  let after: string | undefined
+  for (;;) {
+    const page = await listOwnerLives(db, { after, limit: OWNERS_PER_PAGE })
+    for (const { owner, state } of page) {
+      if (state !== 'active' && state !== 'suspended') continue
+      done.connections += await endOf(db, asOwner(owner), restoredTo)
+      done.owners += 1
+    }
+    after = page.at(-1)?.owner
+    if (page.length < OWNERS_PER_PAGE) return done
+  }
+}
+
+function endOf(db: Db, owner: Owner, restoredTo: Date): Promise<number> {
+  return inTransaction(db, async tx => {
+    const handles = await endEveryConnection(tx, owner)
+    const data = {
+      by: 'authority',
+      actor: BY_COMMAND,
+      at: restoredTo.toISOString(),
+      connections: handles.length,
+    }
+    await appendLedger(tx, owner, { kind: 'restored', data })
+    return handles.length
+  })
+}

@@ -1,0 +1,187 @@
+/**
+ * The administration of owners, on a listener of its own: what `usher authority owner` does, by a named
+ * administrator. It reads no ledger, decides nothing and edits no policy. Contract: "Parties" (owner's
+ * authorization server), "Authentication".
+ */
+import { z } from 'zod'
+import { endpoint, type Described, type Endpoint } from '../../http/endpoint.ts'
+import { HEALTH, READY } from '../../http/health.ts'
+import { OPENAPI_ENDPOINT, RUNNING, type AboutListener } from '../../http/openapi.ts'
+import { nextLink, PAGE, pageOf } from '../../http/pages.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import type { Tx } from '../../storage/authority/database.ts'
+import { listOwnerLives, type OwnerLife } from '../../storage/authority/owner-lives.ts'
+import { asOwner } from '../../wire/identifiers.ts'
+import { NAME_PATTERN } from '../../wire/names.ts'
+import { refuse } from '../../wire/refusal.ts'
+import { ADMINISTRATOR, type AdminCredential, type OwnerAdministration } from './guard.ts'
+import { finishBehind } from './finishing.ts'
+import { addOwner, removeOwner, setSuspended, showOwner } from './lives.ts'
+import { issueCode, type IssuedCode } from './recovery.ts'
+
+const rows = { addedUnder: 'Owner API' } as const
+const text = z.string()
+const name = z
+  .string()
+  .regex(NAME_PATTERN, 'give 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit')
+  .transform(asOwner)
+const ONE_OWNER = {
+  schema: z.strictObject({ owner: name }),
+  unknown: 'This authority serves no owner of this name.',
+}
+const LIFE: z.ZodType<Omit<OwnerLife, 'owner'> & { owner: string }> = z
+  .strictObject({
+    owner: text,
+    state: z.enum(['active', 'suspended', 'removing', 'removed']),
+    created_at: text,
+    suspended_at: text.nullable(),
+    removed_at: text.nullable(),
+    enrolled: z.boolean(),
+    recovery_at: text.nullable(),
+  })
+  .meta({ id: 'Owner' })
+const ISSUED: z.ZodType<IssuedCode> = z
+  .strictObject({
+    owner: text,
+    code: text,
+    expires_at: text,
+    in_force_at: text.exactOptional(),
+  })
+  .meta({ id: 'EnrolmentCode' })
+
+/** The value that `suspended` gets, as an operation of its own. */
+const suspending = (suspended: boolean): Endpoint<OwnerAdministration> =>
+  endpoint({
+    method: 'post',
+    path: `/admin/owners/{owner}/${suspended ? 'suspend' : 'resume'}`,
+    rows,
+    summary: suspended
+      ? 'Ends every grant on her resources, and lets no agent in until she is resumed'
+      : 'Takes a suspension back; no grant of before lives',
+    credential: ADMINISTRATOR,
+    parameters: ONE_OWNER,
+    answers: { 200: { says: 'Done.', schema: LIFE } },
+    refuses: { 409: ['conflict'] },
+    handle: async (api: OwnerAdministration, { caller, parameters: { owner }, answer }) => {
+      const change = { suspended, actor: caller.actor }
+      return answer(200, await changeAs(api, caller, tx => setSuspended(tx, owner, change)))
+    },
+  })
+
+export const OWNER_ADMINISTRATION: readonly Endpoint<OwnerAdministration>[] = [
+  endpoint({
+    method: 'get',
+    path: '/admin/owners',
+    rows,
+    summary: 'Owners, removed ones included',
+    credential: ADMINISTRATOR,
+    query: PAGE,
+    answers: { 200: { says: 'By name.', schema: LIFE.array() } },
+    handle: async ({ database }: OwnerAdministration, { query: { after, limit }, answer }) => {
+      const { items, last } = pageOf(await listOwnerLives(database.db, { after, limit: limit + 1 }), limit)
+      return answer(200, items, nextLink('/admin/owners', last && { after: last.owner, limit }))
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/admin/owners',
+    rows,
+    summary: 'Serves an owner from now on',
+    credential: ADMINISTRATOR,
+    body: { schema: z.strictObject({ owner: name }) },
+    answers: { 201: { says: 'Served.', schema: LIFE } },
+    refuses: { 409: ['conflict'] },
+    handle: async (api: OwnerAdministration, { caller, body: { owner }, answer }) =>
+      answer(201, await changeAs(api, caller, tx => addOwner(tx, owner))),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/admin/owners/{owner}',
+    rows,
+    summary: 'One owner',
+    credential: ADMINISTRATOR,
+    parameters: ONE_OWNER,
+    answers: { 200: { says: 'As she is now.', schema: LIFE } },
+    handle: async ({ database }: OwnerAdministration, { parameters: { owner }, answer }) =>
+      answer(200, await showOwner(database.db, owner)),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/admin/owners/{owner}/enrolment',
+    rows,
+    summary:
+      'Issues a one-time code for her first credential; if she has one, starts a recovery, of which she is notified',
+    credential: ADMINISTRATOR,
+    parameters: ONE_OWNER,
+    body: { schema: z.strictObject({ recover: z.boolean().default(false) }) },
+    answers: { 201: { says: 'It is shown here and nowhere again.', schema: ISSUED } },
+    refuses: { 409: ['conflict'] },
+    handle: async (api: OwnerAdministration, { caller, parameters: { owner }, body, answer }) => {
+      const asked = { owner, recover: body.recover, actor: caller.actor }
+      return answer(201, await changeAs(api, caller, tx => issueCode(tx, api.enrolling, asked)))
+    },
+  }),
+  suspending(true),
+  suspending(false),
+  endpoint({
+    method: 'delete',
+    path: '/admin/owners/{owner}',
+    rows,
+    summary:
+      'Removes her: her access has ended with the answer; her archive is written and her data deleted afterwards',
+    credential: ADMINISTRATOR,
+    parameters: ONE_OWNER,
+    answers: {
+      202: { says: 'Begun. If an earlier removal was interrupted, this resumes it.', schema: LIFE },
+    },
+    refuses: { 409: ['conflict'] },
+    handle: async (api: OwnerAdministration, { caller, parameters: { owner }, answer }) => {
+      const { database, archives } = api
+      if (archives === undefined)
+        refuse('conflict', 'Set UMA_AS_ARCHIVES first: nobody is removed without an archive.')
+      const { actor } = caller
+      const removal = await removeOwner(database, { owner, actor, archives }, tx => caller.spend(tx))
+      finishBehind(api, async () => removal)
+      return answer(202, await showOwner(database.db, owner))
+    },
+  }),
+]
+
+const EVERYWHERE = [HEALTH, READY, OPENAPI_ENDPOINT]
+
+/** All that the listener serves. */
+export const ADMIN_LISTENER: readonly Described[] = [...OWNER_ADMINISTRATION, ...EVERYWHERE]
+
+/** What its document says of it as a whole. */
+export const aboutAdministration: AboutListener = {
+  title: 'usher: administration of owners',
+  description: 'What named administrators of the authority do. It reads no ledger and decides nothing.',
+  server: '/',
+  chapters: [
+    { name: 'owners', description: 'Whom this authority serves.', paths: ['/admin/owners'] },
+    RUNNING,
+  ],
+  securitySchemes: {
+    admin: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'signature',
+      description:
+        'An RFC 9421 signature by an administrator’s device key over @method, @authority (the issuer’s), @path, ' +
+        '@query if there is a query, and content-digest if there is a body; keyid names the key.',
+    },
+    bearer: { type: 'http', scheme: 'bearer', description: "An access token of the administrators' realm." },
+  },
+}
+
+/** Runs a change in one transaction, which marks the request as spent first. */
+function changeAs<T>(
+  { database }: OwnerAdministration,
+  caller: AdminCredential,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  return inTransaction(database.db, async tx => {
+    await caller.spend(tx)
+    return work(tx)
+  })
+}

@@ -1,0 +1,65 @@
+/**
+ * Finds who sent a request to the administration of owners: an administrator listed in the file that
+ * `UMA_AS_ADMINISTRATORS` names. Contract: "Authentication" (as the owner at the owner API; a change is
+ * accepted once).
+ */
+import { proveAdministrator, type Administrator } from '../../credentials/administrators.ts'
+import { refusedSignature, refusedToken, type AcceptedCredentials } from '../../credentials/presentation.ts'
+import type { Credential } from '../../http/endpoint.ts'
+import type { SignatureBase } from '../../http/signed-request.ts'
+import { spendAdministratorSignature } from '../../storage/authority/administrator-signatures.ts'
+import type { Tx } from '../../storage/authority/database.ts'
+import type { Actor } from '../../wire/actor.ts'
+import { SIGNATURE_WINDOW_SECONDS } from '../../wire/http-signature.ts'
+import type { Authority } from '../context.ts'
+import type { Enrolling } from './recovery.ts'
+
+/** What every endpoint of the administration is handed. */
+export interface OwnerAdministration extends Pick<Authority, 'database' | 'log' | 'now'> {
+  readonly accepted: AcceptedCredentials
+  readonly administrators: readonly Administrator[]
+  readonly base: SignatureBase
+  /** The settings by which codes are issued. */
+  readonly enrolling: Enrolling
+  /** Where archives of removed owners are written; if undefined, no owner is removed here. */
+  readonly archives: string | undefined
+  /** Background work that continues after an answer. The end of the process waits for it. */
+  readonly behind: Set<Promise<void>>
+}
+
+/** The administrator that a request's credential proved. */
+export interface AdminCredential {
+  readonly actor: Extract<Actor, { kind: 'authority' }>
+  /**
+   * Marks the request as spent, in the transaction of what it changes. Refuses 401 if it was spent before.
+   */
+  spend(tx: Tx): Promise<void>
+}
+
+const SPACE = 'admin'
+/**
+ * The mark is kept beyond both ends of the window, and for one more window because the clocks of replicas
+ * differ.
+ */
+const KEPT_SECONDS = 3 * SIGNATURE_WINDOW_SECONDS
+
+export const ADMINISTRATOR: Credential<OwnerAdministration, AdminCredential> = {
+  names: ['admin', 'bearer'],
+  async admit(api, request, run) {
+    const proven = await proveAdministrator(api, request)
+    return run({
+      actor: { kind: 'authority', admin: proven.admin },
+      async spend(tx) {
+        if (proven.kind === 'token') {
+          if (api.now() < proven.expiresAt) return
+          throw refusedToken(SPACE, 'Get a fresh token: this one has expired.')
+        }
+        if (!(await spendAdministratorSignature(tx, proven.digest, KEPT_SECONDS)))
+          throw refusedSignature(
+            SPACE,
+            'Sign again, with a fresh nonce: this signature was presented before.',
+          )
+      },
+    })
+  },
+}

@@ -1,0 +1,224 @@
+/**
+ * `usher authority owner …`: adds and removes owners while the authority runs, from the operator's command
+ * line, on the authority's database. Contract: "Parties" (owner's authorization server), "Authentication".
+ */
+import { readAuthorityConfig, readOwnersConfig } from '../../config.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import { releaseAllIn } from '../../storage/authority/cell-directory.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import { listOwnerLives, type OwnerLife } from '../../storage/authority/owner-lives.ts'
+import { EXIT, Exit, processTerminal, UsageError, type Terminal } from '../../terminal/command.ts'
+import { printable, printableTime, table } from '../../terminal/printable.ts'
+import { asOwner, type Owner } from '../../wire/identifiers.ts'
+import { HOME_CELL, NAME_PATTERN } from '../../wire/names.ts'
+import { atDatabase, atEachDatabase, atOwner, moveTo } from './cells.ts'
+import { addOwner, removeOwner, setSuspended, showOwner } from './lives.ts'
+import { endAfterRestore } from './after-restore.ts'
+import { planOf } from './plan.ts'
+import { issueCode } from './recovery.ts'
+
+interface Told {
+  json?: boolean
+}
+
+const BY_COMMAND = { kind: 'authority' } as const
+const OWNERS_PER_PAGE = 500
+
+/** `usher authority owner add <owner>`. */
+export async function runAddOwner(name: string, options: Told): Promise<void> {
+  const life = await atDatabase(readOwnersConfig(), HOME_CELL, ({ database: { db } }) =>
+    inTransaction(db, tx => addOwner(tx, named(name))),
+  )
+  tell(life, options, one => `${one.owner} is served here. Next: usher authority owner enrol ${one.owner}\n`)
+}
+
+/** `usher authority owner list`. */
+export async function runListOwners(options: Told): Promise<void> {
+  const all = await atEachDatabase(readOwnersConfig(), ({ database: { db } }) => allLives(db))
+  // An owner who is being moved is in two cells.
+  const byName = new Map(all.flat().map(one => [one.owner, one]))
+  const lives = [...byName.values()].sort((one, other) => (one.owner < other.owner ? -1 : 1))
+  tell(lives, options, (all, columns) =>
+    all.length === 0
+      ? 'No owner is served here.\n'
+      : table(
+          ['owner', 'state', 'since', 'credential'],
+          all.map(one => [one.owner, one.state, printableTime(one.created_at), credentialOf(one)]),
+          columns,
+        ),
+  )
+}
+
+async function allLives(db: Db): Promise<OwnerLife[]> {
+  const all: OwnerLife[] = []
+  for (;;) {
+    const page = await listOwnerLives(db, { after: all.at(-1)?.owner, limit: OWNERS_PER_PAGE })
+    all.push(...page)
+    if (page.length < OWNERS_PER_PAGE) return all
+  }
+}
+
+/** `usher authority owner show <owner>`. */
+export async function runShowOwner(name: string, options: Told): Promise<void> {
+  tell(
+    await atOwner(readOwnersConfig(), named(name), ({ database: { db } }) => showOwner(db, named(name))),
+    options,
+    lines,
+  )
+}
+
+/** `usher authority owner suspend|resume <owner>`. */
+export async function runSuspendOwner(name: string, options: Told, suspended: boolean): Promise<void> {
+  const life = await atOwner(readOwnersConfig(), named(name), ({ database: { db } }) =>
+    inTransaction(db, tx => setSuspended(tx, named(name), { suspended, actor: BY_COMMAND })),
+  )
+  tell(life, options, one =>
+    suspended
+      ? `No agent reaches the resources of ${one.owner} any more, and every grant has ended. To undo it: usher authority owner resume ${one.owner}\n`
+      : `Agents that ${one.owner} lets in may ask for new grants.\n`,
+  )
+}
+
+/**
+ * `usher authority owner enrol <owner>`, also as `usher authority enrol --owner <owner>`: prints a one-time
+ * code.
+ */
+export async function runEnrolOwner(
+  name: string,
+  { recover = false, json }: Told & { recover?: boolean },
+): Promise<void> {
+  const issued = await atOwner(readOwnersConfig(), named(name), ({ database: { db }, config }) => {
+    const { enrolmentSeconds, recoverySeconds, ownerAuth, oidcIssuer } = config
+    const taken = {
+      deviceKeys: ownerAuth.includes('device-key'),
+      issuer: ownerAuth.includes('oidc') ? oidcIssuer : undefined,
+    }
+    const enrolling = { enrolmentSeconds, recoverySeconds, accepted: taken }
+    const asked = { owner: named(name), recover, actor: BY_COMMAND }
+    return inTransaction(db, tx => issueCode(tx, enrolling, asked))
+  })
+  const { owner, code, in_force_at, expires_at } = issued
+  if (json === true) return processTerminal.out(`${JSON.stringify(issued)}\n`)
+  const from = in_force_at === undefined ? '' : `from ${in_force_at}, unless she ends it, `
+  processTerminal.err(
+    `For ${owner} alone, once, ${from}until ${expires_at}. She runs: usher owner enrol --code <code>\n`,
+  )
+  processTerminal.out(`${code}\n`)
+}
+
+/** `usher authority owner remove <owner>`: her access ends, her archive is written, her rows go. */
+export async function runRemoveOwner(name: string, options: Told & { archives?: string }): Promise<void> {
+  const removed = await atOwner(readOwnersConfig(), named(name), async ({ database, config, directory }) => {
+    const archives = options.archives ?? config.archives
+    if (archives === undefined)
+      throw new UsageError('Say where her archive goes: give --archives, or set UMA_AS_ARCHIVES.')
+    const removal = await removeOwner(database, { owner: named(name), actor: BY_COMMAND, archives })
+    processTerminal.err(`The access of ${name} has ended; her archive is being written.\n`)
+    const done = await removal.finish()
+    if (directory !== undefined) await releaseAllIn(directory.db, named(name))
+    return done
+  })
+  tell(removed, options, ({ owner, archive, rows }) => {
+    const where = archive === null ? '' : ` Her data is in ${archive}.`
+    return `${owner} is removed (${rows} rows), and her name is never given again.${where}\n`
+  })
+}
+
+/**
+ * `usher authority plan`: what a start would do with the provisioning file, and what it would leave as it is.
+ */
+export async function runPlan(options: Told): Promise<void> {
+  const { owners } = readAuthorityConfig()
+  const all = await atEachDatabase(readOwnersConfig(), async ({ database: { db }, placed }) =>
+    planOf(db, await placed(owners, ({ owner }) => owner)),
+  )
+  const planned = all.flat()
+  tell(planned, options, (all, columns) =>
+    all.length === 0
+      ? 'The provisioning file changes nothing, and nothing differs from it.\n'
+      : table(
+          ['plan', 'owner', 'kind', 'item', 'because'],
+          all.map(one => [PLANNED[one.plan], one.owner, one.kind, one.item, one.because ?? '']),
+          columns,
+        ),
+  )
+  if (planned.some(({ plan }) => plan === 'refused')) throw new Exit(EXIT.refused)
+}
+
+/** `usher authority after-restore --at <time>`: after its database was restored as of that time. */
+export async function runAfterRestore({
+  at,
+  cell,
+  ...options
+}: Told & { at: string; cell?: string }): Promise<void> {
+  const restoredTo = readTime(at)
+  const config = readOwnersConfig()
+  if (cell === undefined && config.cells !== undefined)
+    throw new UsageError('Say which cell was restored: give --cell, `home` for that of DATABASE_URL.')
+  const ended = await atDatabase(config, cell ?? HOME_CELL, ({ database: { db } }) =>
+    endAfterRestore(db, restoredTo),
+  )
+  tell(
+    ended,
+    options,
+    ({ owners, connections }) =>
+      `Every grant has ended, with ${connections} connections of ${owners} owners; each agent is a first contact again. Each owner reads in her ledger that what she decided after ${restoredTo.toISOString()} is lost.\n`,
+  )
+}
+
+function readTime(text: string): Date {
+  const time = new Date(text)
+  if (!/^\d{4}-\d{2}-\d{2}T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || Number.isNaN(time.getTime()))
+    throw new UsageError('Give --at as a time with its zone, such as 2026-11-23T20:15:00Z.')
+  if (time.getTime() > Date.now())
+    throw new UsageError('--at is in the future: give the time that the backup is of.')
+  return time
+}
+
+const PLANNED = { made: 'make', skipped: 'skip', differs: 'leave', refused: 'refuse' } as const
+
+/** `usher authority owner move <owner> --to <cell>`. */
+export async function runMoveOwner(name: string, { to, ...options }: Told & { to: string }): Promise<void> {
+  const moved = await moveTo(readOwnersConfig(), { owner: named(name), to }, line =>
+    processTerminal.err(`${line}\n`),
+  )
+  tell(moved, options, one =>
+    one.from === one.to
+      ? `${one.owner} is in ${one.to}; what was left of a move is gone.\n`
+      : `${one.owner} is in ${one.to} now (${one.rows} rows). Her requests were answered 503 for ${one.down_ms} ms.\n`,
+  )
+}
+
+function named(name: string): Owner {
+  if (!NAME_PATTERN.test(name))
+    throw new UsageError(
+      'Name an owner by 1 to 64 letters, digits, ".", "_" or "-", beginning with a letter or digit.',
+    )
+  return asOwner(name)
+}
+
+function tell<T>(
+  value: T,
+  { json }: Told,
+  words: (value: T, columns?: number) => string,
+  terminal: Terminal = processTerminal,
+): void {
+  terminal.out(json === true ? `${JSON.stringify(value)}\n` : words(value, terminal.columns))
+}
+
+function credentialOf({ enrolled, recovery_at }: OwnerLife): string {
+  if (recovery_at !== null) return `recovery at ${printableTime(recovery_at)}`
+  return enrolled ? 'enrolled' : 'none'
+}
+
+function lines(one: OwnerLife): string {
+  const rows = [
+    ['owner', one.owner],
+    ['state', one.state],
+    ['since', printableTime(one.created_at)],
+    ...(one.suspended_at === null ? [] : [['suspended', printableTime(one.suspended_at)]]),
+    ...(one.removed_at === null ? [] : [['removed', printableTime(one.removed_at)]]),
+    ['credential', credentialOf(one)],
+  ]
+  return rows.map(([name, value]) => `${name!.padEnd(12)}${printable(value!)}\n`).join('')
+}

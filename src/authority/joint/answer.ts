@@ -1,0 +1,142 @@
+/**
+ * Her answer to one question. The checks run in this order, which decides which fault is reported: an answer
+ * that is final already, the mandate, an earlier decision, her terms, the agreement, the agent, her rules,
+ * her own decision. Contract: "Tally for a jointly held resource" (`/joint/verdict`).
+ */
+import { jointServer } from '../../rules/joint.ts'
+import type { Db } from '../../storage/authority/database.ts'
+import { fixQuestion, keepWaiting, type JointQuestion } from '../../storage/authority/joint-questions.ts'
+import { lockQueue } from '../../storage/authority/owners.ts'
+import { endFamily, readFamily, type FamilyRow } from '../../storage/authority/tickets.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import { REMOTE_MS_MAX } from '../../surface/agents/identity.ts'
+import type { Handle } from '../../wire/identifiers.ts'
+import type { VerdictAnswer, Withheld } from '../../wire/quote.ts'
+import { refuse } from '../../wire/refusal.ts'
+import { newFamily } from '../../wire/ticket.ts'
+import type { VerdictRequest } from '../../wire/verdict.ts'
+import { readRecord, weigh, type Weighing } from '../negotiation/evaluation.ts'
+import { readGoverned } from '../negotiation/governance.ts'
+import { consult, type Consulting } from '../negotiation/organization.ts'
+import type { Weighed } from '../negotiation/presentation.ts'
+import { tellWithdrawn } from '../negotiation/withdrawals.ts'
+import { presentedOf, type Presenting } from './presented.ts'
+import type { Asked, HeldAccount } from './requests.ts'
+import { allow, refusal, type Signing } from './signing.ts'
+import { hold, type Holding } from './waiting.ts'
+
+/** What answering takes. */
+export type Answering = Asked & Presenting & Weighing & Consulting & Signing & Holding
+
+const ATTEMPTS_MAX = 3
+
+/**
+ * Her answer. Refuses 409 another question under the same negotiation, 429 if her queue is full or if that
+ * tally has asked too much about her.
+ */
+export async function answerFor(
+  authority: Answering,
+  request: VerdictRequest,
+  held: HeldAccount,
+): Promise<VerdictAnswer> {
+  const { iss: tally, owner, account, negotiation, resource_id, contract } = request
+  const { db } = authority.database
+  const asked = { owner, tally, account, negotiation, family: newFamily(), resource_id, contract }
+  const question = await fixQuestion(db, asked)
+  if (question === undefined) {
+    authority.quotas.reached('questions')
+    return refuse('temporarily_unavailable', 'Have questions answered or closed, and ask again in an hour.', {
+      status: 429,
+      headers: { 'retry-after': '3600' },
+      extra: { reason: 'too_many_questions' },
+    })
+  }
+  if (question.resource_id !== resource_id || question.contract !== contract)
+    refuse('conflict', 'Ask about the agreement that was asked about first under this negotiation.')
+  if (request.closed === true) return close(db, question)
+  if (question.verdict !== null)
+    return question.isCollectable && (question.effect === 'deny' || question.withdrawn_at === null)
+      ? { verdict: question.verdict }
+      : refusal(authority, question, 'expired')
+  if (!held.isUnchanged) return refusal(authority, question, 'mandate_changed')
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const answered = await weighAndAnswer(authority, request, question)
+    if (answered !== 'facts-moved') return answered
+  }
+  return refuse('temporarily_unavailable', 'Ask again: the facts behind this answer kept changing.')
+}
+
+async function weighAndAnswer(
+  authority: Answering,
+  request: VerdictRequest,
+  question: JointQuestion,
+): Promise<VerdictAnswer | 'facts-moved'> {
+  const { owner, account, resource_id, final = true } = request
+  const { db } = authority.database
+  const decided = await readFamily(db, owner, question.family)
+  const no = (because: Withheld, handle?: Handle): Promise<VerdictAnswer> =>
+    refusal(authority, question, because, handle)
+  // This holds even if the tally closed the question before it heard her: nobody asks her again what she
+  // denied.
+  if (decided?.decision === 'denied') return no('denied', decided.handle ?? undefined)
+  const of = { owner, client_id: jointServer(account), resource_id, resource_scopes: [] }
+  const governed = await readGoverned(db, of)
+  if (governed.fault !== undefined) return no(governed.code === 'clearance_unmet' ? 'clearance' : 'no_tier')
+  const deadline = Date.now() + REMOTE_MS_MAX
+  const presented = await presentedOf(authority, { request, question, governed, deadline })
+  if ('because' in presented) return no(presented.because)
+  const recorded = await readRecord(authority, presented)
+  const { standing, facts } = recorded
+  const asking = {
+    resource_id,
+    scopes: recorded.scopes,
+    expires_in: recorded.expiresIn,
+    facts,
+    standing,
+    firstParty: facts.standing.firstParty === true,
+    operation: null,
+  }
+  const consulted = await consult(authority, governed, asking, { before: undefined, deadline })
+  const weighed = weigh(recorded, consulted)
+  if ('refused' in weighed) return no(toldOf(weighed.refused.code), presented.agent.handle)
+  return settle(authority, { question, weighed, decided, final })
+}
+
+/** Allows it, or asks her; what is weighed is the tier that would allow it. */
+async function settle(
+  authority: Answering,
+  of: { question: JointQuestion; weighed: Weighed; decided: FamilyRow | undefined; final: boolean },
+): Promise<VerdictAnswer | 'facts-moved'> {
+  const { question, weighed, decided, final } = of
+  const { family, owner } = question
+  const pending = (ready: boolean): VerdictAnswer => ({ pending: true, family, ready })
+  const isWaiting = decided?.state === 'awaiting_owner'
+  const isApproved = isWaiting && decided.decision === 'approved'
+  // Her yes was to the agent as it was connected then.
+  if (isApproved && decided.generation !== weighed.standing.generation)
+    return refusal(authority, question, 'denied', weighed.agent.handle)
+  if (weighed.answer.kind === 'grant' || isApproved)
+    return final ? allow(authority, question, weighed) : pending(true)
+  if (!isWaiting) return (await hold(authority, question, weighed)) ?? pending(false)
+  const { awaitingSeconds } = authority.limits
+  await keepWaiting(authority.database.db, { owner, family, awaitingSeconds })
+  return pending(false)
+}
+
+/** The tally asks nothing more about it, so nothing waits for her. */
+async function close(db: Db, { owner, family }: JointQuestion): Promise<VerdictAnswer> {
+  await inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    const waiting = await readFamily(tx, owner, family)
+    if (waiting === undefined || !(await endFamily(tx, owner, family, 'ended', ['awaiting_owner']))) return
+    if (waiting.decision === null && waiting.handle !== null)
+      await tellWithdrawn(tx, owner, [{ family, handle: waiting.handle }], 'closed')
+  })
+  return { closed: true }
+}
+
+function toldOf(code: string): Withheld {
+  if (code === 'operator_blocked' || code === 'too_many_operators') return 'operator'
+  if (code === 'clearance_unmet') return 'clearance'
+  return code === 'no_scope' ? 'terms' : 'policy'
+}

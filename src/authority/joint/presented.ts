@@ -1,0 +1,155 @@
+/**
+ * Verifies again the agreement that a question is about: who signed it, to whom, and that it goes no further
+ * than her own terms. Contract: "Tally for a jointly held resource" (`/joint/verdict`), "Agreement
+ * (claim_token, beat 3)".
+ */
+import { agreementFault } from '../../rules/agreement.ts'
+import { jointServer } from '../../rules/joint.ts'
+import type { JointQuestion } from '../../storage/authority/joint-questions.ts'
+import type { FamilyRow } from '../../storage/authority/tickets.ts'
+import { identify } from '../../surface/agents/identity.ts'
+import type { Standing } from '../../surface/token/negotiation.ts'
+import { encodeBase64url } from '../../wire/encoding.ts'
+import type { JsonObject } from '../../wire/json.ts'
+import { jointPurpose } from '../../wire/mandate.ts'
+import { agentIssuerPrefixes } from '../../wire/names.ts'
+import type { Withheld } from '../../wire/quote.ts'
+import { refuse } from '../../wire/refusal.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import type { VerdictRequest } from '../../wire/verdict.ts'
+import { withOperator } from '../agents/operators.ts'
+import type { Authority } from '../context.ts'
+import type { Governed } from '../negotiation/governance.ts'
+import type { Presented } from '../negotiation/presentation.ts'
+
+/** What verification needs. */
+export type Presenting = Pick<Authority, 'issuers' | 'operators' | 'database' | 'aliases' | 'limits' | 'now'>
+
+interface Of {
+  request: VerdictRequest
+  question: JointQuestion
+  governed: Standing<Governed>
+  /** How long to wait for documents of others, in ms since the epoch. */
+  deadline: number
+}
+
+/** How old an agreement may be while somebody is still asked about it. */
+const AGREED_SECONDS_MAX = 7 * 86_400
+const CLOCK_SECONDS = 60
+
+/**
+ * The agreement together with her records; or why it is refused before she is asked. Refuses 503 if the
+ * issuer of the agent cannot be asked.
+ */
+export async function presentedOf(authority: Presenting, of: Of): Promise<Presented | { because: Withheld }> {
+  const { request, governed, deadline } = of
+  const signed = await identify(authority.issuers, encodeBase64url(request.agreement), deadline)
+  if ('fault' in signed) {
+    if (signed.fault.code === 'issuer_unread')
+      refuse(
+        'temporarily_unavailable',
+        'Ask again: the party that vouches for the agent cannot be asked now.',
+      )
+    return { because: 'terms' }
+  }
+  const { claims, hash } = signed.agreement
+  const template = templateOf(claims, of)
+  if (hash !== request.contract || fault(authority, claims, template, request.iss) !== undefined)
+    return { because: 'terms' }
+  const agent = await withOperator(authority, request.owner, signed.agent, { otherKeys: [], deadline })
+  return {
+    family: rowOf(of, claims['scope'] as string[], template),
+    governed,
+    template,
+    nextHash: Buffer.alloc(0),
+    agreement: signed.agreement,
+    agent,
+    named: undefined,
+  }
+}
+
+/**
+ * Her own terms as an offer of the tally. The tally chooses the names of the offer, but not its purpose: that
+ * is the purpose of joint terms, or her own.
+ */
+function templateOf(claims: JsonObject, { request, governed }: Of): TermsTemplate {
+  const { terms } = governed.tier
+  const said = (name: string): string => {
+    const value = claims[name]
+    return typeof value === 'string' && value !== '' ? value : ' '
+  }
+  return {
+    template_id: said('template_id'),
+    terms_uri: said('terms_uri'),
+    proffered_by: said('proffered_by'),
+    purpose: claims['purpose'] === terms.purpose ? terms.purpose : jointPurpose(request.account),
+    nonce: said('nonce'),
+    scope: [...terms.scope],
+    expires_in: terms.expires_in,
+    prohibited: [...terms.prohibited],
+    resource_id: request.resource_id,
+    family: request.negotiation,
+    ...(terms.per_operation ? { per_operation: true as const } : {}),
+  }
+}
+
+/**
+ * Why it is refused. It was signed up to seven days ago, so its time is judged here; and it must itself name
+ * the resource it is about, because otherwise a tally could name any.
+ */
+function fault(
+  { now, limits, aliases }: Presenting,
+  claims: JsonObject,
+  template: TermsTemplate,
+  tally: string,
+): string | undefined {
+  const { iat } = claims
+  const at = now()
+  if (typeof iat !== 'number' || iat > at + CLOCK_SECONDS || iat < at - AGREED_SECONDS_MAX)
+    return 'iat: agree anew.'
+  if (claims['resource_id'] !== template.resource_id) return 'resource_id: name the resource.'
+  const echoes = { proffered_by: claims['proffered_by'] ?? template.proffered_by }
+  return agreementFault({ ...claims, ...echoes }, template, {
+    issuer: tally,
+    now: iat,
+    maxReasonBytes: limits.reasonBytesMax,
+    agentIssuerPrefixes: agentIssuerPrefixes(aliases),
+  })
+}
+
+/** The question in the form of a negotiation with her, as weighing and asking read one. */
+function rowOf({ request, question, governed }: Of, scopes: string[], template: TermsTemplate): FamilyRow {
+  const { owner, account, resource_id } = request
+  const { family, asked_at } = question
+  return {
+    owner,
+    family,
+    state: 'need_info',
+    client_id: jointServer(account),
+    resource_id,
+    resource_scopes: scopes,
+    tier_id: governed.tier.tier_id,
+    template,
+    opened_at: asked_at,
+    negotiation_expires_at: asked_at,
+    ticket_issued_at: asked_at,
+    ticket_previous_at: null,
+    ticket_expires_at: asked_at,
+    kind: null,
+    handle: null,
+    operator: null,
+    attested: null,
+    params_key: null,
+    requested_at: null,
+    held: null,
+    item: null,
+    decision: null,
+    decided_by: null,
+    decided_actor: null,
+    decided_at: null,
+    generation: null,
+    denial_reason: null,
+    owner_decision: null,
+    identity: null,
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * POST /joint/verdict: her signed answer to one question of the tally that she agreed to, or the answer that
+ * there is none yet. Contract: "Tally for a jointly held resource" (`/joint/verdict`).
+ */
+import { z } from 'zod'
+import { endpoint, type Endpoint } from '../../http/endpoint.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
+import { AUTHORITY_PATH } from '../../wire/names.ts'
+import { refuse } from '../../wire/refusal.ts'
+import { answerFor, type Answering } from './answer.ts'
+import { ASKED_CHARACTERS_MAX } from './quote.ts'
+import { heldAccount, verifiedRequest } from './requests.ts'
+
+const ANSWER = z.union([
+  z.object({ verdict: z.string() }),
+  z.object({ pending: z.literal(true), family: z.string(), ready: z.boolean() }),
+  z.object({ closed: z.literal(true) }),
+])
+
+export const VERDICT_ENDPOINT: Endpoint<Answering> = endpoint({
+  method: 'post',
+  path: AUTHORITY_PATH.jointVerdict,
+  rows: ['joint-verdict'],
+  summary: 'Her signed answer for one request under a mandate that she agreed to, or pending',
+  body: { schema: z.strictObject({ request: z.string().min(1).max(ASKED_CHARACTERS_MAX) }) },
+  answers: {
+    200: {
+      says: 'Her verdict; or that it is pending, `ready` if she would allow it when asked finally.',
+      schema: ANSWER,
+    },
+  },
+  refuses: {
+    401: ['invalid_token'],
+    403: ['request_denied'],
+    404: ['not_found'],
+    409: ['conflict'],
+    429: ['temporarily_unavailable'],
+  },
+  handle: async (authority: Answering, { body, answer }) => {
+    const request = await verifiedRequest(authority, body.request)
+    if (!('negotiation' in request)) refuse('invalid_request', 'Name the negotiation that it is about.')
+    const answered = await onBehalfOf(request.owner, async () => {
+      const held = await heldAccount(authority, request)
+      if (held === undefined)
+        return refuse('request_denied', 'She holds no such account with others.', {
+          extra: { reason: 'not_agreed' },
+        })
+      return answerFor(authority, request, held)
+    })
+    return answer(200, answered)
+  },
+})

@@ -1,0 +1,77 @@
+/**
+ * Makes a question wait for her: an item in the lanes of her queue, which says what she holds with whom.
+ * Contract: "Tally for a jointly held resource" (pending while she is asked), "Limits" (pending queue).
+ */
+import { queueAnswer } from '../../rules/pending.ts'
+import { mayWait } from '../../rules/quiet-hours.ts'
+import { appendEvent } from '../../storage/authority/events.ts'
+import { readJointAccount } from '../../storage/authority/joint-accounts.ts'
+import { holdQuestion, type JointQuestion } from '../../storage/authority/joint-questions.ts'
+import { notify } from '../../storage/authority/notifications.ts'
+import { isAnyBlocked } from '../../storage/authority/operators.ts'
+import { lockQueue } from '../../storage/authority/owners.ts'
+import { countWaiting } from '../../storage/authority/pending.ts'
+import { readFamily } from '../../storage/authority/tickets.ts'
+import { inTransaction } from '../../storage/core/database.ts'
+import { refuse } from '../../wire/refusal.ts'
+import type { Authority } from '../context.ts'
+import { basisOf, recordPromise } from '../negotiation/grant.ts'
+import { factsMoved, itemOf } from '../negotiation/pending-request.ts'
+import type { Weighed } from '../negotiation/presentation.ts'
+import { shown } from './holding.ts'
+
+/** What holding takes. */
+export type Holding = Pick<Authority, 'database' | 'limits' | 'quotas'>
+
+/**
+ * Holds it. 'facts-moved' if her record changed since it was weighed. Refuses 429 if her queue is full:
+ * the tally asks again.
+ */
+export function hold(
+  { database: { db }, limits, quotas }: Holding,
+  { owner, account, family }: JointQuestion,
+  weighed: Weighed,
+): Promise<'facts-moved' | undefined> {
+  const { agent, answer, governed, template } = weighed
+  if (answer.kind !== 'ask') throw new Error('only a question that she is asked about is held')
+  const { handle, attested } = agent
+  const operator = agent.operator ?? null
+  return inTransaction(db, async tx => {
+    await lockQueue(tx, owner)
+    const held = await readJointAccount(tx, owner, account)
+    if (held === undefined || (await isAnyBlocked(tx, owner, { handle, operator }))) return 'facts-moved'
+    if (await factsMoved(tx, weighed)) return 'facts-moved'
+    const counts = await countWaiting(tx, owner, { handle, operator })
+    const admitted = queueAnswer(counts, { kind: answer.of, attested, repeats: false })
+    if (!admitted.admit) {
+      quotas.reached('waiting')
+      refuse('temporarily_unavailable', admitted.reason, { status: 429 })
+    }
+    const { rule, holders } = shown(held.mandate)
+    const basis = basisOf(weighed)
+    const item = { ...itemOf(weighed), account, rule, holders }
+    const done = await holdQuestion(tx, {
+      owner,
+      account,
+      family,
+      resource_id: weighed.family.resource_id,
+      resource_scopes: weighed.family.resource_scopes,
+      tier_id: governed.tier.tier_id,
+      template,
+      kind: answer.of,
+      handle,
+      operator,
+      attested,
+      held: basis,
+      item,
+      awaitingSeconds: limits.awaitingSeconds,
+      negotiationSeconds: limits.negotiationSeconds,
+    })
+    if (!done) return undefined
+    await recordPromise(tx, weighed)
+    const { requested_at } = (await readFamily(tx, owner, family))!
+    await appendEvent(tx, owner, 'pending', { family, kind: 'joint', handle, requested_at, ...item })
+    await notify(tx, owner, { family, mayWait: mayWait(basis.consequence) })
+    return undefined
+  })
+}

@@ -1,0 +1,139 @@
+/**
+ * Tells tallies what owners withdrew, and retries until the tally acknowledges it. The replica that wrote the
+ * withdrawal sends it at once; after a failure, any replica that finds it due sends it. Contract: "Tally for
+ * a jointly held resource" (on each holder's authorization server).
+ */
+import { z } from 'zod'
+import { waitAtMost } from '../../limits/patience.ts'
+import type { Repetition } from '../../limits/repetition.ts'
+import { dueAgainIn, dueNoMore, type Taken } from '../../storage/authority/due.ts'
+import {
+  countWithdrawalAttempt,
+  endOverdue,
+  endWithdrawal,
+  listWithdrawals,
+  type WaitingWithdrawal,
+} from '../../storage/authority/joint-withdrawals.ts'
+import { settling, type Settled } from '../../storage/core/after-commit.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import type { StillWaiting } from '../../wire/owner-api.ts'
+import { signWithdrawal, WITHDRAWAL_SECONDS } from '../../wire/verdict.ts'
+import type { Authority } from '../context.ts'
+import { startDueRounds } from '../organization/due-rounds.ts'
+import { CLIENT_ID } from '../owner/name-schemas.ts'
+import { TallyFault, TallyOutage } from './tallies.ts'
+
+/** What telling takes. */
+export type Telling = Pick<Authority, 'database' | 'tallies' | 'issuer' | 'keys' | 'now' | 'log'>
+
+const count = z.int().min(0)
+
+/** As the owner API answers it; left out if nothing waits, and if nobody was waited for. */
+export const STILL_WAITING = {
+  joint_withdrawals_waiting: z.int().min(1).optional(),
+  leases: z
+    .object({
+      holders: count,
+      acknowledged: count,
+      waited_ms: count,
+      silent: z.array(CLIENT_ID).optional(),
+    })
+    .optional(),
+}
+
+/** How long one replica keeps its turn: longer than telling one tally takes. */
+const TAKEN_SECONDS = 60
+/** The pause between two attempts, which gets longer each time. */
+const RETRY_SECONDS = { first: 2, max: 300 }
+/** How long her own call waits for the tallies. */
+const HER_CALL_MS = 2_000
+/** How many are sent in one turn, so that the turn ends within its lease. */
+const TOLD_AT_ONCE_MAX = 100
+
+/** Starts telling, if a tally is listed. */
+export function startWithdrawals(authority: Telling): Repetition | undefined {
+  if (authority.tallies.issuers.length === 0) return undefined
+  const said = { round: 'telling tallies was broken off', one: 'a tally was not told' }
+  return startDueRounds(authority, { kind: 'withdraw', takenSeconds: TAKEN_SECONDS, said }, taken =>
+    tellOne(authority, taken),
+  )
+}
+
+/** A failure at one tally stops no others; that tally becomes due again by itself. */
+async function tellOne(authority: Telling, taken: Taken): Promise<void> {
+  const { owner, client_id: tally } = taken
+  const { db } = authority.database
+  const overdue = await endOverdue(db, owner, tally)
+  if (overdue > 0) authority.log.error({ owner, tally, overdue }, 'a tally never acknowledged a withdrawal')
+  await tell(authority, owner, (await listWithdrawals(db, owner, tally)).slice(0, TOLD_AT_ONCE_MAX))
+  const left = await listWithdrawals(db, owner, tally)
+  const [first] = left
+  if (first === undefined) return dueNoMore(db, taken)
+  const pause = RETRY_SECONDS.first * 2 ** Math.min(first.attempts - 1, 20)
+  await dueAgainIn(db, taken, first.attempts === 0 ? 0 : Math.min(pause, RETRY_SECONDS.max))
+}
+
+/**
+ * Sends in order. A withdrawal that is not accepted is sent again later, and does not hold up the next ones
+ * unless the tally is silent.
+ */
+async function tell(authority: Telling, owner: Owner, waiting: WaitingWithdrawal[]): Promise<void> {
+  const { db } = authority.database
+  for (const one of waiting) {
+    const answered = await send(authority, owner, one)
+    if (answered === 'acknowledged') await endWithdrawal(db, owner, one.id)
+    else await countWithdrawalAttempt(db, owner, one.id)
+    if (answered === 'silent') return
+  }
+}
+
+async function send(
+  { tallies, issuer: iss, keys, now, log }: Telling,
+  owner: Owner,
+  { id: jti, tally, account, negotiations }: WaitingWithdrawal,
+): Promise<'acknowledged' | 'refused' | 'silent'> {
+  const iat = now()
+  const times = { iat, exp: iat + WITHDRAWAL_SECONDS }
+  const extent = negotiations === null ? { all: true as const } : { negotiations }
+  const withdrawal = { iss, aud: tally, holder: owner, account, ...times, jti, ...extent }
+  try {
+    const status = await tallies.withdraw(tally, signWithdrawal(withdrawal, keys[0]))
+    // 409 means that the tally had it before, and only the acknowledgement was lost.
+    if (status === 200 || status === 409) return 'acknowledged'
+    log.warn({ owner, tally, account, status }, 'a tally did not accept a withdrawal')
+    return status >= 400 && status < 500 && status !== 429 ? 'refused' : 'silent'
+  } catch (error) {
+    if (!(error instanceof TallyOutage || error instanceof TallyFault)) throw error
+    log.warn({ err: error, owner, tally, account }, 'a withdrawal did not reach a tally')
+    return 'silent'
+  }
+}
+
+/**
+ * Her act, once no sidecar lets a call through by what it ended, and her tallies accepted the withdrawals
+ * that it caused, or after 2 s with the number that wait: those are sent until they are accepted.
+ */
+export async function onceTold<T extends object>(
+  authority: Telling,
+  owner: Owner,
+  act: () => Promise<T>,
+): Promise<T & StillWaiting> {
+  const [did, settled] = await settling(act)
+  const done = settled === undefined ? did : { ...did, leases: leasesOf(settled) }
+  const { database, tallies, log } = authority
+  if (tallies.issuers.length === 0) return done
+  const waiting = await listWithdrawals(database.db, owner)
+  if (waiting.length === 0) return done
+  const each = [...Map.groupBy(waiting, ({ tally }) => tally).values()].map(of =>
+    tell(authority, owner, of).catch((err: unknown) => log.error({ err, owner }, 'a tally was not told')),
+  )
+  await waitAtMost(HER_CALL_MS, Promise.all(each))
+  const left = (await listWithdrawals(database.db, owner)).length
+  return left === 0 ? done : { ...done, joint_withdrawals_waiting: left }
+}
+
+function leasesOf({ silent, ...settled }: Settled): NonNullable<StillWaiting['leases']> {
+  const { holders, acknowledged, waited_ms } = settled
+  const told = { holders, acknowledged, waited_ms }
+  return silent.length === 0 ? told : { ...told, silent: [...new Set(silent)] }
+}

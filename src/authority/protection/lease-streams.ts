@@ -1,0 +1,147 @@
+/**
+ * Owns the streams on which sidecars that hold leases are asked to let go: one look at the store per owner
+ * and wake-up, shared by all of hers, and how many there may be. Contract: "Introspection and consume
+ * answers"; an extension (docs/choices.md, ADR 0021).
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { eventFrame, type EventStream } from '../../http/event-stream.ts'
+import { isOutage } from '../../storage/core/database.ts'
+import { onBehalfOf } from '../../storage/core/shares.ts'
+import { readAsked } from '../../storage/authority/leases.ts'
+import type { Owner } from '../../wire/identifiers.ts'
+import { LEASE_EVENT } from '../../wire/leases.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import type { Authority } from '../context.ts'
+
+/** A sidecar that reads a stream here. */
+export interface LeaseReader {
+  owner: Owner
+  id: string
+  stream: EventStream
+}
+
+export interface LeaseStreams {
+  /**
+   * Takes a place for a stream. @returns how it is given back, once the stream has ended.
+   * @throws Refusal 503 if as many are open as may be.
+   */
+  enter(): () => void
+  /** Sends what the sidecar is asked from now on; resolves once it has gone, or holds no lease any more. */
+  follow(reader: LeaseReader): Promise<void>
+  /** Those that are open now. */
+  open(): number
+  /** How many places were taken ever. */
+  entered(): number
+  /** Ends every stream: the server closes. */
+  end(): void
+}
+
+type Needed = Pick<Authority, 'database' | 'announcements' | 'log'>
+
+interface Following extends LeaseReader {
+  /** How often it has been asked, as far as it was told. */
+  told: number
+}
+
+interface Feed {
+  readers: Set<Following>
+  /** A look is under way, and whether another is due once it has ended. */
+  looking: boolean
+  due: boolean
+  leave: () => void
+}
+
+/** Doubled with each look that fails in a row. Whoever is asked meanwhile hears of it at its next renewal. */
+const OUTAGE_MS = { first: 100, most: 2_000 }
+
+/** Nothing is looked at until somebody follows. */
+export function createLeaseStreams(needed: Needed, { streamsMax }: { streamsMax: number }): LeaseStreams {
+  const feeds = new Map<Owner, Feed>()
+  let open = 0
+  let entered = 0
+  const start = (owner: Owner): Feed => {
+    const wake = (): void => void lookAll(needed, owner, feed)
+    const unwatch = needed.announcements.watchLeases(owner, wake)
+    const leave = (): void => {
+      unwatch()
+      feeds.delete(owner)
+    }
+    const feed: Feed = { readers: new Set(), looking: false, due: false, leave }
+    feeds.set(owner, feed)
+    return feed
+  }
+  return {
+    open: () => open,
+    entered: () => entered,
+    enter() {
+      if (open >= streamsMax) throw tooMany()
+      open++
+      entered++
+      return () => void open--
+    },
+    async follow(reader) {
+      const { owner, stream } = reader
+      if (stream.closed.aborted) return
+      const feed = feeds.get(owner) ?? start(owner)
+      const following = { ...reader, told: 0 }
+      feed.readers.add(following)
+      // It may have been asked since its row was written.
+      void lookAll(needed, owner, feed)
+      await new Promise(resolve => stream.closed.addEventListener('abort', resolve, { once: true }))
+      feed.readers.delete(following)
+      if (feed.readers.size === 0) feed.leave()
+    },
+    end() {
+      for (const { readers } of feeds.values()) for (const { stream } of readers) stream.end()
+    },
+  }
+}
+
+function tooMany(): Refusal {
+  return new Refusal(
+    'temporarily_unavailable',
+    'As many sidecars follow here as may: ask about each call, and come again later.',
+    { headers: { 'retry-after': '30' } },
+  )
+}
+
+/**
+ * Looks until nothing has happened since the look began. While Postgres is away, nothing is renewed either:
+ * one line tells of it, however many looks fail.
+ */
+async function lookAll(needed: Needed, owner: Owner, feed: Feed): Promise<void> {
+  feed.due = true
+  if (feed.looking) return
+  feed.looking = true
+  let failures = 0
+  while (feed.due && feed.readers.size > 0) {
+    feed.due = false
+    try {
+      await onBehalfOf(owner, () => look(needed, owner, feed))
+      failures = 0
+    } catch (error) {
+      const told = isOutage(error) ? 'warn' : 'error'
+      if (failures === 0) needed.log[told]({ err: error }, 'sidecars could not be asked to let go')
+      feed.due = true
+      await delay(Math.min(OUTAGE_MS.most, OUTAGE_MS.first * 2 ** failures++), undefined, { ref: false })
+    }
+  }
+  feed.looking = false
+}
+
+async function look({ database: { db } }: Needed, owner: Owner, { readers }: Feed): Promise<void> {
+  const here = [...readers]
+  const asked = await readAsked(
+    db,
+    owner,
+    here.map(({ id }) => id),
+  )
+  for (const reader of here) {
+    const now = asked.get(reader.id)
+    if (now === undefined) reader.stream.end()
+    else if (now > reader.told) {
+      reader.told = now
+      reader.stream.send(eventFrame({ event: LEASE_EVENT.invalidate, data: { asked: now } }))
+    }
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Owns the end of leases whose sidecars have gone without a word: one that was not renewed for
+ * `LEASE_SILENT_MS` by the clock of this process uses no answer any more. Contract: "Limits"; ADR 0021.
+ */
+import { startRepeating, type Repetition } from '../../limits/repetition.ts'
+import { deleteSilent, listHolders, type SeenHolder } from '../../storage/authority/leases.ts'
+import { isOutage } from '../../storage/core/database.ts'
+import { LEASE_SILENT_MS } from '../../wire/leases.ts'
+import type { Authority } from '../context.ts'
+
+/** While nobody holds one: those that another replica left behind when it ended are found by then. */
+const IDLE_MS = 30_000
+
+interface Seen extends SeenHolder {
+  /** By the given clock: when it was first seen with so many renewals. */
+  since: number
+}
+
+/** One look; `clock` is monotonic, in milliseconds. @returns how many leases there are. */
+export type LeaseSweep = (clock: () => number) => Promise<number>
+
+/** Looks at all leases, and deletes those that stood still since an earlier look long enough ago. */
+export function createLeaseSweep({ database: { db } }: Pick<Authority, 'database'>): LeaseSweep {
+  let before = new Map<string, Seen>()
+  return async clock => {
+    const rows = await listHolders(db)
+    // After the look: whatever had renewed what was seen had been sent by then.
+    const since = clock()
+    const now = new Map<string, Seen>()
+    for (const row of rows) {
+      const key = JSON.stringify([row.owner, row.id])
+      const known = before.get(key)
+      now.set(key, known?.renewals === row.renewals ? known : { ...row, since })
+    }
+    before = now
+    const silent = [...now.values()].filter(one => since - one.since >= LEASE_SILENT_MS)
+    const gone = await deleteSilent(db, silent)
+    return rows.length - gone.length
+  }
+}
+
+/** Starts looking: every `LEASE_SILENT_MS` while there are leases. */
+export function startLeaseSweep(
+  authority: Pick<Authority, 'database' | 'log'>,
+  { entered }: { entered: () => number },
+): Repetition {
+  const sweep = createLeaseSweep(authority)
+  let idleUntil = 0
+  let enteredBefore = 0
+  return startRepeating(
+    async () => {
+      const now = performance.now()
+      const enteredNow = entered()
+      if (enteredNow === enteredBefore && now < idleUntil) return
+      enteredBefore = enteredNow
+      const left = await sweep(() => performance.now())
+      idleUntil = left === 0 ? now + IDLE_MS : 0
+    },
+    {
+      pauseSeconds: (LEASE_SILENT_MS + 50) / 1_000,
+      onError: error => {
+        const told = isOutage(error) ? 'warn' : 'error'
+        authority.log[told]({ err: error }, 'leases of sidecars that have gone were not looked for')
+      },
+    },
+  )
+}

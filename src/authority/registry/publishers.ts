@@ -1,0 +1,155 @@
+/**
+ * Where a resource stands (on the internet, or in a network that the operator trusts), and how its
+ * publication is fetched. Contract: "Resource server establishment: POST `/rs/register`", "Registry
+ * materialization".
+ *
+ * There are two clients: one connects only to public addresses, the other only to trusted ones. Whatever name
+ * servers say from one moment to the next, an address inside is reached only by the client that reports every
+ * failure alike. Otherwise anybody who may register could find out, port by port, what runs in one of our
+ * networks.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { AuthorityConfig } from '../../config.ts'
+import { createOutbound, type Outbound } from '../../http/outbound.ts'
+import { peerNetwork } from '../../http/peer-network.ts'
+import { createPublicHosts } from '../../http/public-lookup.ts'
+import { createRemoteDocuments } from '../../http/remote-documents.ts'
+import { createAddressTrust } from '../../http/trusted-networks.ts'
+import { waitAtMost } from '../../limits/patience.ts'
+import { createRateShares, type RateShares } from '../../limits/rate-shares.ts'
+import { isLoopbackHost } from '../../wire/loopback.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import {
+  createPublishedResources,
+  PublicationFault,
+  type Patience,
+  type PublishedResources,
+} from './published-resources.ts'
+
+/** The connections of the client, and the documents that it has read. */
+export interface Publisher {
+  readonly published: PublishedResources
+  readonly outbound: Outbound
+}
+
+/** Who causes the fetch, and how long it may take. */
+export interface Asking extends Patience {
+  /** The address of the caller that names the resource; left out if no outside caller does. */
+  source?: string
+}
+
+export interface Publishers {
+  /**
+   * Does `work` with what a resource publishes. For a host on the internet, it throws what `work` throws. For
+   * any other host, every `PublicationFault` and `Refusal` becomes the same `PublicationFault`, thrown
+   * `INSIDE_MS` after the start whatever happened before; the log has the reason. A source that fails too
+   * often there is refused, 429.
+   */
+  at<T>(
+    resourceUri: string,
+    asking: Asking,
+    work: (publisher: Publisher, patience: Patience) => Promise<T>,
+  ): Promise<T>
+  /** Ends what is being fetched. */
+  close(): Promise<void>
+}
+
+/** The side in trusted networks. */
+export interface Inside extends Publisher {
+  /** Whether a host is on the internet, and nowhere else. */
+  isPublic: (hostname: string) => Promise<boolean>
+  /** How many failures one network of sources may have there. */
+  shares: RateShares
+  log: FastifyBaseLogger
+}
+
+/** How long after the start a failure inside is reported. */
+export const INSIDE_MS = 3_000
+/** Fetches there end earlier, because the refusal must not wait for them. */
+const FETCHING_MS_MAX = 2_500
+
+/** The code under which every failure inside is reported and counted. */
+const INSIDE_FAILED = 'not_established'
+const INSIDE_SENTENCE =
+  'Nothing at this address establishes the resource; the operator of this authorization server finds the reason in its log.'
+
+/** An unknown kid may be a key that was just rotated in, but anybody can name an unknown one. */
+const MISS_SECONDS = 30
+const FAILURES_PER_MINUTE = 10
+const SOURCES_MAX = 10_000
+
+type Trusting = Pick<AuthorityConfig, 'issuer' | 'devLoopback' | 'trustedNetworks' | 'trustedHosts'>
+
+/**
+ * As the settings have it. The two sides share no connection and no document.
+ * @param nameServers asked in place of the system's, as `host:port`.
+ */
+export function openPublishers(
+  config: Trusting,
+  log: FastifyBaseLogger,
+  nameServers?: readonly string[],
+): Publishers {
+  const { issuer, devLoopback, trustedNetworks: networks, trustedHosts: hosts } = config
+  const asked = nameServers === undefined ? {} : { nameServers }
+  const publisher = (outbound: Outbound): Publisher => {
+    const misses = { refetchSeconds: MISS_SECONDS, failureSeconds: MISS_SECONDS }
+    const documents = createRemoteDocuments({ outbound, clock: Date.now, ...misses })
+    return { outbound, published: createPublishedResources(documents, issuer) }
+  }
+  const outside = publisher(createOutbound({ devLoopback, publicOnly: true, ...asked }))
+  if (networks === undefined) return createPublishers(outside)
+  const trustedOnly = createAddressTrust({ networks, hosts })
+  const publicHosts = createPublicHosts(nameServers)
+  return createPublishers(outside, {
+    ...publisher(createOutbound({ devLoopback: false, trustedOnly, ...asked })),
+    // A developer's literal loopback host is asked directly if there are no trusted networks.
+    isPublic: async host => (devLoopback && isLoopbackHost(host)) || publicHosts(host),
+    shares: createRateShares({ perMinute: FAILURES_PER_MINUTE, sourcesMax: SOURCES_MAX, clock: Date.now }),
+    log,
+  })
+}
+
+/** Without `inside` no network is trusted, and each failure is reported as it is. */
+export function createPublishers(outside: Publisher, inside?: Inside): Publishers {
+  const close = async (): Promise<void> => {
+    await Promise.all([outside.outbound.close(), inside?.outbound.close()])
+  }
+  if (inside === undefined) return { at: (_resource, asking, work) => work(outside, asking), close }
+  return {
+    close,
+    at: async (resource, asking, work) => {
+      const told = Date.now() + INSIDE_MS
+      const patience = { deadline: told - (INSIDE_MS - FETCHING_MS_MAX), favoured: asking.favoured }
+      const looked = inside.isPublic(URL.parse(resource)?.hostname ?? '')
+      if ((await waitAtMost(FETCHING_MS_MAX, looked)) === true) return work(outside, asking)
+      const giveBack = takeShare(inside.shares, asking.source)
+      try {
+        const done = await work(inside, patience)
+        giveBack()
+        return done
+      } catch (cause) {
+        if (!(cause instanceof PublicationFault || cause instanceof Refusal)) throw cause
+        const reason = cause instanceof PublicationFault ? cause.reason : cause.code
+        inside.log.warn(
+          { resource, reason, why: cause.message, source: asking.source },
+          'nothing was established at a host that is not on the internet alone',
+        )
+        await new Promise(resolve => setTimeout(resolve, told - Date.now()))
+        throw new PublicationFault(INSIDE_FAILED, INSIDE_SENTENCE, { passing: true, cause })
+      }
+    },
+  }
+}
+
+/** This is taken before anything is fetched, so that many at once get no more than one after the other. */
+function takeShare(shares: RateShares, source: string | undefined): () => void {
+  if (source === undefined) return () => undefined
+  const network = peerNetwork(source)
+  const seconds = shares.take(network)
+  if (seconds === 0) return () => shares.give(network)
+  throw new Refusal(
+    'request_denied',
+    'Too many resources that nothing established were named from this address: ask again later.',
+    { status: 429, headers: { 'retry-after': String(seconds) }, extra: { reason: 'too_many_failed' } },
+  )
+}

@@ -1,0 +1,184 @@
+/**
+ * Owns the single checks of `usher doctor`. Contract: "Limits" (clocks), "Authorization server metadata
+ * members", "Resource metadata (RFC 9728)", "Protection access token (PAT)". Each sends only requests that
+ * anybody may send, and changes nothing.
+ */
+import { OutboundFault, type Outbound, type OutboundAnswer } from '../http/outbound.ts'
+import { awaitDatabase } from '../storage/core/database-wait.ts'
+import { lookAt } from '../storage/migrate.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+import { parseJwks, type PrivateKey } from '../wire/keys.ts'
+import { resourceMetadataUrl } from '../wire/metadata.ts'
+import { GRANT_TYPE_CLIENT_CREDENTIALS, PROTECTION_SCOPE } from '../wire/names.ts'
+
+/** What was found wrong: the fault, and the remedy. */
+export class Unwell extends Error {}
+
+/** With a larger difference, our servers issue nothing (`surface/clock.ts`). */
+const DATABASE_CLOCK_SECONDS_MAX = 2
+/** With a larger difference, signatures of requests are refused. */
+const PEER_CLOCK_SECONDS_MAX = 60
+
+/** The database answers, accepts writes, and has what the party needs. */
+export async function checkDatabase(
+  url: string,
+  { party, migrates, command }: { party: string; migrates: boolean; command: string },
+): Promise<{ said: string; clockAhead: number }> {
+  await awaitDatabase({ url, seconds: 0, tell: () => undefined })
+  const { missing, clockAhead } = await lookAt(url, party)
+  if (missing.length === 0) return { said: 'it takes writes and is up to date', clockAhead }
+  if (!migrates)
+    throw new Unwell(`it lacks ${missing.length} migrations, from ${missing[0]} on. Run \`${command}\`.`)
+  return { said: `it takes writes; the start will apply ${missing.length} migrations`, clockAhead }
+}
+
+/** The clock of the database, by which a server signs, and that of this machine agree. */
+export function checkDatabaseClock(clockAhead: number): string {
+  const off = Math.abs(clockAhead)
+  if (off <= DATABASE_CLOCK_SECONDS_MAX) return `${off.toFixed(1)}s from the clock of the database`
+  throw new Unwell(
+    `it is ${off.toFixed(0)} s ${clockAhead > 0 ? 'behind' : 'ahead of'} that of the database, so nothing would be issued. Set both by NTP.`,
+  )
+}
+
+/** The document at `url` names `issuer` as its own. @returns it, and when it was answered. */
+export async function checkMetadata(
+  outbound: Outbound,
+  { url, issuer, setting }: { url: string; issuer: string; setting: string },
+): Promise<{ document: JsonObject; date: string | undefined }> {
+  const answer = await get(outbound, url, setting)
+  const document = objectOf(answer, url)
+  if (document['issuer'] !== issuer)
+    throw new Unwell(
+      `${url} names another issuer (${JSON.stringify(document['issuer'])}). Correct ${setting}, to the letter, or the address that the name leads to.`,
+    )
+  return { document, date: dateOf(answer) }
+}
+
+/** The clock of the server that answered at `date` and this one agree as far as signatures need. */
+export function checkPeerClock(date: string | undefined, now: number): string {
+  const told = Date.parse(date ?? '')
+  if (Number.isNaN(told)) return 'it does not tell its time'
+  const off = Math.round((now - told) / 1_000)
+  if (Math.abs(off) <= PEER_CLOCK_SECONDS_MAX) return `${Math.abs(off)} s apart`
+  throw new Unwell(
+    `this clock is ${Math.abs(off)} s ${off > 0 ? 'ahead' : 'behind'}, and signatures are refused beyond ${PEER_CLOCK_SECONDS_MAX} s. Set both by NTP.`,
+  )
+}
+
+/** The document at `url` contains the key that this configuration signs with. */
+export async function checkPublishedKeys(
+  outbound: Outbound,
+  { url, keys, setting }: { url: string; keys: readonly PrivateKey[]; setting: string },
+): Promise<string> {
+  const published = parseJwks(await getObject(outbound, url, setting)).map(key => key.thumbprint)
+  const [first] = keys
+  if (first !== undefined && published.includes(first.thumbprint))
+    return `the one that signs is published (${first.thumbprint})`
+  throw new Unwell(
+    `the server at ${url} publishes other keys than ${setting} holds. Give all replicas the same file, and restart them.`,
+  )
+}
+
+/** The resource publishes metadata that names itself and the authority. */
+export async function checkResource(
+  outbound: Outbound,
+  { resource, authority }: { resource: string; authority: string },
+): Promise<string> {
+  const url = resourceMetadataUrl(resource)
+  const document = await getObject(outbound, url, 'public_url')
+  const { resource: named, authorization_servers: servers } = document
+  if (named !== resource)
+    throw new Unwell(
+      `${url} names ${JSON.stringify(named)}. Correct public_url or path, or the route of the gateway.`,
+    )
+  if (!Array.isArray(servers) || !servers.includes(authority))
+    throw new Unwell(`${url} does not name ${authority}: agents will not negotiate. Restart the sidecar.`)
+  return `it names itself and ${authority}`
+}
+
+/** The authority accepts the secret. */
+export async function checkSecret(
+  outbound: Outbound,
+  {
+    authority,
+    owner,
+    client_id,
+    secret,
+  }: { authority: string; owner: string; client_id: string; secret: string },
+): Promise<string> {
+  const form = { grant_type: GRANT_TYPE_CLIENT_CREDENTIALS, scope: PROTECTION_SCOPE, owner, client_id }
+  const answer = await ask(outbound, 'authority', {
+    method: 'POST',
+    url: `${authority}/token`,
+    headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+    body: String(new URLSearchParams({ ...form, client_secret: secret })),
+  })
+  if (answer.status === 200) return `the authority takes it for ${client_id}`
+  const json = jsonOf(answer)
+  const word =
+    isJsonObject(json) && typeof json['error'] === 'string' ? json['error'] : `status ${answer.status}`
+  throw new Unwell(REFUSED[word] ?? `the authority answered ${word}. See its log.`)
+}
+
+const REFUSED: Readonly<Record<string, string>> = {
+  invalid_client:
+    'the authority does not take client_secret for this client_id and owner. Give the secret that it has, or correct client_id.',
+  authorization_pending: 'the owner has not approved it yet. She runs `usher owner approve-server`.',
+  access_denied: 'the owner has withdrawn it. She may let it ask again: `usher owner servers`.',
+}
+
+/** There is a server at `url`, whatever it answers. */
+export async function checkReached(
+  outbound: Outbound,
+  { url, setting }: { url: string; setting: string },
+): Promise<string> {
+  await get(outbound, url, setting)
+  return `${url} is reached`
+}
+
+/** The JSON object at `url`. Throws `Unwell` that names `setting`, where it leads. */
+export async function getObject(outbound: Outbound, url: string, setting: string): Promise<JsonObject> {
+  return objectOf(await get(outbound, url, setting), url)
+}
+
+function get(outbound: Outbound, url: string, setting: string): Promise<OutboundAnswer> {
+  return ask(outbound, setting, { url, headers: { accept: 'application/json' } })
+}
+
+/** An answer, of any status. Throws `Unwell` that names `setting` if there is none. */
+export async function ask(
+  outbound: Outbound,
+  setting: string,
+  request: Parameters<Outbound['request']>[0],
+): Promise<OutboundAnswer> {
+  try {
+    return await outbound.request(request)
+  } catch (error) {
+    if (!(error instanceof OutboundFault)) throw error
+    throw new Unwell(`${error.message}. Start it, correct ${setting}, or see to the network between.`, {
+      cause: error,
+    })
+  }
+}
+
+function objectOf(answer: OutboundAnswer, url: string): JsonObject {
+  const json = answer.status === 200 ? jsonOf(answer) : undefined
+  if (json !== undefined && isJsonObject(json)) return json
+  throw new Unwell(
+    `${url} answers with status ${answer.status} and no such document. Check where the name and the proxy lead.`,
+  )
+}
+
+function jsonOf({ body }: OutboundAnswer): Json | undefined {
+  try {
+    return parseJson(body)
+  } catch {
+    return undefined
+  }
+}
+
+function dateOf({ headers }: OutboundAnswer): string | undefined {
+  const { date } = headers
+  return Array.isArray(date) ? date[0] : date
+}

@@ -1,0 +1,77 @@
+/**
+ * Owns what `usher doctor` checks for an enforcement point. Contract: "Resource server enforcement point",
+ * "Protection access token (PAT)".
+ */
+import type { SidecarConfig } from '../config.ts'
+import type { Outbound } from '../http/outbound.ts'
+import { WELL_KNOWN } from '../wire/names.ts'
+import { checkResource, checkSecret } from './checks.ts'
+import { checkDoor } from './doors.ts'
+import { COMPLETE, examinePeer, withOutbound, type Look } from './look.ts'
+import { checkLeases, checkMandate, checkMembership } from './peers.ts'
+
+/** Its settings and listeners, and, for each owner, the parties that must be there for her. */
+export async function examineSidecar(look: Look, read: () => SidecarConfig): Promise<void> {
+  const config = await look('settings', read, COMPLETE)
+  if (config === undefined) return
+  await examineDoors(look, config)
+  const ca = config.authorityCa?.initial.ca
+  const options = { devLoopback: config.devLoopback, ...(ca === undefined ? {} : { ca }) }
+  await withOutbound(options, async outbound => {
+    const document = WELL_KNOWN.umaConfiguration
+    for (const issuer of new Set(config.owners.map(owner => owner.authority)))
+      await examinePeer(look, outbound, { what: 'authority', issuer, document, setting: 'authority' })
+    if (config.liveness === 'leased')
+      for (const issuer of leasingAuthorities(config))
+        await look(`leases of ${issuer}`, () => checkLeases(outbound, { issuer }))
+    for (const owner of config.owners) await examineServed(look, outbound, { config, owner })
+  })
+}
+
+/** A tally is asked about every call. */
+function leasingAuthorities({ owners }: SidecarConfig): Set<string> {
+  return new Set(owners.filter(({ joint }) => joint === undefined).map(({ authority }) => authority))
+}
+
+async function examineDoors(look: Look, { listen, checkTls, httpTls }: SidecarConfig): Promise<void> {
+  const { check, http } = listen
+  if (checkTls !== undefined)
+    await look('door of checks', () =>
+      checkDoor({ address: check, setting: 'check_tls.cert_file', tls: checkTls.initial }),
+    )
+  if (httpTls !== undefined)
+    await look('door of documents', () =>
+      checkDoor({ address: http, setting: 'http_tls.cert_file', tls: httpTls.initial }),
+    )
+}
+
+async function examineServed(
+  look: Look,
+  outbound: Outbound,
+  { config, owner: served }: { config: SidecarConfig; owner: SidecarConfig['owners'][number] },
+): Promise<void> {
+  const { owner, path, authority, client_id, credential, joint, organization } = served
+  const resource = config.public_url + path
+  await look(`resource of ${owner}`, () => checkResource(outbound, { resource, authority }))
+  if (credential.kind === 'secret') {
+    const { secret } = credential
+    await look(`secret of ${owner}`, () => checkSecret(outbound, { authority, owner, client_id, secret }))
+  }
+  if (joint !== undefined)
+    await look(`mandate of ${owner}`, () =>
+      checkMandate(outbound, { ...joint, account: owner, aliases: config.aliases }),
+    )
+  if (organization === undefined) return
+  const { issuer, credential: proof } = organization
+  const document = WELL_KNOWN.organization
+  await examinePeer(look, outbound, {
+    what: 'organization',
+    issuer,
+    document,
+    setting: 'organization.issuer',
+  })
+  if (proof.kind === 'secret')
+    await look(`credential of ${owner}`, () =>
+      checkMembership(outbound, { issuer, owner, secret: proof.secret }),
+    )
+}

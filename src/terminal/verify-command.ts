@@ -1,0 +1,118 @@
+/**
+ * Owns `usher verify`: it checks whether a document holds, with keys that the reader has, and without any
+ * request. Contract: "Grant answer (beat 4)" (both sides hold the receipt), "RPT claims", "Owner API"
+ * (`/owner/pending/{family}/decision`).
+ */
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import {
+  parseStatement,
+  statementPayload,
+  verifyStatement,
+  type SignedStatement,
+  type StatementClaims,
+} from '../wire/decision-statement.ts'
+import { parseJson, type JsonObject } from '../wire/json.ts'
+import { parseJws } from '../wire/jws.ts'
+import { parseJwks, type PublishedKey } from '../wire/keys.ts'
+import { integerMember, textMember } from '../wire/members.ts'
+import { readPasskeys, type PinnedPasskey } from '../wire/pinned-keys.ts'
+import { verifyReceipt } from '../wire/receipt.ts'
+import { Refusal } from '../wire/refusal.ts'
+import { verifyRpt } from '../wire/tokens.ts'
+import { EXIT, Exit, UsageError, type Terminal } from './command.ts'
+import { printable, printableJson } from './printable.ts'
+
+/** What can be verified. */
+export type Verifiable = 'receipt' | 'grant' | 'statement'
+
+/** A document's file and the file of the keys; `-` reads the document from the standard input. */
+export interface GivenFiles {
+  file: string
+  keys: string
+}
+
+/**
+ * Prints the claims of a document that holds. Fails with exit code 1 and a sentence for one that does not,
+ * with `UsageError` if a file cannot be read or the keys are none. `now` in seconds: a grant must still be
+ * live; a receipt and a statement are judged as of the time at which they were made, which must not be in the
+ * future.
+ */
+export async function verifyDocument(
+  kind: Verifiable,
+  given: GivenFiles,
+  { terminal, now }: { terminal: Terminal; now: number },
+): Promise<void> {
+  const keys = readKeys(given.keys, await readText(given.keys))
+  const compact = (await readText(given.file)).trim()
+  try {
+    terminal.out(`${printableJson(VERIFY[kind](compact, keys, now))}\n`)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    terminal.err(`This ${kind} does not hold: ${printable(error.detail ?? error.code)}\n`)
+    throw new Exit(EXIT.refused)
+  }
+}
+
+/** The contents of a file of keys: published keys, and passkeys, which only sign decisions. */
+interface GivenKeys {
+  readonly devices: PublishedKey[]
+  readonly passkeys: PinnedPasskey[]
+}
+
+type Verify = (document: string, keys: GivenKeys, now: number) => object
+
+const VERIFY: Record<Verifiable, Verify> = {
+  receipt: (compact, keys, now) => {
+    const issuer = textMember(payloadOf(compact, RECEIPT_BYTES_MAX), 'iss')
+    const { claims } = verifyReceipt(compact, keys.devices, { issuer, now })
+    const { owner_decision: decision } = claims
+    if (decision === undefined) return claims
+    const { iss } = statementPayload(decision.statement)
+    const isHers = [...keys.devices, ...keys.passkeys].some(key => `jkt:${key.thumbprint}` === iss)
+    // Her key may be in another file than the authority's keys.
+    if (!isHers) return { ...claims, owner_decision: { ...decision, verified: false } }
+    const signed = statementAt(decision.statement, keys, claims.iat)
+    if (signed.item_s256 !== decision.item_s256 || signed.owner !== claims.owner || signed.aud !== issuer)
+      throw new Refusal('invalid_statement', 'The decision in it is about something else.')
+    return { ...claims, owner_decision: { ...decision, verified: true } }
+  },
+  grant: (compact, keys, now) => verifyRpt(compact, keys.devices, { now }),
+  statement: (document, keys, now) => statementAt(parseStatement(document), keys, now),
+}
+
+/** Judged as of the time when it was signed: her decision stays valid after it can no longer be used. */
+function statementAt(statement: SignedStatement, keys: GivenKeys, now: number): StatementClaims {
+  const payload = statementPayload(statement)
+  const signedAt = integerMember(payload, 'iat')
+  return verifyStatement(statement, keys, {
+    audience: textMember(payload, 'aud'),
+    now: Math.min(now, signedAt),
+  })
+}
+
+const RECEIPT_BYTES_MAX = 128 * 1024
+
+function payloadOf(compact: string, bytesMax?: number): JsonObject {
+  return parseJws(compact, bytesMax).payload
+}
+
+/** A JWKS: of an authority, or what `usher owner key export` wrote; one file may have both. */
+function readKeys(path: string, source: string): GivenKeys {
+  try {
+    const jwks = parseJson(source)
+    const keys = { devices: parseJwks(jwks), passkeys: readPasskeys(jwks) }
+    if (keys.devices.length + keys.passkeys.length > 0) return keys
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause
+  }
+  throw new UsageError(`${path} holds no Ed25519 key and no passkey: give a JWKS, {"keys": [public JWK, …]}.`)
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8')
+  } catch (cause) {
+    throw new UsageError(`${path} cannot be read.`, { cause })
+  }
+}

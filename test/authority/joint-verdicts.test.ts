@@ -1,0 +1,313 @@
+/** Her signed answer to a tally: contract, "Tally for a jointly held resource". */
+import { sql } from 'kysely'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { QUESTIONS_PER_TALLY_MAX } from '../../src/storage/authority/joint-questions.ts'
+import { resumeOwner } from '../../src/storage/authority/owner-lives.ts'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import { generatePrivateJwk, importPrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
+import { verifyVerdict, type VerdictRequest } from '../../src/wire/verdict.ts'
+import { row } from '../support/contract-row.ts'
+import { ACCOUNT, JOINT_TIER, SAVINGS, startJointStand } from '../support/joint-holder.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
+import { quotaRefusals } from '../support/quota-refusals.ts'
+import { startedOnce } from '../support/started.ts'
+import { ask, questionOf } from '../support/tally-requests.ts'
+import { until } from '../support/until.ts'
+
+const stand = startedOnce(() => startJointStand())
+let agent: PrivateKey
+/** A question of the tally about an agreement of the agent, some of either exchanged. */
+const question = (terms: object = {}, changes: object = {}): VerdictRequest =>
+  questionOf(stand, agent, terms, changes)
+const asked = (claims: VerdictRequest) => ask(stand, 'verdict', claims)
+const pending = async () =>
+  (await stand.authority.call(stand.bea, { target: '/owner/pending' })).body as Record<string, unknown>[]
+const decide = (family: unknown, decision = 'approved') =>
+  stand.authority.call(stand.bea, {
+    method: 'POST',
+    target: `/owner/pending/${String(family)}/decision`,
+    json: { decision },
+  })
+async function read(verdict: string) {
+  const { body } = await stand.authority.request('GET', '/jwks')
+  return verifyVerdict(verdict, parseJwks(body), { issuer: stand.authority.issuer, audience: stand.tally })
+}
+/** The agent is let in for the account by her yes to one question. */
+async function known(): Promise<void> {
+  const first = question()
+  const { body } = await asked({ ...first, final: false })
+  expect((await decide(body.family)).status).toBe(200)
+  expect((await asked(first)).body.verdict).toBeDefined()
+}
+
+beforeEach(async () => {
+  agent = importPrivateJwk(generatePrivateJwk())
+  await stand.agreed()
+  await stand.tier()
+})
+afterEach(async () => {
+  stand.served.mandate = stand.mandate
+  await stand.own('DELETE', `/${ACCOUNT}`)
+  await stand.authority.call(stand.bea, { method: 'DELETE', target: '/owner/policies/savings' })
+})
+
+describe('a verdict', () => {
+  row('joint-verdict', async () => {
+    const first = question()
+    const { status, body } = await asked({ ...first, final: false })
+    expect([status, body]).toEqual([200, { pending: true, family: expect.any(String), ready: false }])
+    // An agent unknown to her waits for her, whatever the tier, and the same answer is given finally.
+    expect((await asked(first)).body).toEqual(body)
+    expect(await pending()).toMatchObject([
+      {
+        family: body.family,
+        kind: 'joint',
+        account: ACCOUNT,
+        rule: { kind: 'threshold', threshold: 2, total_weight: 3 },
+        holders: stand.mandate['holders'],
+        resource_id: SAVINGS,
+        opens: [],
+      },
+    ])
+    await decide(body.family)
+    expect((await asked({ ...first, final: false })).body).toEqual({ ...body, ready: true })
+    const signed = (await asked(first)).body
+    const verdict = await read(signed.verdict)
+    expect(verdict).toMatchObject({
+      holder: 'bea',
+      account: ACCOUNT,
+      negotiation: first.negotiation,
+      resource_id: SAVINGS,
+      contract: first.contract,
+      effect: 'allow',
+      cnf_jkt: agent.thumbprint,
+      scope: ['read'],
+      expires_in: 300,
+    })
+    // Once per negotiation: asked again, she sends the same bytes.
+    expect((await asked({ ...first, iat: first.iat - 1 })).body).toEqual(signed)
+    const { body: connections } = await stand.authority.call(stand.bea, { target: '/owner/connections' })
+    expect(connections).toContainEqual(
+      expect.objectContaining({ handle: `jkt:${agent.thumbprint}`, reach: `joint:${ACCOUNT}` }),
+    )
+  })
+
+  it('is given at once to an agent that she let in for the account', async () => {
+    await known()
+    const second = question()
+    const { body } = await asked({ ...second, final: false })
+    expect(body).toMatchObject({ pending: true, ready: true })
+    expect(await pending()).toEqual([])
+    expect(await read((await asked(second)).body.verdict)).toMatchObject({ effect: 'allow' })
+  })
+
+  it('is bound to the operation where she is asked about each use', async () => {
+    await stand.authority.call(stand.bea, {
+      method: 'PUT',
+      target: '/owner/policies/savings',
+      json: { ask_me: true },
+    })
+    const first = question({ per_operation: true })
+    const { body } = await asked(first)
+    await decide(body.family)
+    expect(await read((await asked(first)).body.verdict)).toMatchObject({
+      effect: 'allow',
+      operation: { tool: 'pay', params_s256: expect.any(String) as unknown },
+    })
+    const again = await asked(question({ per_operation: true }))
+    expect(again.body).toMatchObject({ pending: true, ready: false })
+  })
+
+  it('refuses what she denied, also where it is not asked finally', async () => {
+    const first = question()
+    const { body } = await asked({ ...first, final: false })
+    await decide(body.family, 'denied')
+    const answered = await asked({ ...first, final: false })
+    expect(await read(answered.body.verdict)).toMatchObject({ effect: 'deny', because: 'denied' })
+  })
+
+  it('is for the question that was asked first under a negotiation', async () => {
+    const first = question()
+    await asked(first)
+    const other = question({ family: first.negotiation, expires_in: 200 }, { negotiation: first.negotiation })
+    expect((await asked(other)).status).toBe(409)
+  })
+
+  it('is not waited for any more where it is closed', async () => {
+    const first = question()
+    await asked(first)
+    expect(await pending()).toHaveLength(1)
+    for (const _again of [1, 2])
+      expect((await asked({ ...first, closed: true })).body).toEqual({ closed: true })
+    expect(await pending()).toEqual([])
+  })
+
+  it('refuses what she denied, also where it was closed before that was collected', async () => {
+    const first = question()
+    const { body } = await asked({ ...first, final: false })
+    await decide(body.family, 'denied')
+    await asked({ ...first, closed: true })
+    const answered = await asked(first)
+    expect(await read(answered.body.verdict)).toMatchObject({ effect: 'deny', because: 'denied' })
+    expect(await pending()).toEqual([])
+  })
+
+  it('that refuses a stranger is counted in her ledger, minute by minute, and does not fill it', async () => {
+    const entries = async () =>
+      (await stand.authority.call(stand.bea, { target: '/owner/ledger?kind=joint_refused&limit=1000' })).body
+        .entries as object[]
+    const { length } = await entries()
+    for (const _each of Array.from({ length: 6 })) await asked(question({ scope: ['close'] }))
+    const added = (await entries()).slice(length)
+    // The first of a minute at once, and its others as one: of two minutes, if the minute just changed.
+    expect(added.length).toBeLessThan(4)
+    expect(added.every(entry => 'strangers' in entry)).toBe(true)
+  })
+
+  it.each([
+    ['a scope that she does not offer', { scope: ['read', 'close'] }],
+    ['a longer time', { expires_in: 601 }],
+    ['without what she prohibits', { prohibited: [] }],
+    ['a purpose of the tally’s own', { purpose: 'whatever she likes to read' }],
+    ['another resource', { resource_id: `${ACCOUNT}/other` }],
+    ['another negotiation', { family: 'fam_other' }],
+    ['another authorization server', { aud: 'https://as.elsewhere.example' }],
+    ['a week ago', { iat: Math.floor(Date.now() / 1_000) - 8 * 86_400 }],
+  ])('refuses an agreement to %s', async (_name, terms) => {
+    await known()
+    const { body } = await asked(question(terms))
+    expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'terms' })
+  })
+
+  it('refuses an agreement that is not the one of the digest', async () => {
+    await known()
+    const { body } = await asked(question({}, { contract: 's256:other' }))
+    expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'terms' })
+  })
+
+  it.each([
+    [
+      'no_tier',
+      () => stand.authority.call(stand.bea, { method: 'DELETE', target: '/owner/policies/savings' }),
+    ],
+    [
+      'policy',
+      () =>
+        stand.authority.call(stand.bea, {
+          method: 'PUT',
+          target: '/owner/policies/savings',
+          json: { rules: [{ when: ['request.reason_absent'], then: 'refuse' }] },
+        }),
+    ],
+    [
+      'mandate_changed',
+      async () => {
+        stand.served.mandate = { ...stand.mandate, rule: { kind: 'any', threshold: 1 } }
+        await stand.own('POST', '/preview', { tally: stand.tally, account: ACCOUNT })
+      },
+    ],
+  ])('refuses, as %s, by what stands when it is asked', async (because, change) => {
+    await known()
+    await change()
+    const { body } = await asked({ ...question(), final: false })
+    expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because })
+  })
+
+  it('waits for her again where she revoked the agent between her yes and the signing', async () => {
+    const first = question()
+    const { body } = await asked(first)
+    await decide(body.family)
+    await stand.authority.call(stand.bea, {
+      method: 'POST',
+      target: '/owner/connections/revoke',
+      json: { handle: `jkt:${agent.thumbprint}` },
+    })
+    const answered = await asked(first)
+    expect(await read(answered.body.verdict)).toMatchObject({ effect: 'deny', because: 'denied' })
+  })
+
+  it('is given to nobody for an account that she left', async () => {
+    const first = question()
+    await asked(first)
+    await stand.own('DELETE', `/${ACCOUNT}`)
+    const { status, body } = await asked(first)
+    expect([status, body.reason]).toEqual([403, 'not_agreed'])
+    expect(await pending()).toEqual([])
+  })
+})
+
+describe('what she is asked about an account', () => {
+  it('opens nothing else of hers', async () => {
+    await known()
+    const { rows } = { rows: await stand.authority.call(stand.bea, { target: '/owner/connections' }) }
+    expect(rows.body).toContainEqual(expect.objectContaining({ reach: `joint:${ACCOUNT}` }))
+    await stand.own('DELETE', `/${ACCOUNT}`)
+    const { body } = await stand.authority.call(stand.bea, { target: '/owner/connections' })
+    expect(body).toContainEqual(
+      expect.objectContaining({ handle: `jkt:${agent.thumbprint}`, status: 'revoked' }),
+    )
+  })
+
+  it('is signed once, however many ask at one time', async () => {
+    await known()
+    const one = question()
+    const answers = await Promise.all(Array.from({ length: 8 }, () => asked(one)))
+    expect(new Set(answers.map(({ body }) => body.verdict as string)).size).toBe(1)
+  })
+
+  it('is allowed or left, and never allowed after she left', async () => {
+    await known()
+    const one = question()
+    const [answered, left] = await Promise.all([asked(one), stand.own('DELETE', `/${ACCOUNT}`)])
+    expect(left.status).toBe(200)
+    expect([200, 403, 503]).toContain(answered.status)
+    expect((await asked(one)).status).toBe(403)
+  })
+
+  it('is not given where access to what is hers was suspended while it was weighed', async () => {
+    await known()
+    const { db } = stand.authority.database
+    const waits = async () => (await lockWaiters(stand.authority.database)) > 0
+    const answering = await inTransaction(db, async tx => {
+      await lockQueue(tx, stand.bea.owner)
+      const under = asked(question())
+      await until(waits)
+      await sql`UPDATE owners SET suspended_at = now() WHERE owner = 'bea'`.execute(tx)
+      return { under }
+    })
+    const { body } = await answering.under
+    await inTransaction(db, tx => resumeOwner(tx, stand.bea.owner))
+    expect(await read(body.verdict)).toMatchObject({ effect: 'deny', because: 'no_tier' })
+  })
+
+  it('is refused to a tally that has asked too much about her, and given again once that is gone', async () => {
+    const { db } = stand.authority.database
+    await sql`
+      INSERT INTO joint_questions (owner, tally, account, negotiation, family, resource_id, contract)
+      SELECT 'bea', ${stand.tally}, ${ACCOUNT}, 'flood' || n, 'flood' || n, ${SAVINGS}, 's256:x'
+      FROM generate_series(1, ${QUESTIONS_PER_TALLY_MAX}) n`.execute(db)
+    const one = question()
+    const { status, body } = await asked(one)
+    await sql`DELETE FROM joint_questions WHERE negotiation LIKE 'flood%'`.execute(db)
+    expect([status, body]).toEqual([
+      429,
+      {
+        error: 'temporarily_unavailable',
+        error_description: expect.stringMatching(/answered or closed/) as string,
+        reason: 'too_many_questions',
+      },
+    ])
+    expect(await quotaRefusals(stand.authority, 'questions')).toBe(1)
+    expect((await asked(one)).status).toBe(200)
+  })
+
+  it('is told by the metadata of the server', async () => {
+    const { body } = await stand.authority.request('GET', '/.well-known/agents-configuration')
+    expect(body).toMatchObject({
+      joint_quote_endpoint: `${stand.authority.issuer}/joint/quote`,
+      joint_verdict_endpoint: `${stand.authority.issuer}/joint/verdict`,
+    })
+    expect(JOINT_TIER.resources).toEqual([SAVINGS])
+  })
+})

@@ -1,0 +1,123 @@
+/**
+ * What a provisioning file would change: contract, "Policy vocabulary and tiers" (what she changed is hers),
+ * on a real authority's database.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { removeOwner } from '../../src/authority/administration/lives.ts'
+import { planOf } from '../../src/authority/administration/plan.ts'
+import { readAuthorityConfig } from '../../src/config.ts'
+import { readOwner } from '../../src/storage/authority/owners.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import { startTestAuthority, type ProvisionDocument, type TestAuthority } from '../support/authority.ts'
+
+let authority: TestAuthority
+let directory: string
+beforeAll(async () => {
+  authority = await startTestAuthority({ owners: ['alice', 'carl'] })
+  directory = mkdtempSync(join(tmpdir(), 'usher-plan-'))
+})
+afterAll(async () => {
+  await authority.close()
+  rmSync(directory, { recursive: true })
+})
+
+let files = 0
+/** Of a file that differs from the one that was applied. */
+async function plan(change: (document: ProvisionDocument) => unknown = () => undefined) {
+  const document = parse(
+    readFileSync(authority.environment['UMA_AS_PROVISION']!, 'utf8'),
+  ) as ProvisionDocument
+  change(document)
+  const file = join(directory, `${++files}.yaml`)
+  writeFileSync(file, stringify(document))
+  const { owners } = readAuthorityConfig({ ...authority.environment, UMA_AS_PROVISION: file })
+  return planOf(authority.database.db, owners)
+}
+
+it('a file that was applied as it stands changes nothing', async () => {
+  expect(await plan()).toEqual([])
+})
+
+it('what is new is made, and looking at it makes nothing', async () => {
+  const planned = await plan(({ owners }) => {
+    owners[0]!.tiers[0]!.resources = []
+    owners[0]!.tiers.push({ ...owners[0]!.tiers[0]!, id: 'more' })
+    owners.push({
+      ...owners[0]!,
+      owner: asOwner('dora'),
+      device_keys: [],
+      resources: [],
+      tiers: [],
+      resource_servers: [],
+    })
+  })
+  expect(planned).toContainEqual({ owner: 'alice', kind: 'tier', item: 'more', plan: 'made' })
+  expect(planned).toContainEqual({ owner: 'dora', kind: 'owner', item: 'dora', plan: 'made' })
+  expect(planned).toContainEqual(
+    expect.objectContaining({
+      kind: 'tier',
+      item: 'reading',
+      plan: 'differs',
+      because: expect.stringMatching(/^resources:/),
+    }),
+  )
+  expect(await readOwner(authority.database.db, asOwner('dora'))).toBeUndefined()
+})
+
+it('what she changed or removed is left alone, and no value is told', async () => {
+  const body = { method: 'PUT', target: '/owner/policies/statements', json: { name: 'Mine' } } as const
+  expect((await authority.call(authority.alice, body)).status).toBe(200)
+  await authority.call(authority.alice, { method: 'DELETE', target: '/owner/policies/trading' })
+  const planned = await plan(({ owners }) => {
+    owners[0]!.resource_servers[0]!.client_secret = 'another secret of the file'
+  })
+  expect(planned).toEqual([
+    {
+      owner: 'alice',
+      kind: 'resource_server',
+      item: 'demo-tools',
+      plan: 'differs',
+      because: 'secret: changed since, here or in the file',
+    },
+    {
+      owner: 'alice',
+      kind: 'tier',
+      item: 'statements',
+      plan: 'differs',
+      because: 'name: changed since, here or in the file',
+    },
+    { owner: 'alice', kind: 'tier', item: 'trading', plan: 'differs', because: 'it was removed since' },
+  ])
+})
+
+it('what the file may not do is refused with the sentence of a start', async () => {
+  const planned = await plan(document => {
+    const [alice] = document.owners
+    document.owners = [{ ...alice!, owner: asOwner('eve'), resources: [], tiers: [], resource_servers: [] }]
+  })
+  const because = expect.stringContaining('is already enrolled') as string
+  expect(planned).toEqual([{ owner: 'eve', kind: 'owner', item: 'eve', plan: 'refused', because }])
+})
+
+it('an owner who was removed is skipped, and stays so', async () => {
+  const carl = asOwner('carl')
+  const removal = await removeOwner(authority.database, {
+    owner: carl,
+    actor: { kind: 'authority' },
+    archives: directory,
+  })
+  await removal.finish()
+  expect(await plan()).toContainEqual(
+    expect.objectContaining({
+      owner: 'carl',
+      kind: 'owner',
+      plan: 'skipped',
+      because: expect.stringContaining('removed'),
+    }),
+  )
+  expect(await readOwner(authority.database.db, carl)).toBeUndefined()
+})

@@ -1,0 +1,185 @@
+/** `usher doctor`: one line for each thing looked at, with the remedy, and an exit status for scripts. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { stringify } from 'yaml'
+import { startAuthority, type RunningAuthority } from '../../src/authority/main.ts'
+import { readAuthorityConfig } from '../../src/config.ts'
+import { freePorts } from '../../src/dev/ports.ts'
+import type { Database } from '../../src/storage/authority/database.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { doctor } from '../support/doctor.ts'
+import { freshDatabase } from '../support/postgres.ts'
+import { startRealm } from '../support/realm.ts'
+
+const SECRET = 'a secret of sixteen or more characters'
+let folder: string
+let database: Database
+let issuer: string
+let running: RunningAuthority
+let environment: Record<string, string>
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'usher-doctor-'))
+  database = await freshDatabase()
+  const [port] = await freePorts(1)
+  issuer = `http://127.0.0.1:${port}`
+  const server = {
+    client_id: 'tools',
+    name: 'Tools',
+    resource_uri: 'http://127.0.0.1:1/mcp/alice',
+    client_secret: SECRET,
+  }
+  environment = {
+    UMA_DEV_LOOPBACK: 'true',
+    DATABASE_URL: database.url,
+    UMA_AS_ISSUER: issuer,
+    UMA_AS_KEYS_FILE: file('keys.json', JSON.stringify({ keys: [generatePrivateJwk()] })),
+    UMA_AS_PROVISION: file(
+      'owners.yaml',
+      stringify({ owners: [{ owner: 'alice', resource_servers: [server] }] }),
+    ),
+    UMA_AS_LOG_LEVEL: 'silent',
+    UMA_AS_LISTEN: `127.0.0.1:${port}`,
+    UMA_AS_OWNER_LISTEN: '127.0.0.1:0',
+    UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
+  }
+  running = await startAuthority(readAuthorityConfig(environment))
+})
+afterAll(async () => {
+  await running.close()
+  await database.close()
+  rmSync(folder, { recursive: true })
+})
+
+function file(name: string, content: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, content, { mode: 0o600 })
+  return path
+}
+
+const sidecar = (secret: string): Record<string, string> => ({
+  UMA_DEV_LOOPBACK: 'true',
+  UMA_PEP_CONFIG: file(
+    'sidecar.yaml',
+    stringify({
+      public_url: 'http://127.0.0.1:1',
+      listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' },
+      keys_file: environment['UMA_AS_KEYS_FILE'],
+      realm: 'tools',
+      owners: [
+        {
+          owner: 'alice',
+          authority: issuer,
+          client_id: 'tools',
+          client_secret: secret,
+          tools: [{ tool: 'read', resource_id: 'alice/book', scopes: ['read'] }],
+        },
+      ],
+    }),
+  ),
+})
+
+describe('usher doctor', () => {
+  it('finds a running authority well, with one line each, and ends with 0', async () => {
+    const { code, lines } = await doctor(environment)
+    expect(lines.map(line => line.split(':')[0])).toEqual([
+      'ok    authority settings',
+      'ok    authority database',
+      'ok    authority clock',
+      'ok    authority metadata',
+      'ok    authority keys',
+    ])
+    expect(code).toBe(0)
+  })
+
+  it('says which key file is another than that which is published, and ends with 1', async () => {
+    const other = file('other.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
+    const { code, lines } = await doctor({ ...environment, UMA_AS_KEYS_FILE: other })
+    expect(lines.at(-1)).toMatch(
+      /^FAIL {2}authority keys: .*UMA_AS_KEYS_FILE.*Give all replicas the same file/,
+    )
+    expect(code).toBe(1)
+  })
+
+  it('says that the database or the issuer is not there, and what to do about each', async () => {
+    const away = { UMA_AS_ISSUER: 'http://127.0.0.1:9', DATABASE_URL: 'postgres://usher@127.0.0.1:1/usher' }
+    const { code, lines } = await doctor({ ...environment, ...away })
+    expect(lines).toEqual([
+      expect.stringMatching(/^ok/) as string,
+      expect.stringMatching(/^FAIL {2}authority database: DATABASE_URL: .*Start Postgres there/) as string,
+      expect.stringMatching(
+        /^FAIL {2}authority metadata: .*cannot be reached.*correct UMA_AS_ISSUER/,
+      ) as string,
+    ])
+    expect(code).toBe(1)
+  })
+
+  it('looks at the realm whose tokens it takes', async () => {
+    const realm = await startRealm()
+    const taken = { UMA_AS_OWNER_AUTH: 'oidc', UMA_AS_OIDC_ISSUER: realm.issuer, UMA_AS_OIDC_AUDIENCE: 'x' }
+    const { lines } = await doctor({ ...environment, ...taken })
+    expect(lines.at(-1)).toMatch(
+      /^ok {4}authority realm .*: it is reached, names itself, and publishes \d keys$/,
+    )
+    await realm.close()
+    const { lines: away } = await doctor({ ...environment, ...taken })
+    expect(away.at(-1)).toMatch(/^FAIL {2}authority realm .*correct UMA_AS_OIDC_ISSUER/)
+  })
+
+  it('tells each fault of the settings on a line of its own, and asks nobody', async () => {
+    const { code, lines } = await doctor({
+      ...environment,
+      UMA_AS_LISTEN: 'here',
+      UMA_AS_POLL_SECONDS: 'often',
+    })
+    expect(lines).toHaveLength(2)
+    for (const line of lines) expect(line).toMatch(/^FAIL {2}authority settings: UMA_AS_/)
+    expect(code).toBe(1)
+  })
+
+  it('of a sidecar looks at its authority, the clock there, its resource and its secret', async () => {
+    const { lines } = await doctor(sidecar(SECRET))
+    expect(lines).toEqual([
+      expect.stringMatching(/^ok {4}sidecar settings/) as string,
+      `ok    sidecar authority ${issuer}: it is reached, and names itself`,
+      expect.stringMatching(/^ok {4}sidecar clock of .*: \d+ s apart$/) as string,
+      expect.stringMatching(/^FAIL {2}sidecar resource of alice: .*public_url/) as string,
+      'ok    sidecar secret of alice: the authority takes it for tools',
+    ])
+  })
+
+  it('of a sidecar whose file is named on the command line looks at the same', async () => {
+    const { UMA_PEP_CONFIG, ...others } = sidecar(SECRET)
+    const { lines, err } = await doctor(others, ['--config', UMA_PEP_CONFIG!])
+    expect(lines).toContain('ok    sidecar secret of alice: the authority takes it for tools')
+    expect(err).toContain('not looked at: authority (no UMA_AS_… is set)')
+    expect(err).not.toContain('sidecar')
+  })
+
+  it('finds a wrong secret, and names neither it nor the right one', async () => {
+    const { code, lines } = await doctor(sidecar('another secret altogether'))
+    expect(lines.at(-1)).toMatch(
+      /^FAIL {2}sidecar secret of alice: .*client_secret.*Give the secret that it has/,
+    )
+    expect(lines.join()).not.toMatch(/another secret|sixteen/)
+    expect(code).toBe(1)
+  })
+
+  it('of an owner looks at her authority, the clock there, and her API where the metadata names it', async () => {
+    const { code, lines } = await doctor({ UMA_DEV_LOOPBACK: 'true', UMA_OWNER_ISSUER: issuer })
+    expect(lines).toEqual([
+      'ok    owner settings: they can be read',
+      `ok    owner issuer: ${issuer}`,
+      `ok    owner authority ${issuer}: it is reached, and names itself`,
+      expect.stringMatching(/^ok {4}owner clock of .*: \d+ s apart$/) as string,
+      `ok    owner API: http://${running.ownerAddress}/owner is reached`,
+    ])
+    expect(code).toBe(0)
+  })
+
+  it('without any settings says which to give', async () => {
+    expect(await doctor({})).toMatchObject({ code: 2, err: expect.stringContaining('UMA_AS_') as string })
+  })
+})
