@@ -1,9 +1,9 @@
 /**
- * Owns the joining of a configuration to the one core, the same behind every door and in both modes.
+ * Owns how a configuration becomes the one core, which is the same behind every door and in both modes.
  * Contract: "What the service does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server
  * enforcement point". Opens no door itself.
  */
-import type { SidecarConfig, SidecarOrganization, SidecarOwner } from '../config.ts'
+import type { SidecarConfig, SidecarJoint, SidecarOrganization, SidecarOwner } from '../config.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import type { Logger } from '../http/log.ts'
 import { watchCertificates } from '../http/certificates.ts'
@@ -13,9 +13,13 @@ import { isNamed } from '../rules/ceiling.ts'
 import type { EnforcedMembership } from '../wire/enforced-membership.ts'
 import type { Owner } from '../wire/identifiers.ts'
 import type { PrivateKey } from '../wire/keys.ts'
+import { aliasIn, ENFORCEMENT_ALIAS } from '../wire/names.ts'
+import { openMarks } from './approval/marks.ts'
+import { openPinnedKeys } from './approval/pinned-keys.ts'
 import { createAccessReports, type AccessReports } from './authorities/access-reports.ts'
 import { apiReader } from './request/api.ts'
 import { createAuthorityClient } from './authorities/authority-client.ts'
+import { createAuthorityOffers, type AuthorityOffers } from './authorities/authority-offers.ts'
 import { openAuthorityPools, type AuthorityPools } from './authorities/authority-pools.ts'
 import { createAuthorityGuard, type AuthorityGuard } from './documents/authority-guard.ts'
 import type { Call, Denied, Outcome } from './call.ts'
@@ -25,18 +29,27 @@ import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'
 import { createHealth, type Health } from './telemetry/health.ts'
 import type { Deadline } from './deadline.ts'
+import type { RouteJoint } from './joint/mandate-check.ts'
+import { createMandateView } from './joint/mandate-view.ts'
+import { createProofs } from './joint/proofs.ts'
+import { createSpentGrants } from './joint/spent-grants.ts'
+import { createTallyClient } from './joint/tally-client.ts'
 import type { RouteOrganization } from './organization/ceiling.ts'
+import { createLeases, type Leases } from './leases/leases.ts'
 import { createMembershipView } from './organization/membership-view.ts'
 import { createOrganizationClient } from './organization/organization-client.ts'
 import { readMcp } from './request/mcp.ts'
+import { countingOpen } from './open-calls.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
+import { checkSecrets } from './authorities/secrets.ts'
 import { startRegistration, type Registration, type RegistrationOptions } from './authorities/registration.ts'
-import { routeTable, type Route, type RouteTable } from './request/routes.ts'
+import type { Route, RouteTable, Tool } from './request/routes.ts'
+import { serveOwners } from './served-owners.ts'
 
-/** What of a sidecar's configuration the core needs, wherever it runs: nothing that says where to listen. */
+/** The part of a sidecar's configuration that the core needs wherever it runs: nothing about listeners. */
 export type CoreConfig = Omit<
   SidecarConfig,
-  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'logLevel' | 'traces'
+  'listen' | 'checkTls' | 'httpTls' | 'network_trusted' | 'drain_ms' | 'logLevel' | 'traces' | 'configFile'
 >
 
 export interface Surroundings {
@@ -47,34 +60,42 @@ export interface Surroundings {
   tracing?: Tracing | undefined
 }
 
-/** The core and what a door needs beside it. */
+/** The core, and what else a door needs. */
 export interface Core {
   routes: RouteTable
-  /** Judges one call: never throws, one log line each. */
+  /** Judges one call. Never throws, and writes one log line. */
   decide: (call: Call) => Promise<Outcome>
   /** Logs and counts a denial that `decide` had no part in, because a door could not read the call. */
   unjudged: (denied: Denied, call?: Call) => void
   metrics: Metrics
   health: Health
-  /** The keys of the resource: the first signs, all are published. */
+  /** The keys of the resource. The first one signs, and all are published. */
   keys: readonly [PrivateKey, ...PrivateKey[]]
   /** Who may ask for an owner's resources. */
   guard: AuthorityGuard
+  /** Rejects if no authority takes the secrets that it is to be asked with (see `checkSecrets`). */
+  checkSecrets(): Promise<void>
   /**
-   * Registers with the authorities that are to be asked. To be called once the documents are served: they are
-   * fetched then.
+   * Registers with the authorities that should be asked. Call this when the documents are served, because the
+   * authorities then fetch them.
    */
   register(): void
   /**
-   * Ends what goes on beside the calls, sends what access reports wait, and frees every socket. After the
-   * doors are shut.
+   * Serves these owners from now on, in place of those before. Running calls end as they began. An owner
+   * without changes keeps the connection to her authority and everything that is known about her.
+   */
+  serve(owners: readonly SidecarOwner[]): void
+  /**
+   * Ends the background work, sends the waiting access reports, and frees every socket. Call this after the
+   * doors are closed.
    */
   close(): Promise<void>
 }
 
+const CALLS_CLOSE_MS = 5_000
 const REPORTS_CLOSE_MS = 5_000
 
-/** Joins everything; asks nobody and serves nothing yet. Health begins as not serving. */
+/** Builds everything, but sends no request and serves nothing yet. Health begins as not serving. */
 export function assembleCore(config: CoreConfig, surroundings: Surroundings): Core {
   const { logger, clock } = surroundings
   if (config.devLoopback) {
@@ -82,21 +103,27 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
       'UMA_DEV_LOOPBACK is on: http and loopback are admitted. Never run like this where others can reach it.',
     )
   }
+  warnOfUnpinned(config, logger)
   const metrics = createMetrics()
   const pools = openPools(config, { ...surroundings, metrics })
   const health = createHealth()
   health.onChange(() => metrics.serving(health.serving()))
   const jwks = createJwksCache({ outbound: pools.challenges, clock })
-  const routes = routeTable(
-    config.owners.map(owner => routeOf(owner, config, { pools, jwks, clock, metrics })),
-  )
+  const offers = createAuthorityOffers({ outbound: pools.challenges, clock })
+  const leases = openLeases(config, { offers, metrics, logger, clock })
+  const parts = { pools, jwks, offers, leases, clock, metrics, logger }
+  const served = serveOwners({
+    owners: config.owners,
+    open: owner => routeOf(owner, config, parts),
+    register: owner => startRegistrationOf(owner, config, { outbound: pools.challenges, logger, clock }),
+  })
+  const routes = served.table
   const reports = createReports(config, { routes, metrics, logger, clock })
-  const decide = checkOf(config, { ...surroundings, routes, reports, metrics })
+  const { decide, settled } = countingOpen(checkOf(config, { ...surroundings, routes, reports, metrics }))
   metrics.observe({
     reports,
     pools: { challenges: () => pools.challenges.stats(), grants: () => pools.grants.stats() },
   })
-  const registrations: Registration[] = []
   return {
     routes,
     decide,
@@ -112,13 +139,18 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
       signatureBase: signatureBase(config.public_url),
       clock,
     }),
-    register: () => {
-      registrations.push(...startRegistrations(config, { outbound: pools.challenges, logger, clock }))
+    checkSecrets: () => {
+      const bySecret = config.owners.flatMap(({ credential }, i) =>
+        credential.kind === 'secret' ? [routes.routes[i]!.client] : [],
+      )
+      return checkSecrets(bySecret, { inAll: config.owners.length, logger })
     },
+    register: () => served.register(),
+    serve: owners => served.serve(owners),
     close: async () => {
-      for (const registration of registrations) registration.stop()
-      for (const { organization } of routes.routes) organization?.view.stop()
-      await reports.close(REPORTS_CLOSE_MS)
+      served.stop()
+      await settled(CALLS_CLOSE_MS)
+      await Promise.all([leases?.close(), reports.close(REPORTS_CLOSE_MS)])
       await pools.close()
     },
   }
@@ -155,15 +187,29 @@ function openPools(
   }
 }
 
+/** What the routes share. */
+interface Parts extends Surroundings {
+  pools: AuthorityPools
+  jwks: JwksCache
+  offers: AuthorityOffers
+  leases: Leases | undefined
+  metrics: Metrics
+}
+
+/** Undefined if the authorities are asked about every call. */
+function openLeases(
+  { liveness }: CoreConfig,
+  { offers, metrics, logger, clock }: Pick<Parts, 'offers' | 'metrics' | 'logger' | 'clock'>,
+): Leases | undefined {
+  if (liveness === 'asked') return undefined
+  const clocks = { forward: () => performance.now(), wall: clock }
+  return createLeases({ clocks, offers, logger, metrics: metrics.leases() })
+}
+
 function routeOf(
-  { owner, path, authority, client_id, credential, organization, tools, api }: SidecarOwner,
+  { owner, path, authority, client_id, credential, organization, joint, tools, api }: SidecarOwner,
   config: CoreConfig,
-  {
-    pools,
-    jwks,
-    clock,
-    metrics,
-  }: { pools: AuthorityPools; jwks: JwksCache; clock: () => number; metrics: Metrics },
+  { pools, jwks, offers, leases, clock, metrics, logger }: Parts,
 ): Route {
   const resource = config.public_url + path
   const proof =
@@ -179,19 +225,37 @@ function routeOf(
       authority,
       owner,
       resource,
+      isJoint: joint !== undefined,
       client_id,
       credential: proof,
       pools,
       keys: jwks,
+      offers,
+      // Of a tally's grants nothing is ever kept.
+      leases:
+        joint === undefined && leases !== undefined
+          ? { streams: pools.streams, hold: door => leases.of({ owner, authority }, door) }
+          : undefined,
       clock,
       onPat: outcome => metrics.patRenewed(outcome),
     }),
     organization: organization && openOrganization(organization, owner, { config, pools, jwks, clock }),
-    tools: new Map(tools.map(tool => [tool.tool, tool])),
+    joint: joint && openJoint(joint, owner, { config, pools, jwks, clock }),
+    tools: new Map(tools.map(tool => [tool.tool, openTool(tool, { logger, clock })])),
     readRequest: readerOf({ path, api }, config),
     api,
     signatureBase: signatureBase(config.public_url),
   }
+}
+
+/** Reads no key until a call needs it. */
+function openTool(
+  { owner_approval: approval, ...tool }: SidecarOwner['tools'][number],
+  { logger, clock }: Pick<Surroundings, 'logger' | 'clock'>,
+): Tool {
+  if (approval === undefined) return tool
+  const keys = openPinnedKeys(approval.keys_file, { logger })
+  return { ...tool, ownerApproval: { keys, marks: openMarks(approval.state_dir, { clock }) } }
 }
 
 /** Asks nobody until a call needs it. */
@@ -211,8 +275,48 @@ function openOrganization(
     issuer,
     client,
     keys: jwks,
+    acceptedTypAlias: aliasIn(config.aliases, ENFORCEMENT_ALIAS.breakGlassAcceptedTyp),
     view: createMembershipView({ read, clock: () => performance.now() }),
     asksAbout: resource_id => isNamed(resources, resource_id),
+  }
+}
+
+/** Asks nobody until a call needs it. */
+function openJoint(
+  { tally, pinned }: SidecarJoint,
+  account: Owner,
+  around: { config: CoreConfig; pools: AuthorityPools; jwks: JwksCache; clock: () => number },
+): RouteJoint {
+  const { config, pools, jwks, clock } = around
+  const forward = (): number => performance.now()
+  const read = createTallyClient({
+    tally,
+    account,
+    aliases: config.aliases,
+    outbound: pools.grants,
+    clock: forward,
+  })
+  return {
+    tally,
+    account,
+    pinned,
+    mandates: createMandateView({ read, clock: forward }),
+    proofs: createProofs({
+      keys: jwks,
+      clock,
+      typAlias: aliasIn(config.aliases, ENFORCEMENT_ALIAS.verdictTyp),
+    }),
+    spent: createSpentGrants(),
+  }
+}
+
+function warnOfUnpinned({ owners }: CoreConfig, logger: Logger): void {
+  for (const { owner, joint } of owners) {
+    if (joint?.pinned === 'any')
+      logger.warn(
+        { account: owner, tally: joint.tally },
+        'joint.mandate_s256 is any: the operator of this tally says who holds the account. Pin the digest.',
+      )
   }
 }
 
@@ -223,16 +327,15 @@ function readerOf({ path, api }: Pick<SidecarOwner, 'path' | 'api'>, config: Cor
   return call => readMcp(call, mcp)
 }
 
-function startRegistrations(
+function startRegistrationOf(
+  { owner, authority, path, register }: SidecarOwner,
   config: CoreConfig,
   around: Pick<RegistrationOptions, 'outbound' | 'logger' | 'clock'>,
-): Registration[] {
+): Registration | undefined {
+  if (register === undefined) return undefined
+  const resource = config.public_url + path
   const [key] = signingKeys(config.keys)
-  return config.owners.flatMap(({ owner, authority, path, register }) => {
-    if (register === undefined) return []
-    const resource = config.public_url + path
-    return [startRegistration({ ...around, authority, owner, resource, name: register.name, key })]
-  })
+  return startRegistration({ ...around, authority, owner, resource, name: register.name, key })
 }
 
 function checkOf(

@@ -1,7 +1,7 @@
 /**
- * Owns how often one source may have an authority asked for nothing. Contract: "Limits" (rate limits are ours
- * to choose): strangers can cause any number of challenges, and invent any number of tokens; each asks the
- * owner's authority for a ticket, or about the token.
+ * Owns how often one source may cause useless requests to an authority. Contract: "Limits" (rate limits are
+ * ours to choose): strangers can cause any number of challenges, and invent any number of tokens. Each of
+ * these makes a request to the owner's authority, for a ticket or about the token.
  */
 import { forwardedAddress, peerNetwork } from '../http/peer-network.ts'
 import { BoundedMap } from '../limits/bounded-map.ts'
@@ -11,27 +11,33 @@ import type { Call } from './call.ts'
 
 export interface ChallengeLimitOptions {
   perMinute: number
-  /** Sources remembered; the one longest unseen is forgotten first. 10,000 when left out. */
+  /**
+   * How many sources are remembered; the one that was not seen for the longest time is forgotten first.
+   * 10,000 if left out.
+   */
   sourcesMax?: number
-  /** Tokens remembered as seen active, likewise. 10,000 when left out. */
+  /** How many tokens are remembered as seen active; the oldest is forgotten first. 10,000 if left out. */
   tokensMax?: number
   /** Milliseconds since the epoch. */
   clock: () => number
 }
 
 export interface ChallengeLimit {
-  /** Takes one challenge from a source's share: 0 when there was one, else the seconds until there is. */
+  /**
+   * Takes one challenge from a source's share. Returns 0 if there was one, otherwise the seconds until there
+   * is.
+   */
   take(source: string): number
   /**
-   * As `take`, for a token that is about to be introspected. One that was seen active for that resource takes
-   * nothing.
+   * Like `take`, for a token that is about to be introspected. A token that was seen active for that resource
+   * takes nothing.
    */
   takeFor(use: TokenUse, source: string): TakenFor
 }
 
 /**
- * A token, and the resource that it is used at: whoever is known to one owner is a stranger to another, whose
- * authority is asked there.
+ * A token, and the resource that it is used at. An agent that one owner knows is a stranger to another owner,
+ * because another authority is asked there.
  */
 export interface TokenUse {
   token: string
@@ -42,15 +48,15 @@ export interface TokenUse {
 export interface TakenFor {
   waitSeconds: number
   /**
-   * To be told what the authority said of it. A token that is active gives back what it took, and takes
-   * nothing from now on.
+   * Takes note of the authority's answer. An active token gives back what it took, and takes nothing from now
+   * on.
    */
   told(active: boolean): void
 }
 
 /**
- * A share of `perMinute` per source that refills steadily. Of tokens it keeps hashes alone, and says nothing
- * of whether one is live: every use is introspected.
+ * A share of `perMinute` per source that refills steadily. It keeps only hashes of tokens, and does not say
+ * whether a token is live: every use is introspected.
  */
 export function createChallengeLimit({
   tokensMax = 10_000,
@@ -75,9 +81,9 @@ export function createChallengeLimit({
 }
 
 /**
- * Whom a call's challenges are counted against: the proxy's peer, or with `trustedHops` proxies in front of
- * it the address that the outermost of them saw. An IPv6 source is its /64, as one subscriber has all of
- * that.
+ * The source that a call's challenges are counted against: the proxy's peer, or, with `trustedHops` proxies
+ * in front of it, the address that the outermost of them saw. An IPv6 source is its /64, because one
+ * subscriber has a whole /64.
  */
 export function sourceOf(call: Pick<Call, 'peer' | 'headers'>, trustedHops: number): string {
   const lines = call.headers.get('x-forwarded-for') ?? []

@@ -1,6 +1,6 @@
 /**
  * Owns how a call without a sufficient grant is answered. Contract: "Challenge (beat 1)": 401 with the scheme
- * `UMA`, a ticket from the owner's authority and the address of it.
+ * `UMA`, a ticket from the owner's authority and the address of that authority.
  */
 import { resourceMetadataUrl } from '../wire/metadata.ts'
 import { buildRemediation, challengeData, encodeChallenge, type Challenge } from '../wire/challenge.ts'
@@ -9,6 +9,7 @@ import type { Call } from './call.ts'
 import { sourceOf, type ChallengeLimit } from './challenge-limit.ts'
 import type { Deadline } from './deadline.ts'
 import type { Route, Tool } from './request/routes.ts'
+import type { Trace } from './telemetry/decision-log.ts'
 
 export interface ChallengeOptions {
   realm: string
@@ -23,23 +24,29 @@ export interface ChallengedCall {
   tool: Tool
   deadline: Deadline
   /**
-   * Whether it came with a token: what that was to cost its source was taken before anybody was asked about
-   * it.
+   * Called with the negotiation that the challenge begins, unless the call came with a grant of another
+   * negotiation.
+   */
+  trace: Pick<Trace, 'family'>
+  /**
+   * Whether it came with a token. If so, its source's share was taken before the authority was asked about
+   * the token.
    */
   hasToken: boolean
 }
 
 /**
  * The refusal that challenges a call: 401 `insufficient_authorization` with a fresh ticket. 429
- * `temporarily_unavailable` with Retry-After where the source has had its share; throws
- * `temporarily_unavailable` where the authority gives no ticket.
+ * `temporarily_unavailable` with Retry-After if the source has used up its share; throws
+ * `temporarily_unavailable` if the authority gives no ticket.
  */
 export async function challengeFor(challenged: ChallengedCall, options: ChallengeOptions): Promise<Refusal> {
   const { call, route, tool, deadline } = challenged
   const waitSeconds = challenged.hasToken ? 0 : options.limit.take(sourceOf(call, options.trustedHops))
   if (waitSeconds > 0) return tooManyCalls(waitSeconds)
   const wanted = { resource_id: tool.resource_id, resource_scopes: [...tool.scopes] }
-  const ticket = await route.client.requestTicket(wanted, deadline)
+  const { ticket, family } = await route.client.requestTicket(wanted, deadline)
+  if (family !== undefined) challenged.trace.family ??= family
   const challenge = buildChallenge(ticket, challenged, options)
   return new Refusal(
     'insufficient_authorization',

@@ -1,6 +1,6 @@
 /**
- * Owns what stands around the enforcement order: room for the body, the deadline, one log line, the access
- * report, and that whatever is thrown becomes a denial. Contract: "Authorized call" and "Errors". The order
+ * Owns everything around the enforcement order: memory for the body, the deadline, one log line, the access
+ * report. Every error that is thrown becomes a denial. Contract: "Authorized call" and "Errors". The order
  * itself is `order.ts`.
  */
 import type { Logger } from '../http/log.ts'
@@ -10,7 +10,7 @@ import { Refusal } from '../wire/refusal.ts'
 import { readRptClaims } from '../wire/tokens.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
-import { answerTimeMs, deadlineOf, outage, tooLate } from './deadline.ts'
+import { answerTimeMs, deadlineOf, outage, tooLate, UnspentOutage } from './deadline.ts'
 import { denialOf } from './denial.ts'
 import { judge, type Judged, type OrderOptions, type Use } from './order.ts'
 import type { AccessReport } from './reports/outbox.ts'
@@ -24,15 +24,15 @@ export interface CheckOptions extends OrderOptions {
   routes: RouteTable
   reports: AccessReports
   logger: Logger
-  /** Most bytes of bodies held at a time. */
+  /** Maximum number of bytes of bodies held at a time. */
   bodiesBytesMax: number
-  /** Report the call's arguments, cut to 1 KiB, instead of their hash. */
+  /** Reports the call's arguments, cut to 1 KiB, instead of their hash. */
   reportArguments: boolean
-  /** Time for a check whose caller names no deadline. */
+  /** The time limit of a check whose caller names no deadline. */
   deadlineMs: number
   /** How long before the caller's deadline every wait ends. */
   deadlineMarginMs: number
-  /** Told of every call before it is judged. */
+  /** Called with every call before it is judged. */
   onBegin?: () => void
   onDecision?: (outcome: Outcome, trace: Trace) => void
   /** Left out, nothing is traced. */
@@ -54,7 +54,7 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
     } catch (thrown) {
       judgement = { outcome: denial(thrown, trace, logger) }
     }
-    // Past this time the door has answered for us. What is decided then was told to nobody, and is not what
+    // After this time the door has answered for us. A later decision reached nobody, and is not the one that
     // is logged.
     const isLate = answerTimeMs(call, options.deadlineMarginMs, clock()) <= 0
     const judged = isLate ? denial(tooLate(), trace, logger) : reported(judgement, trace, logger)
@@ -68,8 +68,8 @@ export function createCheck(options: CheckOptions): (call: Call) => Promise<Outc
 }
 
 /**
- * An outcome as this caller is told of it: a denial as a JSON-RPC error, where the resource speaks MCP and
- * the caller its newest revision.
+ * An outcome in the form for this caller: if the resource speaks MCP and the caller its newest revision, a
+ * denial is a JSON-RPC error.
  */
 function asSpoken(outcome: Outcome, call: Call, { routes }: Pick<CheckOptions, 'routes'>): Outcome {
   if (outcome.kind === 'allow') return outcome
@@ -86,15 +86,15 @@ function speaksMcp(call: Call, routes: RouteTable): boolean {
 }
 
 /**
- * What came of judging. `report` tells the owner of the call, once it is sure that it is let through; it
- * throws where that cannot be kept.
+ * The result of judging. `report` reports the call to the owner, when it is certain that it is let through.
+ * It throws if the report cannot be stored.
  */
 interface Judgement {
   outcome: Outcome
   report?: () => void
 }
 
-/** The outcome, once the report of it is kept: what cannot be reported is not let through. */
+/** The outcome, after its report was stored: a call that cannot be reported is not let through. */
 function reported({ outcome, report }: Judgement, trace: Trace, logger: Logger): Outcome {
   try {
     report?.()
@@ -104,14 +104,15 @@ function reported({ outcome, report }: Judgement, trace: Trace, logger: Logger):
   }
 }
 
-/** Judges a call whose body there is room for. What is turned away has cost no more than its receipt. */
+/**
+ * Judges a call if there is memory for its body. A body that is turned away has cost nothing but its receipt.
+ */
 async function judgeWithin(
   bodies: BodyBudget,
   { call, trace }: { call: Call; trace: Trace },
   options: CheckOptions,
 ): Promise<Judgement> {
-  if (!bodies.take(call))
-    throw outage('More is asked with large bodies than can be held at a time: try again.')
+  if (!bodies.take(call)) throw outage('Too many large bodies are being judged at the same time: try again.')
   try {
     const route = options.routes.find(call)
     trace.owner = route.owner
@@ -123,13 +124,13 @@ async function judgeWithin(
   }
 }
 
-/** Has the report kept, and sent later. Throws 503 where it cannot be kept. */
+/** Stores the report, to be sent later. Throws 503 if it cannot be stored. */
 function report(judged: Judged, use: Use, options: CheckOptions): void {
   const { route, trace } = judged
   const made = reportOf(use, options)
   if (made instanceof Error) {
-    // No report of it is possible, with this authority: its grant has no name. The grant may be spent by now,
-    // so the call goes through.
+    // With this authority, the call cannot be reported, because its grant has no id. The grant may be spent
+    // by now, so the call goes through.
     options.logger.error({ err: made, step: trace.step }, 'an allowed call could not be reported')
   } else options.reports.add(route.client, made)
 }
@@ -154,7 +155,7 @@ function reportOf(
 }
 
 /**
- * The whole reason, for the log: what the caller is told names no address and no word of the operating
+ * The whole reason, for the log. The caller's answer contains no address and no words of the operating
  * system.
  */
 function withCauses(refusal: Refusal): string {
@@ -163,11 +164,25 @@ function withCauses(refusal: Refusal): string {
   return cause instanceof Error ? `${told} (${cause.message.slice(0, 500)})` : told
 }
 
+/** A grant came with the call and was checked, but is not yet spent. */
+const BEFORE_CONSUME: ReadonlySet<Trace['step']> = new Set([
+  'introspect',
+  'permission',
+  'signature',
+  'operation',
+])
+
+/** Whether the grant that came with the call is certainly unspent. */
+function isUnspent(thrown: unknown, { step }: Trace): boolean {
+  return thrown instanceof UnspentOutage || BEFORE_CONSUME.has(step)
+}
+
 function denial(thrown: unknown, trace: Trace, logger: Logger): Denied {
-  // What is no refusal is a fault of ours: told in the log, and to nobody else.
+  // An error that is no refusal is our own fault: it goes to the log, and nowhere else.
   if (!(thrown instanceof Refusal)) logger.error({ err: thrown, step: trace.step }, 'a check failed')
   else if (thrown.code === 'temporarily_unavailable') trace.detail = withCauses(thrown)
-  const { metadata, ...denied } = denialOf(thrown)
+  else if (thrown.code === 'organization_envelope_exceeded') trace.detail = thrown.detail
+  const { metadata, ...denied } = denialOf(thrown, { unspent: isUnspent(thrown, trace) })
   const { reason, family, handle } = trace
   return {
     ...denied,

@@ -9,26 +9,26 @@ import type { Call } from './call.ts'
 export interface Deadline {
   /** Milliseconds left before every wait ends; zero or less when none is left. */
   remainingMs(): number
-  /** Told of time that went by waiting for the authority, in milliseconds. */
+  /** Called with the time that was spent waiting for the authority, in milliseconds. */
   waited(ms: number): void
 }
 
-/** How a check is timed. */
+/** The time limits of a check. */
 export interface Timing {
   /** Milliseconds since the epoch. */
   clock: () => number
-  /** Time for a check whose caller names no deadline. */
+  /** The time limit of a check whose caller names no deadline. */
   deadlineMs: number
-  /** How long before the caller's deadline every wait ends; the door answers half of it before. */
+  /** How long before the caller's deadline every wait ends; the door answers half of that time before it. */
   deadlineMarginMs: number
 }
 
-/** A deadline at a time in milliseconds since the epoch, for what no caller waits for. */
+/** A deadline at a time in milliseconds since the epoch, for work that no caller waits for. */
 export function deadlineAt(at: number, clock: () => number, onWaited?: (ms: number) => void): Deadline {
   return { remainingMs: () => at - clock(), waited: ms => onWaited?.(ms) }
 }
 
-/** The deadline of one check. What it waits is added to `tally.waitedMs`. */
+/** The deadline of one check. The time that it waits is added to `tally.waitedMs`. */
 export function deadlineOf(
   call: Pick<Call, 'deadlineAt'>,
   tally: { waitedMs: number },
@@ -47,8 +47,8 @@ export function answerTimeMs(call: Pick<Call, 'deadlineAt'>, marginMs: number, n
 }
 
 /**
- * The promise's value, if it comes in time; else a `temporarily_unavailable` refusal naming what was waited
- * for.
+ * The promise's value, if it comes in time; otherwise a `temporarily_unavailable` refusal that names what was
+ * waited for.
  */
 export async function within<T>(deadline: Deadline, what: string, promise: Promise<T>): Promise<T> {
   const value = await waitAtMost(deadline.remainingMs(), promise)
@@ -56,14 +56,19 @@ export async function within<T>(deadline: Deadline, what: string, promise: Promi
   return value
 }
 
-/**
- * Our own outage or the authority's, told as a denial that may be tried again: 503 `temporarily_unavailable`.
- */
+/** Our own outage or the authority's, as a denial that may be retried: 503 `temporarily_unavailable`. */
 export function outage(detail: string, cause?: unknown): Refusal {
   return new Refusal('temporarily_unavailable', detail, { status: 503, cause })
 }
 
-/** What a caller is told whose deadline came before our answer. */
+/** Our own outage, if a grant was about to be spent and was not spent. */
+export class UnspentOutage extends Refusal {
+  constructor(detail: string) {
+    super('temporarily_unavailable', detail, { status: 503 })
+  }
+}
+
+/** The answer to a caller whose deadline came before our answer. */
 export function tooLate(): Refusal {
   return outage('The call was not judged before the deadline of the proxy: try again.')
 }

@@ -3,6 +3,7 @@
  * `temporarily_unavailable`, the only non-terminal value, and never an allow.
  */
 import type { JsonObject } from '../wire/json.ts'
+import { GRANT_UNSPENT } from '../wire/names.ts'
 import { Refusal, refusalBody, refusalHeaders, type RefusalCode } from '../wire/refusal.ts'
 import type { Denied } from './call.ts'
 import { rpcDenial } from './json-rpc-denial.ts'
@@ -21,21 +22,28 @@ export class DocumentRefusal extends Refusal {
 }
 
 /**
- * The denied outcome of anything thrown while a call was judged: a Refusal with its own status, code and
- * sentence; whatever else as 503 `temporarily_unavailable` without detail.
+ * The denied outcome of anything thrown while a call was judged: a Refusal keeps its own status, code and
+ * sentence; anything else becomes 503 `temporarily_unavailable` without detail. `unspent`: the grant that
+ * came with the call is unspent, and an outage then says so.
  */
-export function denialOf(thrown: unknown): Denied {
+export function denialOf(thrown: unknown, { unspent = false } = {}): Denied {
   const refusal = thrown instanceof Refusal ? thrown : new Refusal('temporarily_unavailable')
   return {
     kind: 'deny',
     status: refusal.status,
     headers: headersOf(refusal),
-    body: refusal instanceof DocumentRefusal ? refusal.document : refusalBody(refusal),
+    body: refusal instanceof DocumentRefusal ? refusal.document : bodyOf(refusal, unspent),
     metadata: { decision: 'deny', reason: refusal.code },
   }
 }
 
-/** Every 401 names its scheme (RFC 9110 §15.5.2): a challenge that asks for no negotiation is by `PoP`. */
+/** After an outage the caller may try again, if it is certain that this is still the same call. */
+function bodyOf(refusal: Refusal, unspent: boolean): Record<string, unknown> {
+  const body = refusalBody(refusal)
+  return unspent && refusal.code === 'temporarily_unavailable' ? { ...body, [GRANT_UNSPENT]: true } : body
+}
+
+/** Every 401 names its scheme (RFC 9110 §15.5.2). A challenge without a negotiation names `PoP`. */
 function headersOf(refusal: Refusal): [name: string, value: string][] {
   const { status, code } = refusal
   const lines = Object.entries(refusalHeaders(refusal))
@@ -44,8 +52,8 @@ function headersOf(refusal: Refusal): [name: string, value: string][] {
 }
 
 /**
- * A denial as an HTTP answer: lower-case field names, the body as JSON, never to be kept. Who speaks MCP
- * 2026-07-28 gets it as a JSON-RPC error: status and header fields are the same, but such a client shows
+ * A denial as an HTTP answer: lower-case field names, a JSON body, never to be cached. Callers that speak MCP
+ * 2026-07-28 get it as a JSON-RPC error: status and header fields are the same, but these clients show
  * nothing else.
  */
 export function denialMessage(outcome: Denied): {

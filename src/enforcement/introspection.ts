@@ -5,14 +5,14 @@
  */
 import { z } from 'zod'
 import { stricterPermissions } from '../rules/permission.ts'
-import type { JsonObject } from '../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { importPublicJwk, type PublicKey } from '../wire/keys.ts'
 import type { RptOperation } from '../wire/tokens.ts'
 import { outage } from './deadline.ts'
 import { asFamily, asHandle, asOwner, type Owner } from '../wire/identifiers.ts'
 
 const seconds = z.int()
-/** What is passed on in header fields: plain ASCII. */
+/** A value that is passed on in header fields: plain ASCII. */
 const fieldText = z.string().regex(/^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/)
 const permission = z.object({
   resource_id: z.string(),
@@ -23,7 +23,7 @@ const permission = z.object({
 const operation = z.object({ tool: z.string(), params_s256: z.string() })
 
 /**
- * RFC 7662 §2.2 makes every member but `active` optional; these two nothing else can say (contract,
+ * RFC 7662 §2.2 makes every member but `active` optional, but nothing else can say these two (contract,
  * "Introspection and consume answers").
  */
 const activeSchema = z.object({
@@ -32,7 +32,7 @@ const activeSchema = z.object({
   cnf: z.object({ jwk: z.record(z.string(), z.unknown()) }),
 })
 
-/** What the RPT says too, and with it counts where an answer leaves it out or nulls it. */
+/** The RPT may contain these too; its members count if an answer leaves them out or sets them to null. */
 const sharedSchema = z.object({
   iss: z.string(),
   sub: fieldText.transform(asHandle),
@@ -58,25 +58,37 @@ const inactiveSchema = z.object({
   error: z.unknown().optional(),
 })
 
-/** What a live grant is: the answer's own members, and the agent's key it is bound to. */
+/** A live grant: the answer's own members, and the agent's key that it is bound to. */
 export interface LiveGrant extends z.output<typeof sharedSchema> {
   permissions: z.output<typeof permission>[]
   single_use: boolean
   operation?: z.output<typeof operation> | undefined
-  /** The class that the grant was given for, and by tool where the authority tells them apart. */
+  /**
+   * The class that the grant was given for, and the class of each tool if the authority distinguishes them.
+   */
   consequence?: string | undefined
   consequences?: Readonly<Record<string, string>> | undefined
   jti?: string | undefined
+  /** When the grant ends, in seconds since the epoch; left out if its permissions alone say so. */
+  exp?: number | undefined
   key: PublicKey
-  /** Seconds since the epoch; left out where neither the answer nor the RPT says. */
+  /** Seconds since the epoch; left out if neither the answer nor the RPT has it. */
   issuedAt?: number | undefined
-  /** It was made by an organization for an emergency, and accepted by the owner's authority. */
+  /** `exp` - `iat`, if the authority gave both; otherwise undefined. */
+  lifetimeSeconds?: number | undefined
+  /** The signed statement, according to the authority; nothing in it is trusted. */
+  ownerDecision?: { item: JsonObject; statement: Json } | undefined
+  /** A tally's description of the verdicts behind the grant; nothing in it is trusted. */
+  joint?: JsonObject | undefined
+  /** An organization made it for an emergency, and the owner's authority accepted it. */
   breakGlass?: true
-  /** What a signature may name that key by: its thumbprint, or the kid under which the grant gives it. */
+  /** The names by which a signature may refer to that key: its thumbprint, or the kid in the grant. */
   keyNames: string[]
 }
 
-export type Introspection = { active: true; grant: LiveGrant } | { active: false; reason: unknown }
+export type Introspection =
+  /** `leased`: said of an earlier call, under a lease. */
+  { active: true; grant: LiveGrant; leased?: true } | { active: false; reason: unknown }
 
 /** What a route expects of every grant that is used on it. */
 export interface ExpectedGrant {
@@ -85,20 +97,25 @@ export interface ExpectedGrant {
   owner: Owner
   /** The RFC 9728 resource value of the route. */
   resource: string
+  /**
+   * Whether the owner is an account that a tally answers for. If a tally answers with a grant that is not the
+   * route's, there is no grant. This is not treated as an authority's fault, because a tally decides nothing.
+   */
+  isJoint?: boolean
 }
 
-/** The RPT beside the answer. Both throw where they cannot say. */
+/** The RPT besides the answer. Both methods throw if they cannot tell. */
 export interface PresentedRpt {
-  /** Its claims as they stand in it. They may narrow what the authority said, and nothing else. */
+  /** Its claims as they are in it, unverified. They may only narrow what the authority said. */
   claims(): JsonObject
-  /** Its claims, once a key of the configured authority is seen to have made it. */
+  /** Its claims, after checking that a key of the configured authority signed it. */
   verified(): Promise<JsonObject>
 }
 
 /**
- * Reads a parsed answer about `rpt`. What it leaves out or nulls is taken from the RPT, verified; of single
- * use, operation, expiry and scopes the stricter of both counts. Throws `temporarily_unavailable` for an
- * answer that is malformed or about something else.
+ * Reads a parsed answer about `rpt`. Members that it leaves out or nulls are taken from the RPT, verified; of
+ * single use, operation, expiry and scopes the stricter of both counts. Throws `temporarily_unavailable` for
+ * an answer that is malformed or about something else.
  */
 export async function readIntrospection(
   answer: unknown,
@@ -116,12 +133,35 @@ export async function readIntrospection(
   const claims = isWhole ? rpt.claims() : await rpt.verified()
   const shared = parsed(sharedSchema, isWhole ? said : filled(said, claims))
   const fault = mismatch(shared, expected)
+  const joint = isJsonObject(said['joint']) ? said['joint'] : undefined
+  if (expected.isJoint === true && (fault !== undefined || isOfAnother(joint, expected)))
+    return { active: false, reason: 'unknown_token' }
   if (fault !== undefined) throw outage(`The authority answered about a grant with ${fault}.`)
   const key = boundKey(active.data.cnf.jwk)
   const { kid } = active.data.cnf.jwk
   const keyNames = typeof kid === 'string' ? [key.thumbprint, kid] : [key.thumbprint]
   const terms = narrowed({ ...active.data, ...parsed(optionalSchema, said) }, claims)
-  return { active: true, grant: { ...shared, ...terms, key, keyNames } }
+  const lifetimeSeconds = lifetimeOf(said)
+  const ownerDecision = ownerDecisionOf(said)
+  return {
+    active: true,
+    grant: { ...shared, ...terms, joint, key, keyNames, lifetimeSeconds, ownerDecision },
+  }
+}
+
+function lifetimeOf({ exp, iat }: JsonObject): number | undefined {
+  return typeof exp === 'number' && typeof iat === 'number' ? exp - iat : undefined
+}
+
+function ownerDecisionOf({ owner_decision }: JsonObject): LiveGrant['ownerDecision'] {
+  if (!isJsonObject(owner_decision)) return undefined
+  const { item, statement } = owner_decision
+  return isJsonObject(item) && statement !== undefined ? { item, statement } : undefined
+}
+
+/** A grant without `joint` is refused later, as one that its holders did not allow. */
+function isOfAnother(joint: JsonObject | undefined, { owner }: ExpectedGrant): boolean {
+  return joint !== undefined && joint['account'] !== owner
 }
 
 const SHARED = Object.keys(sharedSchema.shape)
@@ -147,7 +187,7 @@ const unreadable = (cause: unknown): Error =>
 
 type Said = z.output<typeof activeSchema> & z.output<typeof optionalSchema>
 
-/** What an RPT says of its own limits; each may be absent. */
+/** The RPT's own limits; each may be absent. */
 const limitsSchema = z.object({
   exp: seconds.optional(),
   single_use: z.boolean().optional(),
@@ -155,19 +195,18 @@ const limitsSchema = z.object({
   permissions: z.array(permission).optional(),
 })
 
-/** The terms of the grant: of what the authority said and what the RPT says, the stricter. */
+/** The terms of the grant: the stricter of what the authority said and what the RPT says. */
 function narrowed(
   said: Said,
   claims: JsonObject,
 ): Pick<
   LiveGrant,
-  'permissions' | 'single_use' | 'operation' | 'consequence' | 'consequences' | 'jti' | 'issuedAt'
+  'permissions' | 'single_use' | 'operation' | 'consequence' | 'consequences' | 'jti' | 'exp' | 'issuedAt'
 > {
   const rpt = parsed(limitsSchema, claims)
   const single_use = said.single_use === true || rpt.single_use === true
   const operation = said.operation ?? rpt.operation
-  // Never to be taken for a standing grant (contract, "RPT claims": an operation stands on ask-me grants
-  // only).
+  // Must never count as a standing grant (contract, "RPT claims": only ask-me grants have an operation).
   if (operation !== undefined && !single_use)
     throw outage('The authority answered about a grant with an operation that is not single-use.')
   if (said.operation && rpt.operation && !sameOperation(said.operation, rpt.operation))
@@ -180,13 +219,14 @@ function narrowed(
     consequence: said.consequence ?? undefined,
     consequences: said.consequences ?? undefined,
     jti: said.jti ?? undefined,
+    exp: end === Infinity ? undefined : end,
     issuedAt: earliest(said.iat, claims['iat']),
   }
 }
 
 /**
- * Of times that may be anything: only a ceiling asks for them, and one that cannot be read leaves all else as
- * it is.
+ * The times may be anything: only a ceiling needs them, and an unreadable one leaves everything else as it
+ * is.
  */
 function earliest(one: unknown, other: unknown): number | undefined {
   if (typeof one !== 'number') return typeof other === 'number' ? other : undefined
@@ -219,15 +259,19 @@ const consumeSchema = z.union([
   z.object({ consumed: z.literal(true) }),
   z.object({ consumed: z.literal(false), error: z.unknown().optional() }),
 ])
+/** Of one among several. */
+const notKnown = z.object({ error: z.literal('temporarily_unavailable') })
 
 export type Consumption = { consumed: true } | { consumed: false; error: unknown }
 
 /**
- * Reads a consume answer. Throws `temporarily_unavailable` for one that is neither yes nor no: the call must
- * be denied.
+ * Reads a consume answer. Throws `temporarily_unavailable` if it is neither yes nor no, because the call must
+ * then be denied.
  */
 export function readConsumption(answer: unknown): Consumption {
   const result = consumeSchema.safeParse(answer)
+  if (!result.success && notKnown.safeParse(answer).success)
+    throw outage('The authority does not know whether the grant was spent.')
   if (!result.success) throw outage('The authority gave a consume answer that cannot be read.', result.error)
   return result.data.consumed ? { consumed: true } : { consumed: false, error: result.data.error }
 }

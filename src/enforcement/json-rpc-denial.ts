@@ -1,18 +1,25 @@
 /**
- * Owns a denial as a JSON-RPC error. Contract: "Challenge (beat 1)": where there is no status line, the
- * challenge rides an error with the code -32001; docs/choices.md has the code of the others, and who is
- * answered so beside a status line.
+ * Owns a denial as a JSON-RPC error. Contract: "Challenge (beat 1)": if there is no status line, the
+ * challenge is carried by an error with the code -32001; docs/choices.md has the code of other denials, and
+ * says which callers get a JSON-RPC error besides a status line.
  */
 import type { JsonObject } from '../wire/json.ts'
-import { CHALLENGE_ERROR, RPC_ERROR } from '../wire/names.ts'
+import { CHALLENGE_ERROR, GRANT_UNSPENT, RPC_ERROR } from '../wire/names.ts'
 import type { Denied } from './call.ts'
 
-/** The error member: `data` is the challenge whole, or `{error, status}`; the sentence is the message. */
+/**
+ * The error member: `data` is the whole challenge, or `{error, status}`, with `grant_unspent` if that is
+ * certain. The sentence is the message.
+ */
 export function rpcDenial({ status, body }: Denied): { code: number; message: string; data: JsonObject } {
   const { error_description: sentence, ...members } = body as JsonObject
   const error = typeof members.error === 'string' ? members.error : 'temporarily_unavailable'
   const message = typeof sentence === 'string' ? sentence : error
   return error === CHALLENGE_ERROR
     ? { code: RPC_ERROR.challenge, message, data: members }
-    : { code: RPC_ERROR.refusal, message, data: { error, status } }
+    : {
+        code: RPC_ERROR.refusal,
+        message,
+        data: { error, status, ...(members[GRANT_UNSPENT] === true ? { [GRANT_UNSPENT]: true } : {}) },
+      }
 }

@@ -1,15 +1,18 @@
 /**
  * Owns the start and the end of `usher sidecar`. Contract: "Resource server enforcement point" and "Health":
- * opens the doors of the core to a gateway, and serves the documents.
+ * it opens the doors of the core to a gateway, and serves the documents.
  */
 import { readSidecarConfig, type NamedCertificates, type SidecarConfig } from '../config.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import { formatListenAddress } from '../http/listen-address.ts'
+import { listenAs } from '../http/listen-fault.ts'
 import { createLogger, type Logger } from '../http/log.ts'
 import { openTracing } from '../http/otlp.ts'
 import { serveUntilSignalled, startServed, type Served } from '../http/process.ts'
 import { listen } from '../http/server.ts'
+import { useLibsodium } from '../native/libsodium.ts'
 import { assembleCore } from './assembly.ts'
+import { watchOwners } from './owners-file.ts'
 import type { CheckDoor } from './doors/check-door.ts'
 import { startCheckServer } from './doors/grpc/check-server.ts'
 import { createDocumentServer } from './documents/server.ts'
@@ -20,36 +23,44 @@ import {
 } from './doors/http/check-server.ts'
 
 /**
- * Draining, health says NOT_SERVING and checks are answered. Closing lets open calls end and sends the access
- * reports that wait.
+ * While it drains, health says NOT_SERVING and checks are still answered. Closing lets open calls end and
+ * sends the waiting access reports.
  */
 export interface Sidecar extends Served {
-  /** Where checks are answered, with the port that was really given. */
+  /** The address where checks are answered, with the port that was really given. */
   checkAddress: string
-  /** Where checks over HTTP are answered, likewise; undefined where they are not. */
+  /** The address where checks over HTTP are answered; undefined if there is none. */
   httpCheckAddress: string | undefined
-  /** Where documents are served, likewise. */
+  /** The address where documents are served. */
   httpAddress: string
 }
 
 export interface SidecarOptions {
   logger?: Logger
+  /** Judges these bytes of the configuration file when it has changed. If left out, the file is read once. */
+  reread?: ((bytes: Buffer) => SidecarConfig) | undefined
+  /** How long between two checks of the file. */
+  lookSeconds?: number | undefined
   /** Milliseconds since the epoch. */
   clock?: () => number
 }
 
 /**
- * Starts the enforcement point; when this resolves, it answers. Rejects, with nothing left running, where an
- * address cannot be had.
+ * Starts the enforcement point; when this resolves, it answers. Rejects, with nothing left running, if an
+ * address cannot be bound.
  */
 export async function startSidecar(config: SidecarConfig, options: SidecarOptions = {}): Promise<Sidecar> {
   const logger = options.logger ?? createLogger({ name: 'usher-sidecar', level: config.logLevel })
   const clock = options.clock ?? Date.now
+  const verifiedBy = useLibsodium()
   return startServed(async ({ closers, drainers }) => {
-    const tracing = config.traces === undefined ? undefined : await openTracing(config.traces)
+    let failed = (): void => undefined
+    const tracing = config.traces && (await openTracing(config.traces, () => failed()))
     closers.push(async () => tracing?.close())
     const core = assembleCore(config, { logger, clock, tracing })
+    failed = () => core.metrics.traceExportFailed()
     closers.push(() => core.close())
+    await core.checkSecrets()
     const { health, metrics } = core
     const watch = <K extends string>(named: NamedCertificates<K> | undefined, use: string) => {
       const watched = named && watchCertificates({ ...named, use, logger, observer: metrics.certificates })
@@ -59,7 +70,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
     const checkTls = watch(config.checkTls, 'check')
     const documents = createDocumentServer({
       logger,
-      routes: core.routes.routes,
+      table: core.routes,
       publicUrl: config.public_url,
       keys: core.keys,
       guard: core.guard,
@@ -69,7 +80,7 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       tracing,
     })
     closers.push(() => documents.close())
-    // The doors to a gateway close together, and first: what is answered there is still to be reported.
+    // The doors to a gateway close together, and first, because what they answer must still be reported.
     const doors: Pick<HttpCheckServer, 'stop'>[] = []
     closers.push(async () => void (await Promise.all(doors.map(door => door.stop()))))
     const door = {
@@ -82,26 +93,31 @@ export async function startSidecar(config: SidecarConfig, options: SidecarOption
       report: fault => logger.error({ err: fault }, 'a check could not be read or written'),
       onUnjudged: core.unjudged,
     } satisfies CheckDoor & { tls: unknown; health: unknown }
-    const checkServer = await startCheckServer({ ...door, address: formatListenAddress(config.listen.check) })
+    const { check, http } = config.listen
+    const checkServer = await listenAs('listen.check', check, () =>
+      startCheckServer({ ...door, address: formatListenAddress(check) }),
+    )
     doors.push(checkServer)
     drainers.push(() => checkServer.drain())
     const httpCheckServer = await startHttpChecks(config, door)
     if (httpCheckServer !== undefined) doors.push(httpCheckServer)
-    const httpAddress = await listen(documents, config.listen.http)
+    const httpAddress = await listenAs('listen.http', http, () => listen(documents, http))
     core.register()
     health.set(true)
+    const watched = watchOwners({ config, ...options, serve: owners => core.serve(owners), logger })
+    closers.push(async () => watched?.stop())
     const { address: checkAddress } = checkServer
     const httpCheckAddress = httpCheckServer?.address
-    const owners = config.owners.length
+    const owners = new Set(config.owners.map(({ owner }) => owner)).size
     logger.info(
-      { check: checkAddress, check_http: httpCheckAddress ?? null, http: httpAddress, owners },
+      { check: checkAddress, check_http: httpCheckAddress ?? null, http: httpAddress, owners, ...verifiedBy },
       'serving',
     )
     return { checkAddress, httpCheckAddress, httpAddress }
   })
 }
 
-/** The HTTP door, where it is configured. */
+/** The HTTP door, if it is configured. */
 async function startHttpChecks(
   { listen: { check_http: address }, check_http, deadline_ms: deadlineMs }: SidecarConfig,
   door: Omit<HttpCheckServerOptions, 'address' | 'gateway' | 'deadlineMs' | 'outageStatus'>,
@@ -109,18 +125,20 @@ async function startHttpChecks(
   if (address === undefined) return undefined
   const asks: NonNullable<SidecarConfig['check_http']> = check_http ?? { outage_status: 424 }
   const { method_header: method, uri_header: uri } = asks
-  return startHttpCheckServer({
-    ...door,
-    address,
-    deadlineMs,
-    gateway: {
-      original: method === undefined || uri === undefined ? undefined : { method, uri },
-      length: asks.length_header,
-      peer: asks.peer_header,
-    },
-    bodyHeader: asks.body_header,
-    outageStatus: asks.outage_status,
-  })
+  return listenAs('listen.check_http', address, () =>
+    startHttpCheckServer({
+      ...door,
+      address,
+      deadlineMs,
+      gateway: {
+        original: method === undefined || uri === undefined ? undefined : { method, uri },
+        length: asks.length_header,
+        peer: asks.peer_header,
+      },
+      bodyHeader: asks.body_header,
+      outageStatus: asks.outage_status,
+    }),
+  )
 }
 
 /**
@@ -128,5 +146,11 @@ async function startHttpChecks(
  */
 export async function runSidecar(path?: string): Promise<void> {
   const config = readSidecarConfig(path)
-  serveUntilSignalled(await startSidecar(config), { name: 'usher sidecar', drainMs: config.drain_ms })
+  const log = createLogger({ name: 'usher-sidecar', level: config.logLevel })
+  const reread = (bytes: Buffer): SidecarConfig => readSidecarConfig(path, undefined, bytes)
+  serveUntilSignalled(await startSidecar(config, { reread }), {
+    name: 'usher sidecar',
+    drainMs: config.drain_ms,
+    log,
+  })
 }

@@ -1,6 +1,6 @@
 /**
- * Owns whether a call is exactly the operation that its owner approved. Contract: "Authorized call", order 4:
- * `operation.params_s256` must match exactly, and what was approved must be what the tool will read.
+ * Owns the check that a call is exactly the operation that its owner approved. Contract: "Authorized call",
+ * order 4: `operation.params_s256` must match exactly, and the tool must read exactly what was approved.
  */
 import { operationMatches } from '../rules/permission.ts'
 import { refuse } from '../wire/refusal.ts'
@@ -10,7 +10,7 @@ import type { LiveGrant } from './introspection.ts'
 
 /**
  * Refuses 403 `operation_required` for a single-use grant that names no operation, 403 `operation_mismatch`
- * for another tool or other parameters, and 400 `invalid_request` where the tool could read other parameters
+ * for another tool or other parameters, and 400 `invalid_request` if the tool could read other parameters
  * than were hashed.
  */
 export function checkOperation(

@@ -1,20 +1,24 @@
 /**
  * Owns the enforcement order: the five steps, once, for every door. Contract: "Authorized call", "Enforcement
- * order (normative)". A refusal at any step before 5 leaves the grant unspent. What stands around the order
- * (deadline, log, report) is `check.ts`.
+ * order (normative)". A refusal at any step before 5 leaves the grant unspent. The deadline, the log line and
+ * the report around the order are in `check.ts`.
  */
-import { consumeReaction, reactTo } from '../rules/liveness.ts'
+import { consumeReaction, INACTIVE_REASONS, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
 import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
 import { refuse } from '../wire/refusal.ts'
+import { readRptClaims } from '../wire/tokens.ts'
+import type { Mark } from './approval/marks.ts'
+import { takeApproval } from './approval/owner-approval.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Allowed, Call } from './call.ts'
 import { sourceOf } from './challenge-limit.ts'
 import { challengeFor, tooManyCalls, type ChallengeOptions } from './challenges.ts'
-import { outage, type Deadline } from './deadline.ts'
-import type { Introspection, LiveGrant } from './introspection.ts'
+import { UnspentOutage, type Deadline } from './deadline.ts'
+import type { Consumption, Introspection, LiveGrant } from './introspection.ts'
 import { checkOperation } from './operation.ts'
 import { introspectBreakGlass, isOfOrganization } from './organization/break-glass.ts'
+import { checkMandate, type RouteJoint } from './joint/mandate-check.ts'
 import { checkCeiling } from './organization/ceiling.ts'
 import type { ToolCall } from './request/call-request.ts'
 import type { Route, Tool } from './request/routes.ts'
@@ -37,14 +41,14 @@ export interface Judged {
   trace: Trace
 }
 
-/** What a call was let through with. */
+/** The grant and the facts under which a call was let through. */
 export interface Use {
   token: string
   grant: LiveGrant
   request: ToolCall
 }
 
-/** A call that is let through. `use` is there where a tool was called, of which the owner is to be told. */
+/** A call that is let through. `use` is present if a tool was called; the owner gets a report of it. */
 export interface Passed {
   outcome: Allowed
   use?: Use
@@ -54,7 +58,7 @@ const REQUIRED_COMPONENTS = ['@method', '@authority', '@path', 'authorization']
 
 /**
  * Takes one call through the order. Throws the refusal of the first step that does not hold, or whatever
- * failed.
+ * error occurred.
  */
 export async function judge(judged: Judged, options: OrderOptions): Promise<Passed> {
   const { call, route, trace } = judged
@@ -67,17 +71,20 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
 
   enterStep(trace, 'introspect') // 1. Is the token live, and does the connection stand?
   const answer = await introspect(judged, token, options)
-  if (!answer.active) return refuseInactive(judged, tool, answer.reason, options)
+  if (!answer.active) return refuseInactive(judged, { tool, token, reason: answer.reason }, options)
   const { grant } = answer
+  if (answer.leased === true) trace.leased = true
   trace.family = grant.family
   trace.handle = grant.sub
 
   enterStep(trace, 'permission') // 2. The tool's resource and scopes, inside the permission's own window.
-  if (tool !== undefined) {
-    const permission = matchPermission(grant.permissions, tool, secondsOf(options))
-    if (permission === undefined) return challenge(judged, tool, { hasToken: true }, options)
-    if (route.organization !== undefined) await underCeiling(judged, grant, permission)
-  }
+  const now = secondsOf(options)
+  const permission = tool && matchPermission(grant.permissions, tool, now)
+  if (tool !== undefined && permission === undefined)
+    return challenge(judged, tool, { hasToken: true }, options)
+  if (permission !== undefined && route.organization !== undefined)
+    await underCeiling(judged, grant, permission)
+  if (route.joint !== undefined) await underMandate(judged, route.joint, { token, grant, permission, now })
 
   enterStep(trace, 'signature') // 3. The request is signed by the key the grant is bound to; nothing was re-declared worse.
   const signature = await checkSignature(judged, grant, options)
@@ -93,17 +100,20 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
   const isReported = request.kind === 'tool' && grant.breakGlass !== true
   if (isReported) options.reports.ready(route.client)
 
-  if (grant.single_use) {
+  if (grant.single_use || tool?.ownerApproval !== undefined) {
     enterStep(trace, 'operation') // 4. A single-use grant is for one operation with exactly these parameters.
     if (request.kind !== 'tool')
       refuse('operation_mismatch', 'Use this grant for the operation it was approved for.')
-    checkOperation(grant, request, {
-      body: call.body,
-      digestCovered: signature.covered.includes('content-digest'),
-    })
+    if (grant.single_use)
+      checkOperation(grant, request, {
+        body: call.body,
+        digestCovered: signature.covered.includes('content-digest'),
+      })
+    const approval =
+      tool && permission && (await ownerApproval(judged, { tool, permission, grant, request, now }))
 
     enterStep(trace, 'consume') // 5. Spent only now; the one line that changes anything.
-    await spend(judged, token, grant)
+    await spend(judged, token, grant, approval)
   }
 
   enterStep(trace, 'allow')
@@ -115,15 +125,36 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
   return isReported ? { outcome, use: { token, grant, request } } : { outcome }
 }
 
+/** If the tool asks for her signature, checking it is a part of the fourth step. */
+async function ownerApproval(
+  { route, deadline, trace }: Judged,
+  { tool, ...held }: { tool: Tool; permission: Permission; grant: LiveGrant; request: ToolCall; now: number },
+): Promise<Mark | undefined> {
+  const { ownerApproval: approval } = tool
+  return (
+    approval &&
+    takeApproval(approval, { ...held, route, tool, deadline, note: detail => (trace.detail = detail) })
+  )
+}
+
 /** The organization's ceiling is a part of the second step. */
 function underCeiling({ route, deadline }: Judged, grant: LiveGrant, permission: Permission): Promise<void> {
   const { organization, authority } = route
   return checkCeiling(organization!, { grant, permission, authority, deadline })
 }
 
+/** So is the mandate of those who hold an account jointly, also if a call needs no permission. */
+function underMandate(
+  { deadline, trace }: Judged,
+  joint: RouteJoint,
+  held: { token: string; grant: LiveGrant; permission: Permission | undefined; now: number },
+): Promise<void> {
+  return checkMandate(joint, { ...held, deadline, note: detail => (trace.detail = detail) })
+}
+
 /**
- * The class that a grant was given for: of this very tool where the authority tells them apart, else of the
- * resource.
+ * The class that a grant was given for: that of this very tool if the authority distinguishes tools, or else
+ * of the resource.
  */
 function grantedConsequence({ consequences, consequence }: LiveGrant, tool: string): string | undefined {
   return consequences !== undefined && Object.hasOwn(consequences, tool) ? consequences[tool] : consequence
@@ -136,7 +167,7 @@ function findTool(route: Route, request: ToolCall, trace: Trace): Tool {
   return tool
 }
 
-/** Asks about a token, where its source has something left of its share or the token needs none. */
+/** Asks about a token if its source has some of its share left, or if the token needs none. */
 async function introspect(
   { call, route, deadline }: Judged,
   token: string,
@@ -173,12 +204,12 @@ async function challenge(
 /** Contract, "Grant (RPT) liveness": by reason a fresh challenge, or the end. */
 async function refuseInactive(
   judged: Judged,
-  tool: Tool | undefined,
-  reason: unknown,
+  { tool, token, reason }: { tool: Tool | undefined; token: string; reason: unknown },
   options: OrderOptions,
 ): Promise<never> {
   judged.trace.reason =
     typeof reason === 'string' && /^[a-z_]{1,64}$/.test(reason) ? reason : 'unreadable_reason'
+  if (KNOWN_GRANT.has(judged.trace.reason)) nameEnded(judged.trace, token)
   if (reactTo(reason) === 'terminal') {
     refuse(
       'access_revoked',
@@ -186,6 +217,24 @@ async function refuseInactive(
     )
   }
   return challenge(judged, tool, { hasToken: true }, options)
+}
+
+/** Reasons that an authority gives of a grant which it made. */
+const KNOWN_GRANT: ReadonlySet<string> = new Set(
+  INACTIVE_REASONS.filter(reason => reason !== 'unknown_token' && reason !== 'invalid_signature'),
+)
+/** As short and plain as what a live grant is logged by. */
+const LOGGED = /^[\x21-\x7e]{1,128}$/
+
+/** Whose grant it was, for what is written down alone: nothing follows from it. */
+function nameEnded(trace: Trace, token: string): void {
+  try {
+    const { family, sub } = readRptClaims(token)
+    if (LOGGED.test(family)) trace.family = family
+    if (LOGGED.test(sub)) trace.handle = sub
+  } catch {
+    // The grant of an authority that says all of it in its answers need not be an RPT.
+  }
 }
 
 function checkSignature(
@@ -210,16 +259,37 @@ function checkSignature(
   })
 }
 
+/**
+ * Consumes. If a call is not let through after all, the decision that she signed for it can be used by the
+ * next.
+ */
+async function spend(judged: Judged, token: string, grant: LiveGrant, approval?: Mark): Promise<void> {
+  try {
+    await consumeInTime(judged, token, grant)
+  } catch (thrown) {
+    await approval?.release()
+    throw thrown
+  }
+}
+
 /** Consumes, if there is time for the answer to arrive and somebody to take it. */
-async function spend(
+async function consumeInTime(
   { call, route, deadline, trace }: Judged,
   token: string,
   grant: LiveGrant,
 ): Promise<void> {
-  if (deadline.remainingMs() <= 0) throw outage('There was no time left to use the grant: it is unspent.')
-  if (call.isCancelled()) throw outage('The caller has gone away: the grant is unspent.')
+  const whyNot = (): UnspentOutage | undefined => {
+    if (deadline.remainingMs() <= 0)
+      return new UnspentOutage('There was no time left to use the grant: it is unspent.')
+    return call.isCancelled()
+      ? new UnspentOutage('The caller has gone away: the grant is unspent.')
+      : undefined
+  }
+  const why = whyNot()
+  if (why !== undefined) throw why
   const issuer = grant.breakGlass === true ? route.organization!.client : route.client
-  const consumption = await issuer.consume(token, deadline)
+  const consume = (): Promise<Consumption> => issuer.consume(token, deadline, whyNot)
+  const consumption = await (route.joint === undefined ? consume() : route.joint.spent.once(grant, consume))
   if (consumption.consumed) return
   const code = consumeReaction(consumption.error)
   trace.reason = code

@@ -1,5 +1,5 @@
 /**
- * Owns what an allowed call carries on to the tool. Contract: "Authorized call" and "Authentication": the
+ * Owns what an allowed call carries to the tool. Contract: "Authorized call" and "Authentication": the
  * credential ends here, and what the tool is told about the caller comes from the grant alone.
  */
 import { UPSTREAM_HEADER } from '../wire/names.ts'
@@ -10,15 +10,15 @@ import type { LiveGrant } from './introspection.ts'
 const CREDENTIAL_HEADERS = ['authorization', 'signature', 'signature-input']
 
 export interface PassedOn {
-  /** Absent for the methods that need none. */
+  /** Absent for methods that need no grant. */
   grant?: LiveGrant
   tool?: string
   keepCredentials: boolean
 }
 
 /**
- * The allowed outcome of a call: our headers set, the credential taken off. The door takes off what a client
- * forged.
+ * The allowed outcome of a call: our headers are set, and the credential is removed. The door removes what a
+ * client forged.
  */
 export function allowCall(call: Call, { grant, tool, keepCredentials }: PassedOn): Allowed {
   const headers = grant === undefined ? {} : grantHeaders(grant, tool)
@@ -52,7 +52,7 @@ const SCHEME = /^PoP[ \t]+/i
 
 /**
  * The credential after the scheme `PoP`, which is compared without regard to case; undefined for no or
- * another scheme. Refuses `invalid_request` for one that no authority could have issued.
+ * another scheme. Refuses `invalid_request` for a credential that no authority could have issued.
  */
 export function presentedGrant(call: Pick<Call, 'headers'>): string | undefined {
   const value = call.headers.get('authorization')?.[0]?.trim() ?? ''

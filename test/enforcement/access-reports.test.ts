@@ -88,6 +88,20 @@ describe('An authority that answers', () => {
     expect([reports.waiting(), dropped]).toEqual([0, []])
   })
 
+  test('gets what came during a request together with what comes soon after, not by itself', async () => {
+    open({ gatherMs: 500 })
+    const client = clientOf(authority)
+    authority.script('/audit/access', (_received, nth) => {
+      if (nth === 1) add(client, 1, 'during')
+      return { status: 200, body: {} }
+    })
+    add(client, 1)
+    await until(() => sent === 1)
+    add(client, 2, 'after')
+    await until(() => sent === 4)
+    expect(batches(authority)).toEqual([['e0'], ['during0', 'after0', 'after1']])
+  })
+
   test('and refuses one entry loses that one, and none of those beside it', async () => {
     authority.script('/audit/access', ({ body }) =>
       body.includes('"e3"') ? { status: 400, body: { error: 'invalid_request' } } : { status: 200, body: {} },
@@ -155,11 +169,13 @@ describe('At the end', () => {
     expect(batches(authority).length).toBeLessThan(30)
   })
 
-  test('nothing is taken any more', async () => {
+  test('nothing is taken any more, and the call of it is not let through', async () => {
     open()
     await reports.close(10)
-    add(clientOf(authority), 1)
-    expect([reports.waiting(), dropped.length]).toEqual([0, 1])
+    const client = clientOf(authority)
+    expect(() => reports.ready(client)).toThrow(/about to end/)
+    expect(() => add(client, 1)).toThrow(/about to end/)
+    expect([reports.waiting(), dropped.length]).toEqual([0, 0])
   })
 })
 

@@ -18,7 +18,7 @@ export interface BothDoors {
   close: () => Promise<void>
 }
 
-/** Starts them: an MCP server of alice's, and the plain API of hers below `/api/`. */
+/** Starts them: an MCP server of alice, and her plain API below `/api/`. */
 export async function startBothDoors({
   api,
   bodyBytesMax,

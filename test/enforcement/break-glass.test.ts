@@ -47,7 +47,7 @@ beforeEach(async () => {
 
 interface Made {
   grant?: Partial<IssuedGrant>
-  /** What introspection tells beside it. */
+  /** What else introspection says. */
   lie?: Record<string, unknown>
   accepted?: Partial<BreakGlassAcceptance>
   signer?: PrivateKey
@@ -96,7 +96,7 @@ describe('A grant of an emergency window', () => {
     expect(['/introspect', '/consume', '/audit/access'].map(path => stand.authority.count(path))).toEqual([
       0, 0, 0,
     ])
-    // Whoever comes again negotiates with her authority.
+    // A later call negotiates with her authority.
     expect(await trade(token)).toBe('401 insufficient_authorization')
     expect(stand.authority.count('/perm')).toBe(1)
   })

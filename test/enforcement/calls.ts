@@ -19,6 +19,11 @@ import { createCheck, type CheckOptions } from '../../src/enforcement/check.ts'
 import { readMcp } from '../../src/enforcement/request/mcp.ts'
 import { routeTable, type Route, type Tool } from '../../src/enforcement/request/routes.ts'
 import { createLogger } from '../../src/http/log.ts'
+import type { RouteJoint } from '../../src/enforcement/joint/mandate-check.ts'
+import { createMandateView } from '../../src/enforcement/joint/mandate-view.ts'
+import { createProofs } from '../../src/enforcement/joint/proofs.ts'
+import { createSpentGrants } from '../../src/enforcement/joint/spent-grants.ts'
+import { createTallyClient } from '../../src/enforcement/joint/tally-client.ts'
 import type { RouteOrganization } from '../../src/enforcement/organization/ceiling.ts'
 import { createMembershipView } from '../../src/enforcement/organization/membership-view.ts'
 import {
@@ -31,7 +36,7 @@ import { isNamed } from '../../src/rules/ceiling.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
-import { DEFAULT_SPEC_NS } from '../../src/wire/names.ts'
+import { aliasIn, DEFAULT_SPEC_NS, ENFORCEMENT_ALIAS } from '../../src/wire/names.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 
 export const PUBLIC_URL = 'https://tools.example.com'
@@ -152,10 +157,22 @@ export type CoreOverrides = Partial<CheckOptions> & {
   api?: ApiOperation[]
   /** Where reports wait in files. */
   state?: AccessReportsOptions['state']
+  /** Further settings of a tool, in addition to those of `TOOLS`. */
+  tool?: (name: string) => Partial<Tool>
   /** In place of the one that asks `authority` over the network. */
   client?: AuthorityClient
   /** The organization above alice: its issuer, and the resources that it is asked about. */
   organization?: { issuer: string; resources?: string[]; proof?: OrganizationProof; clock?: () => number }
+  /**
+   * Makes alice an account that several hold and the authority a tally; `clock` is that of its mandate,
+   * `keysClock` that of all published keys.
+   */
+  joint?: {
+    pinned: readonly string[] | 'any'
+    aliases?: readonly string[]
+    clock?: () => number
+    keysClock?: () => number
+  }
 }
 
 /** A core for the owner alice whose authority is at `authority`. */
@@ -173,7 +190,8 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
   const allowedOrigins = new Set([PUBLIC_URL])
   const mcp = { openMethods: new Set(overrides.openMethods ?? []), allowedOrigins }
   const credential = { kind: 'secret' as const, secret: overrides.secret ?? 'shh' }
-  const keys = createJwksCache({ outbound: pools.challenges, clock })
+  const { joint } = overrides
+  const keys = createJwksCache({ outbound: pools.challenges, clock: joint?.keysClock ?? clock })
   const organization =
     overrides.organization && organizationOf(overrides.organization, { outbound: pools.grants, keys })
   const route: Route = {
@@ -187,6 +205,7 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
         authority,
         owner: asOwner('alice'),
         resource,
+        isJoint: joint !== undefined,
         client_id: asClientId('demo-tools'),
         credential,
         pools,
@@ -194,7 +213,8 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
         clock,
       }),
     organization,
-    tools: new Map(TOOLS.map(tool => [tool.tool, tool])),
+    joint: joint && jointOf(joint, { tally: authority, outbound: pools.grants, keys }),
+    tools: new Map(TOOLS.map(tool => [tool.tool, { ...tool, ...overrides.tool?.(tool.tool) }])),
     readRequest:
       api === undefined
         ? call => readMcp(call, mcp)
@@ -236,6 +256,31 @@ export function startCore(authority: string, overrides: CoreOverrides = {}): Cor
     await Promise.all([pools.challenges.close(), pools.grants.close()])
   }
   return { decide, route, reports, lines, dropped, close }
+}
+
+function jointOf(
+  {
+    pinned,
+    aliases = [],
+    clock = () => performance.now(),
+    keysClock = Date.now,
+  }: NonNullable<CoreOverrides['joint']>,
+  { tally, outbound, keys }: { tally: string; outbound: Outbound; keys: JwksCache },
+): RouteJoint {
+  const account = asOwner('alice')
+  const read = createTallyClient({ tally, account, aliases, outbound, clock })
+  return {
+    tally,
+    account,
+    pinned,
+    mandates: createMandateView({ read, clock }),
+    proofs: createProofs({
+      keys,
+      clock: keysClock,
+      typAlias: aliasIn(aliases, ENFORCEMENT_ALIAS.verdictTyp),
+    }),
+    spent: createSpentGrants(),
+  }
 }
 
 function organizationOf(

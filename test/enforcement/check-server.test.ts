@@ -294,11 +294,13 @@ describe('stopping', () => {
     const watch = client.watch('')
     const { done } = client.start(checkBytes())
     await until(() => judging && watch.statuses.length > 0)
-    const stopped = server.stop(60_000)
-    open()
-    expect((await done).ok_response).toBeDefined()
+    let answered = false
+    const stopped = server.stop(60_000).then(() => answered)
     await watch.ended
-    await stopped
+    open()
+    expect((await done.finally(() => (answered = true))).ok_response).toBeDefined()
+    // What is done after the server stopped, such as sending the last reports, comes after the answer.
+    expect(await stopped).toBe(true)
   })
 
   test('a call that nobody decides does not hold the server beyond the grace', async () => {

@@ -118,6 +118,31 @@ describe('One line, with every member, for a call', () => {
     })
   })
 
+  test('that is challenged, with the family of the negotiation that the challenge begins', async () => {
+    authority.script('/perm', { status: 201, body: { ticket: 'tag~tkt_one', family: 'fam_begun' } })
+    await envoy.check(bytesOf())
+    expect(await oneLine()).toMatchObject({ family: 'fam_begun', handle: null })
+  })
+
+  test('that is challenged, without a family that is none', async () => {
+    authority.script('/perm', { status: 201, body: { ticket: 'tag~tkt_one', family: 'two\nlines' } })
+    await envoy.check(bytesOf())
+    expect(await oneLine()).toMatchObject({ reason: 'insufficient_authorization', family: null })
+  })
+
+  test.each([
+    ['connection_revoked', 'fam_test'],
+    ['expired', 'fam_test'],
+    ['unknown_token', null],
+    ['invalid_signature', null],
+  ])('whose grant is not live (%s), with the family that the authority knows', async (reason, family) => {
+    const token = issue()
+    authority.end(token, reason)
+    await envoy.check(bytesOf({ token, signer: agent }))
+    const handle = family === null ? null : `jkt:${agent.thumbprint}`
+    expect(await oneLine()).toMatchObject({ reason, family, handle })
+  })
+
   test.each(['/introspect', '/perm'])('that ends at its deadline, waiting for %s', async path => {
     authority.script(path, 'hang')
     const parts = path === '/introspect' ? { token: issue(), signer: agent } : {}

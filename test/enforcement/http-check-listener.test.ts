@@ -1,4 +1,6 @@
-/** contract, "Health" and "Authentication": where the HTTP door listens, and for whom. */
+/**
+ * contract, "Health" and "Authentication": where the HTTP door listens, and which clients it serves.
+ */
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'

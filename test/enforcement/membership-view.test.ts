@@ -79,7 +79,7 @@ describe('The membership of an owner', () => {
     expect(await current()).toBe(1)
     await vi.advanceTimersByTimeAsync(1)
     await expect(current()).rejects.toThrow('silent')
-    // Whoever comes right after that is told at once, and asks nothing more.
+    // A caller right after that is answered at once, without another request.
     const then = asked
     await expect(current()).rejects.toThrow('silent')
     expect(asked).toBe(then)

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../src/surface/clock.ts'
+import { createQuotas } from '../../src/authority/quotas.ts'
 import { createAuthorityMetrics } from '../../src/authority/metrics.ts'
+import { reportLeases } from '../../src/authority/protection/lease-reports.ts'
 import { createMetrics } from '../../src/enforcement/telemetry/metrics.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { listen } from '../../src/http/server.ts'
@@ -35,6 +37,12 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     })
     const { text } = await metrics.render()
     expect(documented('Of the sidecar:')).toEqual(told(text))
+    metrics.leases()
+    const leased = [
+      ...documented('Of the sidecar:'),
+      ...documented('Of the sidecar with `liveness: leased`, too:'),
+    ]
+    expect(leased.sort()).toEqual(told((await metrics.render()).text))
     expect(text).toMatch(/^process_resident_memory_bytes /m)
   })
 
@@ -42,17 +50,24 @@ describe('docs/operating.md tells of each metric what the process itself tells o
     const database = openDatabase({ url: 'postgres://nowhere', poolMax: 2 })
     const logger = createLogger({ name: 'test', level: 'silent' })
     const clock = createClock({ local: Date.now })
-    const server = createAuthorityMetrics({ database, clock }, { logger, healthy: () => true }).createServer()
+    const metrics = createAuthorityMetrics(
+      [{ name: 'home', authority: { database, clock, quotas: createQuotas() } }],
+      { logger, healthy: () => true },
+    )
+    reportLeases([database.db], { log: logger, metrics, streams: [] })
+    const server = metrics.createServer()
     const address = await listen(server, { host: '127.0.0.1', port: 0 })
     const text = await (await fetch(`http://${address}/metrics`)).text()
-    expect(documented('Of the authority:')).toEqual(told(text))
+    const all = [...documented('Of the authority:'), ...documented('Of the authority alone:')]
+    expect(all.sort()).toEqual(told(text))
     await server.close()
     await database.close()
   })
 
   test('at the organization, beside the same', async () => {
     const around = { logger: createLogger({ name: 'test', level: 'silent' }), healthy: () => true }
-    const measured = { pools: {}, clock: createClock({ local: Date.now }) }
+    const clock = createClock({ local: Date.now })
+    const measured = { pools: {}, clock, databaseAnswers: () => Promise.resolve(false) }
     const metrics = createServerMetrics('organization', measured, around)
     metrics.addCounter(NOTICES_TOLD)({ outcome: 'ended' })
     const server = metrics.createServer()

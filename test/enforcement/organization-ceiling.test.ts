@@ -72,6 +72,15 @@ describe('Enforcement order 2', () => {
     },
   )
 
+  it('notes in the log what is exceeded', async () => {
+    says({ max_expires_in: 599 })
+    await read()
+    expect(stand.core.lines.at(-1)).toMatchObject({
+      reason: 'organization_envelope_exceeded',
+      detail: expect.stringMatching(/allows shorter grants/) as string,
+    })
+  })
+
   it('lets a single-use grant through where every operation is asked about', async () => {
     says({ always_ask: ['alice/*'] })
     expect(await trade()).toBe('allow')
@@ -154,7 +163,7 @@ describe('An organization that gives no answer', () => {
     expect(verdict(refused)).toBe(OUTAGE)
     expect(JSON.stringify(refused)).not.toContain('127.0.0.1')
     expect(await trade()).toBe('allow')
-    // Whoever has no grant is challenged as ever.
+    // A caller without a grant is challenged as usual.
     expect(verdict(await stand.decide({ tool: 'portfolio_read' }))).toBe('401 insufficient_authorization')
   })
 

@@ -16,7 +16,7 @@ function trade(lie: Record<string, unknown> = {}, parts: CallParts = {}) {
   return callOf({ tool: 'place_trade', token, signer: agent, ...parts })
 }
 
-/** Long where the authority answers, and as short as may be where it never does. */
+/** Long if the authority answers, and as short as possible if it never does. */
 const deadlineFor = (scripted: Scripted) => Date.now() + (scripted === 'hang' ? 1_000 : 10_000)
 
 const faults: [string, Scripted][] = [
@@ -37,21 +37,27 @@ describe('An outage of the authority is a denied 503, never an allow, and never 
   test.each(faults)('/introspect %s', async (_what, scripted) => {
     authority.script('/introspect', scripted)
     const call = trade({}, { deadlineAt: deadlineFor(scripted) })
-    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    const outcome = await core.decide(call)
+    expect(verdict(outcome)).toBe('503 temporarily_unavailable')
     expect(authority.count('/consume')).toBe(0)
+    expect((outcome as Denied).body).toHaveProperty('grant_unspent', true)
   })
 
   test.each(faults)('/consume %s: it is sent once, whatever happens', async (_what, scripted) => {
     authority.script('/consume', scripted)
     const call = trade({}, { deadlineAt: deadlineFor(scripted) })
-    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    const outcome = await core.decide(call)
+    expect(verdict(outcome)).toBe('503 temporarily_unavailable')
     expect(authority.count('/consume')).toBe(1)
+    // Nobody can say whether it is.
+    expect((outcome as Denied).body).not.toHaveProperty('grant_unspent')
   })
 
   test.each(faults)('/perm %s', async (_what, scripted) => {
     authority.script('/perm', scripted)
-    const call = callOf({ deadlineAt: deadlineFor(scripted) })
-    expect(verdict(await core.decide(call))).toBe('503 temporarily_unavailable')
+    const outcome = await core.decide(callOf({ deadlineAt: deadlineFor(scripted) }))
+    expect(verdict(outcome)).toBe('503 temporarily_unavailable')
+    expect((outcome as Denied).body).not.toHaveProperty('grant_unspent')
   })
 
   test.each(faults)('/token %s', async (_what, scripted) => {
@@ -199,7 +205,7 @@ describe("Every wait ends at the caller's deadline minus a margin", () => {
   })
 
   test('time that runs out just before consume leaves the grant unspent', async () => {
-    // Ten seconds pass while the authority answers: a clock that jumps stands for a process that was held up.
+    // Ten seconds pass while the authority answers: a clock that jumps simulates a process that was delayed.
     let jumped = 0
     await restart({ clock: () => Date.now() + jumped })
     const told = { iss: authority.issuer, aud: `${PUBLIC_URL}/mcp/alice`, owner: 'alice' }

@@ -1,6 +1,7 @@
 /**
- * A caller of MCP 2026-07-28 is refused by a JSON-RPC error beside status and header fields, at every door
- * alike. contract, "Challenge (beat 1)" (both encodings) and "Errors"; docs/choices.md says exactly to whom.
+ * A caller of MCP 2026-07-28 is refused with a JSON-RPC error in addition to status and header fields, in the
+ * same way at every door. contract, "Challenge (beat 1)" (both encodings) and "Errors"; docs/choices.md says
+ * exactly to whom.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { challengeData, parseChallenge, parseChallengeData } from '../../src/wire/challenge.ts'

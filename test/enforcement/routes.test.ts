@@ -1,4 +1,6 @@
-/** contract, "Authorized call": whose call it is follows from its path and from what is configured. */
+/**
+ * contract, "Authorized call": the owner of a call follows from its path and from the configuration.
+ */
 import { describe, expect, test } from 'vitest'
 import type { ApiOperation } from '../../src/enforcement/request/api-table.ts'
 import { routeTable, type Route } from '../../src/enforcement/request/routes.ts'

@@ -13,6 +13,7 @@ import { createLogger } from '../../src/http/log.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
 import { generatePrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
 import { parseResourceMetadata, resourceMetadataUrl, verifySignedMetadata } from '../../src/wire/metadata.ts'
+import { readRptClaims } from '../../src/wire/tokens.ts'
 import { checkBytes, connect, denialIn, type CheckClient } from '../support/check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
 import { until } from '../support/until.ts'
@@ -276,18 +277,18 @@ describe('The owner-bound listing is served only to the authority that proves po
   })
 })
 
-describe('A call through the gRPC door', () => {
-  const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }]
-  const issue = () =>
-    alices.issue({ owner: 'alice', resource: `${PUBLIC_URL}/mcp/alice`, key: agent, permissions })
-  const bytes = (call: ReturnType<typeof callOf>) =>
-    checkBytes({
-      path: call.path,
-      headers: Object.fromEntries([...call.headers].map(([name, values]) => [name, values[0]!])),
-      raw_body: call.body.state === 'complete' ? call.body.bytes : Buffer.alloc(0),
-      host: 'evil.example',
-    })
+const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'], exp: nowSeconds() + 600 }]
+const issue = () =>
+  alices.issue({ owner: 'alice', resource: `${PUBLIC_URL}/mcp/alice`, key: agent, permissions })
+const bytes = (call: ReturnType<typeof callOf>) =>
+  checkBytes({
+    path: call.path,
+    headers: Object.fromEntries([...call.headers].map(([name, values]) => [name, values[0]!])),
+    raw_body: call.body.state === 'complete' ? call.body.bytes : Buffer.alloc(0),
+    host: 'evil.example',
+  })
 
+describe('A call through the gRPC door', () => {
   test('is challenged, let through with a grant, and ended when revoked', async () => {
     expect(denialIn(await envoy.check(bytes(callOf())))).toMatchObject({
       status: 401,
@@ -359,5 +360,33 @@ describe('Draining', () => {
     expect(denialIn(await client.check(checkBytes({ path: '/nobody' })))).toMatchObject({ status: 404 })
     client.close()
     await other.close()
+  })
+})
+
+describe('At the end', () => {
+  test('a call that is being judged is answered first, and its report is sent', async () => {
+    const config = readSidecarConfig(join(folder, 'sidecar.yaml'), { UMA_DEV_LOOPBACK: 'true' })
+    const other = await startSidecar(config, { logger: createLogger({ name: 'test', level: 'silent' }) })
+    const client = connect(other.checkAddress)
+    const { promise: judged, resolve: judge } = Promise.withResolvers<void>()
+    alices.reset()
+    const token = issue()
+    const call = bytes(callOf({ token, signer: agent }))
+    alices.script('/introspect', { after: judged })
+    const answer = client.start(call).done
+    await until(() => alices.count('/introspect') === 1)
+    const closed = other.close()
+    // It takes no new connection any more.
+    const late = connect(other.checkAddress)
+    await until(async () => (await late.health('').catch(() => 'gone')) === 'gone')
+    judge()
+    expect((await answer).ok_response).toBeDefined()
+    await closed
+    // Others of this file may still report calls of theirs.
+    const { jti } = readRptClaims(token)
+    const reports = alices.received.filter(({ path }) => path === '/audit/access')
+    expect(reports.filter(({ body }) => body.includes(jti))).toHaveLength(1)
+    late.close()
+    client.close()
   })
 })

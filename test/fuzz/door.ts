@@ -1,7 +1,7 @@
 /**
- * Owns what every fuzz target shares: the ext_authz door as it stands in the product, in front of an
- * authority that knows every grant, and what must hold of any answer. contract, "Errors": never a crash,
- * never a gRPC error, never a missing status.
+ * Owns what every fuzz target shares: the ext_authz door of the product, in front of an authority that knows
+ * every grant, and what must hold for any answer. contract, "Errors": never a crash, never a gRPC error,
+ * never a missing status.
  */
 import { answerCheck } from '../../src/enforcement/doors/grpc/ext-authz.ts'
 import { isRefusalCode } from '../support/refusals.ts'

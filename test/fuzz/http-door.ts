@@ -1,7 +1,7 @@
 /**
- * Owns what the fuzz target of the HTTP door stands on: the door as it stands in the product, on sockets,
- * once for each way of asking, and what must hold of any answer. contract, "Errors": never a crash, always a
- * status and a word.
+ * Owns the basis of the fuzz target for the HTTP door: the door of the product, on sockets, once for each way
+ * of asking, and what must hold for any answer. contract, "Errors": never a crash, always a status and a
+ * word.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'

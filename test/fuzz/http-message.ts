@@ -1,7 +1,7 @@
 /**
  * Owns a second reading of HTTP/1.1, with nothing of the product in it: the requests that are in some bytes,
- * and the answers. It takes only what no two readers could take differently (RFC 9112), so an allow of
- * anything else is a find.
+ * and the answers. It accepts only what no two readers could read differently (RFC 9112), so an allow of
+ * anything else is a finding.
  */
 
 /** Header lines in order, names in lower case, one character per byte. */

@@ -113,9 +113,10 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
       params = s256Json(given)
     },
     client: {
+      prove: async () => undefined,
       requestTicket: async () => {
         if (grants.down) throw outage('The authority is away.')
-        return 'tag~tkt_0123456789'
+        return { ticket: 'tag~tkt_0123456789', family: undefined }
       },
       introspect: async token => {
         if (grants.down) throw outage('The authority is away.')

@@ -1,10 +1,10 @@
 /**
- * Owns a second reading of a request, written for this purpose and with nothing of the product in it: what it
- * would be taken for by whoever stands behind the proxy. An allow must be one in this reading too.
+ * Owns a second reading of a request, written for this purpose and with nothing of the product in it: how a
+ * server behind the proxy would read it. An allow must be an allow in this reading, too.
  */
 import { createHash } from 'node:crypto'
 
-/** A request body as a plain JSON-RPC server takes it; undefined where it is none. */
+/** A request body as a plain JSON-RPC server takes it; undefined if it is none. */
 export function readLikeATool(
   body: Buffer,
 ): { method: string | undefined; name: unknown; args: unknown } | undefined {

@@ -162,7 +162,7 @@ export function readAs(reader: Reader, node: Node): unknown {
   }
 }
 
-/** `params_s256` of what such a server would execute; undefined where it would execute nothing. */
+/** `params_s256` of what such a server would execute; undefined if it would execute nothing. */
 export function argumentsAs(
   reader: Reader,
   node: Node,

@@ -1,6 +1,6 @@
 /**
  * Owns a call as plain data, and the CheckRequest that a proxy would make of it, signed afresh whenever it is
- * built. What is signed and what is sent can differ: that is what is to be found out.
+ * built. What is signed and what is sent can differ, and the tests find out what happens then.
  */
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest } from '../../src/wire/http-signature.ts'
@@ -9,7 +9,7 @@ import { nowSeconds } from '../enforcement/calls.ts'
 import { checkBytes, type HttpFacts } from '../support/check-client.ts'
 import { AGENT, STRANGER, type GrantName, type KnownGrants } from './known-grants.ts'
 
-/** What the agent signs. Left out: what is sent. */
+/** What the agent signs; if left out, what is sent. */
 export interface SigningFacts {
   method?: string
   path?: string

@@ -12,11 +12,11 @@ export interface FuzzTarget<T> {
   /** Names its corpus too. */
   name: string
   inputs: fc.Arbitrary<T>
-  /** Throws where something does not hold; answers how it ended, for the count. */
+  /** Throws if something does not hold; answers how it ended, for the count. */
   check: (input: T) => Promise<string> | string
   /**
-   * Least share of inputs that must end so, far below what is usual: else the inputs have stopped reaching
-   * what they are for. Deviations of a run of thousands stay well above.
+   * The least share of inputs that must end in this way, far below the usual share. With fewer, the inputs no
+   * longer reach their target. Deviations of a run of thousands stay well above.
    */
   shares: Record<string, number>
 }

@@ -1,5 +1,5 @@
 /**
- * `make soak`: runs the soak for so many minutes, prints how memory went, and fails where it grew. contract,
+ * `make soak`: runs the soak for so many minutes, prints how memory went, and fails if it grew. contract,
  * "Health".
  */
 import { HEAP, soak } from './soak.ts'

@@ -1,6 +1,6 @@
 /**
  * Owns the soak: a sidecar of its own process under calls, probes and probes that leave, and how its resident
- * memory goes. contract, "Health": whoever probes must not fill it up.
+ * memory goes. contract, "Health": probes must not fill its memory.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { connect as connectHttp2 } from 'node:http2'
@@ -227,7 +227,7 @@ function askers({ authority, check, documents }: Place, client: CheckClient) {
       const { parts, wanted } = kinds[nth % kinds.length]!(nth)
       const answer = await client.check(bytesOf(parts), { deadline: Date.now() + DEADLINE_MS })
       const status = answer.denied_response?.status?.code ?? 200
-      // An outage is truthful where the machine stood still; how many there were is for the caller to judge.
+      // An outage is truthful if the machine stood still; the caller judges how many there were.
       if (status !== wanted && status !== 503) throw new Error(`${wanted} was due: ${JSON.stringify(answer)}`)
       return String(status)
     },

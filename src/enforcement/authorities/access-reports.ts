@@ -1,8 +1,9 @@
 /**
  * Owns the way of allowed calls into the owner's ledger. Contract: "Events", 2: the enforcement point posts
- * `/audit/access` for an allowed call; off the call's path, in batches, each entry numbered so that sending
- * twice records once and what is lost is told.
+ * `/audit/access` for an allowed call; off the call's path, in batches, each entry numbered so that a repeat
+ * is recorded once and a loss is noticed.
  */
+import { outage } from '../deadline.ts'
 import { createDelivery, type DeliveryOptions } from '../reports/delivery.ts'
 import type { AccessReport } from '../reports/outbox.ts'
 import { createMemoryStore, openFileStore } from '../reports/stores.ts'
@@ -30,13 +31,13 @@ export interface AccessReportsOptions extends Omit<DeliveryOptions, 'onFault'> {
 
 export interface AccessReports {
   /**
-   * Throws 503 where the report of a call could not be kept now: to be asked before a grant is spent. Never,
-   * where reports wait in memory.
+   * Throws 503 if the report of a call could not be kept now: to be asked before a grant is spent. If reports
+   * wait in memory, only once this is closed.
    */
   ready(client: AuthorityClient): void
   /**
    * Keeps one report until the authority has taken it; never waits. To be called before the call is let
-   * through: throws 503 where the report cannot be kept, which never happens where reports wait in memory.
+   * through: throws 503 if the report cannot be kept. If reports wait in memory, only once this is closed.
    */
   add(client: AuthorityClient, report: AccessReport): void
   /** Reports that are not told yet, those on their way among them. */
@@ -52,8 +53,10 @@ export interface AccessReports {
   close(withinMs: number): Promise<void>
 }
 
+const ENDING = 'This enforcement point is about to end: try again.'
+
 /**
- * A queue per owner's authority, each sent in order by one sender. Throws where the directory of `state`
+ * A queue per owner's authority, each sent in order by one sender. Throws if the directory of `state`
  * cannot be written.
  */
 export function createAccessReports(options: AccessReportsOptions): AccessReports {
@@ -75,9 +78,12 @@ export function createAccessReports(options: AccessReportsOptions): AccessReport
         })
   let isClosed = false
   return {
-    ready: client => store.ready(client),
+    ready: client => {
+      if (isClosed) throw outage(ENDING)
+      store.ready(client)
+    },
     add: (client, report) => {
-      if (isClosed) return onDropped(1, 'the process is about to end')
+      if (isClosed) throw outage(ENDING)
       store.add(client, report)
     },
     waiting: () => delivery.waiting(),

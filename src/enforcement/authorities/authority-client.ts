@@ -4,9 +4,10 @@
  * another authority.
  */
 import { z } from 'zod'
-import { OutboundFault, plainWords, type Outbound, type OutboundAnswer } from '../../http/outbound.ts'
-import { parseJson } from '../../wire/json.ts'
-import { outage, type Deadline } from '../deadline.ts'
+import { OutboundFault, type Outbound } from '../../http/outbound.ts'
+import type { OutboundStreams } from '../../http/outbound-stream.ts'
+import { isJsonObject } from '../../wire/json.ts'
+import { outage, UnspentOutage, type Deadline } from '../deadline.ts'
 import {
   readConsumption,
   readIntrospection,
@@ -14,18 +15,28 @@ import {
   type ExpectedGrant,
   type Introspection,
 } from '../introspection.ts'
+import type { LeaseHolder } from '../leases/holder.ts'
+import { introspectUnderLease, type Told } from '../leases/leased-introspection.ts'
 import type { AccessEntry, ReportsOf } from '../reports/outbox.ts'
-import { createPatSource, type PatCredential } from './pat.ts'
+import type { AuthorityOffers } from './authority-offers.ts'
+import { createGrantQuestions, type GrantQuestions, type WhyNot } from './grant-questions.ts'
+import { createLeaseDoor, type LeaseDoor } from './lease-door.ts'
+import { createPatSource, type PatCredential, type PatSource } from './pat.ts'
+import { createProtectedCalls, UnreadableAnswer, UnwantedAnswer, type AskForJson } from './protected-calls.ts'
 import { presentedRpt, type AuthorityKeys } from './presented-rpt.ts'
-import type { ClientId } from '../../wire/identifiers.ts'
+import { asFamily, type ClientId, type Family } from '../../wire/identifiers.ts'
 
 export interface AuthorityClientOptions extends ExpectedGrant {
   client_id: ClientId
   credential: PatCredential
   /** Apart, so that a flood of challenges leaves introspection and consume their connections. */
   pools: { challenges: Outbound; grants: Outbound }
-  /** What the authority publishes: needed only where an answer leaves to the RPT what that says too. */
+  /** What the authority publishes: needed only if an answer leaves to the RPT what that says too. */
   keys: AuthorityKeys
+  /** What it offers beside the contract; nothing when left out. */
+  offers?: AuthorityOffers | undefined
+  /** Holds a lease of the authority; left out, it is asked about every call. */
+  leases?: { streams: OutboundStreams; hold: (door: LeaseDoor) => LeaseHolder } | undefined
   /** Milliseconds since the epoch. */
   clock: () => number
   /** Told how each request for a PAT ended. */
@@ -43,24 +54,35 @@ export interface RunWord {
 }
 
 /**
- * One owner's authority. Every method throws `temporarily_unavailable` (503) where no definite answer comes
+ * One owner's authority. Every method throws `temporarily_unavailable` (503) if no definite answer comes
  * before the deadline: an outage is never an allow, and never a no of the authority's.
  */
 export interface AuthorityClient {
   /** Whose calls it is asked about. */
   readonly of: ReportsOf
-  /** POST /perm: a ticket for these scopes of a resource. */
+  /** Asks for a PAT if there is none yet: resolves once the authority has taken the credential. */
+  prove(deadline: Deadline): Promise<void>
+  /**
+   * POST /perm: a ticket for these scopes of a resource, and what logs call the negotiation that it begins,
+   * if the authority says so.
+   */
   requestTicket(
     wanted: { resource_id: string; resource_scopes: string[] },
     deadline: Deadline,
-  ): Promise<string>
-  /** POST /introspect. Never consumes; never cached. */
+  ): Promise<Ticket>
+  /** Holds a lease, under which an answer may be used again; undefined: every call is asked about. */
+  readonly leases?: LeaseHolder | undefined
+  /**
+   * POST /introspect. Never consumes; never cached but under a lease. Questions that arise at the same time
+   * may go there as one request.
+   */
   introspect(token: string, deadline: Deadline): Promise<Introspection>
   /**
-   * POST /consume. Sent once at most: where the answer is lost, the call is denied and the grant may be
-   * spent.
+   * POST /consume. Sent once at most: if the answer is lost, the call is denied and the grant may be spent.
+   * What is to be spent at the same time may go there as one request. `whyNot` is asked right before that is
+   * sent: throws what it says, and the grant is unspent.
    */
-  consume(token: string, deadline: Deadline): Promise<Consumption>
+  consume(token: string, deadline: Deadline, whyNot?: WhyNot): Promise<Consumption>
   /**
    * POST /audit/access. Answers how many of them name no grant that the authority knows, so that they were
    * not recorded.
@@ -70,67 +92,29 @@ export interface AuthorityClient {
   reportRun(word: RunWord, deadline: Deadline): Promise<void>
 }
 
-interface ProtectedCall {
-  path: string
-  /** Sent as JSON. */
-  body?: Record<string, unknown>
-  /** Sent as a form, as RFC 7662 §2.1 has it: any OAuth server reads that. */
-  form?: Record<string, string>
-  pool: Outbound
-  deadline: Deadline
-  /** Whether sending it again can do no harm. */
-  repeatable: boolean
+/** What a challenge is made of. */
+export interface Ticket {
+  ticket: string
+  family: Family | undefined
 }
+
+/** Of the answers about several grants. */
+const ANSWERS_BYTES_MAX = 1_048_576
 
 /** A client that asks for nothing until its first use. */
 export function createAuthorityClient(options: AuthorityClientOptions): AuthorityClient {
   const { authority, pools } = options
   const pats = createPatSource({ ...options, outbound: pools.grants })
 
-  const send = async (call: ProtectedCall, pat: string): Promise<OutboundAnswer> => {
-    const request = {
-      method: 'POST' as const,
-      url: authority + call.path,
-      headers: {
-        authorization: `Bearer ${pat}`,
-        'content-type': call.form === undefined ? 'application/json' : 'application/x-www-form-urlencoded',
-        accept: 'application/json',
-      },
-      body: call.form === undefined ? JSON.stringify(call.body) : String(new URLSearchParams(call.form)),
-      repeatable: call.repeatable,
-      timeoutMs: timeLeft(call.deadline),
-    }
-    const sentAt = performance.now()
-    try {
-      return await call.pool.request(request)
-    } finally {
-      call.deadline.waited(performance.now() - sentAt)
-    }
-  }
+  const askForJson = createProtectedCalls(authority, pats)
+  const leases = holderOf(options, { pats, askForJson })
+  const questions = questionsOf(options, askForJson, leases)
+  const spendings = spendingsOf(options, askForJson)
 
-  /**
-   * Sends with a PAT; what is repeatable is sent once more after a broken connection or a PAT no longer
-   * accepted.
-   */
-  const ask = async (call: ProtectedCall): Promise<OutboundAnswer> => {
-    const pat = await pats.get(call.deadline)
-    const answer = await send(call, pat).catch((error: unknown) => {
-      const stale = error instanceof OutboundFault && error.reason === 'broken'
-      if (call.repeatable && stale) return send(call, pat)
-      throw error
-    })
-    if (answer.status !== 401) return answer
-    pats.reject(pat)
-    return call.repeatable ? send(call, await pats.get(call.deadline)) : answer
-  }
-
-  const askForJson = async (call: ProtectedCall, wantedStatus: number): Promise<unknown> => {
-    const answer = await ask(call).catch((error: unknown) => {
-      if (!(error instanceof OutboundFault)) throw error
-      throw outage(`The authority could not be asked: ${plainWords(error)}.`, error)
-    })
-    if (answer.status !== wantedStatus) throw unexpectedStatus(call.path, answer)
-    return parseAnswer(call.path, answer.body)
+  const askAbout = async (token: string, deadline: Deadline): Promise<Told> => {
+    const answer = await questions(token, deadline)
+    const rpt = presentedRpt(token, options, deadline)
+    return { answer, introspection: await readIntrospection(answer, options, rpt) }
   }
 
   const audit = (body: Record<string, unknown>, deadline: Deadline): Promise<unknown> =>
@@ -138,18 +122,17 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
 
   return {
     of: { authority, client_id: options.client_id, owner: options.owner },
+    prove: async deadline => void (await pats.get(deadline)),
     requestTicket: async (wanted, deadline) => {
       const call = { path: '/perm', body: wanted, pool: pools.challenges, deadline, repeatable: true }
       return readTicket(await askForJson(call, 201))
     },
+    leases,
     introspect: async (token, deadline) => {
-      const call = { path: '/introspect', form: { token }, pool: pools.grants, deadline, repeatable: true }
-      return readIntrospection(await askForJson(call, 200), options, presentedRpt(token, options, deadline))
+      if (leases !== undefined) return introspectUnderLease(leases, token, () => askAbout(token, deadline))
+      return (await askAbout(token, deadline)).introspection
     },
-    consume: async (token, deadline) => {
-      const call = { path: '/consume', form: { token }, pool: pools.grants, deadline, repeatable: false }
-      return readConsumption(await askForJson(call, 200))
-    },
+    consume: async (token, deadline, whyNot) => readConsumption(await spendings(token, deadline, whyNot)),
     reportAccess: async (entries, deadline) => ({ unknown: unknownIn(await audit({ entries }, deadline)) }),
     reportRun: async (word, deadline) => {
       await audit({ ...word }, deadline)
@@ -157,43 +140,101 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
   }
 }
 
+/** A holder of leases, if one is configured. */
+function holderOf(
+  { authority, leases, pools, clock }: AuthorityClientOptions,
+  around: { pats: PatSource; askForJson: AskForJson },
+): LeaseHolder | undefined {
+  if (leases === undefined) return undefined
+  const { streams, hold } = leases
+  return hold(createLeaseDoor({ ...around, authority, grants: pools.grants, streams, clock }))
+}
+
+/** Asking about grants: alone, or several as one request. */
+function questionsOf(
+  { authority, pools, offers }: AuthorityClientOptions,
+  askForJson: AskForJson,
+  leases: LeaseHolder | undefined,
+): GrantQuestions {
+  const introspection = { path: '/introspect', pool: pools.grants, repeatable: true }
+  /** With the name of the lease that is held, if one is. */
+  const named = <Asked extends object>(asked: Asked): Asked & { lease?: string } => {
+    const lease = leases?.id()
+    return lease === undefined ? asked : { ...asked, lease }
+  }
+  return createGrantQuestions({
+    tokensMax: () => offers?.introspectionTokensMax(authority) ?? 1,
+    askOne: (token, deadline) => askForJson({ ...introspection, form: named({ token }), deadline }, 200),
+    askSeveral: async (tokens, deadline) => {
+      const body = named({ tokens })
+      const call = { ...introspection, body, answerBytesMax: ANSWERS_BYTES_MAX, deadline }
+      try {
+        return readAnswers(await askForJson(call, 200), tokens.length)
+      } catch (error) {
+        if (!isSurelyOfAll(error)) offers?.disappointed(authority)
+        if (isOutageOfAll(error)) throw error
+        return undefined
+      }
+    },
+  })
+}
+
+/** Spending grants: alone, or several by one request. None is sent again, whatever came of the request. */
+function spendingsOf(
+  { authority, pools, offers }: AuthorityClientOptions,
+  askForJson: AskForJson,
+): GrantQuestions {
+  const consume = { path: '/consume', pool: pools.grants, repeatable: false }
+  return createGrantQuestions({
+    tokensMax: () => offers?.consumeTokensMax(authority) ?? 1,
+    askOne: (token, deadline) => askForJson({ ...consume, form: { token }, deadline }, 200),
+    askSeveral: async (tokens, deadline) => {
+      try {
+        return readAnswers(await askForJson({ ...consume, body: { tokens }, deadline }, 200), tokens.length)
+      } catch (error) {
+        if (!isSurelyOfAll(error)) offers?.disappointed(authority)
+        throw isUnread(error) ? new UnspentOutage(UNREAD) : error
+      }
+    },
+  })
+}
+
+const UNREAD = 'The authority does not read a request about several grants: this one is unspent.'
+
+/** As an authority of an older version answers, beside one whose metadata offers it. */
+function isUnread(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause instanceof UnwantedAnswer && cause.status === 400
+}
+
+/** Says nothing of a single one of them, and would be the same for each. */
+const OF_ALL: ReadonlySet<number> = new Set([401, 429, 502, 503, 504])
+
 /**
- * The cause of an outage where the authority did answer, but with another status than the one that is an
- * answer.
+ * Whether an authority could not be asked about several grants because it cannot be asked at all. An answer
+ * that cannot be read, is too long or is a refusal may be so because of one of them.
  */
-export class UnwantedAnswer extends Error {
-  readonly status: number
-
-  constructor(status: number) {
-    super(`status ${status}`)
-    this.name = 'UnwantedAnswer'
-    this.status = status
-  }
+function isOutageOfAll(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined
+  if (cause instanceof UnwantedAnswer) return OF_ALL.has(cause.status)
+  if (cause instanceof OutboundFault) return cause.reason !== 'too_large'
+  return !(cause instanceof UnreadableAnswer)
 }
 
-function timeLeft(deadline: Deadline): number {
-  const left = deadline.remainingMs()
-  if (left <= 0) throw outage('There was no time left to ask the authority.')
-  return left
+/**
+ * Whether no token can be the reason. A silence, a broken connection or the answer of a proxy may come of one
+ * of them: nobody waits for a second attempt, but the next ones are asked one by one for a while.
+ */
+function isSurelyOfAll(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause instanceof UnwantedAnswer && (cause.status === 401 || cause.status === 503)
 }
 
-function unexpectedStatus(path: string, { status, body }: OutboundAnswer): Error {
-  let code = ''
-  try {
-    const said = z.object({ error: z.string().regex(/^[a-z_]{1,64}$/) }).safeParse(parseJson(body))
-    code = said.success ? ` ${said.data.error}` : ''
-  } catch {
-    // what cannot be read is not repeated
-  }
-  return outage(`The authority answered ${path} with ${status}${code}.`, new UnwantedAnswer(status))
-}
-
-function parseAnswer(path: string, body: Buffer): unknown {
-  try {
-    return parseJson(body)
-  } catch (cause) {
-    throw outage(`The authority answered ${path} with no well-formed JSON.`, cause)
-  }
+/** One answer for each token; each question reads its own. */
+function readAnswers(answer: unknown, tokens: number): unknown[] {
+  const answers = isJsonObject(answer) ? answer['answers'] : undefined
+  if (Array.isArray(answers) && answers.length === tokens) return answers
+  throw outage('The authority gave no answer for each of several grants.', new UnreadableAnswer())
 }
 
 const auditAnswer = z.object({ unknown: z.array(z.unknown()) })
@@ -204,10 +245,19 @@ function unknownIn(answer: unknown): number {
   return result.success ? result.data.unknown.length : 0
 }
 
-const ticketAnswer = z.object({ ticket: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,2048}$/) })
+const ticketAnswer = z.object({
+  ticket: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,2048}$/),
+  family: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,128}$/)
+    .transform(asFamily)
+    .optional()
+    .catch(undefined),
+})
 
-function readTicket(answer: unknown): string {
+function readTicket(answer: unknown): Ticket {
   const result = ticketAnswer.safeParse(answer)
   if (!result.success) throw outage('The authority gave no usable ticket.', result.error)
-  return result.data.ticket
+  const { ticket, family } = result.data
+  return { ticket, family }
 }

@@ -10,19 +10,25 @@ import {
   type Outbound,
   type OutboundAnswer,
 } from '../../http/outbound.ts'
+import { createOutboundStreams, type OutboundStreams } from '../../http/outbound-stream.ts'
+import type { OutboundOptions } from '../../http/outbound-reach.ts'
 import {
+  streamsWithReplicas,
   trackReplicas,
   withReplicas,
   type ReplicaAddresses,
   type ReplicaObserver,
 } from '../../http/replicas.ts'
 import { traceOutbound, type Tracing } from '../../http/tracing.ts'
-import { ORGANIZATION_PATH } from '../../wire/names.ts'
+import { LEASES_PATH } from '../../wire/leases.ts'
+import { ORGANIZATION_PATH, TALLY_PATH } from '../../wire/names.ts'
 import type { AuthorityCall } from '../telemetry/metrics.ts'
 
 export interface AuthorityPools {
   challenges: Outbound
   grants: Outbound
+  /** What authorities tell of their own accord. */
+  streams: OutboundStreams
   close(): Promise<void>
 }
 
@@ -38,6 +44,8 @@ export interface AuthorityPoolsOptions {
 }
 
 const CONNECTIONS = { challenges: 16, grants: 128 }
+/** Of an answer about a grant: it may carry verdicts, or the item that its owner signed. */
+const GRANT_BYTES_MAX = 262_144
 const CONNECT_TIMEOUT_MS = 1_000
 /**
  * Shorter than an authority goes on answering after it was told to end (UMA_AS_DRAIN_MS): a connection that
@@ -61,7 +69,8 @@ const CALLS = new Map([
 export function openAuthorityPools(options: AuthorityPoolsOptions): AuthorityPools {
   const { addresses, observer, onCall, tracing } = options
   const challenges = open(CONNECTIONS.challenges, options)
-  const grants = open(CONNECTIONS.grants, options)
+  const grants = open(CONNECTIONS.grants, options, GRANT_BYTES_MAX)
+  const streams = createOutboundStreams(reachOf(options))
   const replicas = trackReplicas({ outbound: challenges, addresses, observer })
   const complete = (plain: Outbound): Outbound => {
     const measured = measure(addresses.size === 0 ? plain : withReplicas(plain, replicas), onCall)
@@ -70,22 +79,30 @@ export function openAuthorityPools(options: AuthorityPoolsOptions): AuthorityPoo
   return {
     challenges: complete(challenges),
     grants: complete(grants),
+    streams: addresses.size === 0 ? streams : streamsWithReplicas(streams, replicas),
     close: async () => {
       replicas.stop()
-      await Promise.all([challenges.close(), grants.close()])
+      await Promise.all([challenges.close(), grants.close(), streams.close()])
     },
   }
 }
 
-function open(connections: number, { devLoopback, ca }: AuthorityPoolsOptions): Outbound {
+function open(connections: number, options: AuthorityPoolsOptions, responseBytesMax?: number): Outbound {
   return createOutbound({
-    devLoopback,
+    ...reachOf(options),
     connections,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
     idleMs: IDLE_MS,
     connectionAgeMs: CONNECTION_AGE_MS,
-    ...(ca === undefined ? {} : { ca }),
+    ...(responseBytesMax === undefined ? {} : { responseBytesMax }),
   })
+}
+
+function reachOf({ devLoopback, ca }: AuthorityPoolsOptions): OutboundOptions {
+  return {
+    devLoopback,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    ...(ca === undefined ? {} : { ca }),
+  }
 }
 
 function measure(outbound: Outbound, onCall: (call: AuthorityCall) => void): Outbound {
@@ -109,7 +126,9 @@ function measure(outbound: Outbound, onCall: (call: AuthorityCall) => void): Out
 
 function nameOf(url: string): AuthorityCall['call'] {
   for (const [path, name] of CALLS) if (url.endsWith(path)) return name
-  return url.includes(`${ORGANIZATION_PATH.membership}/`) ? 'membership' : 'other'
+  if (url.includes(`${ORGANIZATION_PATH.membership}/`)) return 'membership'
+  if (url.includes(`${LEASES_PATH}/`)) return 'lease'
+  return url.includes(`${TALLY_PATH.mandate}/`) ? 'mandate' : 'other'
 }
 
 function outcomeOf({ status }: OutboundAnswer): AuthorityCall['outcome'] {

@@ -29,7 +29,7 @@ export interface PatOptions {
 
 export interface PatSource {
   /**
-   * A PAT that is still good. Throws `temporarily_unavailable` where none is to be had in time, with the
+   * A PAT that is still good. Throws `temporarily_unavailable` if none is to be had in time, with the
    * reason.
    */
   get(deadline: Deadline): Promise<string>
@@ -122,8 +122,21 @@ function waitAfter(failures: number, wait: { first: number; most: number }): num
   return Math.min(wait.most, wait.first * 2 ** Math.min(failures, 16))
 }
 
-/** The authority said no: asking again at once would not help. */
-class PatRefused extends Error {}
+/** The authority said no, by this word of its own: asking again at once would not help. */
+class PatRefused extends Error {
+  readonly code: string | undefined
+
+  constructor(message: string, code?: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** The authority's words if it does not take the credential itself; undefined for any other failure. */
+export function refusedCredential(error: unknown): string | undefined {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause instanceof PatRefused && cause.code === 'invalid_client' ? cause.message : undefined
+}
 
 function noPat({ owner, authority }: PatOptions, cause: Error | undefined): Error {
   const why =
@@ -142,7 +155,7 @@ async function requestPat(options: PatOptions): Promise<Pat> {
     const { error } = z.object({ error: z.string().max(100) }).safeParse(body).data ?? {}
     const said = `it answered ${answer.status}${error === undefined ? '' : ` ${error}`}`
     if (answer.status >= 500 || answer.status === 429) throw new OutboundFault('broken', said, { sent: true })
-    throw new PatRefused(said)
+    throw new PatRefused(said, error)
   }
   const result = answerSchema.safeParse(body)
   if (!result.success) throw new OutboundFault('broken', 'its token answer is malformed', { sent: true })

@@ -18,7 +18,7 @@ export interface RegistrationOptions {
   owner: Owner
   /** What is claimed: public URL + path. The authority knows this resource server by it. */
   resource: string
-  /** What the owner is shown; the resource where left out. */
+  /** The name that the owner sees; the resource when left out. */
   name: string | undefined
   /** Published at the resource's origin. */
   key: PrivateKey
@@ -38,13 +38,12 @@ const WAIT_MS = { first: 500, most: 60_000 }
 /** As long as an authority may have us wait: it may have changed its mind by then, and so may its owner. */
 const TOLD_WAIT_MS_MAX = 3_600_000
 /**
- * What waits lapses when the owner leaves it unanswered (7 days at our authority), so it is asked for anew;
- * nothing else tells of that.
+ * A waiting registration lapses if the owner leaves it unanswered (7 days at our authority), so the sidecar
+ * asks again; nothing else would tell it.
  */
 const WAITING_MS = 3_600_000
 /**
- * The owner herself has said no; what she answered is not asked again until somebody starts this process
- * anew.
+ * The owner herself has refused; the sidecar does not ask again until this process is restarted.
  */
 const HER_NO: ReadonlySet<string | undefined> = new Set(['withdrawn_lately', 'origin_banned'])
 
@@ -106,12 +105,12 @@ export function startRegistration(options: RegistrationOptions): Registration {
 }
 
 /**
- * How asking once ended; `toldWaitMs` is what the authority says that asking again sooner would be in vain
- * for, 0 where it says nothing.
+ * The outcome of asking once; `toldWaitMs` is the time before which asking again is useless, as the authority
+ * says, 0 if it says nothing.
  */
 interface Asked {
   /**
-   * Undefined where it neither waits nor stands: then `said` tells why, and `reason` is the authority's word
+   * Undefined if it neither waits nor stands: then `said` tells why, and `reason` is the authority's word
    * for it.
    */
   status?: 'pending' | 'active'

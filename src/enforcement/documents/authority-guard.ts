@@ -17,7 +17,7 @@ export interface AuthorityGuardOptions {
   clock: () => number
 }
 
-/** Answers which of the authorities signed the request. Refuses 401 `invalid_token` where none did. */
+/** Returns which of the authorities signed the request. Refuses 401 `invalid_token` if none did. */
 export type AuthorityGuard = (request: SignedRequest, authorities: readonly string[]) => Promise<string>
 
 /** A guard that fetches the keys of configured authorities, and of nobody else. */
@@ -35,7 +35,7 @@ export function createAuthorityGuard(options: AuthorityGuardOptions): AuthorityG
         else unreachable = error
       }
     }
-    // Whoever could not be judged may have been the signer.
+    // The authority that could not be checked may be the signer.
     if (unreachable !== undefined)
       throw outage('The keys of an authority could not be fetched: ask again.', unreachable)
     throw refusal ?? new Refusal('invalid_token', "Sign the request with a key of the owner's authority.")

@@ -1,6 +1,6 @@
 /**
- * Owns what the resource publishes about itself. Contract: "Resource metadata (RFC 9728)": structural only,
- * per owner, signed with the resource's key.
+ * Owns the documents that the resource publishes about itself. Contract: "Resource metadata (RFC 9728)":
+ * structural only, per owner, signed with the resource's key.
  */
 import { gravestConsequence } from '../../rules/permission.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
@@ -16,8 +16,12 @@ export interface Publisher {
   key: PrivateKey
 }
 
-/** The RFC 9728 document of one owner's resource. */
-export function ownerDocument(route: Route, { publicUrl, key }: Publisher): ResourceMetadata {
+/** The RFC 9728 document of one owner's resource. `listing` is the address of its listing. */
+export function ownerDocument(
+  route: Route,
+  listing: string,
+  { publicUrl, key }: Publisher,
+): ResourceMetadata {
   const tools = [...route.tools.values()]
   return resourceMetadata(
     {
@@ -26,7 +30,7 @@ export function ownerDocument(route: Route, { publicUrl, key }: Publisher): Reso
       scopes_supported: scopesOf(tools),
       jwks_uri: `${publicUrl}/jwks`,
       tool_surfaces: tools.map(tool => toolSurface(tool, route.api)),
-      owner_resources_endpoint: ownerResourcesUrl(publicUrl, route.owner),
+      owner_resources_endpoint: listing,
     },
     key,
   )
@@ -46,14 +50,31 @@ export function bareDocument({ publicUrl, key }: Publisher): ResourceMetadata {
   )
 }
 
-/** Where an owner's authority asks for her resources. */
-export function ownerResourcesUrl(publicUrl: string, owner: Owner): string {
-  return `${publicUrl}/owner-resources/${owner}`
+/**
+ * The address where an owner's authority asks what one of her resources holds: below her name, and, if she
+ * has several, below its path, too.
+ */
+export function ownerResourcesUrl(publicUrl: string, route: Route, routes: readonly Route[]): string {
+  const isOneOfSeveral = ownersOfSeveral(routes).has(route.owner)
+  return `${publicUrl}/owner-resources/${route.owner}${isOneOfSeveral ? route.path : ''}`
+}
+
+/** Counted once for each table, because there may be thousands of owners, and requests about each. */
+const several = new WeakMap<readonly Route[], ReadonlySet<Owner>>()
+
+function ownersOfSeveral(routes: readonly Route[]): ReadonlySet<Owner> {
+  const known = several.get(routes)
+  if (known !== undefined) return known
+  const seen = new Set<Owner>()
+  const found = new Set(routes.flatMap(({ owner }) => (seen.has(owner) ? [owner] : (seen.add(owner), []))))
+  several.set(routes, found)
+  return found
 }
 
 /**
- * The owner-bound listing: each resource with the tools that touch it, their scopes, and the gravest class
- * that any of them declares.
+ * The owner-bound listing of one resource: what it holds, with the tools that touch each, their scopes, and
+ * the gravest class that any of them declares. If a tool requires her signature, her authority accepts
+ * nothing less.
  */
 export function ownerListing(route: Route): OwnerListing {
   const byId = Map.groupBy(route.tools.values(), tool => tool.resource_id)
@@ -66,6 +87,7 @@ export function ownerListing(route: Route): OwnerListing {
       resource_scopes: scopesOf(tools),
       ...declared(gravestConsequence(tools.map(({ consequence }) => consequence))),
       tools: tools.map(({ tool, consequence }) => ({ tool, ...declared(consequence) })),
+      ...(tools.some(({ ownerApproval }) => ownerApproval !== undefined) && { approval: 'signed' as const }),
     })),
   }
 }

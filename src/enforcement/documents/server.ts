@@ -2,21 +2,26 @@
  * Owns the HTTP side of the sidecar. Contract: "Resource server enforcement point": RFC 9728 documents,
  * `/jwks`, `/owner-resources`. Decides nothing about calls.
  */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { serveEndpoints } from '../../http/endpoint.ts'
+import { OPENAPI_ENDPOINT, openApiDocument } from '../../http/openapi.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from '../../http/server.ts'
 import { WELL_KNOWN } from '../../wire/names.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import {
   createPublicDocuments,
+  listedAt,
   DOCUMENT_CACHE_SECONDS,
   type PublicDocumentsOptions,
 } from './public-documents.ts'
-import { asOwner } from '../../wire/identifiers.ts'
+import { aboutDocuments, DOCUMENTS } from './endpoints.ts'
 
 export interface DocumentServerOptions
   extends Omit<HttpServerOptions, 'bodyBytesMax'>, PublicDocumentsOptions {
   metrics: Metrics
 }
 
+const LISTING = '/owner-resources'
 const BODY_BYTES_MAX = 4096
 const KEPT = `public, max-age=${DOCUMENT_CACHE_SECONDS}`
 
@@ -36,14 +41,17 @@ export function createDocumentServer(options: DocumentServerOptions): HttpServer
   server.get('/owner-resources', async (request, reply) =>
     reply.header('cache-control', 'no-store').send(await documents.listing(request)),
   )
-  server.get<{ Params: { owner: string } }>('/owner-resources/:owner', async (request, reply) =>
-    reply
-      .header('cache-control', 'no-store')
-      .send(await documents.listing(request, asOwner(request.params.owner))),
-  )
+  const listing = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const rawPath = request.raw.url!.split('?', 1)[0]!
+    const of = listedAt(rawPath.slice(LISTING.length))
+    return reply.header('cache-control', 'no-store').send(await documents.listing(request, of))
+  }
+  server.get('/owner-resources/:owner', listing)
+  server.get('/owner-resources/:owner/*', listing)
   server.get('/metrics', async (_request, reply) => {
     const { text, contentType } = await options.metrics.render()
     return reply.type(contentType).send(text)
   })
+  serveEndpoints(server, openApiDocument(DOCUMENTS, aboutDocuments(options.publicUrl)), [OPENAPI_ENDPOINT])
   return server
 }

@@ -1,6 +1,6 @@
 /**
- * Owns what every door to a gateway does with one call, whatever it speaks: reads it, has it judged in time,
- * and always has an answer. Contract: "Resource server enforcement point" and "Errors": whatever fails here
+ * Owns what every door to a gateway does with one call, in any protocol: it reads the call, gets a decision
+ * in time, and always answers. Contract: "Resource server enforcement point" and "Errors": every failure here
  * is a denial.
  */
 import { LATE, waitAtMost } from '../../limits/patience.ts'
@@ -10,35 +10,36 @@ import { answerTimeMs, tooLate } from '../deadline.ts'
 import { denialOf } from '../denial.ts'
 import type { HeaderLines } from '../request/header-lines.ts'
 
-/** What stands behind the door. */
+/** The parts behind the door. */
 export interface CheckDoor {
   /** Judges one call. May throw a Refusal; anything else thrown is our outage. */
   decide: (call: Call) => Promise<Outcome>
   /** The cap on a body, in bytes: equal to the proxy's max_request_bytes. */
   bodyBytesMax: number
-  /** How long before the proxy's deadline an answer must be under way, in milliseconds. */
+  /** How long before the proxy's deadline an answer must be sent, in milliseconds. */
   deadlineMarginMs: number
-  /** Told of every fault that is no Refusal, with the call as far as it was read. */
+  /** Called with every fault that is no Refusal, and with the part of the call that was read. */
   report?: ((fault: unknown, call: Call | undefined) => void) | undefined
   /**
-   * Told, of every call that `decide` judged in time, how long it was here beside waiting for the authority,
-   * in milliseconds.
+   * Called for every call that `decide` judged in time, with its time here except for waiting for the
+   * authority, in milliseconds.
    */
   onAnswered?: ((ownMs: number) => void) | undefined
   /**
-   * Told of every denial that `decide` had no part in: the call could not be read, came too late, or ended in
-   * the gRPC library.
+   * Called for every denial without `decide`: the call could not be read, came too late, or ended in the gRPC
+   * library.
    */
   onUnjudged?: ((denied: Denied, call: Call | undefined) => void) | undefined
 }
 
-/** How a door puts an outcome into words. */
+/** How a door writes an outcome. */
 export interface AnswerWriter<Answer> {
   /**
-   * `received`: the header fields of the call, as far as it was read. May throw; the answer is then `outage`.
+   * `received`: the header fields of the call, as far as they were read. May throw; the answer is then
+   * `outage`.
    */
   write: (outcome: Outcome, received: HeaderLines) => Answer
-  /** What is answered when nothing else can be: made before anything can go wrong. */
+  /** The answer of last resort, made before anything can go wrong. */
   outage: Answer
 }
 
@@ -102,6 +103,6 @@ function tell(listener: () => void): void {
   try {
     listener()
   } catch {
-    // Nobody is left to tell.
+    // Nobody is left to answer.
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Owns what an organization's answer about a grant of its own must be before anything follows from it.
+ * Owns the checks on an organization's answer about a grant of its own, before anything follows from it.
  * Contract: "The organization's authority" (`/break-glass`, `/introspect`) and "What the service does": it
- * can give one call, once, that the owner's own authority accepted.
+ * can allow one call, once, that the owner's own authority accepted.
  */
 import { acceptsGrant } from '../../rules/break-glass.ts'
 import { verifyBreakGlassAcceptance, type BreakGlassAcceptance } from '../../wire/break-glass.ts'
@@ -29,8 +29,8 @@ export interface AskedToken {
 }
 
 /**
- * Whether the organization made the token, by its own words, which nobody vouches for yet: it chooses between
- * two configured issuers, each of which knows its own alone.
+ * Whether the token says that the organization made it. This is not verified yet: it only chooses between two
+ * configured issuers, and each knows only its own tokens.
  */
 export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, token: string): boolean {
   try {
@@ -41,9 +41,9 @@ export function isOfOrganization({ issuer }: Pick<RouteOrganization, 'issuer'>, 
 }
 
 /**
- * Asks the organization, and nobody else. Refuses 403 `organization_envelope_exceeded` what is more than one
- * call that the owner's authority accepted; throws `temporarily_unavailable` where the answer or the keys of
- * that authority cannot be had or read.
+ * Asks only the organization. Refuses 403 `organization_envelope_exceeded` for anything beyond one call that
+ * the owner's authority accepted; throws `temporarily_unavailable` if the answer or the keys of that
+ * authority cannot be fetched or read.
  */
 export async function introspectBreakGlass(
   organization: RouteOrganization,
@@ -66,7 +66,7 @@ export async function introspectBreakGlass(
 }
 
 async function acceptance(
-  { issuer, keys }: RouteOrganization,
+  { issuer, keys, acceptedTypAlias: typAlias }: RouteOrganization,
   said: JsonObject,
   { route: { authority }, deadline, now }: Omit<AskedToken, 'token'>,
 ): Promise<BreakGlassAcceptance> {
@@ -78,7 +78,8 @@ async function acceptance(
     const { kid } = parseJws(compact).header
     const named = typeof kid === 'string' ? await keys.find(url, kid) : undefined
     const published = named === undefined ? await keys.keys(url) : [named]
-    return verifyBreakGlassAcceptance(compact, published, { authority, organization: issuer, now })
+    const expected = { authority, organization: issuer, now, typAlias }
+    return verifyBreakGlassAcceptance(compact, published, expected)
   }
   return within(deadline, 'the keys of the authority', verify()).catch((cause: unknown) => {
     if (cause instanceof Refusal)

@@ -1,6 +1,6 @@
 /**
- * Owns holding a grant to the ceiling of the organization above its owner. Contract: "Authorized call", order
- * 2 (`organization_envelope_exceeded`). The rule itself is `src/rules/ceiling.ts`.
+ * Owns the check of a grant against the ceiling of the organization above its owner. Contract: "Authorized
+ * call", order 2 (`organization_envelope_exceeded`). The rule itself is `src/rules/ceiling.ts`.
  */
 import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/ceiling.ts'
 import type { Permission } from '../../rules/permission.ts'
@@ -18,9 +18,11 @@ export interface RouteOrganization {
   readonly view: MembershipView
   /** What the organization and the owner's authority publish. */
   readonly keys: AuthorityKeys
+  /** Another `typ` of the acceptance of an emergency, if any. */
+  readonly acceptedTypAlias?: string | undefined
   /**
-   * Whether it is asked about a resource at all, as this enforcement point is configured, whatever a charter
-   * claims.
+   * Whether the organization is asked about a resource at all. The configuration of this enforcement point
+   * decides that, whatever a charter claims.
    */
   asksAbout(resource_id: string): boolean
 }
@@ -47,14 +49,14 @@ const SENTENCES: Record<CeilingFault, string> = {
     "Negotiate at the owner's authorization server: the organization's emergency clause does not reach this call.",
 }
 
-/** 403 `organization_envelope_exceeded`, saying what is exceeded. */
+/** Refuses 403 `organization_envelope_exceeded`, saying what is exceeded. */
 export function exceeded(fault: CeilingFault, cause?: unknown): Refusal {
   return new Refusal('organization_envelope_exceeded', SENTENCES[fault], { cause })
 }
 
 /**
- * Refuses 403 `organization_envelope_exceeded` where the grant exceeds the ceiling; 503 where that cannot be
- * known.
+ * Refuses 403 `organization_envelope_exceeded` if the grant exceeds the ceiling; 503 if that cannot be found
+ * out.
  */
 export async function checkCeiling(organization: RouteOrganization, held: Held): Promise<void> {
   const { grant, permission, authority, deadline } = held

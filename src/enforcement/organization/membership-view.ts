@@ -1,22 +1,25 @@
 /**
- * Owns how old what is known of one owner's membership may be. Contract: "Authorized call", order 2: it is
- * refreshed beside the calls while somebody calls, so that none of them waits for it, and past its age there
+ * Owns how old the knowledge about one owner's membership may be. Contract: "Authorized call", order 2: it is
+ * refreshed in the background while there are calls, so that no call waits for it. When it is too old, there
  * is no answer.
  */
 import type { EnforcedMembership } from '../../wire/enforced-membership.ts'
 import { deadlineAt, outage, within, type Deadline } from '../deadline.ts'
 
 export interface MembershipViewOptions {
-  /** Asks the organization. Throws `temporarily_unavailable` where it gives no answer. */
+  /** Asks the organization. Throws `temporarily_unavailable` if it gives no answer. */
   read: (deadline: Deadline) => Promise<EnforcedMembership>
-  /** Milliseconds that only go forward, from wherever: no clock that is set may make an answer last. */
+  /**
+   * Milliseconds of a clock that only goes forward, because setting a clock must not make an answer last
+   * longer.
+   */
   clock: () => number
 }
 
 export interface MembershipView {
   /**
-   * At most 10 s old. At once where it is known, else a promise; throws or rejects `temporarily_unavailable`
-   * where it cannot be had in time.
+   * The membership, at most 10 s old. Returned at once if it is known, otherwise as a promise. Throws or
+   * rejects `temporarily_unavailable` if it cannot be fetched in time.
    */
   current(deadline: Deadline): EnforcedMembership | Promise<EnforcedMembership>
   stop(): void
@@ -27,7 +30,7 @@ const REFRESHED_MS = 5_000
 const RETRIED_MS = 2_000
 const FAILED_MS = 1_000
 const READ_MS = 4_000
-/** For whom nobody called for so long nothing is refreshed. */
+/** After this long without a call, nothing is refreshed. */
 const SEEN_MS = 60_000
 
 /** Asks nobody until it is first needed. */
@@ -42,11 +45,11 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
 
   const age = (): number => (known === undefined ? Infinity : clock() - known.at)
   const ask = async (): Promise<EnforcedMembership> => {
-    // As old as the question: the answer may have been on its way for long.
+    // Its age counts from the request, because the answer may have taken long to arrive.
     const at = clock()
     const membership = await read(deadlineAt(at + READ_MS, clock))
     if (newest !== undefined && isEarlier(membership, newest))
-      throw outage('The organization told of this membership as it was before.')
+      throw outage('The organization described an earlier state of this membership.')
     newest = orderOf(membership) ?? newest
     known = { membership, at }
     return membership
@@ -71,7 +74,10 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
     }, ms)
     timer.unref()
   }
-  /** Who waits for nothing is told of no failure: what is known grows too old, and then its callers are. */
+  /**
+   * A refresh that no caller waits for reports no failure: the known view grows too old, and then its callers
+   * get one.
+   */
   const behind = (): void => void refresh().catch(() => undefined)
 
   return {
@@ -82,7 +88,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
         if (age() >= REFRESHED_MS) behind()
         return known!.membership
       }
-      // Who comes just after a failure is told of it, and asks nothing more.
+      // A caller that comes just after a failure gets the same failure, without another request.
       if (reading === undefined && failed !== undefined && clock() - failed.at < FAILED_MS) throw failed.error
       return within(deadline, 'the organization', refresh())
     },
@@ -93,7 +99,7 @@ export function createMembershipView({ read, clock }: MembershipViewOptions): Me
   }
 }
 
-/** Which membership, by when it began, and which state of it. */
+/** Which membership, identified by when it began, and which state of it. */
 interface Order {
   since: number
   view: number
@@ -103,7 +109,7 @@ function orderOf(membership: EnforcedMembership): Order | undefined {
   return membership.member ? { since: Date.parse(membership.since), view: membership.view } : undefined
 }
 
-/** The highest that was seen counts: a lower one is from before, whoever tells of it. */
+/** The highest state that was seen counts: a lower one is older, whatever reports it. */
 function isEarlier(membership: EnforcedMembership, newest: Order): boolean {
   const order = orderOf(membership)
   if (order === undefined) return false

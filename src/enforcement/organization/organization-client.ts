@@ -1,8 +1,7 @@
 /**
  * Owns the calls to the organization above one owner. Contract: "The organization's authority"
  * (`/membership/{owner}`, `/introspect`, `/consume`) and "Authentication" (the credential that the
- * organization provisioned). Paths are below the configured issuer; nothing that a request carries can name
- * another.
+ * organization provisioned). Paths are below the configured issuer; nothing in a request can name another.
  */
 import {
   OutboundFault,
@@ -32,16 +31,16 @@ export interface OrganizationClientOptions {
   clock: () => number
 }
 
-/** Every method throws `temporarily_unavailable` (503) where no definite answer comes before the deadline. */
+/** Every method throws `temporarily_unavailable` (503) if no definite answer comes before the deadline. */
 export interface OrganizationClient {
   membership(deadline: Deadline): Promise<EnforcedMembership>
   /** POST /introspect: the answer as it came. Never cached. */
   introspect(token: string, deadline: Deadline): Promise<unknown>
-  /** POST /consume. Sent once at most. */
+  /** POST /consume. It is sent at most once. */
   consume(token: string, deadline: Deadline): Promise<Consumption>
 }
 
-/** A client that asks for nothing until its first use. */
+/** A client that sends nothing until its first use. */
 export function createOrganizationClient(options: OrganizationClientOptions): OrganizationClient {
   const { issuer, owner, outbound } = options
   const ask = async (call: Call, deadline: Deadline): Promise<unknown> => {
@@ -70,7 +69,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
       try {
         return parseEnforcedMembership(answer)
       } catch (cause) {
-        throw outage('The organization told of a membership in a form that cannot be read.', cause)
+        throw outage('The organization described a membership in a form that cannot be read.', cause)
       }
     },
     introspect: (token, deadline) => ask(about(AUTHORITY_PATH.introspect, token, true), deadline),
@@ -83,7 +82,7 @@ export function createOrganizationClient(options: OrganizationClientOptions): Or
 interface Call {
   path: string
   body?: string
-  /** Whether sending it again can do no harm. */
+  /** Whether the request can be repeated without harm. */
   repeatable: boolean
 }
 
@@ -106,8 +105,8 @@ function proven(
 }
 
 /**
- * Whatever is not 200 is no answer: that an owner is unknown there is a fault of how the two were set up, and
- * allows nothing.
+ * Anything but 200 is no answer. If the owner is unknown there, the two are configured wrongly, and nothing
+ * is allowed.
  */
 function readAnswer({ status, body }: OutboundAnswer, { path }: Call): unknown {
   const [, what] = path.split('/', 2)

@@ -1,69 +1,70 @@
 /**
- * Owns the sending of reports: in batches, off the call's path, each outbox in its order and by one sender,
- * until the authority has taken them. Contract: "Events", 2. An outage is waited out; what the authority
- * refuses is dropped, alone and not with the rest of its batch.
+ * Owns the sending of reports: in batches, in the background, each outbox in order and by one sender, until
+ * the authority has accepted them. Contract: "Events", 2. During an outage, reports wait. A report that the
+ * authority refuses is dropped, but the rest of its batch is not.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
-import { UnwantedAnswer, type AuthorityClient } from '../authorities/authority-client.ts'
+import type { AuthorityClient } from '../authorities/authority-client.ts'
+import { UnwantedAnswer } from '../authorities/protected-calls.ts'
 import { deadlineAt, type Deadline } from '../deadline.ts'
 import type { AccessEntry, Outbox } from './outbox.ts'
 
-/** An outbox on its way to an authority. */
+/** An outbox that is sent to an authority. */
 export interface Mail {
   client: AuthorityClient
   outbox: Outbox
   /**
-   * Of a run that is over, what is said of it once all of it is sent: that it ended, or only how far it came.
-   * Left out while it goes on.
+   * For a run that is over: what is reported about it when all of it is sent, either that it ended or only
+   * how far it came. Left out while it goes on.
    */
   lastWord?: { ended: boolean }
-  /** What this process cannot send stays for the next one. */
+  /** Reports that this process cannot send stay for the next one. */
   isKept: boolean
-  /** All was sent, and the last word of its run was taken. */
+  /** Everything was sent, and the authority accepted the last message about the run. */
   onDelivered?: () => void
 }
 
 export interface DeliveryOptions {
-  /** Entries in one request; 100 when left out. */
+  /** How many entries one request has; 100 if left out. */
   batchMax?: number | undefined
-  /** How long an entry may wait for others to go with it, in milliseconds; 200 when left out. */
+  /** How long an entry may wait for others to join its batch, in milliseconds; 200 if left out. */
   gatherMs?: number | undefined
-  /** Pauses between attempts, each twice the one before, in milliseconds; 250 to 10,000 when left out. */
+  /** The pauses between attempts, each twice the one before, in milliseconds; 250 to 10,000 if left out. */
   retryMs?: { first: number; most: number } | undefined
   /**
-   * How long a run may have nothing to say before it says how far it has come, in milliseconds; three minutes
-   * when left out.
+   * After how long without reports a run says how far it has come, in milliseconds; three minutes if left
+   * out.
    */
   quietMs?: number | undefined
   /** Milliseconds since the epoch. */
   clock: () => number
   onSent?: ((count: number) => void) | undefined
   onDropped: (count: number, why: string) => void
-  /** What waits could not be read. */
+  /** Called if waiting reports could not be read. */
   onFault: (error: unknown) => void
 }
 
 export interface Delivery {
-  /** Sends what waits there, and what is put there later once this is called again. */
+  /** Sends what waits there. Call this again after more is put there. */
   send(mail: Mail): void
-  /** Sends nothing more of it: it is another process's now. */
+  /** Sends nothing more from it, because another process has it now. */
   forget(mail: Mail): void
-  /** Reports that wait, those on their way among them. */
+  /** The number of waiting reports, including those that are being sent. */
   waiting(): number
-  /** Sends what waits and says goodbye, for at most so many milliseconds. */
+  /** Sends what waits and says that the run ends, for at most this many milliseconds. */
   close(withinMs: number): Promise<void>
 }
 
 const SEND_MS = 5_000
 const RETRY_MS = { first: 250, most: 10_000 }
 const QUIET_MS = 180_000
-/** Between attempts once there is little time left. */
+/** The pause between attempts when little time is left. */
 const CLOSING_RETRY_MS = 100
-/** Of the time for closing, what is kept for saying goodbye. */
+/** The part of the closing time that is reserved for saying that the run ends. */
 const GOODBYE_SHARE = 0.2
 
-/** A mail, its sender while it has work, and when its authority last took something of it. */
+/** A mail, its sender while it has work, and when its authority last accepted something from it. */
 interface Round {
   mail: Mail
   job?: Promise<void> | undefined
@@ -71,16 +72,14 @@ interface Round {
 }
 type Asked<T> = { taken: T } | 'refused' | 'out of time'
 
-/**
- * Until when there is time, and whether there is little: all of it changes when the process is about to end.
- */
+/** How long there is time, and whether little is left. Both change when the process is about to end. */
 interface Ending {
   sendUntil: number
   closedAt: number
   closing: AbortController
 }
 
-/** Asks until there is an answer, or no time: `until` may move while it is waited for. */
+/** Sends until there is an answer or no time is left. `until` may move meanwhile. */
 function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: Ending) {
   return async <T>(what: (deadline: Deadline) => Promise<T>, until: () => number): Promise<Asked<T>> => {
     for (let attempt = 0; clock() < until(); attempt++) {
@@ -96,12 +95,12 @@ function createAsk({ clock, retryMs = RETRY_MS }: DeliveryOptions, { closing }: 
   }
 }
 
-/** Sends what waits in one outbox, or says how far its run has come. */
+/** Sends what waits in one outbox, or reports how far its run has come. */
 function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, ending: Ending) {
   const { batchMax = 100, clock, onDropped, onSent } = options
   const ask = createAsk(options, ending)
 
-  /** @returns whether it is done with, however it ended. */
+  /** @returns whether it is finished, however it ended. */
   const sendBatch = async (round: Round, batch: AccessEntry[]): Promise<boolean> => {
     const { client, outbox } = round.mail
     const send = (deadline: Deadline) => client.reportAccess(batch, deadline)
@@ -132,17 +131,35 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
     rounds.delete(outbox)
     onDelivered?.()
   }
-  const sendAll = async (round: Round): Promise<void> => {
-    const { outbox, lastWord } = round.mail
-    for (;;) {
-      if (!rounds.has(outbox)) return
+  /** @returns whether there is nothing more of it to send now. */
+  const sendWhile = async (round: Round, isDue: (waiting: number) => boolean): Promise<boolean> => {
+    const { outbox } = round.mail
+    while (isDue(outbox.waiting())) {
+      if (!rounds.has(outbox)) return false
       const batch = outbox.peek(batchMax)
       if (batch.length === 0) break
-      if (!(await sendBatch(round, batch))) return
+      if (!(await sendBatch(round, batch))) return false
     }
-    if (lastWord !== undefined) await say(round, lastWord.ended)
+    return true
   }
-  return { say, sendAll }
+  const sendAll = async (round: Round): Promise<void> => {
+    const { lastWord } = round.mail
+    if ((await sendWhile(round, () => true)) && lastWord !== undefined) await say(round, lastWord.ended)
+  }
+  /**
+   * Sends one batch, and more only while they are full. What came meanwhile waits for others again: under
+   * steady calls, each request would otherwise carry only the few that came during the one before it.
+   */
+  const sendGathered = async (round: Round): Promise<void> => {
+    if (round.mail.lastWord !== undefined) return sendAll(round)
+    let least = 1
+    await sendWhile(round, waiting => {
+      const isDue = waiting >= least
+      least = batchMax
+      return isDue
+    })
+  }
+  return { say, sendAll, sendGathered }
 }
 
 export function createDelivery(options: DeliveryOptions): Delivery {
@@ -150,9 +167,9 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   const rounds = new Map<Outbox, Round>()
   const closing = new AbortController()
   const ending: Ending = { sendUntil: Infinity, closedAt: Infinity, closing }
-  const { say, sendAll } = createSender(options, rounds, ending)
+  const { say, sendAll, sendGathered } = createSender(options, rounds, ending)
 
-  /** One job of a mail at a time. What is put there while it ends is the next one's. */
+  /** A mail has one job at a time. What is added while a job ends goes to the next one. */
   const start = (round: Round, job: () => Promise<void>): void => {
     if (round.job !== undefined || closing.signal.aborted) return
     round.job = (async () => {
@@ -170,7 +187,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
   const wake = (round: Round): void =>
     start(round, async () => {
       await pause(gatherMs, closing.signal)
-      await sendAll(round)
+      await sendGathered(round)
     })
   const timer = setInterval(() => {
     for (const round of rounds.values()) {
@@ -208,15 +225,15 @@ export function createDelivery(options: DeliveryOptions): Delivery {
 }
 
 /**
- * The authority read them and will not have them: sending them again is no use. A PAT that it will not have
- * is another matter.
+ * The authority read the reports and refuses them, so sending them again is useless. This does not apply to a
+ * refused PAT.
  */
 function isRefusal(error: unknown): boolean {
   const status = error instanceof Error && error.cause instanceof UnwantedAnswer ? error.cause.status : 0
   return status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status)
 }
 
-/** Waits, or until the signal says that there is no more time for it. */
+/** Waits this long, or until the signal says that no time is left. */
 async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await delay(ms, undefined, { ref: false, ...(signal && { signal }) }).catch(() => undefined)
 }

@@ -1,8 +1,8 @@
 /**
- * Owns reports that wait in files, so that they outlive this process. Contract: "Events", 2. A journal is a
- * directory of one run's reports for one owner, in files of bounded size: reports are appended to the last
- * one, sent from the first one on, and a file whose reports were all taken is removed. The last one stays,
- * for it says how far the run has come.
+ * Owns the reports that wait in files, so that they outlive this process. Contract: "Events", 2. A journal is
+ * a directory of one run's reports for one owner, in files of bounded size: reports are appended to the last
+ * file and sent from the first one on. A file is removed when all its reports were accepted. The last one
+ * stays, because it says how far the run has come.
  */
 import {
   closeSync,
@@ -26,14 +26,14 @@ import {
   type SegmentRecord,
 } from './segment.ts'
 
-/** Beyond, the next file is begun: what a restart sends again, at most, for one owner. */
+/** Above this size the next file is begun. This is the most that a restart sends again for one owner. */
 const SEGMENT_BYTES = 65_536
-/** Between attempts to write after one that failed. */
+/** The pause before another attempt after a failed write. */
 const RETRY_MS = 1_000
-/** Written at the end only, by one process; what stands there is not read by others on the machine. */
+/** One process writes, only at the end. Other users of the machine may not read it. */
 const APPEND = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_APPEND
 
-/** A file of a journal, and how many of its reports wait: the last ones. */
+/** A file of a journal, and how many of its reports, counted from the end, still wait. */
 interface Segment {
   name: string
   waiting: number
@@ -46,17 +46,17 @@ interface Files {
   bytes: number
 }
 
-/** A journal that is read from its first file on. */
+/** A journal that is read from its first file onwards. */
 export interface LeftJournal extends Outbox {
-  /** Bytes of what waits. */
+  /** The bytes of waiting reports. */
   bytes(): number
   /** Removes the journal. */
   remove(): void
 }
 
-/** The journal of the run that goes on. */
+/** The journal of the present run. */
 export interface Journal extends LeftJournal, OpenOutbox {
-  /** Throws where a report could not be written now. */
+  /** Throws if a report could not be written now. */
   ready(): void
   /** Frees its file. */
   close(): void
@@ -69,7 +69,7 @@ const segmentsIn = (directory: string): string[] =>
     .filter(name => SEGMENT.test(name))
     .sort()
 
-/** The whole lines of a file. What ends it without a line's end was cut off by a kill. */
+/** The whole lines of a file. A last line without a line end was cut off by a kill. */
 const linesOf = (path: string): string[] => readFileSync(path, 'utf8').split('\n').slice(0, -1)
 
 /** A report and the bytes of its line. */
@@ -83,9 +83,9 @@ function recordsIn(lines: readonly string[]): Sized[] {
   })
 }
 
-/** Sending from the first file of a journal on. `files` is shared with whoever appends. */
+/** Sends from the first file of a journal onwards. `files` is shared with the appending side. */
 function reading(directory: string, instance: string, files: Files, last: () => number): LeftJournal {
-  /** What was read of the first file in which something waits, and is not done yet. */
+  /** What was read from the first file with waiting reports, and is not finished yet. */
   let read: Sized[] = []
   const first = () => files.segments.find(({ waiting }) => waiting > 0)!
   const settle = (count: number, bytes: number): void => {
@@ -100,7 +100,7 @@ function reading(directory: string, instance: string, files: Files, last: () => 
     const { name, waiting } = first()
     const lines = linesOf(join(directory, name)).slice(-waiting)
     read = recordsIn(lines)
-    // One that cannot be read any more is lost, which its number will tell.
+    // A report that can no longer be read is lost; the gap in the numbers shows that.
     if (read.length < waiting) settle(waiting - read.length, 0)
   }
   return {
@@ -123,7 +123,10 @@ function reading(directory: string, instance: string, files: Files, last: () => 
   }
 }
 
-/** What cannot be removed is sent again after a restart, and recorded once: no harm. */
+/**
+ * A file that cannot be removed is sent again after a restart. That is harmless, because each report is
+ * recorded once.
+ */
 function removeFile(path: string): void {
   try {
     rmSync(path)
@@ -140,15 +143,15 @@ export interface JournalOptions {
 }
 
 /**
- * The end of a journal: one line at a time, each whole or not at all, for one that was cut off would spoil
- * the one after it.
+ * The end of a journal: lines are written one at a time, each completely or not at all, because a partial
+ * line would spoil the next one.
  */
 interface Appender {
-  /** Has a file to write to. Throws where there is none now. */
+  /** Ensures that there is a file to write to. Throws if there is none now. */
   ready(): void
   /**
-   * Answers the bytes of the line. Throws where it was not written: `mayStand` says whether it may be there
-   * all the same.
+   * Returns the bytes of the line. Throws if it was not written; `mayStand` says whether it may be in the
+   * file all the same.
    */
   append(line: string): number
   mayStand(): boolean
@@ -171,7 +174,7 @@ function createAppender(
     if (fd !== undefined) closeSync(fd)
     fd = undefined
   }
-  /** Nothing is written behind what may stand at the end of a file. */
+  /** Nothing is written after a line that may be incomplete. */
   const fail = (error: unknown): never => {
     close()
     current = undefined
@@ -237,7 +240,7 @@ export function createJournal(options: JournalOptions): Journal {
     ...sending,
     done: count => {
       sending.done(count)
-      // Open for those alone of whom something waits, however many owners there are.
+      // Files are open only for owners with waiting reports, however many owners there are.
       if (files.waiting === 0) appender.close()
     },
     ready: () => appender.ready(),
@@ -248,7 +251,7 @@ export function createJournal(options: JournalOptions): Journal {
         files.waiting++
         files.bytes += bytes
       } catch (error) {
-        // The number counts as given where its line may stand there.
+        // The number counts as used if its line may be in the file.
         if (appender.mayStand()) last++
         throw error
       }
@@ -258,7 +261,7 @@ export function createJournal(options: JournalOptions): Journal {
   }
 }
 
-/** @returns the bytes written: all of the line, or it throws. */
+/** @returns the number of bytes written: the whole line, or it throws. */
 function writeLine(fd: number, line: string): number {
   const bytes = Buffer.from(line)
   const written = writeSync(fd, bytes)
@@ -275,18 +278,18 @@ function truncate(fd: number, size: number): boolean {
   }
 }
 
-/** What a run left, before anybody takes it over. */
+/** What a run left, before another one takes it over. */
 export interface FoundJournal {
   readonly head: SegmentHead
-  /** Lines that cannot be read, of which their numbers will tell. */
+  /** The number of lines that cannot be read; the gaps in the numbers show them. */
   readonly damaged: number
-  /** For sending, from where it stands now. */
+  /** The journal, for sending from its present position. */
   open(directory: string): LeftJournal
 }
 
 /**
- * Reads what a run left: `empty` where nothing stands in it, `other` where it is of another version or no
- * journal. Throws where it cannot be read.
+ * Reads what a run left: `empty` if it contains nothing, `other` if it has another version or is no journal.
+ * Throws if it cannot be read.
  */
 export function readJournal(directory: string): FoundJournal | 'empty' | 'other' {
   if (readdirSync(directory).some(name => !SEGMENT.test(name))) return 'other'
@@ -295,7 +298,8 @@ export function readJournal(directory: string): FoundJournal | 'empty' | 'other'
     const records = recordsIn(lines)
     return { name, first, lines, records, head: first === undefined ? undefined : readHead(first) }
   })
-  // A file without a whole first line was begun by a process that was killed then: nothing stands in it.
+  // A process was killed when it had just begun a file without a whole first line, so the file contains
+  // nothing.
   const begun = found.filter(({ first }) => first !== undefined)
   const heads = begun.flatMap(({ head }) => (head === undefined ? [] : [head]))
   const [head] = heads

@@ -1,18 +1,18 @@
 /**
- * Owns reports of one owner's calls that wait to be taken by her authority: numbered from 1 by one run of
- * this enforcement point, and sent in that order. Contract: "Events", 2. Here in memory; in files in
- * `journal.ts`.
+ * Owns the reports of one owner's calls that wait until her authority accepts them. One run of this
+ * enforcement point numbers them from 1, and sends them in that order. Contract: "Events", 2. This file keeps
+ * them in memory; `journal.ts` keeps them in files.
  */
 import type { ClientId, Family, Owner } from '../../wire/identifiers.ts'
 
-/** Whose reports they are: of which resource server, to which authority, for which owner. */
+/** The reports' resource server, authority and owner. */
 export interface ReportsOf {
   authority: string
   client_id: ClientId
   owner: Owner
 }
 
-/** What is told of one call that was let through; `at` in seconds since the epoch. */
+/** The report of one call that was let through; `at` in seconds since the epoch. */
 export interface AccessReport {
   family: Family
   jti: string
@@ -21,7 +21,10 @@ export interface AccessReport {
   at: number
 }
 
-/** A report with its number, as it is sent. `id` is made of the two, for authorities that know only that. */
+/**
+ * A report with its number, as it is sent. `id` is made of run and number, for authorities that know only an
+ * id.
+ */
 export interface AccessEntry extends AccessReport {
   id: string
   instance: string
@@ -33,35 +36,35 @@ export function entryOf(report: AccessReport, instance: string, n: number): Acce
   return { id: `${instance}.${n}`, ...report, instance, n }
 }
 
-/** Reports of one run for one owner that her authority has not taken yet, oldest first. */
+/** Reports of one run for one owner that her authority has not accepted yet, oldest first. */
 export interface Outbox {
   readonly instance: string
-  /** The highest number that was given; 0 before the first. */
+  /** The highest number that was used; 0 before the first. */
   last(): number
   /** How many wait. */
   waiting(): number
-  /** The oldest, at most so many; the same again until they are done. */
+  /** The oldest reports, at most this many; the same ones again until they are marked as done. */
   peek(max: number): AccessEntry[]
-  /** So many of the oldest need no sending any more. */
+  /** Marks this many of the oldest as done. */
   done(count: number): void
 }
 
-/** One that reports can still be put into. */
+/** An outbox that still accepts reports. */
 export interface OpenOutbox extends Outbox {
   /** Gives the report the next number. */
   put(report: AccessReport): void
 }
 
-/** Lost with this process. */
+/** An outbox in memory, which is lost with this process. */
 export interface MemoryOutbox extends OpenOutbox {
   /**
-   * Loses the youngest, whose number stays given: her authority learns by it that one is missing. Answers
-   * false where there is none but those that are on their way.
+   * Drops the youngest report. Its number stays used, so her authority notices that one is missing. Returns
+   * false if all remaining reports are being sent.
    */
   lose(): boolean
 }
 
-/** `onChange` is told how many more wait than before. */
+/** `onChange` is called with how many more wait than before. */
 export function createMemoryOutbox(instance: string, onChange: (change: number) => void): MemoryOutbox {
   const entries: AccessEntry[] = []
   let last = 0

@@ -1,7 +1,7 @@
 /**
- * Owns the format of the files that reports wait in: a line that says whose they are, then one line for each
- * report, each with a checksum. Contract: "Events", 2. A file is written by one process, line by line at its
- * end; what a kill cut off was never let through.
+ * Owns the format of the files in which reports wait: one line that says whose they are, then one line for
+ * each report, each line with a checksum. Contract: "Events", 2. One process writes a file, line by line at
+ * its end. If a kill cut off a line, its call was never let through.
  */
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
@@ -11,7 +11,7 @@ import type { AccessReport } from './outbox.ts'
 /** Changed with the format: files of another version are left alone. */
 const MAGIC = 'usher-access-reports 1'
 
-/** Whose reports a file holds, and what is known of its run. */
+/** The owner and run of a file's reports. */
 export interface SegmentHead {
   instance: string
   authority: string
@@ -20,8 +20,8 @@ export interface SegmentHead {
   /** The last number given before the first report of this file. */
   n: number
   /**
-   * Of the start of the machine that wrote it: what its process had written stays after a kill, and not after
-   * a fall of the machine.
+   * The boot id of the machine that wrote it: what its process had written survives a kill, but not a crash
+   * of the machine.
    */
   boot: string
 }
@@ -51,14 +51,12 @@ const lineOf = (value: object): string => {
 export const headLine = (head: SegmentHead): string => `${MAGIC} ${lineOf(head)}`
 export const recordLine = (record: SegmentRecord): string => lineOf(record)
 
-/**
- * The first line of a file, without its end: undefined where it is of another version, or no file of ours.
- */
+/** The first line of a file, without its end: undefined if it has another version, or is no file of ours. */
 export function readHead(line: string): SegmentHead | undefined {
   return line.startsWith(`${MAGIC} `) ? readLine(line.slice(MAGIC.length + 1), HEAD) : undefined
 }
 
-/** A line of a report, without its end: undefined where it is damaged. */
+/** A line of a report, without its end: undefined if it is damaged. */
 export function readRecord(line: string): SegmentRecord | undefined {
   return readLine(line, RECORD)
 }

@@ -1,8 +1,8 @@
 /**
  * Owns the directory in which reports outlive this process (`reports.state_dir`). Contract: "Events", 2. Each
- * run has a directory of its own there, and says every few seconds that it lives. Where one has not said so
- * for a while, another run, in this place or beside it, takes over what it left: by renaming, so that of
- * several only one does.
+ * run has its own directory there, and every few seconds gives a sign of life. If a run has not given a sign
+ * of life for a while, another run, in this process or another one, takes over what it left: by renaming, so
+ * that of several only one does.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import {
@@ -25,8 +25,8 @@ export interface TakenOver {
   of: ReportsOf
   journal: LeftJournal
   /**
-   * Whether it holds all that its run let through: nothing was damaged, and no fall of the machine can have
-   * cost what was not on the disk yet.
+   * Whether it holds everything that its run let through: nothing was damaged, and no crash of the machine
+   * can have lost what was not on the disk yet.
    */
   whole: boolean
   damaged: number
@@ -34,20 +34,20 @@ export interface TakenOver {
 
 export interface StateDirectory {
   /**
-   * Names this run; another one where somebody took over what this process had, because it did not say in
-   * time that it lives.
+   * The id of this run. It changes if another run took over what this process had, because its sign of life
+   * came too late.
    */
   instance(): string
   /** A new journal of this run. */
   journal(of: ReportsOf): Journal
   /**
-   * Says that this run lives, where that was a while ago: to be asked before a report is written. Throws
-   * where it cannot be said.
+   * Gives a sign of life, if the last one is a while ago. Call this before a report is written. Throws if
+   * that fails.
    */
   live(): void
-  /** Journals of others that stand here and that nobody in this process can send. */
+  /** Journals of others in this directory that nobody in this process can send. */
   left(): number
-  /** Takes over no more, and removes what is empty. */
+  /** Stops taking over journals, and removes empty directories. */
   close(): void
 }
 
@@ -59,14 +59,17 @@ export interface StateDirectoryOptions {
   serves: (of: ReportsOf) => boolean
   onTakenOver: (taken: TakenOver) => void
   /**
-   * This process was away for so long that another took over what it had: all its journals are that one's
-   * now.
+   * Called if this process was stopped for so long that another took over what it had. That one now has all
+   * its journals.
    */
   onDisplaced: () => void
-  /** A journal is left where it is, and why. */
+  /** Called if a journal is left where it is, with the reason. */
   onLeft: (path: string, why: string) => void
   onFault: (error: unknown) => void
-  /** Between two signs of life; a run is taken for dead after five without one. 3,000 when left out. */
+  /**
+   * The milliseconds between two signs of life; after five missing ones a run counts as dead. 3,000 if left
+   * out.
+   */
   lifeMs?: number | undefined
 }
 
@@ -75,8 +78,8 @@ const SIGNS_MISSED_MAX = 5
 const LIFE = 'alive'
 
 /**
- * Opens it, and makes it where it is missing. Throws an error that says what to do where it cannot be
- * written.
+ * Opens the directory, and creates it if it is missing. If it cannot be written, throws an error that says
+ * what to do.
  */
 export function openStateDirectory(options: StateDirectoryOptions): StateDirectory {
   const { path, clock, lifeMs = LIFE_MS } = options
@@ -89,7 +92,7 @@ export function openStateDirectory(options: StateDirectoryOptions): StateDirecto
     livedAt = clock()
   }
   const live = (): void => {
-    // Set back or ahead, a clock says nothing of how long it was.
+    // A clock that was set back or ahead does not say how much time passed.
     if (Math.abs(clock() - livedAt) < lifeMs) return
     const now = new Date(clock())
     try {
@@ -143,10 +146,10 @@ function beginRun(path: string): { instance: string } {
   return { instance }
 }
 
-/** What is no journal: the sign of life, and what taking one over makes of it. */
+/** Files that are no journals: the sign of life, and the name that it gets when a run is taken over. */
 const isSign = (name: string): boolean => name === LIFE || name.startsWith('.')
 
-/** Removes what a run has here where nothing is left in it. */
+/** Removes the directory of a run if nothing is left in it. */
 function removeRun(directory: string): void {
   try {
     const names = readdirSync(directory)
@@ -159,8 +162,8 @@ function removeRun(directory: string): void {
 }
 
 /**
- * Of the machine's start: what one process writes is there for the next after a kill, and may not be after a
- * fall of the machine.
+ * The boot id of the machine: what one process writes survives a kill, but may not survive a crash of the
+ * machine.
  */
 function bootId(): string {
   try {
@@ -171,8 +174,8 @@ function bootId(): string {
 }
 
 /**
- * Looks for runs that give no sign of life any more. A sign is anything new: no clock of another machine is
- * read.
+ * Looks for runs that no longer give a sign of life. Any change counts as a sign, so no clock of another
+ * machine is read.
  */
 function watchOthers(
   { path, clock, serves, onTakenOver, onLeft, onFault }: StateDirectoryOptions,
@@ -213,7 +216,7 @@ function watchOthers(
       try {
         takeOverOne(directory, journal)
       } catch (error) {
-        // Another one was quicker.
+        // Another run was quicker.
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') onFault(error)
       }
     }
@@ -235,14 +238,14 @@ function watchOthers(
   }
 }
 
-/** When a run last gave a sign of life, by whatever clock; undefined where it gives none any more. */
+/** The modification time of a run's sign of life; undefined if there is none any more. */
 function signOf(directory: string): number | undefined {
   return statSync(join(directory, LIFE), { throwIfNoEntry: false })?.mtimeMs
 }
 
 /**
- * Has a run find that it was taken for dead, should it wake up again. Answers false where it just did, or
- * another takes it over.
+ * Makes sure that a run that wakes up again finds that it was declared dead. Returns false if it just woke
+ * up, or if another run takes it over.
  */
 function endLife(directory: string, sign: number): boolean {
   const ended = join(directory, `.${randomBytes(6).toString('hex')}`)

@@ -1,7 +1,7 @@
 /**
- * Owns where reports wait: in memory, or in the files of `reports.state_dir`. Contract: "Events", 2. In files
- * none is lost by a kill, and a call whose report cannot be written is not let through; in memory a call
- * never waits for its report, and what there is no room for is lost and told.
+ * Owns where reports wait: in memory, or in the files of `reports.state_dir`. Contract: "Events", 2. In
+ * files, a kill loses no report, and a call whose report cannot be written is not let through. In memory, a
+ * call never waits for its report; if there is no room, a report is lost, and the loss is reported.
  */
 import { randomBytes } from 'node:crypto'
 import type { AuthorityClient } from '../authorities/authority-client.ts'
@@ -12,14 +12,13 @@ import { createMemoryOutbox, type AccessReport, type MemoryOutbox, type ReportsO
 import { openStateDirectory, type TakenOver } from './state-directory.ts'
 
 export interface ReportStore {
-  /** Throws 503 where a report could not be kept now: to be asked before a grant is spent. */
+  /** Throws 503 if a report could not be stored now. Call this before a grant is spent. */
   ready(client: AuthorityClient): void
   /**
-   * Keeps a report, and has it sent. Throws 503 where it cannot be kept: its call must not be let through
-   * then.
+   * Stores a report, to be sent. Throws 503 if it cannot be stored; its call must then not be let through.
    */
   add(client: AuthorityClient, report: AccessReport): void
-  /** Bytes of reports in files. */
+  /** The bytes of reports in files. */
   bytes(): number
   /** Journals that nobody here can send. */
   left(): number
@@ -28,7 +27,10 @@ export interface ReportStore {
 
 export interface MemoryStoreOptions {
   delivery: Delivery
-  /** Reports waiting for all owners together; beyond, those of the longest queue are dropped and counted. */
+  /**
+   * How many reports may wait for all owners together. Above this, reports of the longest queue are dropped
+   * and counted.
+   */
   queueMax: number
   onDropped: (count: number, why: string) => void
 }
@@ -47,7 +49,7 @@ export function createMemoryStore({ delivery, queueMax, onDropped }: MemoryStore
     outboxes.set(client, made)
     return made
   }
-  /** An authority that is away must not cost the others their room. */
+  /** An unreachable authority must not use up the room of the others. */
   const loseOne = (asking: MemoryOutbox): void => {
     let longest = asking
     for (const { outbox } of outboxes.values()) if (outbox.waiting() > longest.waiting()) longest = outbox
@@ -72,25 +74,25 @@ export function createMemoryStore({ delivery, queueMax, onDropped }: MemoryStore
 export interface FileStoreOptions {
   delivery: Delivery
   path: string
-  /** Bytes of what waits, for all owners together. */
+  /** How many bytes may wait, for all owners together. */
   bytesMax: number
-  /** Of all owners who are served here. */
+  /** All owners who are served here. */
   clients: readonly AuthorityClient[]
   /** Milliseconds since the epoch. */
   clock: () => number
   lifeMs?: number | undefined
   onDropped: (count: number, why: string) => void
-  /** A call was not let through. */
+  /** Called if a call was not let through. */
   onUnkept: () => void
   onLeft: (path: string, why: string) => void
   onFault: (error: unknown) => void
 }
 
-/** Between two looks at how many bytes wait for all owners together. */
+/** The time between two counts of the waiting bytes of all owners. */
 const LOOK_MS = 100
 const UNKEPT = "The owner's record of this call cannot be kept now: try again."
 
-/** What waits of one owner, and how it is sent. */
+/** The waiting reports of one owner, and how they are sent. */
 interface Kept {
   journal: Journal
   mail: Mail
@@ -100,7 +102,7 @@ type TakenMail = Mail & { bytes(): number }
 export function openFileStore(options: FileStoreOptions): ReportStore {
   const { delivery, onUnkept, onFault } = options
   const clients = new Map(options.clients.map(client => [keyOf(client.of), client]))
-  /** Of this run; those that were taken over stand in `taken`. */
+  /** The reports of this run; those that were taken over are in `taken`. */
   const journals = new Map<AuthorityClient, Kept>()
   const taken = new Set<TakenMail>()
   const directory = openStateDirectory({
@@ -163,7 +165,7 @@ export function openFileStore(options: FileStoreOptions): ReportStore {
   }
 }
 
-/** Has sent what another process left. */
+/** Sends what another process left. */
 function takeOver(
   { journal, whole, damaged }: TakenOver,
   client: AuthorityClient,
@@ -186,8 +188,9 @@ function takeOver(
 }
 
 /**
- * Throws where there is no room for another report of one who has so many bytes: an authority that takes none
- * costs its own owner the calls, and others theirs only where all the room is twice used up.
+ * Throws if there is no room for another report of an owner who has so many bytes waiting. An authority that
+ * accepts no reports stops the calls of its own owner; it stops the calls of others only if twice the room is
+ * used up.
  */
 function roomOf(
   { bytesMax, clock }: FileStoreOptions,

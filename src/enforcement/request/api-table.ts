@@ -1,7 +1,7 @@
 /**
- * Owns which tool a method and a path below the base of a plain API are. Contract: "Authorized call" (the
- * tool maps to a resource): configured, and what a server could take for another entry than was found here is
- * refused.
+ * Owns the table that maps a method and a path below the base of a plain API to a tool. Contract: "Authorized
+ * call" (the tool maps to a resource): the table is configured, and a path that a server could match to
+ * another entry is refused.
  */
 import {
   decodeOnce,
@@ -11,7 +11,7 @@ import {
 } from '../../wire/http-operation.ts'
 import { Refusal, refuse } from '../../wire/refusal.ts'
 
-/** One line of the table: a method and a path template below the base, and the tool that they are. */
+/** One line of the table: a method and a path template below the base, and their tool. */
 export interface ApiOperation extends HttpOperation {
   tool: string
 }
@@ -24,9 +24,9 @@ export interface FoundOperation {
 
 export interface ApiTable {
   /**
-   * What a method and the raw path below the base are. Refuses 403 `unknown_tool` for a path that no line
-   * has, 405 `method_not_allowed` for one that has other methods, and 400 `invalid_request` for one that two
-   * readers could tell apart.
+   * The tool of a method and a raw path below the base. Refuses 403 `unknown_tool` if no line has the path,
+   * 405 `method_not_allowed` if the path has other methods, and 400 `invalid_request` if two readers could
+   * read the path differently.
    */
   find(method: string, below: string): FoundOperation
 }
@@ -35,13 +35,11 @@ interface Line {
   method: string
   tool: string
   segments: TemplateSegment[]
-  /** The same, as a router sees it that folds case. */
+  /** The same, as a router that folds case sees it. */
   folded: TemplateSegment[]
 }
 
-/**
- * The table of an API. Where several lines fit a path, a fixed text goes before a parameter, from the left.
- */
+/** The table of an API. If several lines fit a path, fixed text wins over a parameter, from the left. */
 export function apiTable(operations: readonly ApiOperation[]): ApiTable {
   const lines = operations.map(({ method, path, tool }): Line => {
     const segments = parsePathTemplate(path)
@@ -56,7 +54,7 @@ export function apiTable(operations: readonly ApiOperation[]): ApiTable {
       const fitting = lines.filter(line => fits(line.segments, raw))
       const line = mostFixed(fitting.filter(one => one.method === method))
       if (line === undefined) return refuseUnknown(fitting)
-      // Routers differ in whether they decode, and fold case, before they compare.
+      // Routers differ: some decode or fold case before they compare.
       const folded = raw.map(text => decodeOnce(text).toLowerCase())
       if (mostFixed(lines.filter(one => one.method === method && fits(one.folded, folded))) !== line) {
         refuse(

@@ -1,7 +1,7 @@
 /**
  * Owns what a call of a plain HTTP API asks for: which tool, with which parameters. Contract: "Authorized
- * call", and docs/choices.md: the parameters are the path's, the query's and the body, and whatever could
- * make the server execute another call is refused.
+ * call", and docs/choices.md: the parameters are those of the path and the query, and the body. Anything that
+ * could make the server execute another call is refused.
  */
 import { s256, s256Json } from '../../wire/encoding.ts'
 import { decodeQuery } from '../../wire/http-operation.ts'
@@ -60,7 +60,7 @@ export function apiReader({ base, operations, allowedOrigins }: ApiSettings): Re
 }
 
 /**
- * `value`: a JSON body as parsed, any other as its type and the hash of its bytes; undefined where the call
+ * `value`: a JSON body as parsed, any other as its type and the hash of its bytes; undefined if the call
  * has no body.
  */
 interface ApiBody {
@@ -86,16 +86,16 @@ function readBody(call: Call): ApiBody | undefined {
   return { value, inexactNumber, ...(looksLikeDigest(value) ? { ambiguity: LOOKS_LIKE_DIGEST } : {}) }
 }
 
-const LOOKS_LIKE_DIGEST = 'Send a JSON body that could not be taken for the digest of another body.'
+const LOOKS_LIKE_DIGEST = 'Send a JSON body that does not look like the digest of another body.'
 
-/** An approval of such a JSON body would also be one of the body that it gives the hash of. */
+/** An approval of such a JSON body would also approve the body whose hash it contains. */
 function looksLikeDigest(value: Json): boolean {
   return isJsonObject(value) && Object.keys(value).sort().join(' ') === 'content_type s256'
 }
 
 /**
- * Nothing shown is nothing sent only where the request says so: a proxy that shows no body must not make it
- * an empty one.
+ * A missing body counts as empty only if the request says so, because a proxy that shows no body must not
+ * turn it into an empty one.
  */
 function refuseUnseenBody({ method, headers }: Call): void {
   const length = singleLine(headers, 'content-length')?.trim()

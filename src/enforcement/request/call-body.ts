@@ -1,33 +1,33 @@
 /**
- * Owns whether the body that a proxy showed is the whole body. Contract: "Authentication": a truncated body
- * fails closed with a named reason. Proxies say so in different ways, and one of them not at all; any sign
- * suffices.
+ * Owns the check that the body that a proxy showed is the whole body. Contract: "Authentication": a truncated
+ * body fails closed with a named reason. Proxies signal this in different ways, and one of them not at all;
+ * any sign is enough.
  */
 import { refuse } from '../../wire/refusal.ts'
 import type { CallBody } from '../call.ts'
 import { singleLine, type HeaderLines } from './header-lines.ts'
 
 /**
- * What a door received. `size`: the proxy's own count of body bytes, where it gives one (-1: it cut the
+ * What a door received. `size`: the proxy's own count of body bytes, if it gives one (-1: it cut the
  * body).
  */
 export interface ReceivedBody {
   bytes: Buffer
   /**
-   * Whether the bytes are as the caller sent them, or text in which the proxy replaced what it could not
+   * Whether the bytes are as the caller sent them, or are text in which the proxy replaced what it could not
    * decode.
    */
   isText: boolean
   size?: number
 }
 
-/** Set by Envoy alone, which drops a client's own copy. */
+/** Only Envoy sets it, and drops a client's own copy. */
 const PARTIAL_HEADER = 'x-envoy-auth-partial-body'
 
 const RAISE_THE_CAP =
   'Raise max_request_bytes in the with_request_body setting of ext_authz and body_bytes_max here to the same value.'
 
-/** The sentence for a refusal of a body that did not come at all. */
+/** The sentence that refuses a body that did not come at all. */
 export const SEND_THE_BODY =
   'The proxy sent no body: set with_request_body (max_request_bytes, pack_as_bytes: true) on ext_authz.'
 
@@ -45,7 +45,7 @@ export function readCallBody(received: ReceivedBody, headers: HeaderLines, bytes
     return { state: 'truncated', setting: RAISE_THE_CAP }
   }
   if (length === 0) return { state: 'absent' }
-  // The proxy marks a body that fills its buffer exactly as whole, although more may follow.
+  // The proxy marks a body that exactly fills its buffer as whole, although more may follow.
   if (length > bytesMax || (length === bytesMax && announced === undefined)) {
     return { state: 'truncated', setting: RAISE_THE_CAP }
   }
@@ -77,7 +77,7 @@ function announcedLength(headers: HeaderLines): number | undefined {
   return Number(value)
 }
 
-/** Envoy writes `!` for each byte that is no UTF-8, others U+FFFD. */
+/** Envoy writes `!` for each byte that is not UTF-8; other proxies write U+FFFD. */
 function mayHaveLostBytes(bytes: Buffer): boolean {
   return bytes.includes('!') || bytes.includes('\u{FFFD}')
 }

@@ -1,6 +1,6 @@
 /**
- * Owns what any call may ask for, whatever its resource speaks. Contract: "Authorized call": a tool with
- * exact parameters, or one of the few things that need less.
+ * Owns what any call may ask for, whatever protocol its resource speaks. Contract: "Authorized call": a tool
+ * with exact parameters, or one of the few things that need less.
  */
 import type { JsonObject } from '../../wire/json.ts'
 import type { Call } from '../call.ts'
@@ -14,8 +14,8 @@ export type CallRequest =
 
 /**
  * A call of a tool. `inexactNumber`: the first number of the body that a double cannot carry unchanged.
- * `ambiguity`: a sentence where the tool may read other parameters than were hashed. Both matter where the
- * exact parameters were approved.
+ * `ambiguity`: a sentence, if the tool may read other parameters than were hashed. Both matter if the exact
+ * parameters were approved.
  */
 export interface ToolCall {
   tool: string
@@ -25,5 +25,5 @@ export interface ToolCall {
   ambiguity?: string
 }
 
-/** Reads what a call asks for. Refuses what cannot be read in one way only. Never decides about a grant. */
+/** Reads what a call asks for. Refuses what can be read in more than one way. Never decides about a grant. */
 export type RequestReader = (call: Call) => CallRequest

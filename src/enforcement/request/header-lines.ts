@@ -38,8 +38,8 @@ export function readHeaderLines(lines: Iterable<readonly [name: string, value: s
 }
 
 /**
- * The value of a field that may stand once: undefined when absent. Refuses `invalid_request` for several
- * lines, where one reader would take the first and another the last.
+ * The value of a field that may come once; undefined if it is absent. Refuses `invalid_request` for several
+ * lines, because one reader would use the first and another the last.
  */
 export function singleLine(headers: HeaderLines, name: string): string | undefined {
   const lines = headers.get(name)
@@ -48,8 +48,8 @@ export function singleLine(headers: HeaderLines, name: string): string | undefin
 }
 
 /**
- * The text of a value's bytes: UTF-8 where they are that, else one character per byte, so that nothing is
- * lost.
+ * The text of a value's bytes: UTF-8 if they are valid UTF-8, otherwise one character per byte, so that
+ * nothing is lost.
  */
 export function fieldText(bytes: Buffer): string {
   return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')

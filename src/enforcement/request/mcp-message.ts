@@ -8,7 +8,7 @@ import { refuse } from '../../wire/refusal.ts'
 
 /** The keys that decide what is executed: a reader that folds case must not find a second one. */
 const DECIDING_KEYS = ['method', 'params', 'name', 'arguments', ...Object.keys(FURTHER_INPUT)]
-/** Upper case first: it takes ſ to S, as readers that fold case by Unicode do. */
+/** Upper case comes first, because it turns ſ into S, as readers that fold case by Unicode do. */
 const folded = (key: string): string => key.toUpperCase().toLowerCase()
 const SPELLINGS: ReadonlyMap<string, string> = new Map(DECIDING_KEYS.map(key => [folded(key), key]))
 
@@ -20,9 +20,8 @@ export interface McpMessage {
 }
 
 /**
- * Reads one JSON-RPC 2.0 message. Refuses 400 `invalid_request` for a batch, for anything else than a
- * request, notification or response, and for a key that is one of the deciding ones but for case, beside it
- * or in its place.
+ * Reads one JSON-RPC 2.0 message. Refuses 400 `invalid_request` for a batch, for anything that is not a
+ * request, notification or response, and for a key that differs only in case from one of the deciding keys.
  */
 export function readMessage(value: Json): McpMessage {
   if (Array.isArray(value)) refuse('invalid_request', 'Send one JSON-RPC message per request, no batch.')
@@ -49,7 +48,7 @@ function refuseCaseVariants(object: JsonObject): void {
   for (const key of Object.keys(object)) {
     const spelling = SPELLINGS.get(folded(key))
     if (spelling !== undefined && spelling !== key) {
-      refuse('invalid_request', `Spell ${DECIDING_KEYS.join(', ')} as they stand here, each once.`)
+      refuse('invalid_request', `Spell ${DECIDING_KEYS.join(', ')} exactly as written here, each once.`)
     }
   }
 }

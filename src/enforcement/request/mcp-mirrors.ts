@@ -19,14 +19,14 @@ const FIRST_MIRRORING_VERSION = '2026-07-28'
 
 const VERSION_META = 'io.modelcontextprotocol/protocolVersion'
 const PARAM_PREFIX = 'mcp-param-'
-/** Where the name of what a method acts on must be repeated. */
+/** The methods for which the name of their object must be repeated. */
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'resources/read', 'prompts/get'])
 
 /**
- * Refuses 400 `header_body_mismatch` where a mirror stands several times, cannot be decoded, or differs from
- * the body, and where a request that says in its header that it speaks MCP 2026-07-28 or later lacks one: the
- * tool would refuse it after a grant was spent. The answer is then the JSON-RPC error -32020. Which argument
- * an `Mcp-Param-*` repeats only the tool knows: one must have its value.
+ * Refuses 400 `header_body_mismatch` if a mirror comes several times, cannot be decoded, or differs from the
+ * body. Also refuses if the header says MCP 2026-07-28 or later and a mirror is missing, because the tool
+ * would refuse that after a grant was spent. The answer is then the JSON-RPC error -32020. Only the tool
+ * knows which argument an `Mcp-Param-*` repeats, so some argument must have its value.
  */
 export function checkMirrors(headers: HeaderLines, message: McpMessage): void {
   const agrees =
@@ -50,7 +50,7 @@ function mirrors(lines: readonly string[] | undefined, values: readonly (Json | 
   return decoded !== undefined && values.includes(decoded)
 }
 
-/** A tool's name; for other methods whichever member names what they act on. */
+/** The name of a tool; for other methods, the member that names what they act on. */
 function namesOf({ method, params }: McpMessage): (Json | undefined)[] {
   return method === 'tools/call' ? [params?.name] : [params?.name, params?.uri, params?.taskId]
 }
@@ -74,13 +74,13 @@ function repeatsVersion(headers: HeaderLines, message: McpMessage): boolean {
 }
 
 function repeatsParameters(headers: HeaderLines, { method, params }: McpMessage): boolean {
-  const fields = [...headers].filter(([name]) => name.startsWith(PARAM_PREFIX))
-  if (fields.length === 0 || method !== 'tools/call') return true
-  const values = leaves(params?.arguments)
-  return fields.every(([, lines]) => {
+  if (method !== 'tools/call') return true
+  for (const [name, lines] of headers) {
+    if (!name.startsWith(PARAM_PREFIX)) continue
     const said = lines.length === 1 ? decodeMirror(lines[0]!.trim()) : undefined
-    return said !== undefined && values.some(value => saysTheSame(said, value))
-  })
+    if (said === undefined || !leaves(params?.arguments).some(value => saysTheSame(said, value))) return false
+  }
+  return true
 }
 
 function leaves(value: Json | undefined): Json[] {
@@ -117,9 +117,9 @@ function speaksMirrors(headers: HeaderLines, message: Pick<McpMessage, 'params'>
 const ID_CHARACTERS_MAX = 256
 
 /**
- * Whom a refusal is told to as a JSON-RPC error: who says, in the header or in the body, that it speaks MCP
- * 2026-07-28 or later. The id is that of its request, null where the body has none that can be repeated.
- * Undefined: the refusal is told as it is.
+ * Callers that get a refusal as a JSON-RPC error: those that say, in the header or in the body, that they
+ * speak MCP 2026-07-28 or later. The id is that of its request, null if the body has none that can be
+ * repeated. If undefined, the refusal is sent as it is.
  */
 export function rpcCaller({ method, headers, body }: Call): { id: string | number | null } | undefined {
   if (method !== 'POST') return undefined
@@ -135,7 +135,7 @@ export function rpcCaller({ method, headers, body }: Call): { id: string | numbe
   }
 }
 
-/** Whatever can be read of a message that may be refused for how it is written. */
+/** Everything that can be read from a message, even if it is about to be refused. */
 function looseMessage(bytes: Buffer): JsonObject | undefined {
   try {
     const value = parseJson(bytes)

@@ -1,7 +1,7 @@
 /**
- * Owns what an MCP request asks for: which method, which tool, which parameters. Contract: "Authorized call"
- * (the tool maps to a resource, a call with no arguments has the parameters `{}`) and docs/choices.md:
- * authorized on the body alone, and whatever two readers could take differently is refused.
+ * Owns the reading of an MCP request: which method, which tool, which parameters. Contract: "Authorized call"
+ * (the tool maps to a resource, a call with no arguments has the parameters `{}`) and docs/choices.md: the
+ * call is authorized on the body alone, and anything that two readers could read differently is refused.
  */
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJsonExact, type JsonObject } from '../../wire/json.ts'
@@ -50,7 +50,7 @@ export function readMcp(call: Call, settings: McpSettings): CallRequest {
   refuse('unknown_method', 'Call tools with tools/call: no other method is opened here.')
 }
 
-/** The transports before 2026-07-28 stream with GET and end sessions with DELETE. */
+/** Transports before 2026-07-28 stream with GET and end sessions with DELETE. */
 function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): CallRequest {
   if (!['GET', 'DELETE'].includes(call.method) || !openMethods.has(call.method)) {
     const allow = ['POST', ...['GET', 'DELETE'].filter(method => openMethods.has(method))].join(', ')
@@ -61,7 +61,8 @@ function readBodylessMethod(call: Call, openMethods: ReadonlySet<string>): CallR
 }
 
 /**
- * Another type or charset could make the tool read other text than was checked. Absent is left to the tool.
+ * Another type or charset could make the tool read other text than was checked. If it is absent, the tool
+ * decides.
  */
 function refuseOtherMediaTypes(call: Call): void {
   const type = singleLine(call.headers, 'content-type')

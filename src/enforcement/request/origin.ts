@@ -6,7 +6,7 @@ import { refuse } from '../../wire/refusal.ts'
 import type { Call } from '../call.ts'
 import { singleLine } from './header-lines.ts'
 
-/** Refuses 403 `invalid_origin` for an Origin that is not among those allowed. A call without one passes. */
+/** Refuses 403 `invalid_origin` for an Origin that is not allowed. A call without an Origin passes. */
 export function refuseBadOrigin(call: Pick<Call, 'headers'>, allowedOrigins: ReadonlySet<string>): void {
   const origin = singleLine(call.headers, 'origin')
   if (origin !== undefined && !allowedOrigins.has(origin)) {

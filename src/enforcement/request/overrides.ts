@@ -1,7 +1,7 @@
 /**
- * Owns what a request may not say of its own method and path. Contract: "Authorized call": what is executed
- * is what was signed and judged; servers and frameworks that heed a header field or a parameter instead would
- * execute another call.
+ * Owns what a request may not say about its own method and path. Contract: "Authorized call": exactly what
+ * was signed and judged is executed. A server or framework that obeys a header field or a parameter instead
+ * would execute another call.
  */
 import { unescape } from 'node:querystring'
 import { isJsonObject, type Json } from '../../wire/json.ts'
@@ -18,14 +18,14 @@ const OVERRIDING_HEADERS: ReadonlySet<string> = new Set([
   'x-rewrite-url',
 ])
 
-/** Refuses `invalid_request` a header field that names another method or path. */
+/** Refuses `invalid_request` for a header field that names another method or path. */
 export function refuseOverridingHeaders(headers: HeaderLines): void {
   const found = [...headers.keys()].find(name => OVERRIDING_HEADERS.has(foldedName(name)))
   if (found !== undefined)
     refuse('invalid_request', `Send the method and the path themselves, not in ${found}.`)
 }
 
-/** Refuses `invalid_request` a parameter by which some frameworks are told another method. */
+/** Refuses `invalid_request` for a parameter by which some frameworks take another method. */
 function refuseOverridingNames(names: Iterable<string>): void {
   for (const name of names) {
     if (parameterName(name) === '_method')
@@ -33,7 +33,7 @@ function refuseOverridingNames(names: Iterable<string>): void {
   }
 }
 
-/** The same for a raw query, as those read it that part it at `;`, too. */
+/** The same for a raw query, also as servers read it that split it at `;`. */
 export function refuseOverridingQuery(query: string): void {
   refuseOverridingNames(fieldNames(query))
 }
@@ -43,7 +43,7 @@ export function refuseOverridingMembers(value: Json): void {
   if (isJsonObject(value)) refuseOverridingNames(Object.keys(value))
 }
 
-/** The same for a body that is a form, or that a framework takes for one as it has no type. */
+/** The same for a body that is a form, or that a framework treats as one because it has no type. */
 export function refuseOverridingForm(type: string, bytes: Buffer): void {
   if (/multipart\//i.test(type)) refuseOverridingNames(partNames(bytes.toString('latin1')))
   else if (type === '' || /x-www-form-urlencoded/i.test(type))
@@ -55,8 +55,8 @@ function fieldNames(text: string): string[] {
 }
 
 /**
- * Whatever could be read as the name of a part, in the parts too: what a reader takes for a header is not
- * known here.
+ * Checks everything that could be read as the name of a part, even inside the parts, because we do not know
+ * what a reader takes for a header.
  */
 const PART_NAME = /\bname(\*?)[ \t\r\n]*=[ \t\r\n]*(?:"((?:[^"\\]|\\[^])*)"|([^;"\r\n]*))/gi
 
@@ -68,8 +68,8 @@ function partNames(text: string): string[] {
 }
 
 /**
- * A name as those take it that cut it at a NUL or a bracket, and write `_` for what a variable cannot be
- * called.
+ * A name as some readers see it: they cut it at a NUL or a bracket, and write `_` for characters that a
+ * variable name cannot contain.
  */
 function parameterName(name: string): string {
   const text = name.split('\0', 1)[0]!.trimStart()

@@ -1,37 +1,44 @@
 /**
  * Owns which configured resource a call is for. Contract: "Authorized call": owner, resource and authority
- * come from configuration; a path that nobody configured is nobody's, and no owner stands in for another.
+ * come from configuration. A path that is not configured belongs to nobody, and no owner stands in for
+ * another.
  */
 import type { SignatureBase } from '../../http/signed-request.ts'
 import { decodeOnce } from '../../wire/http-operation.ts'
 import { refuse } from '../../wire/refusal.ts'
 import type { ApiOperation } from './api-table.ts'
+import type { ToolApproval } from '../approval/owner-approval.ts'
 import type { AuthorityClient } from '../authorities/authority-client.ts'
 import type { Call } from '../call.ts'
+import type { RouteJoint } from '../joint/mandate-check.ts'
 import type { RouteOrganization } from '../organization/ceiling.ts'
 import type { RequestReader } from './call-request.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
-/** What a call of one tool needs, and what the resource declares about it. */
+/** What a call of one tool needs, and the resource's declarations about it. */
 export interface Tool {
   readonly tool: string
   readonly resource_id: string
   readonly scopes: readonly string[]
   readonly consequence?: string | undefined
+  /** The keys whose signed decisions each call of it needs; left out if it needs none. */
+  readonly ownerApproval?: ToolApproval | undefined
 }
 
 /** One owner's resource at this enforcement point. */
 export interface Route {
   readonly owner: Owner
-  /** The one path it is called at; for a plain API the base that all its calls begin with. */
+  /** The one path at which it is called; for a plain API, the base that all its calls begin with. */
   readonly path: string
   /** Public URL + path: the RFC 9728 `resource`, and the `aud` of its grants. */
   readonly resource: string
   /** Issuer of the owner's authorization server. */
   readonly authority: string
   readonly client: AuthorityClient
-  /** The organization above her; left out where none is configured, and then none is asked. */
+  /** The organization above her; if left out, none is configured and none is asked. */
   readonly organization?: RouteOrganization | undefined
+  /** The mandate of the account, if the owner is a jointly held account; left out if she holds it alone. */
+  readonly joint?: RouteJoint | undefined
   readonly tools: ReadonlyMap<string, Tool>
   /** Reads a call as the resource would: as MCP, or by the table of its API. */
   readonly readRequest: RequestReader
@@ -44,15 +51,16 @@ export interface Route {
 export interface RouteTable {
   readonly routes: readonly Route[]
   /**
-   * The route of a call. Refuses `not_found` where its path, or the owner that the proxy was configured with,
-   * has none, and `invalid_request` where the path could be taken for one below another resource.
+   * The route of a call. Refuses `not_found` if there is no route for its path, or for the owner that the
+   * proxy was configured with, and `invalid_request` if the path could be taken for one below another
+   * resource.
    */
   find(call: Pick<Call, 'path' | 'context'>): Route
 }
 
 /**
- * A table of routes whose owners and paths are each unique. An MCP resource is called at its path alone, a
- * plain API also below; of several that a path begins with, segment by segment, the longest counts.
+ * A table of routes whose owners and paths are each unique. An MCP resource is called only at its path, a
+ * plain API also below it. If several match the beginning of a path, segment by segment, the longest counts.
  */
 export function routeTable(routes: readonly Route[]): RouteTable {
   const asWritten = finder(routes, path => path)
@@ -76,8 +84,8 @@ export function routeTable(routes: readonly Route[]): RouteTable {
 }
 
 /**
- * A path below one resource that is another's to a server which decodes, folds case or drops a last slash
- * before it looks.
+ * A path below one resource that belongs to another resource for a server that decodes, folds case or drops a
+ * last slash before it routes.
  */
 function refuseOtherReading(path: string, route: Route, asFolded: FindRoute): void {
   const text = folded(decodeOnce(path))
@@ -100,7 +108,7 @@ function finder(routes: readonly Route[], spell: (path: string) => string): Find
   return path => byPath.get(path) ?? longestBase(path, byBase, depth)
 }
 
-/** Looks no deeper than the deepest base goes, however many segments a path has. */
+/** Looks no deeper than the deepest base, however many segments a path has. */
 function longestBase(path: string, byBase: ReadonlyMap<string, Route>, depth: number): Route | undefined {
   let found: Route | undefined
   let end = path.indexOf('/', 1)

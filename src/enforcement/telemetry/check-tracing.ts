@@ -1,7 +1,7 @@
 /**
  * Owns the spans of one check: the check itself, below the caller's `traceparent`, and one for each of its
- * steps, below which the requests to the authority stand. Contract: "Authorized call" (the enforcement
- * order). Never a token, a ticket or a parameter.
+ * steps, and below that the requests to the authority. Contract: "Authorized call" (the enforcement order).
+ * Spans never contain a token, a ticket or a parameter.
  */
 import type { Span, SpanAttributes, Tracing } from '../../http/tracing.ts'
 import type { Call, Outcome } from '../call.ts'
@@ -13,7 +13,10 @@ interface TracedCheck {
   tracing: Tracing
 }
 
-/** Runs the check. Its trace may hold anything; only what stands in the log line too becomes an attribute. */
+/**
+ * Runs the check. Only what the log line contains too becomes an attribute, because the trace may hold
+ * anything.
+ */
 export function traceCheck(call: Call, { trace, check, tracing }: TracedCheck): Promise<Outcome> {
   const span = tracing.start('check', { kind: 'server', parent: call.traceparent })
   let step: Span | undefined

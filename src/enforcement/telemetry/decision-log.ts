@@ -6,10 +6,10 @@ import type { Logger } from '../../http/log.ts'
 import type { Call, Denied, Outcome } from '../call.ts'
 import type { Family, Handle, Owner } from '../../wire/identifiers.ts'
 
-/** How far a call came, filled in on its way. */
+/** How far a call came. It is filled in step by step. */
 export interface Trace {
   step: 'route' | 'request' | 'introspect' | 'permission' | 'signature' | 'operation' | 'consume' | 'allow'
-  /** Told of each step as it begins. */
+  /** Called when each step begins. */
   onStep?: ((step: Trace['step']) => void) | undefined
   /** Milliseconds since the epoch. */
   startedAt: number
@@ -19,22 +19,24 @@ export interface Trace {
   tool?: string
   family?: Family
   handle?: Handle
-  /** The authority's word, where it says more than the code that was answered. */
+  /** Judged by what the authority said of an earlier call, under a lease. */
+  leased?: true
+  /** The authority's word, if it says more than the code that was answered. */
   reason?: string
-  /** Why a check could not be made, for whoever must mend it. */
+  /** Why a check could not be made, for the person who must fix it. */
   detail?: string | undefined
 }
 
-/** A step of its own for what never came to be judged. */
+/** A separate step for calls that were never judged. */
 export type Step = Trace['step'] | 'read'
 
-/** Notes that a call has come to a step of the order. */
+/** Records that a call has reached a step of the order. */
 export function enterStep(trace: Trace, step: Trace['step']): void {
   trace.step = step
   trace.onStep?.(step)
 }
 
-/** Writes one line, with the same members at every ending, also where a wait ended at its deadline. */
+/** Writes one line, with the same members at every ending, even if a wait ended at its deadline. */
 export function recordDecision(
   logger: Logger,
   call: Call,
@@ -68,6 +70,7 @@ function writeLine(logger: Logger, { call, outcome, trace }: Line): void {
       handle: trace.handle ?? null,
       ms: Math.round(trace.ms),
       peer: call?.peer ?? null,
+      ...(trace.leased === undefined ? {} : { leased: true }),
       ...(trace.detail === undefined ? {} : { detail: trace.detail }),
       ...(call?.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) }),
       ...(call?.traceparent === undefined ? {} : { traceparent: call.traceparent.slice(0, 128) }),

@@ -1,13 +1,12 @@
 /**
- * Owns whether this enforcement point says that it can judge calls, whoever asks and over which protocol.
- * Contract: "Health".
+ * Owns whether this enforcement point says that it can judge calls, over any protocol. Contract: "Health".
  */
 
-/** Whether checks can be judged: set by whoever knows, read by probes. Begins as not serving. */
+/** Whether checks can be judged: the core sets it, and probes read it. It begins as not serving. */
 export interface Health {
   /** Says whether checks can be judged. After `drain` it has no effect. */
   set: (serving: boolean) => void
-  /** Not serving from now on, for good. */
+  /** Stops serving, for good. */
   drain: () => void
   serving: () => boolean
   /** Calls back after every change until the returned function is called. */

@@ -1,6 +1,7 @@
 /**
- * Owns the numbers of one enforcement point. Contract: "Errors": an outage must be told apart from a denial,
- * also from outside. Every label has few values: what an authority or a caller wrote is counted as `other`.
+ * Owns the numbers of one enforcement point. Contract: "Errors": an outage must be distinguishable from a
+ * denial, even from outside. Every label has few values: a value that an authority or a caller invented is
+ * counted as `other`.
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { CertificateObserver } from '../../http/certificates.ts'
@@ -9,16 +10,28 @@ import type { OutboundReason, OutboundStats } from '../../http/outbound.ts'
 import type { ReplicaObserver } from '../../http/replicas.ts'
 import { INACTIVE_REASONS } from '../../rules/liveness.ts'
 import { REFUSALS } from '../../wire/refusal.ts'
+import { createLeaseMetrics, type LeaseMetrics } from './lease-metrics.ts'
 
 /** One request to an authority, however many of its addresses were tried. */
 export interface AuthorityCall {
-  call: 'introspect' | 'consume' | 'perm' | 'token' | 'report' | 'register' | 'jwks' | 'membership' | 'other'
-  /** A status below 300, below 500, any other; or why there was none. */
+  call:
+    | 'introspect'
+    | 'consume'
+    | 'perm'
+    | 'token'
+    | 'report'
+    | 'register'
+    | 'jwks'
+    | 'membership'
+    | 'mandate'
+    | 'lease'
+    | 'other'
+  /** A status below 300, below 500, or any other; or why there was no status. */
   outcome: 'answered' | 'refused' | 'failed' | OutboundReason
   seconds: number
 }
 
-/** What is read off at the moment somebody asks. */
+/** Values that are read when the metrics are scraped. */
 export interface MetricSources {
   reports: { waiting(): number; bytes(): number; left(): number }
   pools: Record<'challenges' | 'grants', () => OutboundStats>
@@ -26,27 +39,31 @@ export interface MetricSources {
 
 export interface Metrics {
   decided(decision: { outcome: 'allow' | 'deny'; reason: string; step: string; ms: number }): void
-  /** One call's time here, beside waiting for the authority. */
+  /** The time of one call here, except for waiting for the authority. */
   answered(ownMs: number): void
-  /** A check is being judged from the first of these to the second. */
+  /** A check is being judged between these two calls. */
   checkStarted(): void
   checkEnded(): void
   authorityCalled(call: AuthorityCall): void
   patRenewed(outcome: 'renewed' | 'refused' | 'failed'): void
   reportsSent(count: number): void
   reportsDropped(count: number): void
-  /** A call was not let through, for its report could not be kept. */
+  /** Counts a call that was not let through because its report could not be stored. */
   reportUnkept(): void
   serving(yes: boolean): void
+  /** Counts an export of traces that the collector did not accept. */
+  traceExportFailed(): void
   replicas: ReplicaObserver
   certificates: CertificateObserver
+  /** Of leases; called only if the enforcement point holds some. */
+  leases(): LeaseMetrics
   /** Says where gauges are read. */
   observe(sources: MetricSources): void
   /** The Prometheus text and its content type. */
   render: () => Promise<RenderedMetrics>
 }
 
-/** Fine where it usually lies, so that its median can be read off. */
+/** The buckets are fine around the usual values, so that the median can be read off. */
 const OWN_SECONDS = [
   0.0001, 0.0002, 0.0003, 0.0004, 0.0005, 0.0006, 0.0008, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.05,
   0.25, 1,
@@ -60,7 +77,7 @@ const KNOWN_REASONS: ReadonlySet<string> = new Set([
   'unknown',
 ])
 
-/** Counters of their own, so that two enforcement points in one process do not mix. */
+/** Each has its own counters, so that two enforcement points in one process do not mix. */
 export function createMetrics(): Metrics {
   const { registry, certificates, render } = createMetricsRegistry('sidecar')
   return {
@@ -69,13 +86,14 @@ export function createMetrics(): Metrics {
     ...reportMetrics(registry),
     observe: sources => readSources(registry, sources),
     certificates,
+    leases: () => createLeaseMetrics(registry),
     render,
   }
 }
 
 function decisionMetrics(
   registry: Registry,
-): Pick<Metrics, 'decided' | 'answered' | 'checkStarted' | 'checkEnded' | 'serving'> {
+): Pick<Metrics, 'decided' | 'answered' | 'checkStarted' | 'checkEnded' | 'serving' | 'traceExportFailed'> {
   const registers = [registry]
   const decisions = new Counter({
     name: 'usher_decisions_total',
@@ -97,6 +115,11 @@ function decisionMetrics(
     registers,
   })
   const serving = new Gauge({ name: 'usher_serving', help: '1 while health says SERVING.', registers })
+  const exportsFailed = new Counter({
+    name: 'usher_trace_exports_failed_total',
+    help: 'Exports of traces that the collector did not accept; their spans are dropped.',
+    registers,
+  })
   let inFlight = 0
   addGauge(registry, { name: 'usher_checks_in_flight', help: 'Checks that are being judged.' }, gauge =>
     gauge.set(inFlight),
@@ -110,6 +133,7 @@ function decisionMetrics(
     checkStarted: () => void inFlight++,
     checkEnded: () => void inFlight--,
     serving: yes => serving.set(yes ? 1 : 0),
+    traceExportFailed: () => exportsFailed.inc(),
   }
 }
 
@@ -136,7 +160,7 @@ function authorityMetrics(registry: Registry): Pick<Metrics, 'authorityCalled' |
   })
   const failovers = new Counter({
     name: 'usher_authority_failovers_total',
-    help: 'Requests that went on to another address of an authority, by what became of the one before.',
+    help: 'Requests that were retried at another address of an authority, by the outcome of the attempt before.',
     labelNames: ['reason'],
     registers,
   })

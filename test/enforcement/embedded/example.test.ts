@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freePorts } from '../../../src/dev/ports.ts'
 import { generatePrivateJwk } from '../../../src/wire/keys.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../../support/scripted-authority.ts'
+import { runPage } from '../../support/pages.ts'
 import { until } from '../../support/until.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
@@ -26,7 +27,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(ROOT, '.cache', 'example-'))
   const put = (file: string, text: string): void => writeFileSync(join(folder, file), text, { mode: 0o600 })
   put('resource-keys.json', JSON.stringify({ keys: [generatePrivateJwk()] }))
-  put('usher.yaml', block('yaml').replace('https://authority.example.com', authority.issuer))
+  put('usher.yaml', block('yaml').replace('http://127.0.0.1:9100', authority.issuer))
   const entry = join(ROOT, 'src', 'enforcement', 'doors', 'embedded', 'index.ts')
   put('server.mts', block('ts').replace("'usher/embedded'", `'${entry}'`).replace('8080', `${port}`))
   child = spawn(process.execPath, ['server.mts'], {
@@ -67,6 +68,26 @@ test('the example of docs/embedded.md lists its tool, challenges a call, registe
   await until(() => authority.count('/rs/register') > 0)
   child.kill('SIGTERM')
   await until(() => child.exitCode === 0, 10_000)
+})
+
+test('its commands run as they are printed, in a folder that has nothing else', async () => {
+  const entry = join(ROOT, 'src', 'enforcement', 'doors', 'embedded', 'index.ts')
+  const ran = await runPage('docs/embedded.md', {
+    before: `cd ~
+ln -s ${join(ROOT, 'node_modules')} node_modules
+cat > server.mts <<'END'
+${block('ts').replace("'usher/embedded'", `'${entry}'`)}
+END
+cat > usher.yaml <<'END'
+${block('yaml')}
+END
+`,
+    after: 'kill $tools; wait $tools; echo "ended: $?"',
+    timeoutMs: 60_000,
+  })
+  expect(ran.map(({ shows }) => shows)).toEqual([['portfolio_read']])
+  expect(ran[0]!.printed).toContain('portfolio_read')
+  expect(ran[0]!.printed).toContain('ended: 0')
 })
 
 test('the package exports what its pages import', () => {

@@ -197,6 +197,7 @@ describe.each([
     expect((await errorOf(peer.call({ name: 'portfolio_read' }))).data).toEqual({
       error: 'temporarily_unavailable',
       status: 503,
+      grant_unspent: true,
     })
     await peer.close()
   })

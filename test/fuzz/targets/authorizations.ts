@@ -1,6 +1,6 @@
 /**
- * Target: values of Authorization, one or several, as one line or more. A call may pass only where exactly
- * one credential stands there, and it is a live grant after the scheme `PoP`.
+ * Target: values of Authorization, one or several, as one line or more. A call may pass only if there is
+ * exactly one credential, and it is a live grant after the scheme `PoP`.
  */
 import * as fc from 'fast-check'
 import { anyText } from '../any-text.ts'

@@ -1,7 +1,7 @@
 /**
- * Owns the embedded door: a request as Node's server received it in, the very request that was judged out, or
- * the denial. Contract: "Resource server enforcement point" and "Authentication": the body is read here,
- * once, and nobody else reads it from the wire.
+ * Owns the embedded door: it takes a request as Node's server received it, and gives back exactly the request
+ * that was judged, or the denial. Contract: "Resource server enforcement point" and "Authentication": the
+ * body is read here, once, and nobody else reads it from the wire.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -25,7 +25,7 @@ import {
   type Owner,
 } from '../../../wire/identifiers.ts'
 
-/** Who calls, as the grant says. A call that needs no grant has no caller. */
+/** The caller, as the grant names it. A call that needs no grant has no caller. */
 export interface Caller {
   owner: Owner
   /** The connection handle, `jkt:…` or issuer-qualified. */
@@ -38,13 +38,16 @@ export interface Caller {
   tool: string | undefined
 }
 
-/** What may go on: the bytes that were judged, their value where they are JSON, and how the fields change. */
+/**
+ * What goes on to the handler: the bytes that were judged, their value if they are JSON, and the changes to
+ * header fields.
+ */
 export interface Admitted {
   kind: 'admitted'
   body: Buffer
   value: Json | undefined
   changes: FieldChanges
-  /** Undefined where the call needed no grant. */
+  /** Undefined if the call needed no grant. */
   caller: Caller | undefined
 }
 
@@ -54,7 +57,7 @@ export type Admission = Admitted | Denied | { kind: 'gone' }
 export interface AdmissionOptions {
   core: Pick<Core, 'decide' | 'unjudged'>
   bodyBytesMax: number
-  /** Told of what is thrown here and is no Refusal. */
+  /** Called with every error here that is no Refusal. */
   report: (fault: unknown) => void
 }
 
@@ -64,7 +67,7 @@ export interface AdmissionOptions {
  */
 type ReceivedRequest = IncomingMessage & { originalUrl?: unknown }
 
-/** Reads and judges one request; `stream` is its body where that is not the request itself. Never rejects. */
+/** Reads and judges one request; `stream` is its body if that is not the request itself. Never rejects. */
 export type Admit = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -120,8 +123,8 @@ async function admit(
 }
 
 /**
- * What was sent, and what the signature is over. A target that somebody rewrote may not be the one that is
- * then executed.
+ * The request as it was sent, and the bytes that the signature is over. If somebody rewrote the target, it
+ * may not be the one that is then executed.
  */
 function receivedTarget({ url = '', originalUrl }: ReceivedRequest): string {
   if (typeof originalUrl !== 'string' || originalUrl === url) return url
@@ -150,7 +153,7 @@ function bodyOf(bytes: Buffer | UnreadBody, headers: HeaderLines, bytesMax: numb
   return readCallBody({ bytes, isText: false }, headers, bytesMax)
 }
 
-/** A body that is allowed and no JSON is a plain API's: its handler reads the bytes. */
+/** An allowed body that is no JSON belongs to a plain API, whose handler reads the bytes. */
 function valueOf(body: Buffer): Json | undefined {
   if (body.length === 0) return undefined
   try {
@@ -160,7 +163,7 @@ function valueOf(body: Buffer): Json | undefined {
   }
 }
 
-/** Whom an allowed call is by; undefined where it needed no grant. */
+/** The caller of an allowed call; undefined if it needed no grant. */
 export function callerIn({ headers }: Allowed): Caller | undefined {
   const [owner, agent, family, contract] = (['owner', 'agent', 'family', 'contract'] as const).map(
     name => headers[UPSTREAM_HEADER[name]],

@@ -8,21 +8,23 @@ import { WELL_KNOWN } from '../../../wire/names.ts'
 import { Refusal } from '../../../wire/refusal.ts'
 import { denialMessage, denialOf } from '../../denial.ts'
 import { readHeaderLines } from '../../request/header-lines.ts'
-import { DOCUMENT_CACHE_SECONDS, type PublicDocuments } from '../../documents/public-documents.ts'
+import { DOCUMENT_CACHE_SECONDS, listedAt, type PublicDocuments } from '../../documents/public-documents.ts'
 import { splitTarget } from '../../request/request-target.ts'
-import { asOwner } from '../../../wire/identifiers.ts'
 
-/** Answers a request for a public document; false, having done nothing, for any other. Never rejects. */
+/**
+ * Answers a request for a public document. For any other request it does nothing and returns false. Never
+ * rejects.
+ */
 export type AnswerDocument = (request: IncomingMessage, response: ServerResponse) => Promise<boolean>
 
-/** A document, or a refusal, as it is answered. */
+/** The answer: a document or a refusal. */
 export interface DocumentAnswer {
   status: number
   headers: [name: string, value: string][]
   body: string
 }
 
-/** Answers the document at a target; undefined where that is none of ours. Never rejects. */
+/** Answers the document at a target; undefined if no document of ours is there. Never rejects. */
 export type FindDocument = (request: IncomingMessage) => Promise<DocumentAnswer | undefined>
 
 const KEPT = `public, max-age=${DOCUMENT_CACHE_SECONDS}`
@@ -47,7 +49,7 @@ export function documentAnswers(find: FindDocument): AnswerDocument {
   return async (request, response) => {
     const found = await find(request)
     if (found === undefined) return false
-    // Somebody else may have answered meanwhile, a time limit of the application's for one.
+    // Something else may have answered meanwhile, for example a time limit of the application.
     if (response.headersSent || response.destroyed) {
       response.destroy()
       return true
@@ -66,7 +68,7 @@ function isDocumentPath(path: string): boolean {
   )
 }
 
-/** As it was sent, also where a framework shortened it. */
+/** The target as it was sent, even if a framework shortened it. */
 function sentTarget(request: IncomingMessage & { originalUrl?: unknown }): string {
   return typeof request.originalUrl === 'string' ? request.originalUrl : (request.url ?? '')
 }
@@ -88,8 +90,8 @@ async function answer(
     return json(documents.metadata(path.slice(WELL_KNOWN.protectedResource.length)), KEPT)
   }
   const asked = { raw: { method: request.method, url: target, rawHeaders } }
-  const owner = path === LISTING ? undefined : asOwner(path.slice(LISTING.length + 1))
-  return json(await documents.listing(asked, owner), 'no-store')
+  const of = path === LISTING ? undefined : listedAt(path.slice(LISTING.length))
+  return json(await documents.listing(asked, of), 'no-store')
 }
 
 function json(value: object, cacheControl: string): DocumentAnswer {

@@ -1,6 +1,6 @@
 /**
- * Owns the embedded door as Fastify plugins. Contract: "Resource server enforcement point". Fastify itself is
- * the user's: only its types are named here.
+ * Owns the embedded door as Fastify plugins. Contract: "Resource server enforcement point". The application
+ * brings Fastify itself: only its types are used here.
  */
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
@@ -23,9 +23,8 @@ const SKIP_OVERRIDE = Symbol.for('skip-override')
 export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Caller>): FastifyPluginCallback {
   const admitted = new WeakMap<IncomingMessage, Json | undefined>()
   const plugin: FastifyPluginCallback = (scope, _options, done) => {
-    // With a callback, which is called for what is let through and for nothing else: what an async hook
-    // returns, or a reply that it waits for, also ends when the sender goes away, and Fastify would then run
-    // the handler.
+    // Uses a callback, which is called only for calls that are let through. An async hook, or a reply that it
+    // waits for, also ends when the sender goes away, and Fastify would then run the handler.
     scope.addHook('preParsing', (request, reply, payload, next) => {
       admit(request.raw, reply.raw, payload)
         .then(admission => {
@@ -34,16 +33,16 @@ export function protectScope(admit: Admit, callers: WeakMap<IncomingMessage, Cal
           changeFields(request.raw, admission.changes)
           if (admission.caller !== undefined) callers.set(request.raw, admission.caller)
           admitted.set(request.raw, admission.value)
-          // Out of this promise: what the next hooks throw is theirs to handle.
+          // Called outside this promise, so that errors of the next hooks are not caught here.
           process.nextTick(next, null, streamOf(admission.body))
         })
-        // A request that cannot be handed on ends here, not the process.
+        // If a request cannot be passed on, only the request ends, not the process.
         .catch((error: unknown) => process.nextTick(next, error))
     })
     scope.addHook('preValidation', async request => {
       if (!admitted.has(request.raw)) throw outage('The call was not judged: try again.')
-      // Whatever parser the scope has: the value is the one that was judged. Raw bytes and raw text are as
-      // they were judged anyway.
+      // Whatever parser the scope has, the value is the one that was judged. Raw bytes and raw text are
+      // unchanged anyway.
       const value = admitted.get(request.raw)
       if (value !== undefined && typeof request.body === 'object' && !Buffer.isBuffer(request.body)) {
         request.body = value
@@ -58,9 +57,7 @@ function streamOf(body: Buffer): Readable & { receivedEncodedLength: number } {
   return Object.assign(Readable.from(body.length === 0 ? [] : [body]), { receivedEncodedLength: body.length })
 }
 
-/**
- * A plugin that serves the public documents; to be registered at the root, and not where `protectScope` is.
- */
+/** A plugin that serves the public documents. Register it at the root, not in the scope of `protectScope`. */
 export function documentsPlugin(find: FindDocument): FastifyPluginCallback {
   return (scope, _options, done) => {
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {

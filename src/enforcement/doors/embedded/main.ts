@@ -33,8 +33,8 @@ export interface EnforcementPoint {
   /** A handler for `node:http` that serves the public documents and gives to yours only what is allowed. */
   protect(handler: NodeHandler): NodeHandler
   /**
-   * Middleware for Express and Connect, in front of your handler and of every body parser: what is allowed
-   * goes on.
+   * Middleware for Express and Connect, in front of your handler and of every body parser: allowed requests
+   * go on.
    */
   middleware(): Middleware
   /** Middleware that serves the public documents and hands on everything else. */
@@ -44,26 +44,26 @@ export interface EnforcementPoint {
   /** A Fastify plugin that serves the public documents. */
   readonly fastifyDocuments: FastifyPluginCallback
   /**
-   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect your server to:
-   * every message that comes in is judged as a call of the resource of `owner`. Throws where no owner of that
-   * name is configured.
+   * Wraps a transport of the official MCP SDK that has no HTTP (stdio, in process), for your server to
+   * connect to: every incoming message is judged as a call of the resource of `owner`. Throws if no owner of
+   * that name is configured.
    */
   guard<T extends McpTransport>(transport: T, owner: string): T
   /**
-   * Who calls; undefined for what needed no grant. By the request that your handler was given (Fastify:
+   * The caller; undefined for a call that needed no grant. Pass the request that your handler got (Fastify:
    * `request.raw`).
    */
   callerOf(request: IncomingMessage): Caller | undefined
   /**
-   * Registers with the authorities where the configuration says `register`; to be called once the documents
+   * Registers with the authorities that the configuration marks with `register`. Call this when the documents
    * can be fetched.
    */
   register(): void
   /** The numbers of this enforcement point, in the text format of Prometheus. */
   metrics(): Promise<{ text: string; contentType: string }>
   /**
-   * From now on denies everything, 503; waits for the calls that are being judged and sends what access
-   * reports wait.
+   * From now on denies everything with 503. Waits for the calls that are being judged, and sends the waiting
+   * access reports.
    */
   close(): Promise<void>
 }
@@ -77,9 +77,9 @@ export interface EmbedOptions {
 }
 
 /**
- * Starts it. `source` is the path of the YAML file of `usher sidecar`, or an object as it stands there; left
- * out, the file that `UMA_PEP_CONFIG` names. `listen` may be left out. Throws an error that lists every fault
- * of the configuration.
+ * Starts it. `source` is the path of the YAML file of `usher sidecar`, or an object of the same form. If it
+ * is left out, the file that `UMA_PEP_CONFIG` names is read. `listen` may be left out. Throws an error that
+ * lists every fault of the configuration.
  */
 export async function embed(source?: string | object, options: EmbedOptions = {}): Promise<EnforcementPoint> {
   const config = readEmbeddedConfig(source, options.environment)
@@ -95,7 +95,7 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
   })
   const find = createDocuments(
     createPublicDocuments({
-      routes: core.routes.routes,
+      table: core.routes,
       publicUrl: config.public_url,
       keys: core.keys,
       guard: core.guard,
@@ -104,7 +104,7 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
   )
   const door = { admit, answerDocument: documentAnswers(find), callers, logger }
   core.health.set(true)
-  logger.info({ mode: 'embedded', owners: config.owners.length }, 'serving')
+  logger.info({ mode: 'embedded', owners: new Set(config.owners.map(({ owner }) => owner)).size }, 'serving')
   return {
     protect: handler => protectHandler(handler, door),
     middleware: () => protectMiddleware(door),
@@ -112,8 +112,9 @@ export async function embed(source?: string | object, options: EmbedOptions = {}
     fastify: protectScope(admit, callers),
     fastifyDocuments: documentsPlugin(find),
     guard: (transport, owner) => {
-      const route = core.routes.routes.find(one => one.owner === owner)
+      const [route, ...others] = core.routes.routes.filter(one => one.owner === owner || one.path === owner)
       if (route === undefined) throw new Error(`no owner ${owner} is configured`)
+      if (others.length > 0) throw new Error(`${owner} has several resources: give the path of one`)
       return guardTransport(transport, route, {
         core: { decide, unjudged: core.unjudged },
         bodyBytesMax: config.body_bytes_max,

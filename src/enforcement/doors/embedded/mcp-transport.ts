@@ -17,7 +17,7 @@ import type { Route } from '../../request/routes.ts'
 import { callerIn, type Caller } from './admission.ts'
 import { createToolMarks, type ToolMarks } from './tool-marks.ts'
 
-/** What of a transport of the SDK, in any of its versions, matters here. */
+/** The part of an SDK transport, in any version, that matters here. */
 export interface McpTransport {
   send(message: never, options?: never): Promise<void>
 }
@@ -37,9 +37,9 @@ interface Passed {
 }
 
 /**
- * The transport, with every message that comes in judged before the server hears it. What is denied is
- * answered here where it asked for an answer, and dropped otherwise. Outgoing messages pass; a list of tools
- * is marked with what calling each takes.
+ * The transport, with every incoming message judged before the server gets it. A denied message is answered
+ * here if it asked for an answer, and dropped otherwise. Outgoing messages pass; a list of tools is marked
+ * with what each call needs.
  */
 export function guardTransport<T extends McpTransport>(
   transport: T,
@@ -66,7 +66,7 @@ export function guardTransport<T extends McpTransport>(
     )
   }
   return new Proxy(transport, {
-    // Assigned by the server when it connects; whoever reads it gets what was assigned.
+    // The server assigns it when it connects; reading it gives what was assigned.
     set: (target, name, value: unknown) => {
       if (name !== 'onmessage') return Reflect.set(target, name, value, target)
       deliver = typeof value === 'function' ? (value as Deliver) : undefined
@@ -113,7 +113,7 @@ async function judgeMessage(
     const outcome = await core.decide(call)
     marks.judged(message, call, outcome)
     if (judging.get(id) === state) judging.delete(id)
-    // What the server hears is the value of the very bytes that were judged.
+    // The server gets the value of exactly the bytes that were judged.
     return outcome.kind === 'deny' ? outcome : { message: withCaller(parseJson(bytes), callerIn(outcome)) }
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) logger.error({ err: thrown }, 'a message could not be read')
@@ -123,7 +123,7 @@ async function judgeMessage(
   }
 }
 
-/** The bytes that an HTTP signature covers are gone by the time that a transport hands on a message. */
+/** The bytes that an HTTP signature covers are gone when a transport hands on a message. */
 function refuseHttp(extra: unknown): void {
   const { requestInfo, request } = (extra ?? {}) as { requestInfo?: unknown; request?: unknown }
   if (requestInfo !== undefined || request !== undefined) {
@@ -131,7 +131,7 @@ function refuseHttp(extra: unknown): void {
   }
 }
 
-/** Getters and `toJSON` are asked once, here: later nobody can be told something else. */
+/** Getters and `toJSON` run once, here, so that later readers cannot get another value. */
 function plainMessage(received: unknown): JsonObject {
   const message = parseJson(JSON.stringify(received) ?? 'null')
   return isJsonObject(message) ? message : refuse('invalid_request', 'Send one JSON-RPC message, no batch.')
@@ -171,7 +171,7 @@ function withCaller(message: Json, caller: Caller | undefined): Json {
   return { ...message, params: { ...params, _meta: { ...meta, [MESSAGE_META.caller]: told } } }
 }
 
-/** A notification, and a response, has nobody waiting for an answer. */
+/** Nobody waits for an answer to a notification or a response. */
 async function answerDenied(denied: Denied, received: unknown, send: Send): Promise<void> {
   const { id, method } = (received ?? {}) as { id?: unknown; method?: unknown }
   if (method === undefined || (typeof id !== 'string' && typeof id !== 'number')) return

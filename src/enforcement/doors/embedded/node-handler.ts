@@ -10,7 +10,7 @@ import { denialMessage } from '../../denial.ts'
 import type { Admission, Admit, Caller } from './admission.ts'
 import type { AnswerDocument } from './documents.ts'
 
-/** A handler of `node:http`; `body` is the JSON value of the bytes that were judged, where they are JSON. */
+/** A handler of `node:http`; `body` is the JSON value of the bytes that were judged, if they are JSON. */
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse, body?: unknown) => unknown
 
 /** Middleware of Connect and Express. */
@@ -23,13 +23,13 @@ export type Middleware = (
 export interface NodeDoorOptions {
   admit: Admit
   answerDocument: AnswerDocument
-  /** Who calls, by the request that a handler is given. */
+  /** The caller, by the request that a handler gets. */
   callers: WeakMap<IncomingMessage, Caller>
   logger: Logger
 }
 
 /**
- * The request handler that serves the public documents, and gives to `handler` what is allowed, once each.
+ * The request handler that serves the public documents, and passes each allowed request to `handler` once.
  */
 export function protectHandler(handler: NodeHandler, options: NodeDoorOptions): NodeHandler {
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -41,7 +41,7 @@ export function protectHandler(handler: NodeHandler, options: NodeDoorOptions): 
     try {
       await handler(replay, response, admission.value)
     } catch (error) {
-      // The handler's own failure is no denial: it must not read like one.
+      // A failure of the handler is no denial, so it must not look like one.
       options.logger.error({ err: error }, 'the protected handler failed')
       answerFailure(response)
     }
@@ -50,12 +50,13 @@ export function protectHandler(handler: NodeHandler, options: NodeDoorOptions): 
 }
 
 /**
- * Middleware that calls `next`, once, for what is allowed: `body` is the parsed value, `rawBody` the bytes.
+ * Middleware that calls `next` once for each allowed request: `body` is the parsed value, `rawBody` the
+ * bytes.
  */
 export function protectMiddleware(options: NodeDoorOptions): Middleware {
   const judged = new WeakSet<IncomingMessage>()
   return (request, response, next) => {
-    // Mounted twice, it judges once: the credential is gone after the first time.
+    // If it is mounted twice, it judges once, because the credential is gone after the first time.
     if (judged.has(request)) return next()
     options
       .admit(request, response)
@@ -65,10 +66,10 @@ export function protectMiddleware(options: NodeDoorOptions): Middleware {
         Object.assign(request, { rawBody: admission.body, body: admission.value })
         if (admission.caller !== undefined) options.callers.set(request, admission.caller)
         judged.add(request)
-        // Out of this promise: what the next handlers throw is theirs to handle.
+        // Called outside this promise, so that errors of the next handlers are not caught here.
         process.nextTick(next)
       })
-      // A request that cannot be handed on ends here, not the process.
+      // If a request cannot be passed on, only the request ends, not the process.
       .catch((error: unknown) => process.nextTick(next, error))
   }
 }
@@ -92,7 +93,7 @@ function answerDenied(
 }
 
 /**
- * Writes a denial. What of the request was not read is not waited for: the connection ends with the answer.
+ * Writes a denial. It does not wait for the unread part of the request: the connection ends with the answer.
  */
 function writeDenial(denied: Denied, request: IncomingMessage, response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return void response.destroy()

@@ -1,7 +1,7 @@
 /**
- * Owns how the list of tools that a server sends is marked for the one client of a transport: by what is
- * configured, and by what its calls met on that transport. Contract: "What the service does", beats 1 to 4. A
- * mark allows nothing: each call is judged as if there were none.
+ * Owns the marks on the list of tools that a server sends, for the one client of a transport: by the
+ * configuration, and by the results of its calls on that transport. Contract: "What the service does", beats
+ * 1 to 4. A mark allows nothing: each call is judged as if there were no marks.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../../wire/json.ts'
 import { CHALLENGE_ERROR } from '../../../wire/names.ts'
@@ -12,20 +12,20 @@ import type { Route } from '../../request/routes.ts'
 import { presentedGrant } from '../../upstream.ts'
 
 export interface ToolMarks {
-  /** A message of the client's was judged. */
+  /** Called when a message of the client was judged. */
   judged(message: JsonObject, call: Call, outcome: Outcome): void
   /** The message as it is sent to the client: a list of tools with its marks, anything else as it is. */
   sent<T>(message: T): T
 }
 
-/** Of a list that nobody answers nothing is remembered for ever. */
+/** A list request that nobody answers must not be remembered for ever. */
 const LISTS_MAX = 100
 const ENDING: ReadonlySet<unknown> = new Set(['access_revoked', 'request_denied'])
 
 /**
- * `now` in seconds. `tell` is called if a mark changes after the client was sent a list, as long as the
- * server said at `initialize` that it tells of changes to its list (clients of MCP 2026-07-28 subscribe at
- * the server itself, which nobody else can answer for).
+ * `now` in seconds. `tell` is called if a mark changes after the client got a list, provided that the server
+ * declared `listChanged` at `initialize` (clients of MCP 2026-07-28 subscribe at the server itself, and
+ * nobody else can answer for it).
  */
 export function createToolMarks(
   { tools }: Pick<Route, 'tools'>,
@@ -33,7 +33,7 @@ export function createToolMarks(
   tell: () => void,
 ): ToolMarks {
   const lists = new Set<Json>()
-  /** What the last call of a tool met; a grant that was held until when. */
+  /** The result of the last call of a tool, and until when a grant was held. */
   const met = new Map<string, { access: ToolAccess; until?: number }>()
   const accessOf = (name: Json | undefined): ToolAccess => {
     if (typeof name !== 'string' || !tools.has(name)) return 'closed'
@@ -41,7 +41,7 @@ export function createToolMarks(
     return until !== undefined && until <= now() ? 'asks' : access
   }
   let tells = false
-  /** Of a list that the client never read nothing changed. */
+  /** If the client never read a list, nothing changed for it. */
   let isListed = false
   const note = (name: string, found: { access: ToolAccess; until?: number }): void => {
     const before = accessOf(name)
@@ -94,7 +94,7 @@ function heldUntil(call: Call): { access: ToolAccess; until?: number } {
     const { single_use, exp } = readRptClaims(token)
     return single_use === true ? { access: 'asks' } : { access: 'free', until: exp }
   } catch {
-    // An authority of another kind: its tokens say nothing of themselves.
+    // This is an authority of another kind, whose tokens say nothing about themselves.
     return { access: 'asks' }
   }
 }

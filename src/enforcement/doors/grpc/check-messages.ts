@@ -6,7 +6,8 @@ import { loadSync, type MessageTypeDefinition, type ServiceDefinition } from '@g
 import { PROTO_DIRECTORY } from '../../proto-directory.ts'
 
 /**
- * As it comes off the wire: nothing is filled in, so every member may be missing. Names are the protocol's.
+ * A message as it comes off the wire: nothing is filled in, so every member may be missing. Names are the
+ * protocol's.
  */
 export interface CheckRequest {
   attributes?: {
@@ -70,13 +71,13 @@ export const HEALTH_SERVICE = definitions['grpc.health.v1.Health'] as ServiceDef
 export const AUTHORIZATION_SERVICE = 'envoy.service.auth.v3.Authorization'
 export const CHECK_PATH = `/${AUTHORIZATION_SERVICE}/Check`
 
-/** Reads a CheckRequest; fields we do not define are skipped. Throws for bytes that are none. */
+/** Reads a CheckRequest; fields that we do not define are skipped. Throws if the bytes are not one. */
 export function decodeCheckRequest(bytes: Buffer): CheckRequest {
   return requestType.deserialize(bytes)
 }
 
 /**
- * Reads a CheckResponse back, for whoever asks a check server: the load of bench does.
+ * Reads a CheckResponse back, for clients of a check server, such as the load generator of bench.
  * @internal
  */
 export function decodeCheckResponse(bytes: Buffer): Partial<CheckResponse> {

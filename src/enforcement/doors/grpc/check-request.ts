@@ -1,7 +1,7 @@
 /**
  * Owns the reading of a CheckRequest into a Call. Contract: "Resource server enforcement point" (the payload
- * of `/check` is not shown: it is Envoy's). Host and scheme are not even defined in our messages. What can be
- * said in two ways must be said alike.
+ * of `/check` is not shown: it is Envoy's). Host and scheme are not even defined in our messages. If a
+ * request says something in two ways, both must agree.
  */
 import { refuse } from '../../../wire/refusal.ts'
 import type { Call, CallBody } from '../../call.ts'
@@ -11,8 +11,8 @@ import { fieldText, readHeaderLines, type HeaderLines } from '../../request/head
 import { splitTarget } from '../../request/request-target.ts'
 
 /**
- * What the transport, not the message, knows of a check. `deadlineAt` in milliseconds since the epoch; left
- * out: none.
+ * What the transport, not the message, knows about a check. `deadlineAt` is in milliseconds since the epoch;
+ * if left out, there is none.
  */
 export interface CheckTransport {
   deadlineAt?: number
@@ -23,7 +23,7 @@ type HeaderMap = NonNullable<HttpRequest['header_map']>
 type Source = NonNullable<CheckRequest['attributes']>['source']
 
 /**
- * The call that a CheckRequest tells of. Refuses 400 `invalid_request` for bytes that are no CheckRequest,
+ * The call that a CheckRequest describes. Refuses 400 `invalid_request` for bytes that are no CheckRequest,
  * for one without an HTTP request, for `headers` and `header_map`, or `body` and `raw_body`, that disagree,
  * and for targets and header fields that are refused at every door; 415 `unsupported_media_type` for an
  * encoded body. `bodyBytesMax` is the cap of `readCallBody`.

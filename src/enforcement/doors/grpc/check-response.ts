@@ -1,7 +1,7 @@
 /**
  * Owns the writing of an Outcome as a CheckResponse, and the one place where its bytes are made. Contract:
  * "Errors" (503, never an allow, for our own outage). A CheckResponse without a status allows, so `answer`
- * asserts what it lets out.
+ * checks everything before it sends it.
  */
 import type { Allowed, Denied, Outcome } from '../../call.ts'
 import type { CheckResponse, HeaderValueOption } from './check-messages.ts'
@@ -29,7 +29,7 @@ const RPC_CODES: ReadonlyMap<number, number> = new Map([
   [503, 14],
 ])
 
-/** The bytes of the answer to a call whose received header fields are given. Throws where `answer` does. */
+/** The bytes of the answer to a call whose received header fields are given. Throws if `answer` does. */
 export function writeOutcome(outcome: Outcome, received: HeaderLines): Buffer {
   return answer(outcome.kind === 'allow' ? allowed(outcome, received) : denied(outcome))
 }
@@ -62,7 +62,7 @@ export function answer(response: CheckResponse): Buffer {
   return bytes
 }
 
-/** What is answered when nothing else can be: made before anything can go wrong. */
+/** The answer of last resort, made before anything can go wrong. */
 export const OUTAGE: Buffer = answer(denied(denialOf(undefined)))
 
 function allowed(outcome: Allowed, received: HeaderLines): CheckResponse {
@@ -92,7 +92,8 @@ function denied(outcome: Denied): CheckResponse {
 }
 
 /**
- * Callers differ in which of the two members they read, and in what a missing one means: both say overwrite.
+ * Callers differ in which of the two members they read, and in what a missing one means. So both say
+ * overwrite.
  */
 function overwriting([key, value]: [string, string]): HeaderValueOption {
   return { header: { key, value }, append: { value: false }, append_action: OVERWRITE_IF_EXISTS_OR_ADD }

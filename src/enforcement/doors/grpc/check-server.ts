@@ -1,7 +1,7 @@
 /**
  * Owns the gRPC server of ext_authz and health. Contract: "Resource server enforcement point" and "Health". A
  * proxy treats a gRPC error as it is configured to, which may be to let the call pass, so a check is answered
- * with a denial even where the gRPC library itself would end it with an error.
+ * with a denial even if the gRPC library itself would end it with an error.
  */
 import {
   Server,
@@ -15,6 +15,7 @@ import {
   type ServerUnaryCall,
   type ServiceDefinition,
 } from '@grpc/grpc-js'
+import type { Socket } from 'node:net'
 import type { Certificates } from '../../../http/certificates.ts'
 import { startHttp2Listener, type MutualTls } from '../../../http/http2-listener.ts'
 import { parseListenAddress, type ListenAddress } from '../../../http/listen-address.ts'
@@ -26,37 +27,37 @@ import { healthHandlers } from './grpc-health.ts'
 import type { Health } from '../../telemetry/health.ts'
 
 export interface CheckServerOptions extends CheckDoor {
-  /** `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/check.sock`; port 0 takes a free one. */
+  /** `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/check.sock`; port 0 takes a free port. */
   address: string
-  /**
-   * When given, a client must show a certificate that `ca` signed. What is renewed serves connections made
-   * from then on.
-   */
+  /** If given, a client must show a certificate that `ca` signed. Renewed files apply to new connections. */
   tls?: Certificates<MutualTls> | undefined
   health: Health
   /** How long a proxy may keep one connection, so that replicas share the load; 300 s by default. */
   connectionAgeSeconds?: number | undefined
-  /** How long a connection may carry no call before it is told to go (GOAWAY); 300 s by default. */
+  /** How long a connection may carry no call before it gets a GOAWAY; 300 s by default. */
   connectionIdleSeconds?: number | undefined
-  /** Connections at a time; 4,096 by default. */
+  /** How many connections there may be at a time; 4,096 by default. */
   connectionsMax?: number | undefined
-  /** Until a connection has begun to speak HTTP/2, in milliseconds; 10,000 by default. */
+  /** How long a connection may take to begin to speak HTTP/2, in milliseconds; 10,000 by default. */
   prefaceMs?: number | undefined
 }
 
 export interface CheckServer {
   /** The address listened on, with the port that was given. */
   address: string
-  /** Health says not serving; checks are still answered. To be called some seconds before `stop`. */
+  /** Health says not serving, but checks are still answered. Call this some seconds before `stop`. */
   drain: () => void
   /**
-   * Drains, takes no new call, and ends once the open ones are answered, or after `graceMs` (5,000) without
+   * Drains, takes no new call, and ends when the open calls are answered, or after `graceMs` (5,000) without
    * them.
    */
   stop: (graceMs?: number) => Promise<void>
 }
 
-/** Header fields and the rest of a CheckRequest, beside the body. Beyond that the answer is a denial, too. */
+/**
+ * How many bytes the header fields and the rest of a CheckRequest may have, besides the body. A larger one is
+ * denied, too.
+ */
 const ENVELOPE_BYTES_MAX = 1_048_576
 const CONNECTION_AGE_SECONDS = 300
 const CONNECTION_AGE_GRACE_MS = 30_000
@@ -68,7 +69,7 @@ const STOP_GRACE_MS = 5_000
 
 const asIs = (bytes: Buffer): Buffer => bytes
 
-/** Bytes in and out, so that what does not decode is answered by us and not by the gRPC library. */
+/** Takes and returns bytes, so that we, and not the gRPC library, answer a message that does not decode. */
 const AUTHORIZATION_SERVICE_OF_BYTES = {
   Check: {
     path: CHECK_PATH,
@@ -91,12 +92,17 @@ export async function startCheckServer(options: CheckServerOptions): Promise<Che
   server.addService(AUTHORIZATION_SERVICE_OF_BYTES, { Check: checkHandler(options) })
   server.addService(HEALTH_SERVICE, handlers)
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const connections = new Set<Socket>()
   const listener = await startHttp2Listener({
     address: listenAddress(options.address),
     tls: options.tls,
     prefaceMs: options.prefaceMs,
     connectionsMax: options.connectionsMax,
-    onConnection: socket => injector.injectConnection(socket),
+    onConnection: socket => {
+      connections.add(socket)
+      socket.once('close', () => connections.delete(socket))
+      injector.injectConnection(socket)
+    },
   })
   return {
     address: listener.address,
@@ -105,7 +111,9 @@ export async function startCheckServer(options: CheckServerOptions): Promise<Che
       options.health.drain()
       endWatches()
       listener.close()
-      await shutDown(server, injector, graceMs)
+      injector.drain(graceMs)
+      await ended(connections)
+      await new Promise<void>(resolve => server.tryShutdown(() => resolve()))
     },
   }
 }
@@ -142,8 +150,8 @@ function checkHandler(door: CheckDoor): handleUnaryCall<Buffer, Buffer> {
 
 /**
  * The gRPC library itself ends a call with an error when a message is too long, cannot be decompressed, is
- * missing, or is late. On the check method such an end becomes a denied response, unless an answer is already
- * under way.
+ * missing, or is late. On the check method, this becomes a denied response, unless an answer is already being
+ * sent.
  */
 function denyingInsteadOfErrors(door: CheckDoor): ServerInterceptor {
   return (method, call) => {
@@ -185,14 +193,11 @@ function listenAddress(text: string): ListenAddress {
   return address
 }
 
-type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
-
 /**
- * `drain` says goodbye on every connection, and cuts those still open after the grace; `tryShutdown` waits
- * for the last to end. In this order: the library's forceShutdown cuts nothing while channelz is off, and
- * sessions already closing are not cut either.
+ * Waits until the calls that run are answered and their connections have ended. `drain` of the library says
+ * goodbye on every connection and cuts those still open after the grace; its `tryShutdown` waits for none
+ * that is already closing, and its `forceShutdown` cuts nothing while channelz is off.
  */
-async function shutDown(server: Server, injector: ConnectionInjector, graceMs: number): Promise<void> {
-  injector.drain(graceMs)
-  await new Promise<void>(resolve => server.tryShutdown(() => resolve()))
+async function ended(connections: ReadonlySet<Socket>): Promise<void> {
+  await Promise.all([...connections].map(socket => new Promise(resolve => socket.once('close', resolve))))
 }

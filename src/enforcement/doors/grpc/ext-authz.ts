@@ -1,7 +1,7 @@
 /**
- * Owns the ext_authz door: bytes of a CheckRequest in, bytes of a CheckResponse out, and never anything else.
- * Contract: "Resource server enforcement point" and "Errors": whatever fails here is a denial, so that a
- * proxy set to let failures pass still refuses.
+ * Owns the ext_authz door: it takes the bytes of a CheckRequest and always returns the bytes of a
+ * CheckResponse. Contract: "Resource server enforcement point" and "Errors": every failure here is a denial,
+ * so that a proxy that lets failures pass still refuses.
  */
 import { answerCall, denyUnjudged as denyUnread, type AnswerWriter, type CheckDoor } from '../check-door.ts'
 import { readCheckRequest, type CheckTransport } from './check-request.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns the gRPC health protocol of the check server, told truthfully: proxies eject and drain by it.
- * Contract: "Health".
+ * Owns the gRPC health protocol of the check server. It must be truthful, because proxies eject and drain by
+ * it. Contract: "Health".
  */
 import {
   status as rpcStatus,
@@ -20,8 +20,8 @@ const KNOWN_SERVICES: ReadonlySet<string> = new Set(['', AUTHORIZATION_SERVICE])
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>
 
 /**
- * The handlers of grpc.health.v1.Health, and the way to end its open watches, without which a server never
- * finishes stopping.
+ * The handlers of grpc.health.v1.Health, and the function that ends open watches; a server with open watches
+ * never finishes stopping.
  */
 export function healthHandlers(health: Health): {
   handlers: UntypedServiceImplementation

@@ -1,7 +1,7 @@
 /**
  * Owns the reading of a `/check` request into a Call. Contract: "Resource server enforcement point" (the
- * payload of `/check` is not shown) and "Authentication" (inputs never come from the transport): where the
- * original request stands is configured per listener.
+ * payload of `/check` is not shown) and "Authentication" (inputs never come from the transport): each
+ * listener is configured with where to find the original request.
  */
 import type { RawRequest } from '../../../http/raw-server.ts'
 import { UPSTREAM_HEADER_PREFIX } from '../../../wire/names.ts'
@@ -13,24 +13,24 @@ import { foldedName } from '../../identity-headers.ts'
 import { splitTarget } from '../../request/request-target.ts'
 
 /**
- * Where a gateway puts what it asks about. With `original` it asks by forward-auth: method and target of the
- * call stand in these two header fields, and nowhere else. Without, it asks as Envoy does: the call's own
- * method at `/check` + the call's own target. Each field named here must be one that the gateway writes
- * itself, over whatever a client sent.
+ * Where a gateway puts the call that it asks about. With `original` it asks by forward-auth: the method and
+ * target of the call are in these two header fields, and nowhere else. Without it, the gateway asks as Envoy
+ * does: the call's own method at `/check` + the call's own target. The gateway must itself write each field
+ * named here, overwriting what a client sent.
  */
 export interface GatewayHeaders {
   original?: { method: string; uri: string } | undefined
-  /** Holds the call's own content-length; left out, what length it announced is not known. */
+  /** Holds the call's own content-length; if left out, the announced length is not known. */
   length?: string | undefined
   /**
-   * Holds the address of who called the gateway, the last of several; left out, all calls count as one
+   * Holds the address that called the gateway, the last one of several; if left out, all calls count as one
    * source.
    */
   peer?: string | undefined
 }
 
 const PREFIX = '/check'
-/** What belongs to the connection between gateway and us, and says nothing of the call. */
+/** Header fields of the connection between the gateway and us, which say nothing about the call. */
 const HOP_FIELDS = ['host', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']
 
 export interface HttpCheckOptions {
@@ -43,9 +43,9 @@ export interface HttpCheckOptions {
 
 /**
  * The call that a `/check` request asks about. Refuses 404 `not_found` for a request at another path; 400
- * `invalid_request` where what the gateway is to write is missing, stands twice, also under a like name, or
- * makes no sense, for client-sent `x-uma-*` that a forward-auth gateway could not take off, and what is
- * refused at every door.
+ * `invalid_request` if a field that the gateway must write is missing, comes twice (even under a similar
+ * name) or makes no sense, if the client sent `x-uma-*` fields that a forward-auth gateway could not remove,
+ * and for everything that is refused at every door.
  */
 export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): Call {
   const { gateway, bodyBytesMax, deadlineMs } = options
@@ -53,7 +53,7 @@ export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): C
   const { written, sent } = separate(request, gateway)
   const { method, target } = originalOf(request, gateway, written)
   const received = readHeaderLines(sent)
-  // Empty where the call announced none: not every gateway can leave a field out.
+  // The field is empty if the call announced no length, because not every gateway can leave a field out.
   const length = gateway.length === undefined ? undefined : written.only(gateway.length) || undefined
   const headers: HeaderLines =
     length === undefined ? received : new Map([...received, ['content-length', [length]]])
@@ -75,8 +75,7 @@ export function readHttpCheck(request: RawRequest, options: HttpCheckOptions): C
 }
 
 /**
- * Node takes off chunks and passes over any other coding beside them, so that the bytes would not be those of
- * the call.
+ * Node removes chunking and ignores any other coding besides, so the bytes would not be those of the call.
  */
 function refuseCodedBody({ lines }: RawRequest): void {
   const codings = lines.filter(([name]) => name.toLowerCase() === 'transfer-encoding')
@@ -86,7 +85,7 @@ function refuseCodedBody({ lines }: RawRequest): void {
 
 /** The fields that the gateway writes. */
 interface Written {
-  /** The value of a field; undefined where it is absent. Refuses one that stands twice. */
+  /** The value of a field; undefined if it is absent. Refuses a field that comes twice. */
   only(name: string): string | undefined
 }
 
@@ -140,7 +139,7 @@ function refuseElsewhere(): never {
   refuse('not_found', `Ask at ${PREFIX}, as docs/gateways.md says for your gateway.`)
 }
 
-/** Such a gateway forwards what the client sent; it can overwrite the fields it knows, and no others. */
+/** A forward-auth gateway forwards what the client sent; it can overwrite only the fields that it knows. */
 function refuseIdentityFields(headers: HeaderLines): void {
   const found = [...headers.keys()].find(name => foldedName(name).startsWith(UPSTREAM_HEADER_PREFIX))
   if (found !== undefined)

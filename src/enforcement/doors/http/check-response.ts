@@ -1,7 +1,7 @@
 /**
  * Owns the writing of an Outcome as the HTTP answer to a gateway. Contract: "Errors" (503, never an allow,
- * for our own outage) and "Challenge (beat 1)". 200 lets a call pass, at some gateways any 2xx, so `checked`
- * asserts what it lets out.
+ * for our own outage) and "Challenge (beat 1)". 200 lets a call pass, and at some gateways any 2xx does, so
+ * `checked` checks every answer before it is sent.
  */
 import type { RawAnswer } from '../../../http/raw-server.ts'
 import type { Outcome } from '../../call.ts'
@@ -11,15 +11,15 @@ import { upstreamHeaders } from '../../identity-headers.ts'
 
 export interface HttpAnswerOptions {
   /**
-   * What an outage is answered with: 503, or 424 for an Envoy that turns it into 503 itself. Envoy takes any
-   * 5xx for a failure of ours, which it may be set to let pass, and shows nobody our answer.
+   * The status of an outage: 503, or 424 for an Envoy that turns it into 503 itself. Envoy treats any 5xx as
+   * a failure of ours, which it may be configured to let pass, and drops our answer.
    */
   outageStatus: 503 | 424
   /** A field that repeats the body of a denial, for a gateway that drops bodies. */
   bodyHeader?: string | undefined
 }
 
-/** Envoy takes off what this field of an allow names. */
+/** Envoy removes the fields that this field of an allow names. */
 const REMOVE_HEADER = 'x-envoy-auth-headers-to-remove'
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 const FIELD_VALUE = /^[\x20-\x7e\t]*$/
@@ -47,12 +47,15 @@ function denied(outcome: Extract<Outcome, { kind: 'deny' }>, options: HttpAnswer
   }
 }
 
-/** JSON whose text is ASCII: what is beyond is escaped. */
+/** JSON as ASCII text: other characters are escaped. */
 function asciiJson(json: string): string {
   return json.replaceAll(/[^\x20-\x7e]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** The only way out: 200 exactly for what was let through, everything well-formed. Throws otherwise. */
+/**
+ * The only way out: checks that the status is 200 exactly if the call was let through, and that everything is
+ * well-formed. Throws otherwise.
+ */
 function checked(outcome: Outcome, answer: RawAnswer): RawAnswer {
   const { status, headers } = answer
   assert(Number.isInteger(status), 'the status is an integer')

@@ -17,12 +17,12 @@ import { httpAnswers, type HttpAnswerOptions } from './check-response.ts'
 
 export interface HttpCheckServerOptions extends CheckDoor, HttpAnswerOptions {
   address: ListenAddress
-  /** When given, a client must show a certificate that `ca` signed. */
+  /** If given, a client must show a certificate that `ca` signed. */
   tls?: RawServerOptions['tls']
   health: Health
-  /** How its caller writes down what it asks about. */
+  /** How the gateway describes the call that it asks about. */
   gateway: GatewayHeaders
-  /** Time for one check, in milliseconds; an HTTP caller names no deadline. */
+  /** The time limit of one check, in milliseconds, because an HTTP caller names no deadline. */
   deadlineMs: number
   /** How long a gateway may keep one connection; 300 s by default. */
   connectionAgeSeconds?: number | undefined
@@ -32,7 +32,7 @@ export interface HttpCheckServer {
   /** The address listened on, with the port that was given. */
   address: string
   /**
-   * Takes no new connection, and ends once the open checks are answered, or after `graceMs` (5,000) without
+   * Takes no new connection, and ends when the open checks are answered, or after `graceMs` (5,000) without
    * them.
    */
   stop: (graceMs?: number) => Promise<void>
@@ -64,9 +64,8 @@ export async function startHttpCheckServer(options: HttpCheckServerOptions): Pro
 }
 
 /**
- * Never 2xx, which is an allow: a gateway that is not told the prefix asks here about a client's own
- * `/health`. 304 is what no other server answers by accident; `GET /health` of the documents' listener
- * answers 200.
+ * Never 2xx, because that is an allow: a gateway without the prefix would ask here about a client's own
+ * `/health`. No other server answers 304 by accident; `GET /health` of the documents' listener answers 200.
  */
 function healthAnswer(health: Health): RawAnswer {
   if (health.serving()) return { status: 304, headers: [['cache-control', 'no-store']], body: '' }

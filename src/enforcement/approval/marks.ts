@@ -1,0 +1,98 @@
+/**
+ * Owns the record of which signed decisions were used here. Contract: "Single-use grant" and "Authorized
+ * call", order 4; docs/choices.md: each decision lets one call through, even after a restart and across
+ * replicas that share the folder. A mark is an empty file, created only if it did not exist.
+ */
+import { open, readdir, rm, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** The use of one decision. */
+export interface Mark {
+  /**
+   * Gives the use back, for a call that was not let through. Never rejects, because a mark that stays lets
+   * nothing through.
+   */
+  release(): Promise<void>
+}
+
+export interface Marks {
+  /**
+   * Marks the decision of this digest, which ends at `exp` (seconds), before its grant is spent; undefined if
+   * it was used before. Rejects if the mark cannot be written.
+   */
+  take(digest: string, exp: number): Promise<Mark | undefined>
+}
+
+/**
+ * A mark is removed only long after its decision has ended, so that a clock that is set back does not make
+ * the decision valid again.
+ */
+const KEPT_SECONDS = 7 * 24 * 3600
+const SWEEP_SECONDS = 3600
+
+/**
+ * The marks in an existing folder. A folder that has disappeared, with all its marks, is an outage. `clock`
+ * in milliseconds since the epoch.
+ */
+export function openMarks(directory: string, { clock }: { clock: () => number }): Marks {
+  let sweptAt = -Infinity
+  const seconds = (): number => Math.floor(clock() / 1000)
+  const sweep = async (): Promise<void> => {
+    sweptAt = seconds()
+    for (const name of await readdir(directory)) {
+      const exp = MARK.exec(name)?.groups?.['exp']
+      if (exp !== undefined && Number(exp) + KEPT_SECONDS < sweptAt)
+        await rm(join(directory, name), { force: true })
+    }
+  }
+  return {
+    take: async (digest, exp) => {
+      const name = `${hexOf(digest)}.${exp}`
+      if (!(await isNew(directory, name))) return undefined
+      // A file that is left over only costs space.
+      if (seconds() - sweptAt >= SWEEP_SECONDS) void sweep().catch(() => undefined)
+      return { release: () => rm(join(directory, name), { force: true }).catch(() => undefined) }
+    },
+  }
+}
+
+/** Makes the file if there is none, so that a crash of the machine does not take it back. */
+async function isNew(directory: string, name: string): Promise<boolean> {
+  const path = join(directory, name)
+  try {
+    await syncAndClose(await open(path, 'wx', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+  await syncFolder(directory).catch(async (error: unknown) => {
+    await rm(path, { force: true })
+    throw error
+  })
+  return true
+}
+
+/** Syncs the names in the folder. Some file systems cannot do that. */
+async function syncFolder(directory: string): Promise<void> {
+  const folder = await open(directory, 'r')
+  try {
+    await syncAndClose(folder)
+  } catch (error) {
+    if (!['EINVAL', 'EPERM', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}
+
+async function syncAndClose(file: FileHandle): Promise<void> {
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+const MARK = /^[0-9a-f]{64}\.(?<exp>\d{1,16})$/
+
+/** Some file systems do not distinguish upper and lower case, as base64url does. */
+function hexOf(digest: string): string {
+  return Buffer.from(digest.replace(/^s256:/, ''), 'base64url').toString('hex')
+}

@@ -1,0 +1,49 @@
+/**
+ * Owns the owner's keys that this enforcement point is configured with, as their file lists them at each
+ * call. Contract: "Authorized call", order 4; docs/choices.md: they are never fetched from her authority.
+ */
+import { readFile } from 'node:fs/promises'
+import type { Logger } from '../../http/log.ts'
+import { NO_PINNED_KEYS, parsePinnedKeys, type PinnedKeys } from '../../wire/pinned-keys.ts'
+
+/** One file of keys. */
+export interface PinnedKeysFile {
+  /** The keys as the file is now; none while it cannot be read, which is logged once. */
+  current(): Promise<PinnedKeys>
+}
+
+/**
+ * Reads nothing yet. Each check costs one small read, which is affordable because decisions of a person are
+ * rare.
+ */
+export function openPinnedKeys(
+  path: string,
+  { logger }: { logger: Pick<Logger, 'error' | 'warn'> },
+): PinnedKeysFile {
+  let seen: { bytes: Buffer; keys: PinnedKeys } | undefined
+  let told: string | undefined
+  return {
+    current: async () => {
+      try {
+        const bytes = await readFile(path)
+        if (seen?.bytes.equals(bytes) !== true) {
+          seen = { bytes, keys: parsePinnedKeys(bytes) }
+          if (seen.keys.served.length > 0)
+            logger.warn({ keys_file: path, keys: seen.keys.served }, SERVED_KEYS_ARE_PINNED)
+        }
+        told = undefined
+        return seen.keys
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error)
+        if (told !== why)
+          logger.error({ keys_file: path, why }, 'no key of the owner is taken: mend the file')
+        told = why
+        seen = undefined
+        return NO_PINNED_KEYS
+      }
+    },
+  }
+}
+
+const SERVED_KEYS_ARE_PINNED =
+  'a key is pinned that pages of the authority can use: it proves nothing against an authority that was stolen'

@@ -1,0 +1,90 @@
+/**
+ * Owns how old a mandate may be that calls are counted under. Contract: "Authorized call", order 2: it is
+ * refreshed in the background, and stays in use for a while if the tally does not answer.
+ */
+import { LATE, waitAtMost } from '../../limits/patience.ts'
+import { deadlineAt, within, type Deadline } from '../deadline.ts'
+import type { ServedMandate } from './tally-client.ts'
+
+export interface MandateViewOptions {
+  /** Asks the tally. Throws `temporarily_unavailable` if it gives no answer. */
+  read: (deadline: Deadline) => Promise<ServedMandate>
+  /**
+   * Milliseconds of a clock that only goes forward, because setting a clock must not make a mandate last
+   * longer.
+   */
+  clock: () => number
+}
+
+export interface MandateView {
+  /**
+   * At most 30 s old, or 300 s if it cannot be read. Rejects `temporarily_unavailable` if it cannot be
+   * fetched in time.
+   */
+  current(deadline: Deadline): Promise<ServedMandate>
+}
+
+const FRESH_MS = 30_000
+const REFRESHED_MS = 15_000
+const USED_MS = 300_000
+const FAILED_MS = 1_000
+const READ_MS = 4_000
+/** How long a call waits for a newer mandate than the one that is known and may still be used. */
+const PATIENCE_MS = 500
+
+/** Asks nobody until it is first needed. */
+export function createMandateView({ read, clock }: MandateViewOptions): MandateView {
+  let known: { mandate: ServedMandate; at: number } | undefined
+  let reading: { mandate: Promise<ServedMandate>; since: number } | undefined
+  let failed: { error: unknown; at: number } | undefined
+
+  const age = (): number => (known === undefined ? Infinity : clock() - known.at)
+  const ask = async (): Promise<ServedMandate> => {
+    // Its age counts from the request, because the answer may have taken long to arrive.
+    const at = clock()
+    try {
+      const mandate = await read(deadlineAt(at + READ_MS, clock))
+      known = { mandate, at }
+      return mandate
+    } catch (error) {
+      failed = { error, at: clock() }
+      throw error
+    } finally {
+      reading = undefined
+    }
+  }
+  const refresh = (): { mandate: Promise<ServedMandate>; since: number } => {
+    reading ??= { mandate: ask(), since: clock() }
+    // A refresh that no caller waits for reports no failure: the known mandate grows too old, and then its
+    // callers get one.
+    reading.mandate.catch(() => undefined)
+    return reading
+  }
+  const failedNow = (): boolean =>
+    reading === undefined && failed !== undefined && clock() - failed.at < FAILED_MS
+  /** A newer one if it comes soon, else the known one. */
+  const renewed = async (deadline: Deadline, old: ServedMandate): Promise<ServedMandate> => {
+    const { mandate, since } = refresh()
+    const patience = Math.min(since + PATIENCE_MS - clock(), deadline.remainingMs() / 2)
+    const read = await waitAtMost(
+      patience,
+      mandate.catch(() => old),
+    )
+    return read === LATE ? old : read
+  }
+
+  return {
+    async current(deadline) {
+      const isUsable = known !== undefined && age() < USED_MS
+      if (isUsable && (age() < REFRESHED_MS || failedNow())) return known!.mandate
+      if (isUsable && age() < FRESH_MS) {
+        refresh()
+        return known!.mandate
+      }
+      if (isUsable) return renewed(deadline, known!.mandate)
+      // A caller that comes just after a failure gets the same failure, without another request.
+      if (failedNow()) throw failed!.error
+      return within(deadline, 'the tally', refresh().mandate)
+    },
+  }
+}

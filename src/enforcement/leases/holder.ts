@@ -1,0 +1,130 @@
+/**
+ * Owns when an enforcement point holds a lease of one owner's authority: from the first use of a standing
+ * grant of hers until nobody has used one for a minute. Contract: "Introspection and consume answers"
+ * (leases, docs/choices.md, ADR 0021). Where none is to be had, the authority is asked about each call.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setTimeout as delay } from 'node:timers/promises'
+import { waitAtMost } from '../../limits/patience.ts'
+import type { LeaseDoor } from '../authorities/lease-door.ts'
+import type { LiveGrant } from '../introspection.ts'
+import { createKeptAnswers, type LeaseClocks, type Question } from './kept-answers.ts'
+import { holdLease, type LeaseEnd } from './lease.ts'
+
+export interface LeaseHolder {
+  /** What a question names; undefined while no lease is held. */
+  id(): string | undefined
+  /** The grant, if a call that begins now may be judged by what was answered of it. */
+  find(token: string): LiveGrant | undefined
+  /** To be taken before a question is sent. */
+  asking(): Question
+  /** To be told of every answer about a standing grant; `leaseMs` is 0 if it has no lease. */
+  answered(question: Question, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
+  /** Ends the lease, for good: the authority is told that nothing is used any more. */
+  stop(): Promise<void>
+}
+
+export interface HolderOptions {
+  door: LeaseDoor
+  clocks: LeaseClocks
+  /** Whether the authority offers leases, as far as is known now. */
+  isOffered: () => boolean
+  /** Takes one of the places for leases, if one is free; what it answers gives the place back. */
+  takePlace: () => (() => void) | undefined
+  observer: LeaseObserver
+}
+
+export interface LeaseObserver {
+  /** A call was judged by a kept answer, or the authority was asked about it. */
+  judged(by: 'kept' | 'asked'): void
+  /** A lease is held, or no more. */
+  held(): void
+  ended(): void
+  /** Everything was dropped, because the authority asked for it. */
+  invalidated(): void
+  /** None could be had. */
+  failed(why: string): void
+}
+
+const UNUSED_MS = 60_000
+/** For telling the authority. If it is not told, who ends something waits as for a killed sidecar. */
+const STOP_MS = 1_500
+const RETRY_MS = { first: 200, most: 30_000 }
+/** A lease that was held for so long was no failure, whatever ended it. */
+const STEADY_MS = 5_000
+
+/** Asks for nothing until the first answer about a standing grant. */
+export function createLeaseHolder(options: HolderOptions): LeaseHolder {
+  const { door, clocks, isOffered, takePlace, observer } = options
+  const kept = createKeptAnswers(clocks)
+  const stopping = new AbortController()
+  // What goes on beside the calls belongs to the trace of none of them.
+  const outside = AsyncLocalStorage.snapshot()
+  let usedAt = -Infinity
+  let id: string | undefined
+  let holding: Promise<void> | undefined
+
+  const isWanted = (): boolean => !stopping.signal.aborted && clocks.forward() - usedAt < UNUSED_MS
+  const hold = async (givePlace: () => void): Promise<void> => {
+    let replaces: string | undefined
+    let failures = 0
+    while (isWanted() && isOffered()) {
+      const began = clocks.forward()
+      const onHeld = (held: string): void => {
+        id = held
+        observer.held()
+      }
+      const ended = await holdLease({
+        door,
+        kept,
+        replaces,
+        isWanted,
+        onHeld,
+        onInvalidated: () => observer.invalidated(),
+        signal: stopping.signal,
+      }).catch(unopened)
+      id = undefined
+      if (ended.id === undefined) observer.failed(ended.why)
+      else observer.ended()
+      replaces = ended.id ?? replaces
+      failures = ended.id !== undefined && clocks.forward() - began > STEADY_MS ? 0 : failures + 1
+      if (isWanted()) await pause(failures, stopping.signal)
+    }
+    holding = undefined
+    givePlace()
+  }
+
+  return {
+    id: () => id,
+    find: token => {
+      const grant = kept.find(token)
+      if (grant === undefined) return undefined
+      usedAt = clocks.forward()
+      observer.judged('kept')
+      return grant
+    },
+    asking: () => kept.asking(),
+    answered: (question, token, answer) => {
+      usedAt = clocks.forward()
+      observer.judged('asked')
+      if (answer.leaseMs > 0) kept.keep(question, token, answer)
+      if (holding !== undefined || stopping.signal.aborted || !isOffered()) return
+      const givePlace = takePlace()
+      if (givePlace !== undefined) holding = outside(() => hold(givePlace))
+    },
+    stop: async () => {
+      stopping.abort()
+      if (holding !== undefined) await waitAtMost(STOP_MS, holding)
+    },
+  }
+}
+
+function unopened(error: unknown): LeaseEnd {
+  return { id: undefined, why: error instanceof Error ? error.message : String(error) }
+}
+
+/** Each waits for another time, so that not all who lost a replica ask the next one at once. */
+async function pause(failures: number, signal: AbortSignal): Promise<void> {
+  const most = Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** Math.min(failures, 16))
+  await delay(Math.random() * most, undefined, { signal, ref: false }).catch(() => undefined)
+}

@@ -1,0 +1,116 @@
+/**
+ * Owns which answers about grants may be used again, and for how long. Contract: "Introspection and consume
+ * answers" (leases, docs/choices.md, ADR 0021). Asks nobody: what is used is decided by two clocks, by what
+ * was dropped, and by when the authority was last heard of.
+ */
+import { BoundedMap } from '../../limits/bounded-map.ts'
+import { sha256 } from '../../wire/encoding.ts'
+import { LEASE_MS } from '../../wire/leases.ts'
+import type { LiveGrant } from '../introspection.ts'
+
+/** Milliseconds: one clock that only goes forward, and one since the epoch. */
+export interface LeaseClocks {
+  forward: () => number
+  wall: () => number
+}
+
+/** A time by both. */
+export interface Moment {
+  forward: number
+  wall: number
+}
+
+/** What must be known of a question before it is sent. */
+export interface Question {
+  at: Moment
+  /** How often everything had been dropped until then. */
+  drops: number
+}
+
+export interface KeptAnswers {
+  now(): Moment
+  /** To be taken before a question is sent: its answer is as old as that. */
+  asking(): Question
+  /**
+   * Keeps the answer to a question, for `leaseMs` from when it was asked; not if everything was dropped
+   * since, for then it may be older than what ended the grant.
+   */
+  keep(question: Question, token: string, answer: { grant: LiveGrant; leaseMs: number }): void
+  /** The grant, if what was answered of it may be used for a call that begins now. */
+  find(token: string): LiveGrant | undefined
+  /** A registration or renewal that was sent then was answered: the authority still waits for us. */
+  renewed(at: Moment): void
+  /** Uses nothing any more of what was asked until now. */
+  drop(): void
+  /** The same, and uses nothing at all until the next `renewed`. */
+  lose(): void
+  /** Frees what is too old to be used. */
+  sweep(): void
+}
+
+interface Kept {
+  grant: LiveGrant
+  at: Moment
+  leaseMs: number
+}
+
+/** Of grants that are called within two seconds; the oldest are asked about again. */
+const ANSWERS_MAX = 10_000
+
+/** Holds nothing yet, and uses nothing before the first `renewed`. */
+export function createKeptAnswers({ forward, wall }: LeaseClocks): KeptAnswers {
+  const answers = new BoundedMap<string, Kept>(ANSWERS_MAX)
+  let drops = 0
+  let renewedAt: Moment | undefined
+  const now = (): Moment => ({ forward: forward(), wall: wall() })
+  const drop = (): void => {
+    drops++
+    answers.clear()
+  }
+  return {
+    now,
+    asking: () => ({ at: now(), drops }),
+    keep: (question, token, { grant, leaseMs }) => {
+      if (question.drops !== drops || renewedAt === undefined || grant.exp === undefined) return
+      answers.set(nameOf(token), { grant, at: question.at, leaseMs: Math.min(leaseMs, LEASE_MS) })
+    },
+    find: token => {
+      if (renewedAt === undefined) return undefined
+      const at = now()
+      if (between(renewedAt, at) >= LEASE_MS) return undefined
+      const kept = answers.get(nameOf(token))
+      return kept !== undefined && isUsable(kept, at) ? kept.grant : undefined
+    },
+    renewed: at => {
+      // A lease begins: what was asked before named none, or one that nobody waits for any more.
+      if (renewedAt === undefined) drop()
+      if (renewedAt === undefined || at.forward > renewedAt.forward) renewedAt = at
+    },
+    drop,
+    lose: () => {
+      renewedAt = undefined
+      drop()
+    },
+    sweep: () => {
+      const at = now()
+      for (const [name, kept] of answers) if (!isUsable(kept, at)) answers.delete(name)
+    },
+  }
+}
+
+/** What is asked of an answer beside the calls' own rules: its age, and the end of the grant. */
+function isUsable({ grant, at, leaseMs }: Kept, now: Moment): boolean {
+  return between(at, now) < leaseMs && Math.floor(now.wall / 1_000) < grant.exp!
+}
+
+/**
+ * By the clock that says more: the one that only goes forward stands still while a machine sleeps, and the
+ * other may be set.
+ */
+function between(earlier: Moment, later: Moment): number {
+  return Math.max(later.forward - earlier.forward, later.wall - earlier.wall)
+}
+
+function nameOf(token: string): string {
+  return sha256(token).toString('base64')
+}

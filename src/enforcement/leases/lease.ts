@@ -1,0 +1,180 @@
+/**
+ * Owns one lease from its registration to its end: the stream on which the authority asks for what is held to
+ * be dropped, the renewals, and our word that it was dropped. Contract: "Introspection and consume answers"
+ * (leases, docs/choices.md, ADR 0021).
+ */
+import { EventStreamReader } from '../../wire/event-stream.ts'
+import { LEASE_RENEW_MS, parseLeaseMessage, type Lease, type LeaseMessage } from '../../wire/leases.ts'
+import type { LeaseDoor } from '../authorities/lease-door.ts'
+import type { KeptAnswers, Moment } from './kept-answers.ts'
+
+export interface LeaseOptions {
+  door: LeaseDoor
+  kept: KeptAnswers
+  /** The lease that was held before: nothing of it is used any more. */
+  replaces: string | undefined
+  /** Told once it is held, by what name. */
+  onHeld: (id: string) => void
+  /** Told of each time that everything was dropped because the authority asked for it. */
+  onInvalidated: () => void
+  /** Asked at each renewal: whether it goes on being held. */
+  isWanted: () => boolean
+  signal: AbortSignal
+}
+
+/** How a lease ended: why, and its name if it had been held at all. */
+export interface LeaseEnd {
+  id: string | undefined
+  why: string
+}
+
+/** For the first event, once the stream stands. */
+const NAMED_MS = 5_000
+/** No authority is renewed at more often, whatever it asks for. */
+const RENEW_MS_MIN = 10
+/** Nothing that an authority tells is longer. */
+const EVENT_BYTES_MAX = 65_536
+
+/** Registers, and resolves when the lease has ended, by whatever: nothing that was kept under it is used. */
+export async function holdLease(options: LeaseOptions): Promise<LeaseEnd> {
+  const { door, kept, replaces, signal } = options
+  const { promise: ending, resolve: end } = Promise.withResolvers<string>()
+  const at = kept.now()
+  let held: HeldLease | undefined
+  const take = (message: LeaseMessage): void => {
+    if (message.type === 'lease') held ??= startRenewing(message.lease, at, { ...options, end })
+    else held?.invalidated(message.asked)
+  }
+  const onData = readingEvents(take, () => end('the authority told what cannot be read'))
+  const stream = await door.open(replaces === undefined ? {} : { replaces }, onData)
+  if (stream.status !== 200) end(`the authority answered ${stream.status}`)
+  void stream.ended.then(() => end('the stream of the authority ended'))
+  const why = await untilEnded(ending, end, { signal, isHeld: () => held !== undefined })
+  held?.stop()
+  kept.lose()
+  // Only now, for it is our word that nothing is used any more.
+  if (held !== undefined && SAID.has(why)) await door.say(held.id, { end: true }).catch(() => undefined)
+  stream.close()
+  return { id: held?.id, why }
+}
+
+async function untilEnded(
+  ending: Promise<string>,
+  end: (why: string) => void,
+  { signal, isHeld }: { signal: AbortSignal; isHeld: () => boolean },
+): Promise<string> {
+  const unnamed = setTimeout(() => {
+    if (!isHeld()) end('the authority gave no lease')
+  }, NAMED_MS)
+  const onAbort = (): void => end(STOPPED)
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort, { once: true })
+  const why = await ending
+  signal.removeEventListener('abort', onAbort)
+  clearTimeout(unnamed)
+  return why
+}
+
+const STOPPED = 'this enforcement point ends'
+const UNUSED = 'nobody calls'
+/** Or does not renew it: then nobody is to wait until it is found to be silent. */
+const UNKNOWN = 'the authority knows the lease no more'
+const SAID: ReadonlySet<string> = new Set([STOPPED, UNUSED, UNKNOWN])
+
+/** Reads the stream as it comes; calls `onUnreadable` for what is none of an authority's. */
+function readingEvents(
+  take: (message: LeaseMessage) => void,
+  onUnreadable: () => void,
+): (chunk: Buffer) => void {
+  const reader = new EventStreamReader()
+  let unfinished = 0
+  return chunk => {
+    try {
+      unfinished += chunk.length
+      for (const event of reader.read(chunk)) {
+        unfinished = 0
+        const message = parseLeaseMessage(event)
+        if (message !== undefined) take(message)
+      }
+      if (unfinished > EVENT_BYTES_MAX) onUnreadable()
+    } catch {
+      onUnreadable()
+    }
+  }
+}
+
+interface HeldLease {
+  id: string
+  /** The authority asks for all to be dropped, for the so-many-th time. */
+  invalidated(asked: number): void
+  stop(): void
+}
+
+/** Renews until it is stopped. `at`: when the registration was sent. */
+function startRenewing(
+  { id, renew_ms, asked }: Lease,
+  at: Moment,
+  options: LeaseOptions & { end: (why: string) => void },
+): HeldLease {
+  const { door, kept, end, isWanted, onHeld, onInvalidated } = options
+  let acknowledged = asked
+  let stopped = false
+  const invalidated = (number: number): void => {
+    if (stopped) return
+    kept.drop()
+    onInvalidated()
+    acknowledged = Math.max(acknowledged, number)
+    acknowledging()
+  }
+  const say = async (): Promise<void> => {
+    const sentAt = kept.now()
+    const said = acknowledged
+    const answered = await door.say(id, { acknowledged: said })
+    if (stopped) return
+    if (answered === undefined) return end(UNKNOWN)
+    // Its database is as it was before: by its numbers we would have let go of what it asks for next.
+    if (answered < said) return end('the authority has forgotten what it asked for')
+    if (answered > acknowledged) invalidated(answered)
+    kept.renewed(sentAt)
+  }
+  const renewing = oneAtATime(say)
+  // Beside a renewal that is under way, which says less.
+  const acknowledging = oneAtATime(async () => {
+    for (let said = -1; said < acknowledged;) {
+      said = acknowledged
+      await say()
+      if (stopped) return
+    }
+  })
+  const timer = setInterval(
+    () => {
+      kept.sweep()
+      if (isWanted()) renewing()
+      else end(UNUSED)
+    },
+    Math.min(LEASE_RENEW_MS, Math.max(RENEW_MS_MIN, renew_ms)),
+  )
+  timer.unref()
+  kept.renewed(at)
+  onHeld(id)
+  return {
+    id,
+    invalidated,
+    stop: () => {
+      stopped = true
+      clearInterval(timer)
+    },
+  }
+}
+
+/** Begins the work if it is not under way. What fails is tried again with the next renewal. */
+function oneAtATime(work: () => Promise<void>): () => void {
+  let isUnderWay = false
+  return () => {
+    if (isUnderWay) return
+    isUnderWay = true
+    void work()
+      .catch(() => undefined)
+      .finally(() => (isUnderWay = false))
+  }
+}
