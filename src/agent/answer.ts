@@ -4,26 +4,26 @@
  */
 import { parseAuthChallenges } from '../wire/auth-challenges.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { UMA_SCHEME } from '../wire/names.ts'
+import { GRANT_UNSPENT, UMA_SCHEME } from '../wire/names.ts'
 import { isChallengeData, parseChallenge, parseChallengeData, type Challenge } from '../wire/negotiation.ts'
-import { AgentError, fail, reading, receivedSentence, refusalWord } from './agent-error.ts'
+import { AgentError, fail, isRefusalWord, reading, receivedSentence, refusalWord } from './agent-error.ts'
 import type { ApiAnswer } from './api.ts'
 import { asRpcError, type RpcAnswer, type RpcError } from './mcp.ts'
 import type { Profile } from './profile.ts'
 import { retryAfterSeconds } from './transport.ts'
 
 /**
- * What a tool's resource answered: a result, or beat 1. Refusals are thrown, but where the answer is somebody
- * else's to read: there it is the result, with the `refusal` in it.
+ * The answer of a tool's resource: a result, or beat 1. Refusals are thrown, unless another client reads the
+ * answer; then the answer is the result, with the `refusal` in it.
  */
 export type CallAnswer<T = Json> =
   | { kind: 'result'; result: T; refusal?: AgentError | undefined }
   | { kind: 'challenge'; challenge: Challenge }
 
 /**
- * What an answer means: beat 1 by its shape, a result, or a refusal, which is thrown with its own word
- * (terminal but for `temporarily_unavailable`). A JSON-RPC error of the tool's own is `rpc_error`, anything
- * else `unexpected_answer`.
+ * The meaning of an answer: beat 1 by its shape, a result, or a refusal, which is thrown with its own code
+ * (terminal, except for `temporarily_unavailable`). A JSON-RPC error of the tool's own is `rpc_error`,
+ * anything else `unexpected_answer`.
  */
 export function interpret(
   profile: Pick<Profile, 'specNs' | 'now'>,
@@ -46,8 +46,8 @@ export function interpret(
 }
 
 /**
- * What an answer of a plain API means: beat 1, a refusal in the form of ours (an error status whose JSON body
- * has a word in `error`), which is thrown, or whatever the API itself says, with its status.
+ * The meaning of an answer of a plain API: beat 1; a refusal in the form of ours (an error status whose JSON
+ * body has a word in `error`), which is thrown; or the API's own answer, with its status.
  */
 export function interpretApi(
   profile: Pick<Profile, 'specNs' | 'now'>,
@@ -62,9 +62,8 @@ export function interpretApi(
 }
 
 /**
- * The refusal in an answer of an MCP resource: an error status whose JSON body has a word in `error`, or, as
- * callers of MCP 2026-07-28 are told, a JSON-RPC error with that word in `data.error`; undefined for any
- * other.
+ * The refusal in an answer of an MCP resource: an error status whose JSON body has a word in `error`, or, for
+ * callers of MCP 2026-07-28, a JSON-RPC error with that word in `data.error`; undefined for any other.
  */
 export function refusalIn(
   profile: Pick<Profile, 'now'>,
@@ -79,12 +78,12 @@ function plainRefusal(
   { status, headers }: Response,
   body: Json | undefined,
 ): AgentError | undefined {
-  if (status < 400 || !isJsonObject(body) || refusalWord(body['error']) !== body['error']) return undefined
+  if (status < 400 || !isJsonObject(body) || !isRefusalWord(body['error'])) return undefined
   return refusalError(body, status, retryAfterSeconds(headers, profile.now()))
 }
 
 /**
- * Whether the error is the answer to our request its id does not tell: a refusal may be made before the
+ * The id does not tell whether the error answers our request, because a refusal may be made before the
  * request was read.
  */
 function rpcRefusal(
@@ -95,12 +94,12 @@ function rpcRefusal(
   if (status < 400 || !isJsonObject(body) || body['jsonrpc'] !== '2.0') return undefined
   const error = asRpcError(body['error'])
   const word = isJsonObject(error?.data) ? error.data['error'] : undefined
-  if (error === undefined || word === undefined || refusalWord(word) !== word) return undefined
+  if (error === undefined || word === undefined || !isRefusalWord(word)) return undefined
   return rpcError(error, status, retryAfterSeconds(headers, profile.now()))
 }
 
 /**
- * What a JSON-RPC error means where there is no status line: beat 1, else a refusal or the tool's own error,
+ * The meaning of a JSON-RPC error if there is no status line: beat 1, or a refusal or the tool's own error,
  * which are thrown as `interpret` throws them.
  */
 export function interpretRpc(
@@ -112,13 +111,13 @@ export function interpretRpc(
   return { kind: 'challenge', challenge }
 }
 
-/** By shape, never by code: others use -32001 for a timeout. */
+/** The shape decides, never the code, because others use -32001 for a timeout. */
 function challengeInError(profile: Pick<Profile, 'specNs'>, { data }: RpcError): Challenge | undefined {
   if (!isChallengeData(data)) return undefined
   return readChallenge(() => parseChallengeData(data, { specNs: profile.specNs }))
 }
 
-/** Beat 1 in its HTTP form; undefined where the answer is something else. */
+/** Beat 1 in its HTTP form; undefined if the answer is something else. */
 export function challengeIn(
   profile: Pick<Profile, 'specNs'>,
   { status, headers }: Response,
@@ -131,14 +130,16 @@ export function challengeIn(
 function refusalError(body: JsonObject, status: number, retry: number | undefined): AgentError {
   return new AgentError(refusalWord(body['error']), {
     detail: receivedSentence(body['error_description'], `The resource refused with status ${status}.`),
+    by: 'resource',
     status,
     retryAfterSeconds: retry,
+    unspent: body[GRANT_UNSPENT] === true,
   })
 }
 
 /**
- * Fields of one name reach us joined; a challenge of ours in a line that cannot be parsed is found out as
- * unusable.
+ * Fields of one name reach us joined. If one of our challenges is in a line that cannot be parsed, it is
+ * found to be unusable.
  */
 function asksForUma(challenged: string): boolean {
   try {
@@ -152,15 +153,20 @@ function readChallenge(parse: () => Challenge): Challenge {
   return reading('challenge_untrusted', 'The challenge is not usable', parse)
 }
 
-/** A refusal in JSON-RPC clothes carries its word in `data.error`; any other error is the tool's own. */
+/**
+ * A refusal in the form of a JSON-RPC error carries its code in `data.error`; any other error is the tool's
+ * own.
+ */
 function rpcError(error: RpcError, status?: number, retry?: number): AgentError {
   const { data } = error
   if (isJsonObject(data) && typeof data['error'] === 'string') {
     const said = data['error_description'] ?? error.message
     return new AgentError(refusalWord(data['error']), {
       detail: receivedSentence(said, 'The resource refused.'),
+      by: 'resource',
       status: typeof data['status'] === 'number' ? data['status'] : status,
       retryAfterSeconds: retry,
+      unspent: data[GRANT_UNSPENT] === true,
       rpc: error,
     })
   }

@@ -17,14 +17,14 @@ export interface HttpCall extends HttpOperation {
 }
 
 /**
- * What an API answered. `body`: JSON as parsed, other text as text, anything else as base64url; null where
- * there was none.
+ * The answer of an API. `body`: JSON as parsed, other text as text, anything else as base64url; null if there
+ * was none.
  */
 export type ApiAnswer = { status: number; content_type: string | null; body: Json }
 
 /**
- * The parameters of a call as they are hashed: `path` and `query` always, `body` where there is one; a lone
- * text in the query counts as an array of one. Fails with `request_invalid` for anything beside these.
+ * The parameters of a call as they are hashed: `path` and `query` always, `body` if there is one; a lone text
+ * in the query counts as an array of one. Fails with `request_invalid` for anything else.
  */
 export function apiParameters(args: JsonObject | undefined, content: HttpCall['content']): JsonObject {
   const { path = {}, query = {}, ...rest } = args ?? {}
@@ -58,8 +58,8 @@ function queryArrays(query: Json): JsonObject {
 }
 
 /**
- * The request that a call of an API becomes, without its proof. Fails with `request_invalid` where it cannot
- * be one below the base.
+ * The request that a call of an API becomes, without its proof. Fails with `request_invalid` if no such
+ * request below the base is possible.
  */
 export function apiRequest(
   base: URL,
@@ -90,15 +90,15 @@ export function apiRequest(
       headers: { ...headers, 'content-type': 'application/json' },
     }
   }
-  // A body of no bytes says content-length: 0; without that it would count as one that nobody showed.
+  // An empty body says content-length: 0; without that it would count as a body that the proxy did not show.
   return { method, url, headers, ...(MAY_HAVE_A_BODY.has(method) ? { body: new Uint8Array(0) } : {}) }
 }
 
 const MAY_HAVE_A_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
 /**
- * How the resource itself says that a tool is called with these parameters. Fails with `request_invalid`
- * where it is not clear.
+ * How the resource itself says that a tool is called with these parameters. Fails with `request_invalid` if
+ * that is not clear.
  */
 export function publishedCall(surfaces: readonly ToolSurface[], call: ToolCall): HttpOperation {
   const path = call.arguments?.['path'] ?? {}

@@ -1,7 +1,7 @@
 /**
- * Owns one call from beat 1 to its answer, however it is carried: with a kept grant where one fits, else
- * bare; a challenge is negotiated about, once. Contract: "What the service does" (beats 1 to 4) and
- * "Single-use grant".
+ * Owns one call from beat 1 to its answer, over any transport: with a kept grant if one fits, otherwise
+ * without. If it is challenged, the agent negotiates once. Contract: "What the service does" (beats 1 to 4)
+ * and "Single-use grant".
  */
 import { AgentError, fail } from './agent-error.ts'
 import type { CallAnswer } from './answer.ts'
@@ -19,23 +19,25 @@ export interface Asked<T> {
   signal: AbortSignal | undefined
   /** Sends it once, under this RPT if any. */
   send(accessToken: string | undefined): Promise<CallAnswer<T>>
+  /** Finds out everything that must be known before a grant is requested or used. */
+  beforeGrant?: (() => Promise<void>) | undefined
 }
 
-/** What it came to. */
+/** The result. */
 export interface Performed<T> {
   outcome: T
-  /** What it was made under, if a grant was needed. */
+  /** The grant under which it was made, if one was needed. */
   grant: Grant | undefined
-  /** Of the negotiation that it took. */
+  /** The receipt of the negotiation that it needed. */
   receipt?: KeptReceipt
 }
 
 const RETRIES_MAX = 3
-/** A grant that ends while the call is on its way is no use. */
+/** A grant that ends while the call is on its way is useless. */
 const SECONDS_LEFT_MIN = 2
 
 /**
- * Performs a call. Fails with `AgentError`: with the word of a refusal, or with what the agent itself found
+ * Performs a call. Fails with `AgentError`: with the code of a refusal, or with what the agent itself found
  * wrong.
  */
 export async function performCall<T>(
@@ -45,10 +47,12 @@ export async function performCall<T>(
 ): Promise<Performed<T>> {
   const { resource, call, signal } = asked
   const kept = await keptGrant(profile, asked)
+  if (kept) await asked.beforeGrant?.()
   const first = await attempt(profile, asked, { grant: kept, name: kept ? 'kept' : 'none' })
   if (first.kind === 'result') return answered(profile, asked, { outcome: first.result, grant: kept })
   if (kept) await profile.store.dropGrant(kept)
   const { challenge } = first
+  await asked.beforeGrant?.()
   const { grant, receipt } = await negotiate(profile, directory, { resource, call, challenge, signal })
   const second = await attempt(profile, asked, { grant, name: 'fresh' })
   if (second.kind === 'result') return answered(profile, asked, { outcome: second.result, grant, receipt })
@@ -57,8 +61,9 @@ export async function performCall<T>(
 }
 
 /**
- * Sends the call, again only while the answer is `temporarily_unavailable`; any other refusal ends a kept
- * grant.
+ * Sends the call, and retries only while the answer is `temporarily_unavailable`. Under a grant for one use,
+ * it retries only if that answer proves that the grant is unspent; otherwise it fails with `outcome_unknown`.
+ * Any other refusal ends a kept grant.
  */
 export async function attempt<T>(
   profile: Profile,
@@ -72,10 +77,13 @@ export async function attempt<T>(
       const answer = await asked.send(using.grant?.access_token)
       if (answer.kind === 'result') await heed(profile, using.grant, answer.refusal)
       return answer
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error
+    } catch (thrown) {
+      if (!(thrown instanceof AgentError)) throw thrown
+      const error = asUse(using.grant, thrown)
       if (error.code !== 'temporarily_unavailable' || sent > RETRIES_MAX) {
-        await heed(profile, using.grant, error)
+        // If a grant cannot be dropped, it will be refused again later. The caller still gets the answer to
+        // this call.
+        await heed(profile, using.grant, error).catch(() => undefined)
         throw error
       }
       await pauseBeforeRetry(error, sent, {
@@ -86,7 +94,45 @@ export async function attempt<T>(
   }
 }
 
-/** The live standing grants for a resource that are kept; ended ones are forgotten. */
+/** JSON-RPC 2.0 §5.1: the server did not read the request, or does not know it. */
+const PROTOCOL_ERRORS: ReadonlySet<number> = new Set([-32_700, -32_600, -32_601])
+/** Streamable HTTP: this server does not accept the request. */
+const PROTOCOL_STATUSES: ReadonlySet<number | undefined> = new Set([400, 404, 405, 406, 415])
+
+/** Whether the server refused the request itself, before any tool ran. */
+function isProtocolError({ code, status, rpc }: AgentError): boolean {
+  if (rpc !== undefined && code === 'rpc_error')
+    return PROTOCOL_ERRORS.has(rpc.code) || PROTOCOL_STATUSES.has(status)
+  return code === 'unexpected_answer' && PROTOCOL_STATUSES.has(status)
+}
+
+/** The same error, which also says that the approval of the call is spent on it. */
+function spentOnProtocol(error: AgentError): AgentError {
+  const { code, status, terminal, rpc, local } = error
+  const detail = `${error.detail} The server did not take the request, so the tool did not run; the grant for this one call is spent all the same, and the owner must be asked again. If the server speaks another revision of MCP, name it first.`
+  return new AgentError(code, { detail, status, terminal, rpc, local, cause: error })
+}
+
+const OUTAGES: ReadonlySet<string> = new Set(['temporarily_unavailable', 'unreachable'])
+
+/**
+ * What an outage means for the grant of the call. Contract, "Errors": a grant for one use may be spent even
+ * if `/consume` gave no answer. So an outage says that the call was not made only if the grant is known to be
+ * unspent.
+ */
+function asUse(grant: Grant | undefined, error: AgentError): AgentError {
+  if (grant?.single_use !== true || error.unspent) return error
+  if (isProtocolError(error)) return spentOnProtocol(error)
+  if (!OUTAGES.has(error.code)) return error
+  return new AgentError('outcome_unknown', {
+    detail: `The call was sent under a grant for one use, and nobody said whether it was made: ${error.detail}`,
+    status: error.status,
+    local: true,
+    cause: error,
+  })
+}
+
+/** The live standing grants that are kept for a resource; ended ones are deleted. */
 export async function standingGrants({ store, now }: Profile, resource: string): Promise<Grant[]> {
   const until = now() + SECONDS_LEFT_MIN
   const grants = await store.grants(resource)
@@ -94,7 +140,7 @@ export async function standingGrants({ store, now }: Profile, resource: string):
   return grants.filter(grant => grant.exp > until && !grant.single_use)
 }
 
-/** Forgets the grant that a call was made under where its refusal ends it. */
+/** Deletes the grant of a call if the refusal of the call ends it. */
 export async function heed(
   { store }: Profile,
   grant: Grant | undefined,
@@ -104,17 +150,14 @@ export async function heed(
 }
 
 /**
- * A refusal is terminal for the token presented; what the agent itself found, or the tool says, leaves it as
- * it was.
+ * A refusal is terminal for the presented token. A fault that the agent found, or an error of the tool, does
+ * not change the token.
  */
 function endsGrant(error: AgentError): boolean {
   return error.terminal && !error.local && error.code !== 'rpc_error'
 }
 
-/**
- * A live standing grant for what this tool was found to need before; undefined where it has not been called
- * yet.
- */
+/** A live standing grant for what this tool needed before; undefined if it has not been called yet. */
 async function keptGrant(
   profile: Profile,
   { resource, call }: Pick<Asked<unknown>, 'resource' | 'call'>,
@@ -124,7 +167,7 @@ async function keptGrant(
   return (await standingGrants(profile, resource)).find(grant => covers(grant, need))
 }
 
-/** Whether a grant permits what a tool was found to need. */
+/** Whether a grant permits what a tool needed before. */
 export function covers(grant: Grant, need: { resource_id: string; scopes: string[] }): boolean {
   return grant.permissions.some(
     permission =>

@@ -1,6 +1,6 @@
 /**
- * Owns calls over HTTP that somebody else's MCP client makes: a `fetch` for the transports of the official
- * SDK. Contract: "Authorized call": the original call is retried with the grant and a signature over it.
+ * Owns calls over HTTP that a foreign MCP client makes: a `fetch` for the transports of the official SDK.
+ * Contract: "Authorized call": the original call is retried with the grant and a signature over it.
  */
 import { isJsonObject } from '../wire/json.ts'
 import { CHALLENGE_ERROR } from '../wire/names.ts'
@@ -15,15 +15,15 @@ import { signedHeaders } from './proof.ts'
 import { bodyChunks, DOCUMENT_BYTES_MAX } from './transport.ts'
 
 /**
- * The revisions with sessions open their streams and end their sessions with these; a server may want a grant
- * for it.
+ * Revisions with sessions open streams and end sessions with these methods, and a server may require a grant
+ * for that.
  */
 const OF_SESSIONS: readonly string[] = ['GET', 'DELETE']
 
 /**
- * A `fetch` that performs each `tools/call` POSTed to `url`, and signs what belongs to a session under a
- * standing grant that is kept. Refusals are answers, as `fetch` has it; a negotiation that comes to nothing
- * rejects with `AgentError`. Redirects are not followed.
+ * A `fetch` that performs each `tools/call` POSTed to `url`, and signs requests of a session under a kept
+ * standing grant. Refusals are answers, as usual for `fetch`; a failed negotiation rejects with `AgentError`.
+ * Redirects are not followed.
  */
 export function authorizeFetch(
   url: URL,
@@ -33,7 +33,7 @@ export function authorizeFetch(
   return async (input, init = {}) => {
     const { method = 'GET', body } = init
     const at = new URL(input instanceof Request ? input.url : input)
-    // No credential of ours goes anywhere else.
+    // Our credentials go nowhere else.
     if (at.href !== url.href || input instanceof Request) return fetch(input, init)
     const send = (accessToken: string | undefined): Promise<Response> => {
       const headers = new Headers(init.headers)
@@ -60,7 +60,7 @@ export function authorizeFetch(
     const response = await send(standing?.access_token)
     if (standing !== undefined) {
       const refusal = await refusalOf(profile, response, url)
-      // A challenge wants more than this grant is for, which ends it for no call.
+      // A challenge requires more than this grant allows, but does not end the grant.
       if (refusal?.code !== CHALLENGE_ERROR) await heed(profile, standing, refusal)
     }
     return response
@@ -68,8 +68,8 @@ export function authorizeFetch(
 }
 
 /**
- * The refusal in an answer whose body stays to be read; undefined where it is none, or longer than any of
- * ours.
+ * The refusal in an answer, whose body can still be read; undefined if it is no refusal, or longer than any
+ * of ours.
  */
 async function refusalOf(profile: Profile, response: Response, url: URL): Promise<AgentError | undefined> {
   if (response.status < 400) return undefined

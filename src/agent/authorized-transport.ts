@@ -1,7 +1,7 @@
 /**
  * Owns calls over a transport without HTTP (stdio, in process), for the clients of the official MCP SDK.
  * Contract: "Challenge (beat 1)" ("Where there is no status line"): the challenge is the `data` of a JSON-RPC
- * error, and the proof rides in the message.
+ * error, and the proof is carried in the message.
  */
 import { parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { RPC_ERROR } from '../wire/names.ts'
@@ -13,7 +13,7 @@ import { proveMessage } from './message.ts'
 import type { Directory } from './metadata.ts'
 import type { Profile } from './profile.ts'
 
-/** What of a transport of the SDK, in any of its versions, matters here. */
+/** The parts of the SDK's transports, in any version, that matter here. */
 export interface MessageTransport {
   send(message: never, options?: never): Promise<void>
 }
@@ -21,8 +21,8 @@ export interface MessageTransport {
 type Deliver = (message: unknown, extra?: unknown) => void
 
 /**
- * A call that the client waits for. `id` is what it was last sent under: a message that was answered keeps
- * its id to itself.
+ * A call that the client waits for. `id` is the id under which it was last sent; the id of an answered
+ * message is never used again.
  */
 interface Underway {
   id: string | number
@@ -31,16 +31,16 @@ interface Underway {
 }
 
 /**
- * The transport, with every `tools/call` that is sent performed as a call of `resource`. All else passes as
- * it is, both ways. A call that the client cancels, and all where the transport closes, are given up, also
- * while the owner is waited for.
+ * The transport, with every `tools/call` that is sent performed as a call of `resource`. Everything else
+ * passes unchanged, both ways. A call is given up if the client cancels it, and all calls are given up if the
+ * transport closes, even while they wait for the owner.
  */
 export function authorizeTransport<T extends MessageTransport>(
   transport: T,
   resource: string,
   parts: { profile: Profile; directory: Directory },
 ): T {
-  /** By the id that the client gave. */
+  /** Keyed by the id that the client gave. */
   const underway = new Map<string | number, Underway>()
   let deliver: Deliver | undefined
   const plainSend = (message: object, options?: unknown): Promise<void> =>
@@ -117,7 +117,7 @@ interface Exchanging {
   exchange: (accessToken: string | undefined) => Promise<Received>
 }
 
-/** The server's answer to the call, once it is no challenge. */
+/** The server's answer to the call, when it is no challenge. */
 async function authorized(
   message: JsonObject,
   resource: string,
@@ -139,12 +139,12 @@ async function authorized(
   return (await performCall(profile, directory, { resource, call, signal, send })).outcome
 }
 
-/** What is hashed is what is sent: no `undefined`, no class instances. */
+/** Sends exactly what is hashed: no `undefined`, no class instances. */
 function plainMessage(message: object): JsonObject {
   return parseJson(JSON.stringify(message)) as JsonObject
 }
 
-/** The notification under the id that the server knows; the call is given up. */
+/** Sends the notification with the id that the server knows; the call is given up. */
 function cancelled(message: object, underway: ReadonlyMap<string | number, Underway>): object {
   const { params } = message as { params?: { requestId?: string | number } }
   const one = params?.requestId === undefined ? undefined : underway.get(params.requestId)
@@ -161,10 +161,7 @@ function givenUp(): AgentError {
   })
 }
 
-/**
- * The server's own error as it came; what the agent found, or heard from the authority, in the form of a
- * refusal.
- */
+/** The server's own error as it came; errors of the agent or the authority in the form of a refusal. */
 function rpcErrorOf(error: unknown): { code: number; message: string; data?: Json } {
   if (!(error instanceof AgentError)) {
     return { code: RPC_ERROR.refusal, message: 'The call could not be sent.', data: { error: 'unreachable' } }

@@ -1,16 +1,16 @@
 /**
  * Owns an emergency: a grant of the owner's organization, for one call, without her decision. Contract: "The
- * organization's authority" (`/break-glass`). Her own authority has to accept it, and she is told of all of
- * it.
+ * organization's authority" (`/break-glass`). Her own authority must accept it, and she is notified about all
+ * of it.
  */
 import { contentDigest, s256, s256Json } from '../wire/encoding.ts'
-import { signRequest } from '../wire/http-signature.ts'
 import type { JsonObject } from '../wire/json.ts'
 import { parseJwks, publicJwk } from '../wire/keys.ts'
 import { compactMember, textMember } from '../wire/members.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
 import { verifyRpt, type RptClaims } from '../wire/tokens.ts'
 import { toolParameters } from '../wire/tool-parameters.ts'
+import { signSent } from '../wire/sent-request.ts'
 import { fail, reading } from './agent-error.ts'
 import { toolCallParams, type ToolCall } from './mcp.ts'
 import type { Profile } from './profile.ts'
@@ -18,28 +18,30 @@ import type { Grant } from './store.ts'
 import { readAnswerObject, refusalOf } from './token.ts'
 import { checkAddress, DOCUMENT_BYTES_MAX, exchange, fetchDocument } from './transport.ts'
 
-/** What an emergency grant is asked for with, besides the call itself. */
+/** What asking for an emergency grant needs, besides the call itself. */
 export interface Emergency {
   /** The issuer of the owner's organization. */
   organization: string
   owner: string
-  /** What the call needs, as the resource's terms name it. */
+  /** The scopes that the call needs, as the resource's terms name them. */
   resource_id: string
   scopes: readonly string[]
-  /** What the emergency is; she reads it. */
+  /** A description of the emergency; she reads it. */
   reason?: string | undefined
-  /** Of an administrator. Without one the agent stands for an invoker: its `client_id` names which. */
+  /**
+   * The voucher of an administrator. Without one, the agent acts for the invoker that its `client_id` names.
+   */
   voucher?: string | undefined
   /** Seconds. */
   expires_in?: number | undefined
 }
 
-/** The organization asks her authority meanwhile. */
+/** The organization asks her authority before it answers, so this takes longer. */
 const SECONDS_MAX = 20
 
 /**
- * Redeems an emergency window for exactly this call. Fails with the organization's own word of refusal, and
- * with `grant_untrusted` where the grant is another than the one that was asked for. It is spent by the call.
+ * Redeems an emergency window for exactly this call. Fails with the organization's own refusal code, and with
+ * `grant_untrusted` if the grant is not the one that was requested. The call spends the grant.
  */
 export async function redeemEmergency(
   profile: Profile,
@@ -105,29 +107,15 @@ function requestOf(
   }
 }
 
-/** By the key that the grant is to be bound to, over the whole body. */
+/** Signed with the key that the grant will be bound to, over the whole body. */
 function proof(profile: Profile, url: URL, body: string): Record<string, string> {
   const fields = { 'content-digest': contentDigest(body) }
-  const signature = signRequest(
-    {
-      method: 'POST',
-      scheme: url.protocol === 'http:' ? 'http' : 'https',
-      authority: url.host,
-      path: url.pathname,
-      query: undefined,
-      headers: new Map(Object.entries(fields).map(([name, value]) => [name, [value]])),
-    },
-    profile.key,
-    {
-      components: ['@method', '@authority', '@path', 'content-digest'],
-      created: profile.now(),
-      keyid: profile.key.thumbprint,
-    },
-  )
-  return { ...fields, ...signature }
+  const { key } = profile
+  const by = { created: profile.now(), keyid: key.thumbprint }
+  return { ...fields, ...signSent({ method: 'POST', url, headers: fields }, key, by) }
 }
 
-/** Where the organization redeems, and its keys: by its own document, on its own origin. */
+/** The organization's redemption endpoint and its keys, from its own document, on its own origin. */
 async function discover(
   { allowLoopback }: Profile,
   issuer: string,

@@ -2,6 +2,7 @@
  * Owns one request to a tool, with or without a grant. Contract: "Authorized call": the original call is
  * retried with `Authorization: PoP <RPT>` and a signature over it.
  */
+import { AgentError, unsent } from './agent-error.ts'
 import { interpret, interpretApi, type CallAnswer } from './answer.ts'
 import { apiRequest, readApiAnswer, type HttpCall } from './api.ts'
 import { readRpcAnswer, rpcHeaders, rpcRequest, toolCallParams, type ToolCall } from './mcp.ts'
@@ -15,7 +16,7 @@ export interface CallRequest {
   /** The resource as it was named, and as it is called. */
   url: URL
   call: ToolCall
-  /** How it is called where the resource is a plain API; left out for MCP. */
+  /** How the tool is called if the resource is a plain API; left out for MCP. */
   http?: HttpCall | undefined
   accessToken?: string | undefined
   signal?: AbortSignal | undefined
@@ -46,15 +47,18 @@ async function sendApiCall(
 }
 
 /**
- * A tools/call, in a session where the server keeps one. Its JSON-RPC id is random, so no two calls have one
+ * A tools/call, in a session if the server keeps one. Its JSON-RPC id is random, so no two calls have one
  * signature.
  */
 async function sendToolCall(profile: Profile, sessions: Sessions, request: CallRequest): Promise<CallAnswer> {
   const { url, call, accessToken, signal } = request
-  const session = await sessions.headersFor(url, signal)
+  const session = await sessions.headersFor(url, signal).catch((error: unknown) => {
+    throw error instanceof AgentError ? unsent(error) : error
+  })
+  const version = sessions.versionOf(url)
   const id = crypto.randomUUID()
-  const body = JSON.stringify(rpcRequest(id, 'tools/call', toolCallParams(call), profile.mcpVersion))
-  const headers = { ...rpcHeaders(profile.mcpVersion, 'tools/call', call.tool), ...session }
+  const body = JSON.stringify(rpcRequest(id, 'tools/call', toolCallParams(call), version))
+  const headers = { ...rpcHeaders(version, 'tools/call', call.tool), ...session }
   if (accessToken !== undefined) {
     Object.assign(headers, signedHeaders({ method: 'POST', url, body, accessToken }, profile))
   }

@@ -1,13 +1,13 @@
 /**
- * Owns what an agent tells of a call while it is under way. Contract: "What the service does", beats 1 to 4:
- * one event each, so that whoever watches can follow the negotiation.
+ * Owns what an agent reports about a running call. Contract: "What the service does", beats 1 to 4: one event
+ * each, so that an observer can follow the negotiation.
  */
 import type { RequestKind } from '../wire/negotiation.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import type { ToolCall } from './mcp.ts'
 import type { Grant } from './store.ts'
 
-/** Times are in seconds. What is quoted from others (terms, realm) is theirs: escape it before showing it. */
+/** Times are in seconds. Quoted texts (terms, realm) come from others: escape them before showing them. */
 export type AgentEvent =
   | { type: 'calling'; resource: string; call: ToolCall; grant: 'none' | 'kept' | 'fresh' }
   | { type: 'challenged'; as_uri: string; scope: string; realm: string }

@@ -1,20 +1,21 @@
 /**
- * Owns identity assertions: whom the agent lets vouch for it, and what it checks before one leaves its hands.
- * Contract: "need_info answer (beat 2)"; ID-JAG. An authority may ask for one, and says by whom; only issuers
- * of the agent's own settings are ever asked.
+ * Owns identity assertions: who may vouch for the agent, and what it checks before it sends one. Contract:
+ * "need_info answer (beat 2)"; ID-JAG. An authority may ask for one, and names the issuer; only issuers of
+ * the agent's own settings are ever asked.
  */
 import { decodeBase64url, encodeBase64url } from '../wire/encoding.ts'
 import { requestedIdentity, type IdentityRequest } from '../wire/identity-claim.ts'
 import { parseJson, type JsonObject } from '../wire/json.ts'
 import { asObject, compactMember, textMember } from '../wire/members.ts'
+import { issuerMetadataUrls } from '../wire/metadata.ts'
 import { ID_JAG_TYP } from '../wire/names.ts'
 import type { NeedInfo } from '../wire/negotiation.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
 import { checkAddress, fetchDocument } from './transport.ts'
 
 /**
- * What the agent's user is asked for. Everything but the token endpoint was checked against the negotiation;
- * that one the issuer itself published.
+ * The request to the agent's user. Everything but the token endpoint was checked against the negotiation; the
+ * issuer itself published the endpoint.
  */
 export interface AssertionRequest extends IdentityRequest {
   token_endpoint: string
@@ -23,14 +24,17 @@ export interface AssertionRequest extends IdentityRequest {
   client_id: string | undefined
 }
 
-/** Who may vouch for the agent, and how an assertion is had from them: a compact `oauth-id-jag+jwt`. */
+/**
+ * The issuers that may vouch for the agent, and how it gets an assertion from them: a compact
+ * `oauth-id-jag+jwt`.
+ */
 export interface IdentitySource {
-  /** Issuers, exactly as they write themselves. */
+  /** Issuers, exactly as they write their own names. */
   issuers: readonly string[]
   assertion: (request: AssertionRequest) => string | Promise<string>
 }
 
-/** What an assertion must agree with. */
+/** The facts that an assertion must agree with. */
 export interface IdentityBounds {
   authority: string
   resource: string
@@ -45,7 +49,7 @@ export interface IdentityBounds {
  * The claim_token that answers `needed`, base64url, and whose assertion it is; undefined if no assertion is
  * asked for. Fails with `identity_required` if this agent has no source, `identity_untrusted` if the request
  * does not agree with the negotiation or names an issuer that is not listed, and `identity_unusable` for an
- * assertion that the authority could only refuse.
+ * assertion that the authority would certainly refuse.
  */
 export async function identityToken(
   source: IdentitySource | undefined,
@@ -59,7 +63,9 @@ export async function identityToken(
   checkRequest(source, request, bounds)
   const token_endpoint = await tokenEndpointOf(request.issuer, bounds)
   const { jkt, client_id } = bounds
-  const asked: AssertionRequest = { ...request, token_endpoint, jkt, client_id }
+  // If the authority names several operations, the one that is called.
+  const scope = request.scope === undefined ? undefined : bounds.tool
+  const asked: AssertionRequest = { ...request, scope, token_endpoint, jkt, client_id }
   const assertion = await fetchAssertion(source, asked)
   checkAssertion(assertion, asked)
   return { issuer: request.issuer, claim_token: encodeBase64url(assertion) }
@@ -87,7 +93,7 @@ function checkRequest(
       'identity_untrusted',
       `The assertion is asked for another resource than the one called, ${resource}.`,
     )
-  if (scope !== undefined && scope !== bounds.tool)
+  if (scope !== undefined && !scope.split(' ').includes(bounds.tool))
     fail('identity_untrusted', `The assertion is asked for another operation than the one called, ${scope}.`)
 }
 
@@ -101,8 +107,8 @@ async function fetchAssertion(source: IdentitySource, asked: AssertionRequest): 
 }
 
 /**
- * An assertion for another key, audience or issuer would only be found out by the authority, at the price of
- * a negotiation.
+ * The authority would only find out later that an assertion is for another key, audience or issuer, and that
+ * would cost a negotiation.
  */
 function checkAssertion(assertion: string, { issuer, audience, jkt }: AssertionRequest): void {
   const { header, payload } = reading('identity_unusable', 'The identity assertion cannot be read', () =>
@@ -135,15 +141,15 @@ function unverified(assertion: string): { header: JsonObject; payload: JsonObjec
   return { header: asObject(header, 'the header'), payload: asObject(payload, 'the claims') }
 }
 
-/** Where the issuer says that its tokens are had: its OpenID document, else that of RFC 8414. */
+/** The issuer's token endpoint: by its OpenID document, else that of RFC 8414. */
 async function tokenEndpointOf(issuer: string, bounds: IdentityBounds): Promise<string> {
   const base = checkAddress(issuer, bounds.allowLoopback, 'identity provider')
-  const path = base.pathname === '/' ? '' : base.pathname.replace(/\/$/, '')
-  const at = (pathname: string): Promise<JsonObject> =>
-    fetchDocument(new URL(pathname, base), "identity provider's metadata", bounds.signal)
-  const document = await at(`${path}/.well-known/openid-configuration`).catch((absent: unknown) => {
+  const { openid, oauth } = issuerMetadataUrls(base.href)
+  const at = (url: string): Promise<JsonObject> =>
+    fetchDocument(new URL(url), "identity provider's metadata", bounds.signal)
+  const document = await at(openid).catch((absent: unknown) => {
     if (!(absent instanceof AgentError) || absent.status !== 404) throw absent
-    return at(`/.well-known/oauth-authorization-server${path}`)
+    return at(oauth)
   })
   if (document['issuer'] !== issuer)
     fail('identity_untrusted', `The identity provider at ${issuer} calls itself by another name.`)

@@ -1,6 +1,6 @@
 /**
  * The agent's public API: call tools that somebody owns, on her terms. Contract: "What the service does",
- * from the requesting side. Reaches no server, no database; needs a key and `fetch`.
+ * from the requesting side. It imports no server and no database; it needs a key and `fetch`.
  */
 import type { Json } from '../wire/json.ts'
 import type { PublicJwk } from '../wire/keys.ts'
@@ -45,29 +45,29 @@ export interface CallOptions {
    */
   arguments?: object | undefined
   /**
-   * Where the tool asked back (MCP 2026-07-28: a result whose `resultType` is `input_required`), the answers,
-   * and its `requestState` as it came. It is a new call: where the owner is asked, she is asked about these,
+   * If the tool asked back (MCP 2026-07-28: a result whose `resultType` is `input_required`), the answers,
+   * and its `requestState` as it came. It is a new call: if the owner is asked, she is asked about these,
    * too.
    */
   inputResponses?: object | undefined
   requestState?: string | undefined
   /**
    * Makes it the call of a plain HTTP API below `resource`: by this method and path template, or as the
-   * resource itself publishes. A body that is no JSON stands in `content`. Left out, the resource is called
-   * by MCP.
+   * resource itself publishes. A body that is no JSON goes in `content`. If `http` is left out, the resource
+   * is called by MCP.
    */
   http?: HttpCall | 'published' | undefined
   signal?: AbortSignal | undefined
 }
 
 /**
- * What a call came to: the tool's MCP result as it was sent (of a plain API `{status, content_type, body}`),
- * and the grant it was made under, if one was needed.
+ * The result of a call: the tool's MCP result as it was sent (for a plain API `{status, content_type,
+ * body}`), and the grant under which the call was made, if one was needed.
  */
 export interface CallResult {
   result: Json
   grant: Omit<Grant, 'access_token'> | undefined
-  /** The receipt of the negotiation that this call took; undefined where none was needed. */
+  /** The receipt of the negotiation that this call took; undefined if none was needed. */
   receipt: KeptReceipt | undefined
 }
 
@@ -75,13 +75,13 @@ export interface CallResult {
 export interface Agent {
   /** RFC 7638 thumbprint of its key; its pseudonymous handle is `jkt:` + this. */
   readonly thumbprint: string
-  /** Calls a tool, and negotiates for it where that is asked: at most once per call. */
+  /** Calls a tool, and negotiates for it if that is needed: at most once per call. */
   call(options: CallOptions): Promise<CallResult>
   /**
-   * A transport of the official MCP SDK that has no HTTP (stdio, in process), to connect a client to: its
-   * calls of tools negotiate where they are challenged by a JSON-RPC error, and carry their proof. `resource`
-   * is the URL that the server's metadata names. What comes to nothing is answered by the server's own error,
-   * or by one with the code -32002 whose `data.error` is the `AgentError`'s.
+   * Wraps a transport of the official MCP SDK without HTTP (stdio, in process), for a client to connect to:
+   * if a JSON-RPC error challenges a tool call, the call negotiates and carries its proof. `resource` is the
+   * URL that the server's metadata names. A failed negotiation is answered by the server's own error, or by
+   * one with the code -32002 whose `data.error` is the `AgentError`'s.
    */
   authorize<T extends MessageTransport>(transport: T, resource: string): T
   /**
@@ -92,10 +92,10 @@ export interface Agent {
   fetchFor(resource: string): typeof fetch
   /**
    * Makes one call in an emergency, under a grant of the owner's organization that her authority accepts at
-   * once: she does not decide, and is told of all of it. The grant is spent by the call.
+   * once: she does not decide, but is notified about all of it. The call spends the grant.
    */
   breakGlass(options: CallOptions, emergency: Emergency): Promise<CallResult>
-  /** Asks for the terms of a call and declines them, which the owner is told. Answers the terms. */
+  /** Asks for the terms of a call and declines them, which the owner sees. Returns the terms. */
   decline(options: CallOptions): Promise<TermsTemplate>
   /** Signs an introduction of another agent's key, for one authority, good for five minutes. */
   introduce(options: { newcomer: PublicJwk; authority: string }): Promise<string>
@@ -128,6 +128,7 @@ export function createAgent(options: AgentOptions): Agent {
       }),
     breakGlass: async (call, emergency) => {
       const asked = await resolveHttp(parts, read(call))
+      await asked.beforeGrant?.()
       const grant = await redeemEmergency(profile, emergency, asked)
       const answer = await attempt(profile, asked, { grant, name: 'fresh' })
       if (answer.kind !== 'result')
@@ -149,15 +150,15 @@ export function createAgent(options: AgentOptions): Agent {
   }
 }
 
-/** What an agent works with for as long as it lives. */
+/** What an agent works with as long as it lives. */
 interface Parts {
   profile: Profile
   directory: Directory
   sessions: Sessions
 }
 
-/** A call whose options were found usable; of an API perhaps not yet how it is called. */
-interface Read extends Omit<Asked<Json>, 'send'> {
+/** A call whose options are valid; for an API, it may not yet be known how it is called. */
+interface Read extends Omit<Asked<Json>, 'send' | 'beforeGrant'> {
   url: URL
   http: HttpCall | 'published' | undefined
 }
@@ -185,15 +186,16 @@ function readCall(profile: Profile, options: CallOptions): Read {
 }
 
 /**
- * The call as it is sent; how an API publishes that a tool is called is looked up where the call does not say
- * so itself.
+ * The call as it is sent; if the call does not say how a tool of an API is called, that is looked up in what
+ * the API publishes.
  */
 async function resolveHttp({ profile, directory, sessions }: Parts, read: Read): Promise<Asked<Json>> {
   const { http: said, resource, call, url, signal } = read
   const http = said === 'published' ? publishedCall(await directory.surfacesOf(resource, signal), call) : said
   const send = (accessToken: string | undefined) =>
     sendCall(profile, sessions, { url, call, http, accessToken, signal })
-  return { resource, call, signal, send }
+  const beforeGrant = http === undefined ? () => sessions.learnVersion(url, signal) : undefined
+  return { resource, call, signal, send, beforeGrant }
 }
 
 async function decline(parts: Parts, asked: Asked<Json>): Promise<TermsTemplate> {

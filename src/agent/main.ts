@@ -1,6 +1,6 @@
 /**
  * Owns `usher agent`: the agent from a command line. Contract: "What the service does", beats 1 to 4, told
- * step by step. What others wrote (terms, refusals, tool answers) is escaped before it reaches the terminal.
+ * step by step. Texts of others (terms, refusals, tool answers) are escaped before they reach the terminal.
  */
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -27,14 +27,14 @@ import { createAgent, type Agent, type AgentOptions, type CallOptions } from './
 import { confirmAtTerminal, resultText, teller } from './narrate.ts'
 import { fileStore } from './store.ts'
 
-/** What names the key, the store and the form of the output; taken by every subcommand. */
+/** The options for the key, the store and the output format; every subcommand has them. */
 interface CommonOptions {
   key?: string
   store?: string
   json?: boolean
 }
 
-/** What an agent says of itself, and how it behaves. */
+/** The agent's description of itself, and its behaviour. */
 interface IdentityOptions {
   clientId?: string
   signatureAgent?: string
@@ -51,7 +51,7 @@ interface IdentityOptions {
   mcpVersion?: '2026-07-28' | '2025-11-25'
 }
 
-/** Runs `usher agent` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
+/** Runs `usher agent` with the arguments after it. Returns the exit code (see `terminal/command.ts`). */
 export function runAgent(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
   return runCommand(agentCommand(terminal), args, terminal, endingOf)
 }
@@ -60,7 +60,7 @@ function agentCommand(terminal: Terminal): Command {
   const program = new Command('usher agent')
     .description("Call somebody's tools on her terms. Signs with the agent's key.")
     .option('--key <file>', "the agent's key (UMA_AGENT_KEY)")
-    .option('--store <directory>', 'where receipts and standing grants are kept (UMA_AGENT_STORE)')
+    .option('--store <directory>', 'the folder for receipts and standing grants (UMA_AGENT_STORE)')
     .option('--json', 'JSON for scripts: the outcome alone, no steps')
   const common = (): CommonOptions => program.opts<CommonOptions>()
   program
@@ -84,9 +84,9 @@ function agentCommand(terminal: Terminal): Command {
 }
 
 function addCalls(program: Command, common: () => CommonOptions, terminal: Terminal): void {
-  const call = program.command('call').description('call a tool, negotiating for it where that is asked')
+  const call = program.command('call').description('call a tool, and negotiate for it if that is needed')
   call
-    .option('--wait <seconds>', "wait at most so long for the owner's decision (default 600)", wholeNumber)
+    .option('--wait <seconds>', "how long to wait for the owner's decision (default 600)", wholeNumber)
     .option('--confirm', 'ask before the terms are signed')
     .action((resource: string, tool: string, args: string | undefined, options: IdentityOptions) =>
       callTool(common(), { resource, tool, args, options }, terminal),
@@ -98,12 +98,15 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
   const breakGlass = program
     .command('break-glass')
     .description(
-      'call a tool in an emergency, by leave of the owner’s organization; she is told of all of it',
+      'call a tool in an emergency, by leave of the owner’s organization; she is notified of all of it',
     )
   breakGlass
     .requiredOption('--organization <url>', "the issuer of the owner's organization")
     .requiredOption('--owner <owner>', 'whose tool it is')
-    .requiredOption('--resource-id <id>', 'what the call needs, as the terms of the resource name it')
+    .requiredOption(
+      '--resource-id <id>',
+      'the scopes that the call needs, as the terms of the resource name them',
+    )
     .requiredOption('--scope <scope...>', 'and in which scopes')
     .option(
       '--voucher <voucher>',
@@ -133,16 +136,16 @@ function addCalls(program: Command, common: () => CommonOptions, terminal: Termi
       .option('--identity-issuer <url...>', 'who may vouch for this agent (UMA_AGENT_IDENTITY_ISSUERS)')
       .option(
         '--identity-command <command>',
-        'a program that reads what is asked for as JSON and prints an identity assertion (UMA_AGENT_IDENTITY_COMMAND)',
+        'a program that reads the request as JSON and prints an identity assertion (UMA_AGENT_IDENTITY_COMMAND)',
       )
       .option('--reason <text>', 'why, in your own words, for the owner')
       .option('--mission <approver#s256>', 'a mission reference: the approver’s URL, #, the hash')
       .option('--introduction <jws>', 'an introduction by an agent the owner knows, or @file')
       .option(
         '--sign-introduction <file>',
-        'the key of the agent that introduces this one, to sign one afresh',
+        'the key of the agent that introduces this one, to sign a new introduction',
       )
-      .option('--mcp-version <revision>', '2026-07-28 (default) or 2025-11-25')
+      .option('--mcp-version <revision>', '2026-07-28 or 2025-11-25; left out, the server is asked')
   }
 }
 
@@ -315,7 +318,7 @@ function readVersion(text: string | undefined): IdentityOptions['mcpVersion'] {
   throw new UsageError('Give --mcp-version as 2026-07-28 or 2025-11-25.')
 }
 
-/** A long value may stand in a file: `@path`. */
+/** A long value may be in a file: `@path`. */
 async function readMaybeFile(value: string | undefined): Promise<string | undefined> {
   return value?.startsWith('@') ? (await readInput(value.slice(1))).toString('utf8').trim() : value
 }

@@ -1,21 +1,29 @@
 /**
- * Owns the sessions of MCP servers of the 2025-11-25 revision: they are opened before the first call, so that
- * no grant is spent on a call the server refuses for want of one. Contract: "Single-use grant". Later
- * revisions have none.
+ * Owns which revision of MCP a server speaks, and the sessions of servers of 2025-11-25. Both are settled
+ * before a grant is used, so that no grant is spent on a call that the server refuses because of them.
+ * Contract: "Single-use grant". Later revisions have no sessions.
  */
-import { isJsonObject } from '../wire/json.ts'
+import { isJsonObject, type Json } from '../wire/json.ts'
 import { interpret } from './answer.ts'
-import { fail } from './agent-error.ts'
+import { AgentError, fail } from './agent-error.ts'
 import { readRpcAnswer, rpcHeaders, rpcRequest, type McpVersion } from './mcp.ts'
 import type { Profile } from './profile.ts'
-import { bodyChunks, open } from './transport.ts'
+import { bodyChunks, DOCUMENT_SECONDS_MAX, open } from './transport.ts'
 
 /** The sessions of one agent, one per resource. */
 export interface Sessions {
   /**
-   * The header fields that go with every request to a resource; opens a session where the revision has them.
+   * The header fields of every request to a resource; opens a session if the revision has them.
    */
   headersFor(url: URL, signal: AbortSignal | undefined): Promise<Record<string, string>>
+  /**
+   * Asks the server once which revision it speaks, unless that was given, and opens a session if that
+   * revision has sessions. If the revision cannot be found out, the newest is assumed. Fails only if the
+   * caller gives up.
+   */
+  learnVersion(url: URL, signal: AbortSignal | undefined): Promise<void>
+  /** The revision to speak with a resource, if it is known. */
+  versionOf(url: URL): McpVersion
   /** The server has ended the session: the next call opens another. */
   forget(url: URL): void
 }
@@ -23,18 +31,75 @@ export interface Sessions {
 const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
 const VERSION = /^\d{4}-\d{2}-\d{2}$/
 
-/** The sessions of an agent; none where its revision is stateless. */
+const NEWEST: McpVersion = '2026-07-28'
+const WITH_SESSIONS: McpVersion = '2025-11-25'
+
+/** The sessions of an agent; none if a revision is stateless. */
 export function createSessions(profile: Profile): Sessions {
   const opened = new Map<string, Record<string, string>>()
+  const learned = new Map<string, McpVersion>()
+  const versionOf = (url: URL): McpVersion => profile.mcpVersion ?? learned.get(url.href) ?? NEWEST
   return {
+    versionOf,
+    learnVersion: async (url, signal) => {
+      if (profile.mcpVersion !== undefined || learned.has(url.href)) return
+      const version = await unlessFailed(askForVersion(url, signal))
+      if (version === WITH_SESSIONS) {
+        const session = await unlessFailed(openSession(profile, url, signal))
+        // A server that knows neither method may still accept calls.
+        if (session === undefined) return
+        opened.set(url.href, session)
+      }
+      if (version !== undefined) learned.set(url.href, version)
+    },
     headersFor: async (url, signal) => {
-      if (profile.mcpVersion === '2026-07-28') return {}
+      if (versionOf(url) === NEWEST) return {}
       const known = opened.get(url.href) ?? (await openSession(profile, url, signal))
       opened.set(url.href, known)
       return known
     },
     forget: url => void opened.delete(url.href),
   }
+}
+
+/**
+ * Asks by `server/discover`, which enforcement points pass without a grant and servers before 2026-07-28 do
+ * not know. Undefined if the answer does not tell.
+ */
+async function askForVersion(url: URL, signal: AbortSignal | undefined): Promise<McpVersion | undefined> {
+  const id = crypto.randomUUID()
+  const method = 'server/discover'
+  const body = JSON.stringify(rpcRequest(id, method, {}, NEWEST))
+  const headers = rpcHeaders(NEWEST, method)
+  const timeoutSeconds = DOCUMENT_SECONDS_MAX
+  const response = await open({ method: 'POST', url, headers, body, timeoutSeconds, signal })
+  const { rpc } = await readRpcAnswer(response, id, { url, signal })
+  if (rpc?.kind === 'result') return offered(rpc.result)
+  if (rpc === undefined || response.status === 401 || response.status >= 500) return undefined
+  const { code, data } = rpc.error
+  // A refusal code comes from the enforcement point, and says nothing about the server behind it.
+  if (isJsonObject(data) && typeof data['error'] === 'string') return undefined
+  const supported = isJsonObject(data) ? data['supported'] : undefined
+  if (Array.isArray(supported)) return supported.includes(NEWEST) ? NEWEST : WITH_SESSIONS
+  return code === METHOD_NOT_FOUND || response.status === 400 ? WITH_SESSIONS : undefined
+}
+
+const METHOD_NOT_FOUND = -32_601
+
+/** Undefined if it failed, for any reason except that the caller gave up. */
+async function unlessFailed<T>(step: Promise<T>): Promise<T | undefined> {
+  try {
+    return await step
+  } catch (error) {
+    if (!(error instanceof AgentError) || error.code === 'aborted') throw error
+    return undefined
+  }
+}
+
+function offered(result: Json): McpVersion | undefined {
+  const versions = isJsonObject(result) ? result['supportedVersions'] : undefined
+  if (!Array.isArray(versions)) return undefined
+  return versions.includes(NEWEST) ? NEWEST : versions.includes(WITH_SESSIONS) ? WITH_SESSIONS : undefined
 }
 
 async function openSession(
@@ -66,7 +131,7 @@ async function openSession(
   return headers
 }
 
-/** The server's word on both is kept to, as long as a header field can carry it. */
+/** Both are used as the server says, if a header field can carry them. */
 function sessionHeaders(session: string | null, version: unknown): Record<string, string> {
   return {
     ...(session !== null && SESSION_ID.test(session) ? { 'mcp-session-id': session } : {}),

@@ -25,14 +25,14 @@ export interface ToolCall {
   requestState?: Json | undefined
 }
 
-/** Why a JSON-RPC peer did not answer with a result. */
+/** Why a JSON-RPC peer answered without a result. */
 export interface RpcError {
   code: number
   message: string
   data?: Json
 }
 
-/** What a JSON-RPC peer answered to one request. */
+/** A JSON-RPC peer's answer to one request. */
 export type RpcAnswer = { kind: 'result'; result: Json } | { kind: 'error'; error: RpcError }
 
 /** The largest tool answer read, bytes. */
@@ -64,7 +64,7 @@ export function toolCallParams({ tool, ...call }: ToolCall): JsonObject {
   return { name: tool, ...Object.fromEntries(given) }
 }
 
-/** The call in the `params` of a tools/call; undefined where they are none that a server could take. */
+/** The call in the `params` of a tools/call; undefined if no server could accept them. */
 export function toolCallOf(params: Json | undefined): ToolCall | undefined {
   if (!isJsonObject(params)) return undefined
   const { name, arguments: args, inputResponses, requestState } = params
@@ -72,7 +72,7 @@ export function toolCallOf(params: Json | undefined): ToolCall | undefined {
   return { tool: name, arguments: args, inputResponses, requestState }
 }
 
-/** The header fields that go with a JSON-RPC request; `name` is the tool's, where the method has one. */
+/** The header fields of a JSON-RPC request; `name` is the tool's, if the method has one. */
 export function rpcHeaders(version: McpVersion, method: string, name?: string): Record<string, string> {
   return {
     'content-type': 'application/json',
@@ -84,8 +84,8 @@ export function rpcHeaders(version: McpVersion, method: string, name?: string): 
 }
 
 /**
- * A value as a header field can carry it: itself when plain ASCII, else `=?base64?…?=` (MCP 2026-07-28,
- * transports).
+ * A value as a header field can carry it: unchanged if it is plain ASCII, otherwise `=?base64?…?=` (MCP
+ * 2026-07-28, transports).
  */
 export function encodeHeaderValue(value: string): string {
   const plain = /^[\x20-\x7e]+$/.test(value) && value.trim() === value && !/^=\?base64\?.*\?=$/.test(value)
@@ -93,9 +93,9 @@ export function encodeHeaderValue(value: string): string {
 }
 
 /**
- * The answer to the request `id`, from a plain JSON body or from an event stream (where other messages are
- * passed over and the stream is left at the answer). `undefined`: the body is no JSON-RPC answer. `text` is
- * the body as far as it was read.
+ * The answer to the request `id`, from a plain JSON body or from an event stream (other messages are skipped,
+ * and reading stops at the answer). `undefined`: the body is no JSON-RPC answer. `text` is the body as far as
+ * it was read.
  */
 export async function readRpcAnswer(
   response: Response,
@@ -142,8 +142,8 @@ function parseLoosely(text: string): Json | undefined {
 }
 
 /**
- * What a message answers to the request `id`; undefined where it is no answer to it. An error may come with
- * the id `null`, when its sender could not or would not read the request.
+ * A message's answer to the request `id`; undefined if it is no answer to it. An error may come with the id
+ * `null`, when its sender could not or would not read the request.
  */
 export function rpcAnswer(message: Json | undefined, id: string | number): RpcAnswer | undefined {
   if (!isJsonObject(message) || message['jsonrpc'] !== '2.0') return undefined
@@ -158,7 +158,7 @@ export function rpcAnswer(message: Json | undefined, id: string | number): RpcAn
   return message['id'] === id && result !== undefined ? { kind: 'result', result } : undefined
 }
 
-/** The `error` member of a message, each of its members of its type; undefined where it has none. */
+/** The `error` member of a message, each of its members of its type; undefined if it has none. */
 export function asRpcError(error: Json | undefined): RpcError | undefined {
   if (!isJsonObject(error)) return undefined
   const { code, message, data } = error
@@ -170,7 +170,7 @@ export function asRpcError(error: Json | undefined): RpcError | undefined {
 }
 
 /**
- * The arguments as JSON and nothing else (no `undefined`, no class instances), so that what is hashed is what
+ * The arguments as JSON and nothing else (no `undefined`, no class instances), so that exactly what is hashed
  * is sent.
  */
 export function plainArguments(args: unknown): JsonObject | undefined {

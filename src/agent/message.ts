@@ -15,18 +15,18 @@ export interface ProvenMessage {
   accessToken: string
   /** The key that the grant is bound to. */
   key: PrivateKey
-  /** Seconds since the epoch; the present when left out. */
+  /** Seconds since the epoch; the present if left out. */
   now?: number
 }
 
-/** The message with its proof in `params._meta`, good for a minute, for the server of that resource alone. */
+/** The message with its proof in `params._meta`, valid for a minute, only for the server of that resource. */
 export function proveMessage({ resource, message, accessToken, key, now }: ProvenMessage): JsonObject {
   const proven = { method: 'POST', url: new URL(resource), body: messageBody(message), accessToken }
   const clock = (): number => now ?? Math.floor(Date.now() / 1000)
   return carryProof(message, signedHeaders(proven, { key, now: clock }))
 }
 
-/** The message of a body; undefined where it is no JSON that everybody reads alike. */
+/** The message in a body; undefined if it is not JSON that all readers read alike. */
 export function readMessage(body: string): Json | undefined {
   try {
     return parseJson(body)

@@ -1,7 +1,7 @@
 /**
- * Owns whom the agent believes. Contract: "Challenge (beat 1)", client rule: the metadata is read from the
- * resource that was called, and the authority is accepted only if that document names it. Nothing is ever
- * fetched from where a challenge points.
+ * Owns which documents the agent trusts. Contract: "Challenge (beat 1)", client rule: the metadata is read
+ * from the resource that was called, and the authority is accepted only if that document names it. Nothing is
+ * ever fetched from the address in a challenge.
  */
 import { BoundedMap } from '../limits/bounded-map.ts'
 import type { JsonObject } from '../wire/json.ts'
@@ -26,16 +26,15 @@ export interface Authority {
   jwksUri: URL
 }
 
-/** What the agent knows of resources and authorities; documents are kept for at most 300 s. */
+/** The agent's knowledge of resources and authorities; documents are kept for at most 300 s. */
 export interface Directory {
   /**
-   * The authority a challenge names, once the challenge agrees with itself, with the resource that was
-   * called, and with the documents of both. Fails with `challenge_untrusted`.
+   * The authority that a challenge names, after checking that the challenge agrees with itself, with the
+   * resource that was called, and with the documents of both. Fails with `challenge_untrusted`.
    */
   authorityOf(resource: string, challenge: Challenge, signal?: AbortSignal): Promise<Authority>
   /**
-   * The authority of that issuer, where the resource's own document names it. Fails with
-   * `challenge_untrusted`.
+   * The authority of that issuer, if the resource's own document names it. Fails with `challenge_untrusted`.
    */
   authorityNamed(resource: string, issuer: string, signal?: AbortSignal): Promise<Authority>
   /** The tools that a resource says it has, from its own document. */
@@ -57,7 +56,8 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     const url = checkAddress(address, options.allowLoopback, what)
     const known = kept.get(url.href)
     const now = options.now()
-    // What was fetched this very second is fresh: a hostile challenge must not make us ask twice.
+    // A document that was fetched within this second counts as fresh, because a hostile challenge must not
+    // make us fetch twice.
     if (known && (fetching.fresh ? now <= known.at : now < known.at + DOCUMENT_SECONDS_KEPT))
       return known.document
     const document = await fetchDocument(url, what, fetching.signal)
@@ -70,7 +70,7 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
     )
     const document = (wellKnown: string): Promise<JsonObject> =>
       get(issuer + wellKnown, "authority's metadata", { fresh: false, signal })
-    // An authority that serves nothing under this profile's own name may be one of stock UMA (UMA 2.0 Grant
+    // An authority that serves nothing under this profile's own name may be a plain UMA server (UMA 2.0 Grant
     // §2).
     const found = await document(WELL_KNOWN.agentsConfiguration).catch((absent: unknown) => {
       if (!isAbsence(absent)) throw absent
@@ -102,7 +102,7 @@ export function createDirectory(options: { allowLoopback: boolean; now: () => nu
 
 const ABSENT = new Set([404, 410])
 
-/** Whether nothing is there: not an outage, and not a refusal to say. */
+/** Whether nothing is there, as opposed to an outage or a refusal to answer. */
 function isAbsence(error: unknown): boolean {
   return error instanceof AgentError && error.code === 'unreachable' && ABSENT.has(error.status ?? 0)
 }
@@ -113,8 +113,8 @@ interface Fetching {
 }
 
 /**
- * What a challenge must agree with before anything is fetched; that it agrees with itself its parser has seen
- * to.
+ * Checks a challenge against the metadata before anything is fetched; its parser has checked that it agrees
+ * with itself.
  */
 function checkChallenge(resource: string, challenge: Challenge): void {
   const formed = reading('request_invalid', 'The resource has no metadata address', () =>
@@ -123,7 +123,7 @@ function checkChallenge(resource: string, challenge: Challenge): void {
   if (challenge.resource_metadata !== formed) {
     fail(
       'challenge_untrusted',
-      `The challenge points to the metadata at ${challenge.resource_metadata}; that of the resource called is at ${formed}.`,
+      `The challenge points to the metadata at ${challenge.resource_metadata}; the metadata of the called resource is at ${formed}.`,
     )
   }
   const { authorization_details } = challenge.authorization_remediation
@@ -133,8 +133,8 @@ function checkChallenge(resource: string, challenge: Challenge): void {
 }
 
 /**
- * Holds the authority against the resource's own document; one that was kept and does not name it is fetched
- * anew.
+ * Compares the authority with the resource's own document; if a kept one does not name it, it is fetched
+ * again.
  */
 async function checkNamed(
   resource: string,

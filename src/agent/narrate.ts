@@ -1,6 +1,6 @@
 /**
- * Owns how a call reads on a terminal while it goes on. Contract: "What the service does", beats 1 to 4.
- * Steps go to standard error, so that standard output holds the tool's answer alone.
+ * Owns how a running call is shown on a terminal. Contract: "What the service does", beats 1 to 4. Steps go
+ * to standard error, so that standard output has only the tool's answer.
  */
 import { createInterface } from 'node:readline/promises'
 import type { Terminal } from '../terminal/command.ts'
@@ -16,7 +16,7 @@ import { isJsonObject, type Json } from '../wire/json.ts'
 import type { TermsTemplate } from '../wire/terms.ts'
 import type { AgentEvent } from './events.ts'
 
-/** A listener that tells each step as it happens. Polls of one wait are told once. */
+/** A listener that tells each step as it happens. Polls of one wait are printed once. */
 export function teller(terminal: Terminal): (event: AgentEvent) => void {
   let waitedFor: string | undefined
   return event => {
@@ -39,7 +39,7 @@ function tell(event: AgentEvent): string {
     case 'terms_offered':
       return `← the owner's terms:\n${termsText(event.template)}`
     case 'terms_declined':
-      return '→ terms declined; the owner is told\n'
+      return '→ terms declined; the owner is notified\n'
     case 'agreement_signed':
       return `→ terms signed, agreement ${printable(event.contract)}${operationText(event.operation)}\n`
     case 'waiting':
@@ -59,7 +59,7 @@ const WITH = {
   fresh: 'with the new grant, signed',
 }
 const WAITING = {
-  connection: 'the owner does not know this agent yet and is being asked',
+  connection: 'the owner is being asked whether to let this agent in',
   operation: 'the owner is being asked about this very operation',
 }
 
@@ -86,7 +86,7 @@ function termsText(template: TermsTemplate): string {
   )
 }
 
-/** What a tool answered: its text as text, anything else as JSON. */
+/** The answer of a tool: its text as text, anything else as JSON. */
 export function resultText(result: Json): string {
   const content = isJsonObject(result) ? result['content'] : undefined
   if (!Array.isArray(content) || content.length === 0) return `${printableJson(result)}\n`
@@ -100,7 +100,7 @@ function contentText(part: Json): string {
   return isJsonObject(part) ? printableJson(part) : printableValue(part)
 }
 
-/** Shows the terms (they were told already) and asks; without a terminal to ask at, the answer is no. */
+/** Asks about the terms, which were shown before. Without a terminal to ask at, the answer is no. */
 export async function confirmAtTerminal(template: TermsTemplate, terminal: Terminal): Promise<boolean> {
   if (!process.stdin.isTTY) {
     terminal.err(

@@ -25,27 +25,27 @@ export interface NegotiationRequest {
   challenge: Challenge
   signal?: AbortSignal | undefined
   /**
-   * The very same was asked for before, and its answer was lost: what she approved then is collected, and she
+   * The same was requested before, and the answer was lost: the earlier approval is collected, and the owner
    * is not asked again.
    */
   answerLost?: boolean | undefined
   /**
-   * Asked before the terms are signed, in place of the profile's `confirmTerms`; what it throws ends the
-   * negotiation.
+   * Called before the terms are signed, in place of the profile's `confirmTerms`; an error that it throws
+   * ends the negotiation.
    */
   confirm?: ((template: TermsTemplate) => Promise<boolean>) | undefined
-  /** Told of each ticket that waits for the owner before it is presented, so that it can be kept. */
+  /** Called with each ticket that waits for the owner before it is presented, so that it can be kept. */
   onWaiting?: ((waiting: WaitingRequest) => Promise<void>) | undefined
   /**
-   * Waits between two polls, at most so many seconds: an earlier poll is held by the authority, and counts
-   * against nobody.
+   * Waits between two polls, at most this many seconds. The authority holds an earlier poll, which has no
+   * other effect.
    */
   pause?: ((seconds: number) => Promise<void>) | undefined
 }
 
 /**
- * A request that waits for the owner: enough to poll it, also from another process. Kept as it is, it is a
- * secret of the agent's.
+ * A request that waits for the owner: enough to poll it, also from another process. It is a secret of the
+ * agent.
  */
 export interface WaitingRequest {
   as_uri: string
@@ -66,14 +66,14 @@ interface Negotiation {
   used: Set<string>
 }
 
-/** Terms may be edited between offer and signature, and are then offered anew; not for ever. */
+/** Terms may be edited between offer and signature, and are then offered again, but only so often. */
 const OFFERS_MAX = 3
 
 /**
- * Negotiates a grant for one call: authority confirmed, terms checked and signed, the owner waited for where
- * she is asked, receipt and grant verified. Fails with the authority's own word of refusal, with a
- * `…_untrusted` code where something does not agree with what it must agree with, with `terms_declined`, or
- * with `waiting_timed_out`.
+ * Negotiates a grant for one call: confirms the authority, checks and signs the terms, waits for the owner if
+ * she is asked, and verifies receipt and grant. Fails with the authority's own refusal code, with a
+ * `…_untrusted` code if two things that must agree do not, with `terms_declined`, or with
+ * `waiting_timed_out`.
  */
 export async function negotiate(
   profile: Profile,
@@ -85,8 +85,8 @@ export async function negotiate(
 }
 
 /**
- * Goes on with a request that waits for the owner. Fails as `negotiate` does; with `invalid_grant` where its
- * ticket was presented by somebody else meanwhile, or has expired: a new negotiation of the same agent joins
+ * Continues a request that waits for the owner. Fails like `negotiate`; and with `invalid_grant` if its
+ * ticket has expired, or if another process presented it meanwhile: a new negotiation of the same agent joins
  * what waits.
  */
 export async function resumeNegotiation(
@@ -144,8 +144,8 @@ async function conclude(
 }
 
 /**
- * Refuses the terms of a challenge: they are asked for, and declined, which the owner finds in her ledger.
- * Answers them.
+ * Asks for the terms of a challenge and declines them, which the owner finds in her ledger. Returns the
+ * terms.
  */
 export async function declineTerms(
   profile: Profile,
@@ -183,7 +183,7 @@ async function begin(
   return negotiationWith(profile, directory, { request, authority })
 }
 
-/** A negotiation that goes on at the authority where it began, which the resource must still name. */
+/** A negotiation continues at the authority where it began, which the resource must still name. */
 async function reach(
   profile: Profile,
   directory: Directory,
@@ -216,8 +216,8 @@ function present(
 }
 
 /**
- * The answer to the ticket alone; an identity that is asked for before any terms is presented once, and what
- * comes then is the answer.
+ * The answer to the ticket alone. If an identity is required before any terms, it is presented once, and the
+ * next answer counts.
  */
 async function firstAnswer(negotiation: Negotiation, ticket: string): Promise<TokenAnswer> {
   const { profile, authority, request } = negotiation
@@ -263,8 +263,8 @@ async function agree(
 }
 
 /**
- * The terms offered, once they are this authority's own and name their document on its origin: what is signed
- * is what the owner proffers, not what somebody else says she does.
+ * The offered terms, once it is certain that they are this authority's own and name their document on its
+ * origin: the agent signs what the owner offers, not what somebody else claims that she offers.
  */
 function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
   const { profile, authority } = negotiation
@@ -284,7 +284,7 @@ function readOffer(negotiation: Negotiation, needed: NeedInfo): TermsTemplate {
   }
   const document = checkAddress(template.terms_uri, profile.allowLoopback, 'terms document')
   if (document.origin !== new URL(authority.issuer).origin) {
-    fail('terms_untrusted', `The terms document stands at ${document.origin}, not with ${authority.issuer}.`)
+    fail('terms_untrusted', `The terms document is at ${document.origin}, and not at ${authority.issuer}.`)
   }
   return template
 }
@@ -323,7 +323,7 @@ function operationOf(call: ToolCall): { tool: string; params: JsonObject } {
   return { tool: call.tool, params }
 }
 
-/** A declined negotiation ends with `request_denied`: that refusal is the answer that was asked for. */
+/** A declined negotiation ends with `request_denied`, which is then the expected answer. */
 async function decline(negotiation: Negotiation, ticket: string): Promise<void> {
   try {
     await present(negotiation, { ticket, decline: 'true' })
@@ -334,7 +334,11 @@ async function decline(negotiation: Negotiation, ticket: string): Promise<void> 
   fail('answer_malformed', 'The authority went on with a negotiation that was declined.')
 }
 
-/** Waits as long as the authority asks between polls, unless the time for waiting would be over before. */
+/**
+ * Waits as long as the authority asks between polls, or for what is left of the time for waiting: the last
+ * poll comes at its end, so that a decision made by then is collected. The authority holds a poll that is
+ * early.
+ */
 async function waitInterval(
   negotiation: Negotiation,
   submitted: RequestSubmitted,
@@ -343,12 +347,14 @@ async function waitInterval(
   const { profile, request } = negotiation
   const { kind, interval: intervalSeconds } = submitted
   profile.tell({ type: 'waiting', kind, family: waiting.family, intervalSeconds })
-  if (performance.now() / 1000 + intervalSeconds > waiting.deadline) {
+  const left = waiting.deadline - performance.now() / 1000
+  if (left <= 0) {
     fail(
       'waiting_timed_out',
       `The owner has not decided within ${profile.waitSecondsMax} s. The request still waits for her; call again to join it.`,
       { terminal: false },
     )
   }
-  await (request.pause?.(intervalSeconds) ?? pause(intervalSeconds, request.signal))
+  const seconds = Math.min(intervalSeconds, left)
+  await (request.pause?.(seconds) ?? pause(seconds, request.signal))
 }

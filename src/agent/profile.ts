@@ -1,5 +1,5 @@
 /**
- * Owns who an agent is, and what it says of itself in every agreement. Contract: "Agreement (claim_token,
+ * Owns who an agent is, and what it says about itself in every agreement. Contract: "Agreement (claim_token,
  * beat 3)": key or agent token, operator, reason, mission, introduction; none of them can widen anything.
  */
 import { claimedToken } from '../wire/agent-identity.ts'
@@ -21,7 +21,7 @@ import type { IdentitySource } from './identity.ts'
 import type { McpVersion } from './mcp.ts'
 import { memoryStore, type AgentStore } from './store.ts'
 
-/** What an agent is made of. Wire names are the contract's; everything but the key may be left out. */
+/** The parts of an agent. Wire names are the contract's; everything but the key may be left out. */
 export interface AgentOptions {
   /** The key that signs agreements and calls: a private JWK, or one already imported. */
   key: PrivateJwk | PrivateKey
@@ -31,7 +31,7 @@ export interface AgentOptions {
   signature_agent?: string | undefined
   /** An `aa-agent+jwt` for this key, or where to get a current one: sent in place of the bare key. */
   agent_token?: string | (() => string | Promise<string>) | undefined
-  /** Issuers that may vouch for this agent, exactly as they write themselves: no other is ever asked. */
+  /** Issuers that may vouch for this agent, exactly as they write their own names: no other is ever asked. */
   identity_issuers?: readonly string[] | undefined
   /**
    * Fetches an identity assertion (a compact `oauth-id-jag+jwt` bound to the agent's key) by one of them, if
@@ -44,29 +44,33 @@ export interface AgentOptions {
   /** An introduction of this agent's key, already signed by the agent that introduces it. */
   introduction?: string | undefined
   /**
-   * The agent that introduces this one, where its key is at hand: a fresh introduction goes into every
+   * The agent that introduces this one, if its key is at hand: a fresh introduction goes into every
    * agreement.
    */
   sign_introduction?: { key: PrivateJwk | PrivateKey; agent_token?: string | undefined } | undefined
-  /** Where receipts and standing grants are kept; in memory when left out. */
+  /** Where receipts and standing grants are kept; in memory if left out. */
   store?: AgentStore | undefined
-  /** Asked before terms are signed; false declines them. Left out, whatever passes the checks is signed. */
+  /**
+   * Called before terms are signed; false declines them. If left out, everything that passes the checks is
+   * signed.
+   */
   confirmTerms?: ((template: TermsTemplate, documentUrl: string) => boolean | Promise<boolean>) | undefined
   onEvent?: ((event: AgentEvent) => void) | undefined
-  /** The longest wait for the owner's decision, seconds; 600 when left out. */
+  /** The longest wait for the owner's decision, seconds; 600 if left out. */
   waitSecondsMax?: number | undefined
-  /** The longest wait for a tool's answer, seconds; 120 when left out. */
+  /** The longest wait for a tool's answer, seconds; 120 if left out. */
   callSecondsMax?: number | undefined
+  /** The revision of MCP to speak; if left out, each server is asked for it before a grant is used there. */
   mcpVersion?: McpVersion | undefined
   /** Development only: admits http to literal loopback hosts. */
   allowLoopback?: boolean | undefined
-  /** `{spec_ns}`, where it is not the default. */
+  /** `{spec_ns}`, if it is not the default. */
   specNs?: string | undefined
   /** Seconds since the epoch. */
   now?: (() => number) | undefined
 }
 
-/** An agent's options with every gap filled and every secret imported: what its parts work with. */
+/** An agent's options with all defaults filled in and all secrets imported: what its parts work with. */
 export interface Profile {
   readonly key: PrivateKey
   readonly client_id: string | undefined
@@ -77,7 +81,8 @@ export interface Profile {
   readonly store: AgentStore
   readonly waitSecondsMax: number
   readonly callSecondsMax: number
-  readonly mcpVersion: McpVersion
+  /** Undefined if each server is asked. */
+  readonly mcpVersion: McpVersion | undefined
   readonly allowLoopback: boolean
   readonly specNs: string
   readonly names: SpecNames
@@ -112,7 +117,7 @@ export function readProfile(options: AgentOptions): Profile {
     store: options.store ?? memoryStore(),
     waitSecondsMax: options.waitSecondsMax ?? 600,
     callSecondsMax: options.callSecondsMax ?? 120,
-    mcpVersion: options.mcpVersion ?? '2026-07-28',
+    mcpVersion: options.mcpVersion,
     allowLoopback: options.allowLoopback ?? false,
     specNs,
     names: specNames(specNs),
@@ -127,7 +132,7 @@ export function readProfile(options: AgentOptions): Profile {
   }
 }
 
-/** What an introduction is made of; `authority` is the issuer it is for, `now` in seconds. */
+/** The parts of an introduction; `authority` is the issuer it is for, `now` in seconds. */
 export interface IntroductionRequest {
   key: PrivateKey
   agent_token?: string | undefined
@@ -137,8 +142,8 @@ export interface IntroductionRequest {
 }
 
 /**
- * An `ext-introduction-v1+jws` by an agent that holds a connection, of a newcomer's key, good for 300 s (the
- * most that is accepted). Fails with `introduction_failed` for a key that cannot be used.
+ * An `ext-introduction-v1+jws` for a newcomer's key, by an agent that holds a connection, valid for 300 s
+ * (the most that is accepted). Fails with `introduction_failed` for a key that cannot be used.
  */
 export function introduce(request: IntroductionRequest): string {
   const { key, agent_token, newcomer, authority, now } = request
@@ -166,7 +171,9 @@ async function readToken(token: AgentOptions['agent_token']): Promise<string | u
   return typeof token === 'function' ? token() : token
 }
 
-/** A token for another key would only be found out by the authority, at the price of a negotiation. */
+/**
+ * The authority would only find out later that a token is for another key, and that would cost a negotiation.
+ */
 function checkAgentToken(token: string | undefined, key: PrivateKey): string | undefined {
   if (token === undefined) return undefined
   const bound = reading('request_invalid', 'The agent token cannot be used', () => {

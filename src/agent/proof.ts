@@ -3,8 +3,8 @@
  * <RPT>` and a signature over the request with the key that the grant is bound to.
  */
 import { contentDigest } from '../wire/encoding.ts'
-import { signRequest } from '../wire/http-signature.ts'
 import { POP } from '../wire/names.ts'
+import { signSent } from '../wire/sent-request.ts'
 import type { Profile } from './profile.ts'
 
 /** A request as it will be sent. */
@@ -16,7 +16,7 @@ export interface ProvenRequest {
 }
 
 /**
- * The grant and its proof: the four components of the profile, the query where there is one, and the digest
+ * The grant and its proof: the four components of the profile, the query if there is one, and the digest
  * of a body.
  */
 export function signedHeaders(
@@ -25,27 +25,7 @@ export function signedHeaders(
 ): Record<string, string> {
   const authorization = `${POP} ${accessToken}`
   const digest = body === undefined || body.length === 0 ? undefined : contentDigest(body)
-  const query = url.search === '' ? undefined : url.search.slice(1)
-  const components = [
-    '@method',
-    '@authority',
-    '@path',
-    ...(query === undefined ? [] : ['@query']),
-    'authorization',
-    ...(digest === undefined ? [] : ['content-digest']),
-  ]
   const fields = { authorization, ...(digest === undefined ? {} : { 'content-digest': digest }) }
-  const signature = signRequest(
-    {
-      method,
-      scheme: url.protocol === 'http:' ? 'http' : 'https',
-      authority: url.host,
-      path: url.pathname,
-      query,
-      headers: new Map(Object.entries(fields).map(([name, value]) => [name, [value]])),
-    },
-    key,
-    { components, created: now(), keyid: key.thumbprint },
-  )
+  const signature = signSent({ method, url, headers: fields }, key, { created: now(), keyid: key.thumbprint })
   return { ...fields, ...signature }
 }

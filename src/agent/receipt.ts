@@ -1,7 +1,6 @@
 /**
  * Owns what the agent checks before it keeps a grant. Contract: "Grant answer (beat 4)", "RPT claims": the
- * receipt holds the agreement that was signed, nobody else's, and the grant is bound to the key that will use
- * it.
+ * receipt contains the agreement that this agent signed, and the grant is bound to the key that will use it.
  */
 import { s256Json } from '../wire/encoding.ts'
 import type { JsonObject } from '../wire/json.ts'
@@ -27,7 +26,7 @@ export interface SignedAgreement {
   operation: { tool: string; params: JsonObject } | undefined
 }
 
-/** A grant and its receipt, verified and, but for a single-use grant, kept. */
+/** A grant and its receipt, verified and, except for a single-use grant, kept. */
 export interface Accepted {
   grant: Grant
   receipt: KeptReceipt
@@ -44,7 +43,7 @@ interface GrantContext {
  * Verifies a grant and its receipt and keeps them: both under the authority's published keys; the receipt
  * embeds the agreement just signed, or an earlier one of our own key for the same template, resource and
  * operation (a request that waited already is joined); hash, family, terms and `jti` agree between the two;
- * the RPT is for this resource and bound to our key. A single-use grant is answered and not kept. Fails with
+ * the RPT is for this resource and bound to our key. A single-use grant is returned but not kept. Fails with
  * `grant_untrusted`.
  */
 export async function acceptGrant(
@@ -73,7 +72,7 @@ interface Verified {
   claims: RptClaims
 }
 
-/** Signatures, kinds, issuer, audience and times; with keys fetched anew where those known do not fit. */
+/** Checks signatures, kinds, issuer, audience and times; fetches keys again if the known ones do not fit. */
 async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<Verified> {
   const { directory, authority, request, profile } = context
   const issuer = authority.issuer
@@ -105,7 +104,7 @@ function checkReceipt({ claims, agreementClaims }: Receipt, signed: SignedAgreem
     fail('grant_untrusted', 'The receipt is for another resource than the one that was agreed on.')
   }
   if (claims.agreement === contract) return
-  // An earlier request of ours for the very same thing was still waiting, and this one joined it.
+  // An earlier request of ours for exactly this was still waiting, and this one joined it.
   const same =
     member(agreementClaims, 'resource_id') === template.resource_id &&
     member(agreementClaims, 'aud') === template.proffered_by &&

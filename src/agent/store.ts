@@ -4,11 +4,12 @@
  * kept.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { writeDurably } from '../files/durable-file.ts'
 import { encodeBase64url, sha256 } from '../wire/encoding.ts'
 
-/** A grant as the agent holds it: the RPT, and what of its verified claims says when it may be used. */
+/** A grant as the agent holds it: the RPT, and those of its verified claims that say when it may be used. */
 export interface Grant {
   access_token: string
   jti: string
@@ -23,7 +24,7 @@ export interface Grant {
   single_use: boolean
 }
 
-/** A verified receipt, with what a person wants to see in a list. `at` is in seconds since the epoch. */
+/** A verified receipt, with what a person needs to see in a list. `at` is in seconds since the epoch. */
 export interface KeptReceipt {
   receipt: string
   family: string
@@ -38,7 +39,7 @@ export interface KeptReceipt {
   at: number
 }
 
-/** What the agent learnt of a tool from its last negotiation: the resource and scopes its calls need. */
+/** What the agent learnt about a tool from its last negotiation: the resource and scopes its calls need. */
 export interface ToolNeed {
   resource: string
   tool: string
@@ -46,9 +47,7 @@ export interface ToolNeed {
   scopes: string[]
 }
 
-/**
- * Where an agent keeps things. Every answer to a question about a key nobody kept is empty, never an error.
- */
+/** The store of an agent. A lookup of an unknown key returns nothing, and is never an error. */
 export interface AgentStore {
   keepReceipt(receipt: KeptReceipt): Promise<void>
   receipts(): Promise<KeptReceipt[]>
@@ -76,8 +75,8 @@ export function memoryStore(): AgentStore {
 }
 
 /**
- * A store in a directory, readable by its user alone: `receipts/`, `grants/` and `needs/`, one JSON file
- * each, written whole or not at all. A grant there is useless without the key that it is bound to.
+ * A store in a directory that only its user can read: `receipts/`, `grants/` and `needs/`, one JSON file
+ * each, written completely or not at all. A grant there is useless without the key that it is bound to.
  */
 export function fileStore(directory: string): AgentStore {
   const folder = (name: string): string => join(directory, name)
@@ -106,22 +105,11 @@ export function fileName(name: string): string {
   return `${encodeBase64url(sha256(name))}.json`
 }
 
-/** Writes a JSON file whole or not at all, for its user alone. */
+/**
+ * Writes a JSON file completely or not at all, readable only by its user; it survives a crash of the machine.
+ */
 export async function writeWhole(directory: string, name: string, value: unknown): Promise<void> {
-  await mkdir(directory, { recursive: true, mode: 0o700 })
-  const temporary = join(directory, `.${name}.${crypto.randomUUID()}`)
-  const file = await open(temporary, 'wx', 0o600)
-  try {
-    try {
-      await file.writeFile(`${JSON.stringify(value, null, 2)}\n`)
-    } finally {
-      await file.close()
-    }
-    await rename(temporary, join(directory, name))
-  } catch (error) {
-    await rm(temporary, { force: true }).catch(() => undefined)
-    throw error
-  }
+  await writeDurably(directory, name, `${JSON.stringify(value, null, 2)}\n`)
 }
 
 /** Every value in a directory, in the order of the files' names. */
@@ -138,9 +126,9 @@ export async function readAll<T>(directory: string): Promise<T[]> {
 }
 
 /**
- * A file that is gone, or that somebody has spoilt, is as good as never written: the agent negotiates anew.
- * Read at once, for it is small and read with every call: by the threads of Node it took seven times as long
- * on a busy machine.
+ * A missing or damaged file counts as never written: the agent negotiates again. It is read synchronously,
+ * because it is small and read with every call: by the threads of Node it took seven times as long on a busy
+ * machine.
  */
 export async function readOne<T>(path: string): Promise<T | undefined> {
   try {

@@ -1,6 +1,6 @@
 /**
  * Owns one presentation of a ticket at the token endpoint. Contract: "Token endpoint" and "Permission
- * ticket": every presentation spends the ticket, and an answer that lets the negotiation go on brings another
+ * ticket": every presentation spends the ticket, and an answer that continues the negotiation brings another
  * one.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -18,7 +18,7 @@ import { AgentError, fail, reading, receivedSentence, refusalWord } from './agen
 import { DOCUMENT_BYTES_MAX, exchange, readObject, retryAfterSeconds, type Answer } from './transport.ts'
 
 /**
- * What is presented: the ticket alone (beat 2, or a poll), with the agreement (beat 3), or with a refusal of
+ * The presentation: the ticket alone (beat 2, or a poll), with the agreement (beat 3), or with a refusal of
  * the terms.
  */
 export interface Presentation {
@@ -28,13 +28,13 @@ export interface Presentation {
   decline?: 'true'
 }
 
-/** What lets a negotiation go on, or ends it well. Refusals are thrown. */
+/** The answers that continue a negotiation, or end it well. Refusals are thrown. */
 export type TokenAnswer =
   | { kind: 'need_info'; ticket: string; needed: NeedInfo }
   | { kind: 'submitted'; ticket: string; submitted: RequestSubmitted }
   | { kind: 'granted'; granted: GrantAnswer }
 
-/** A token endpoint as one negotiation speaks to it. */
+/** The token endpoint of one negotiation. */
 export interface TokenEndpoint {
   url: URL
   now: () => number
@@ -48,20 +48,22 @@ const RETRIES_MAX = 3
 const RETRY_SECONDS_MAX = 30
 
 /**
- * Presents a ticket and answers what came back. A refusal fails with its own word, terminal;
- * `temporarily_unavailable` is tried again up to three times with the same ticket, as long as `Retry-After`
- * asks. `used` are the tickets of this negotiation so far: one that comes back fails with
- * `ticket_not_rotated`, for it may be known to others.
+ * Presents a ticket and returns the answer. A refusal fails with its own code and is terminal.
+ * `temporarily_unavailable` is retried up to three times, after the time that `Retry-After` asks: the same is
+ * presented with the ticket of that answer, or with the previous ticket if it has none. `used` are the
+ * tickets of this negotiation so far: one that comes back fails with `ticket_not_rotated`, because others may
+ * know it.
  */
 export async function presentTicket(
   endpoint: TokenEndpoint,
   presentation: Presentation,
   used: Set<string>,
 ): Promise<TokenAnswer> {
-  used.add(presentation.ticket)
+  let { ticket } = presentation
   for (let attempt = 1; ; attempt++) {
+    used.add(ticket)
     try {
-      const answer = await present(endpoint, presentation)
+      const answer = await present(endpoint, { ...presentation, ticket })
       if (answer.kind !== 'granted' && used.has(answer.ticket)) {
         fail('ticket_not_rotated', 'The authority gave back a ticket that was presented already.')
       }
@@ -70,13 +72,12 @@ export async function presentTicket(
       if (!(error instanceof AgentError) || error.code !== 'temporarily_unavailable' || attempt > RETRIES_MAX)
         throw error
       await pauseBeforeRetry(error, attempt, endpoint)
+      ticket = error.ticket ?? ticket
     }
   }
 }
 
-/**
- * Waits as long as the refusal asks, else 1, 2, 4 s; gives the refusal up where it asks for more than 30 s.
- */
+/** Waits as long as the refusal asks, otherwise 1, 2, 4 s; gives up if it asks for more than 30 s. */
 export async function pauseBeforeRetry(
   error: AgentError,
   attempt: number,
@@ -121,21 +122,21 @@ function readAnswer(answer: Answer, now: number): TokenAnswer {
   return reading('answer_malformed', "The authority's answer is not usable", () => parseTokenAnswer(body))
 }
 
-/** Whose answer it is, and when it came, in seconds. */
+/** The party that answered, and when, in seconds. */
 interface Said {
   who: string
   now: number
 }
 
 /**
- * The object that was answered. A proxy's own error page is nobody's word: outage, worth another try, only as
- * 502 to 504.
+ * The object in the answer. An error page of a proxy is no answer of the authority: it is an outage that is
+ * retried only if its status is 502 to 504.
  */
 export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject {
   const { status } = answer
   if (status >= 502 && status <= 504 && !isJson(answer)) {
     throw new AgentError('temporarily_unavailable', {
-      detail: `The ${who} is out of reach (status ${status}).`,
+      detail: `The ${who} cannot be reached (status ${status}).`,
       status,
       retryAfterSeconds: retryAfterSeconds(answer.headers, now),
     })
@@ -143,13 +144,28 @@ export function readAnswerObject(answer: Answer, { who, now }: Said): JsonObject
   return readObject(answer, `${who}'s answer`)
 }
 
-/** What a refusal says, by its own word. */
+/** The meaning of a refusal, by its own code. */
 export function refusalOf({ status, headers }: Answer, body: JsonObject, { who, now }: Said): AgentError {
   return new AgentError(refusalWord(body['error']), {
-    detail: receivedSentence(body['error_description'], `The ${who} refused with status ${status}.`),
+    detail: withOwnersWords(
+      receivedSentence(body['error_description'], `The ${who} refused with status ${status}.`),
+      body,
+    ),
+    by: who,
     status,
     retryAfterSeconds: retryAfterSeconds(headers, now),
+    ticket: ticketIn(body),
   })
+}
+
+/** The owner's reason follows, as her words. */
+function withOwnersWords(detail: string, { owner_reason: reason }: JsonObject): string {
+  if (typeof reason !== 'string' || reason.trim() === '') return detail
+  return `${detail} The owner says: ${receivedSentence(reason, '')}`
+}
+
+function ticketIn({ ticket }: JsonObject): string | undefined {
+  return typeof ticket === 'string' && ticket !== '' ? ticket : undefined
 }
 
 function parseTokenAnswer(body: JsonObject): TokenAnswer {

@@ -1,8 +1,9 @@
 /**
  * Owns every request the agent sends: https only, no redirect followed, bounded in size and time. Contract:
- * "Challenge (beat 1)": trust comes from the address that was called, so an answer from anywhere else counts
- * for nothing.
+ * "Challenge (beat 1)": trust comes from the address that was called, so an answer from any other address
+ * does not count.
  */
+import { connectionWords } from '../terminal/connection-words.ts'
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
 import { AgentError, fail, reading } from './agent-error.ts'
@@ -24,7 +25,7 @@ export interface Answer {
   body: Buffer
 }
 
-/** Bounds of the agent's own conversations (metadata, keys, tokens), not of a tool's answer. */
+/** Limits on the agent's own requests (metadata, keys, tokens), not on a tool's answer. */
 export const DOCUMENT_BYTES_MAX = 64 * 1024
 export const DOCUMENT_SECONDS_MAX = 10
 
@@ -34,7 +35,7 @@ export const DOCUMENT_SECONDS_MAX = 10
  */
 export function checkAddress(address: string, allowLoopback: boolean, what: string): URL {
   const url = URL.parse(address)
-  if (!url) fail('address_refused', `The ${what} is no URL: ${address}`)
+  if (!url) fail('address_refused', `The ${what} is not a URL: ${address}`)
   if (url.username !== '' || url.password !== '' || url.hash !== '') {
     fail('address_refused', `The ${what} must carry no user information and no fragment: ${address}`)
   }
@@ -46,7 +47,7 @@ export function checkAddress(address: string, allowLoopback: boolean, what: stri
 }
 
 /**
- * Sends the request and answers as soon as the head of the answer is there. Fails with `unreachable` (nothing
+ * Sends the request and returns as soon as the head of the answer is there. Fails with `unreachable` (nothing
  * came back in time, so it may or may not have been received), `redirect_refused`, or `aborted` by the
  * caller's signal.
  */
@@ -71,7 +72,10 @@ export async function open(request: OutgoingRequest): Promise<Response> {
   return response
 }
 
-/** Sends the request and reads the whole answer, at most `bytesMax` bytes (else `answer_too_large`). */
+/**
+ * Sends the request and reads the whole answer, at most `bytesMax` bytes (otherwise it fails with
+ * `answer_too_large`).
+ */
 export async function exchange(request: OutgoingRequest, bytesMax: number): Promise<Answer> {
   const response = await open(request)
   const chunks: Uint8Array[] = []
@@ -132,7 +136,7 @@ export async function fetchDocument(url: URL, what: string, signal?: AbortSignal
 export function readObject(answer: Answer, what: string): JsonObject {
   const json = reading('answer_malformed', `The ${what} is not usable`, () => parseJson(answer.body))
   if (!isJsonObject(json))
-    fail('answer_malformed', `The ${what} is no JSON object.`, { status: answer.status })
+    fail('answer_malformed', `The ${what} is not a JSON object.`, { status: answer.status })
   return json
 }
 
@@ -149,18 +153,39 @@ async function discard(response: Response): Promise<void> {
   await response.body?.cancel().catch(() => undefined)
 }
 
-/** Runs one network step; whatever it throws becomes `aborted` (the caller's doing) or `unreachable`. */
+/** Runs one network step; every error becomes `aborted` (if the caller aborted) or `unreachable`. */
 async function guarded<T>(signal: AbortSignal | undefined, url: URL, step: () => Promise<T>): Promise<T> {
   try {
     return await step()
   } catch (cause) {
     if (cause instanceof AgentError) throw cause
     if (signal?.aborted) fail('aborted', 'The call was given up by its caller.', { cause, terminal: false })
-    const why = isTimeout(cause) ? 'did not answer in time' : 'cannot be reached'
-    return fail('unreachable', `${url.origin} ${why}.`, { cause, terminal: false })
+    return fail('unreachable', `${url.origin} ${failureOf(cause)}`, {
+      cause,
+      terminal: false,
+      unspent: neverLeft(cause),
+    })
   }
 }
 
-function isTimeout(cause: unknown): boolean {
-  return cause instanceof Error && cause.name === 'TimeoutError'
+/** The error of a request that fails before any connection is made. */
+const BEFORE_CONNECTED: ReadonlySet<unknown> = new Set(['connect', 'getaddrinfo'])
+
+/**
+ * Whether a failed `fetch` never sent its request, because there was no connection. The codes of an
+ * unreachable host or network do not prove that: an existing connection fails with them too.
+ */
+export function neverLeft(error: unknown): boolean {
+  const { cause } = error as { cause?: { code?: unknown; syscall?: unknown; errors?: unknown } }
+  if (cause === undefined || cause === null) return false
+  // One error for each address, if a host has several.
+  if (Array.isArray(cause.errors))
+    return cause.errors.length > 0 && cause.errors.every(one => neverLeft({ cause: one as object }))
+  return cause.code === 'UND_ERR_CONNECT_TIMEOUT' || BEFORE_CONNECTED.has(cause.syscall)
+}
+
+function failureOf(cause: unknown): string {
+  if (cause instanceof Error && cause.name === 'TimeoutError') return 'did not answer in time.'
+  const why = connectionWords(cause)
+  return why === undefined ? 'cannot be reached.' : `cannot be reached: ${why}`
 }

@@ -1,4 +1,7 @@
-/** contract, "Challenge (beat 1)", client rule: where an agent goes, and how much it reads there. */
+/**
+ * contract, "Challenge (beat 1)", client rule: which addresses an agent contacts, and how much it reads
+ * there.
+ */
 import { describe, expect, it } from 'vitest'
 import type { AgentOptions } from '../../src/agent/index.ts'
 import { startScriptedPeers } from '../support/scripted-resource.ts'

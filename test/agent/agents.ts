@@ -1,4 +1,6 @@
-/** Owns an agent with a key of its own that may call the scripted peers of its tests. */
+/**
+ * Owns an agent with its own key that may call the scripted peers of its tests.
+ */
 import { createAgent, type Agent, type AgentOptions } from '../../src/agent/index.ts'
 import { newKey } from '../support/wire-samples.ts'
 

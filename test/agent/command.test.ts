@@ -102,7 +102,7 @@ describe('call', () => {
   it('tells of waiting once, however often it polls', async () => {
     peers.twists.owner = { polls: 2, kind: 'connection', interval: 1 }
     const { said } = await call()
-    expect(said.match(/does not know this agent yet and is being asked/g)).toHaveLength(1)
+    expect(said.match(/is being asked whether to let this agent in/g)).toHaveLength(1)
   })
 
   it.each([
@@ -221,7 +221,7 @@ describe('decline', () => {
     const { code, said } = await agent('decline', peers.resource, 'portfolio_read')
     expect(code).toBe(0)
     expect(said).toContain('alice/reading/v1')
-    expect(said).toContain('→ terms declined; the owner is told\n')
+    expect(said).toContain('→ terms declined; the owner is notified\n')
     expect(await readFile(join(directory, 'key.json'), 'utf8')).toContain('Ed25519')
   })
 })

@@ -1,6 +1,5 @@
 /**
- * contract, "Grant (RPT) liveness", for the calls that somebody else's client makes with the `fetch` of the
- * agent.
+ * contract, "Grant (RPT) liveness", for the calls that a foreign client makes with the `fetch` of the agent.
  */
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type AgentStore } from '../../src/agent/index.ts'
@@ -29,7 +28,7 @@ async function withGrant(): Promise<{ store: AgentStore; ask: (method: string) =
   return { store, ask }
 }
 
-/** From now on the resource answers so to whoever comes with a grant. */
+/** From now on the resource answers every call with a grant in this way. */
 function answerAuthorized(reply: Reply): void {
   peers.tools.script('/mcp/alice', ({ headers }) => (headers.authorization === undefined ? undefined : reply))
 }

@@ -1,6 +1,6 @@
 /**
- * contract, "Grant answer (beat 4)", seen from the agent: a grant or a receipt that does not agree with what
- * was signed is not kept.
+ * contract, "Grant answer (beat 4)", seen from the agent: a grant or a receipt that contradicts what was
+ * signed is not kept.
  */
 import { describe, expect, it } from 'vitest'
 import { memoryStore, type AgentOptions } from '../../src/agent/index.ts'
@@ -163,3 +163,16 @@ function embedding(
     },
   }
 }
+
+it('A refusal that ends a grant is told also where the grant cannot be given up', async () => {
+  const dropGrant = () => Promise.reject(new Error('EROFS'))
+  const refusal = { error: 'access_revoked', error_description: 'No more.' }
+  peers.tools.script('/mcp/alice', ({ headers }) =>
+    headers.authorization === undefined ? undefined : { status: 403, body: refusal },
+  )
+  await expect(call({ store: { ...memoryStore(), dropGrant } })).rejects.toMatchObject({
+    code: 'access_revoked',
+    detail: 'No more.',
+  })
+  expect(peers.tools.to('/mcp/alice')).toHaveLength(2)
+})

@@ -20,6 +20,11 @@ describeVectors<{ value_encoding: { value: string; header: string }[] }>(
   },
 )
 
+const rpcError = (id: string, code: number, status: number, data?: object): Reply => ({
+  status,
+  body: { jsonrpc: '2.0', id, error: { code, message: 'No.', ...(data ? { data } : {}) } },
+})
+
 describe('a server of the 2025-11-25 revision', () => {
   let peers: ScriptedPeers
   beforeEach(async () => {
@@ -50,6 +55,9 @@ describe('a server of the 2025-11-25 revision', () => {
         }
         return { headers: { 'mcp-session-id': live }, body: { jsonrpc: '2.0', id, result } } satisfies Reply
       }
+      // The enforcement point before it challenges whatever comes without a grant.
+      if (received.headers['mcp-session-id'] === undefined && received.headers.authorization === undefined)
+        return undefined
       if (received.headers['mcp-session-id'] !== live) return { status: 404 }
       return method === 'notifications/initialized' ? { status: 202 } : undefined
     })
@@ -69,6 +77,50 @@ describe('a server of the 2025-11-25 revision', () => {
       expect(headers).not.toHaveProperty('mcp-method')
     }
     expect(calls.map(one => JSON.stringify(message(one)).includes('_meta'))).toEqual([false, false])
+  })
+
+  it.each([
+    ['does not know the question', (id: string) => rpcError(id, -32_601, 200)],
+    ['refuses the revision', (id: string) => rpcError(id, -32_000, 400)],
+    ['names those that it speaks', (id: string) => rpcError(id, -32_004, 400, { supported: ['2025-11-25'] })],
+  ])('is found out where it %s, before anything is negotiated', async (_what, discovery) => {
+    keepSessions()
+    peers.twists.discovery = discovery
+    await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
+    expect(methods()).toEqual(['tools/call', 'initialize', 'notifications/initialized', 'tools/call'])
+    const [bare, greeting, , granted] = peers.tools.to('/mcp/alice')
+    expect(bare!.headers).toMatchObject({ 'mcp-protocol-version': '2026-07-28' })
+    expect(granted!.headers).toMatchObject({ 'mcp-session-id': 'session-1' })
+    expect(greeting!.at).toBeLessThan(peers.authority.to('/token')[0]!.at)
+  })
+
+  it('that knows neither question is called as one of 2026-07-28', async () => {
+    peers.twists.discovery = id => rpcError(id, -32_601, 200)
+    peers.tools.script('/mcp/alice', received =>
+      message(received).method === 'initialize' ? rpcError(message(received).id!, -32_601, 200) : undefined,
+    )
+    await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
+    expect(methods()).toEqual(['tools/call', 'initialize', 'tools/call'])
+    expect(peers.tools.to('/mcp/alice').at(-1)!.headers).toMatchObject({
+      'mcp-protocol-version': '2026-07-28',
+    })
+  })
+
+  it('that refuses the request itself has spent the approval of one call, and the agent says so', async () => {
+    peers.twists.perOperation = true
+    peers.tools.script('/mcp/alice', received =>
+      received.headers.authorization === undefined
+        ? undefined
+        : rpcError(message(received).id!, -32_600, 400),
+    )
+    const called = createAgent({ key: newKey(), allowLoopback: true }).call({
+      resource: peers.resource,
+      ...call,
+    })
+    await expect(called).rejects.toMatchObject({
+      code: 'rpc_error',
+      detail: expect.stringMatching(/the grant for this one call is spent all the same/),
+    })
   })
 
   it('is greeted again once it has ended the session', async () => {

@@ -281,6 +281,19 @@ describe('temporarily_unavailable alone is tried again', () => {
     expect(events).toEqual([{ type: 'retrying', code: 'temporarily_unavailable', afterSeconds: 1 }])
   })
 
+  it('and where that answer has a ticket, the same agreement is presented with it', async () => {
+    peers.authority.script('/token', ({ form }, nth) => {
+      if (nth !== 2) return undefined
+      const ticket = form.get('ticket')!
+      return { ...unavailable('0'), body: { error: 'temporarily_unavailable', ticket: `${ticket}-rotated` } }
+    })
+    await call().catch(() => undefined)
+    const [, agreed, again] = peers.authority.to('/token').map(({ form }) => form)
+    expect(again!.get('ticket')).toBe(`${agreed!.get('ticket')}-rotated`)
+    expect(agreed!.get('claim_token')).not.toBeNull()
+    expect(again!.get('claim_token')).toBe(agreed!.get('claim_token'))
+  })
+
   it('and not for ever', async () => {
     answerAuthorized(unavailable('0'))
     await expect(call()).rejects.toMatchObject({
@@ -294,6 +307,24 @@ describe('temporarily_unavailable alone is tried again', () => {
   it('and not where it asks for more patience than a call has', async () => {
     answerAuthorized(unavailable('3600'))
     await expect(call()).rejects.toMatchObject({ code: 'temporarily_unavailable', retryAfterSeconds: 3600 })
+    expect(authorized()).toHaveLength(1)
+  })
+
+  it('and under a grant for one use only where the enforcement point says that it is unspent', async () => {
+    peers.twists.perOperation = true
+    const unspent = { error: 'temporarily_unavailable', grant_unspent: true }
+    answerAuthorized(nth => (nth === 1 ? { ...unavailable('0'), body: unspent } : undefined))
+    expect((await call()).grant).toMatchObject({ single_use: true })
+    expect(authorized()).toHaveLength(2)
+  })
+
+  it.each([
+    ['503 without that', unavailable('0')],
+    ['no answer', { write: (_response, request) => void request.socket.destroy() } satisfies Reply],
+  ])('else a call under a grant for one use has an outcome that nobody knows: %s', async (_what, reply) => {
+    peers.twists.perOperation = true
+    answerAuthorized(reply)
+    await expect(call()).rejects.toMatchObject({ code: 'outcome_unknown', terminal: true, local: true })
     expect(authorized()).toHaveLength(1)
   })
 

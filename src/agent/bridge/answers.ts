@@ -1,9 +1,10 @@
 /**
- * Owns what a client is told where there is no answer of the tool: in words that a model can act on, and in
- * `_meta` for programs. Contract: "Errors": an outage is never told as a denial, nor a denial as an outage;
- * and no token is ever part of it.
+ * Owns the client's answer if the tool gave none: in words that a model can act on, and in `_meta` for
+ * programs. Contract: "Errors": an outage is never reported as a denial, nor a denial as an outage; and an
+ * answer never contains a token.
  */
 import type { CallToolResult } from '@modelcontextprotocol/server'
+import { isJsonObject, type Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { foreignLine, foreignWhole } from './foreign-text.ts'
 import type { Stage } from './stage.ts'
@@ -11,26 +12,40 @@ import type { Stage } from './stage.ts'
 /** Members of `_meta` in an answer of the bridge's own. */
 export const META = { family: 'usher/family', reason: 'usher/reason', since: 'usher/since' } as const
 
-type Waiting = Extract<Stage, { name: 'waiting' }>
+/** Only the bridge may use these names. */
+const OURS = /^usher\//
+
+/** A resource's answer, without marks that a program could attribute to the bridge. */
+export function withoutOurMarks(result: Json): Json {
+  if (!isJsonObject(result) || !isJsonObject(result['_meta'])) return result
+  const marks = Object.entries(result['_meta'])
+  const theirs = marks.filter(([name]) => !OURS.test(name))
+  return theirs.length === marks.length ? result : { ...result, _meta: Object.fromEntries(theirs) }
+}
+
+/** The call waits for another party: the owner, or the resource that was sent what she approved. */
+export type Waiting = Extract<Stage, { name: 'waiting' | 'approved' }>
 
 /**
- * The owner has not decided. It is no error, unless the tool promises structured answers: clients refuse one
- * that has none, and an error is exempt.
+ * The owner has not decided, or what she approved has no answer yet. It is no error, unless the tool promises
+ * structured answers: clients refuse a result without one, but accept an error.
  */
 export function waitingResult(tool: string, waiting: Waiting, structured: boolean): CallToolResult {
   return {
     content: [{ type: 'text', text: waitingText(tool, waiting) }],
     ...(structured ? { isError: true } : {}),
     _meta: {
-      [META.reason]: 'waiting',
+      [META.reason]: waiting.name,
       [META.family]: foreignLine(waiting.family),
-      [META.since]: isoTime(waiting.since),
+      ...(waiting.name === 'waiting' ? { [META.since]: isoTime(waiting.since) } : {}),
     },
   }
 }
 
 /** Who decides, since when, and what to do. */
-export function waitingText(tool: string, { owner, since, kind }: Waiting): string {
+export function waitingText(tool: string, waiting: Waiting): string {
+  if (waiting.name === 'approved') return approvedText(tool, waiting)
+  const { owner, since, kind } = waiting
   const what = kind === 'connection' ? 'whether this agent may use her tools' : 'about this very call'
   return (
     `Nothing was done yet. The owner (${foreignLine(owner)}) decides ${what}; she was asked at ${isoTime(since)}. ` +
@@ -38,45 +53,92 @@ export function waitingText(tool: string, { owner, since, kind }: Waiting): stri
   )
 }
 
-/** A call that came to nothing. */
+function approvedText(tool: string, { owner, sent }: Extract<Waiting, { name: 'approved' }>): string {
+  const what = sent
+    ? 'it was sent, and no answer has come yet, so it may have run'
+    : 'it is sent once while somebody waits for it'
+  return (
+    `The owner (${foreignLine(owner)}) approved this very call: ${what}. ` +
+    `Call ${foreignLine(tool)} again with the same arguments later: it joins this call, and makes no second one.`
+  )
+}
+
+/** A failed call. */
 export function errorResult(error: AgentError, family: string | undefined): CallToolResult {
   return {
-    content: [{ type: 'text', text: `${sentence(error)} ${ADVICE[error.code] ?? adviceOf(error)}` }],
+    content: [{ type: 'text', text: `${sentence(error)} ${adviceOf(error, family)}` }],
     isError: true,
-    _meta: {
-      [META.reason]: foreignLine(error.code),
-      ...(family === undefined || family === '' ? {} : { [META.family]: foreignLine(family) }),
-      'usher/terminal': error.terminal,
-      ...(error.retryAfterSeconds === undefined ? {} : { 'usher/retry_after': error.retryAfterSeconds }),
-    },
+    _meta: marksOf(error, family),
   }
 }
 
-/** What an error says, with nothing in it that looks like a token. */
-export function sentence({ detail, code }: AgentError): string {
+/** The part for programs of a call, or another request, that failed. */
+export function marksOf(error: AgentError, family: string | undefined): Record<string, Json> {
+  return {
+    [META.reason]: foreignLine(error.code),
+    ...(family === undefined || family === '' ? {} : { [META.family]: foreignLine(family) }),
+    'usher/terminal': error.terminal,
+    ...(error.terminal ? {} : { 'usher/retry_after': secondsUntilRetry(error) }),
+  }
+}
+
+/**
+ * The text of an error, without anything that looks like a token. Text of others is put between quotation
+ * marks that it cannot close, and attributed.
+ */
+export function sentence({ detail, code, by }: AgentError): string {
   const withoutTokens = detail.replaceAll(
     /[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/g,
     '[token]',
   )
-  // Terms are told whole, and have been bounded.
+  // Terms are shown whole; their length has been bounded.
   const shown = code === 'terms_unanswered' ? foreignWhole(withoutTokens) : foreignLine(withoutTokens)
-  return `${shown} (${foreignLine(code)})`
+  const told = by === undefined ? shown : `The ${by} says: "${shown.replaceAll('"', "'")}"`
+  return `${told} (${foreignLine(code)})`
 }
 
-const ADVICE: Readonly<Record<string, string>> = {
-  access_revoked: 'The owner ended this access. Do not call it again; only she can open it.',
-  request_denied: 'The owner, or a rule of hers, decided so. Do not call it again unless she says so.',
-  terms_declined: 'The terms were declined, so nothing was done.',
-  terms_unanswered: 'Nobody agreed to the terms, so nothing was done.',
-  outcome_unknown: 'Find out by another tool, or ask the person, before you repeat it.',
-  state_unusable: 'Nothing was sent. Free space, or let the bridge read and write there; then call again.',
-  temporarily_unavailable: 'It is an outage, not a decision. Try again in a minute.',
-  unreachable: 'It is an outage, not a decision. Try again in a minute.',
+/** Keyed by code, which a stranger may have chosen. */
+const ADVICE: ReadonlyMap<string, string> = new Map([
+  [
+    'access_revoked',
+    'This access has ended: the owner ended it, or an organization that it hung on. ' +
+      'Do not call it again; only the person who ended it can open it again.',
+  ],
+  ['request_denied', 'The owner, or a rule of hers, decided so. Do not call it again unless she says so.'],
+  ['terms_declined', 'The terms were declined, so nothing was done.'],
+  ['terms_unanswered', 'Nobody agreed to the terms, so nothing was done.'],
+  ['outcome_unknown', 'Find out by another tool, or ask the person, before you repeat it.'],
+])
+
+const OUTAGES: ReadonlySet<string> = new Set(['temporarily_unavailable', 'unreachable'])
+const RETRY_SECONDS = 60
+
+/** If a record cannot be read, an earlier process may have made the call. */
+const NOT_MADE = 'This time the call was not made.'
+
+function adviceOf(error: AgentError, family: string | undefined): string {
+  const known = ADVICE.get(error.code)
+  if (known !== undefined) return error.by === 'resource' ? byItsWord(known) : known
+  if (error.code === 'state_unusable')
+    return error.terminal
+      ? NOT_MADE
+      : `${NOT_MADE} Free space, or let the bridge read and write there; then call again.`
+  if (error.terminal) return 'Calling it again changes nothing.'
+  const seconds = secondsUntilRetry(error)
+  const when = `Try again in ${seconds === 1 ? 'a second' : `${seconds} seconds`}.`
+  if (!OUTAGES.has(error.code)) return when
+  const approved = family === undefined ? '' : ', and what was approved stays approved'
+  const unspent = error.unspent ? ` The call was not made${approved}.` : ''
+  return `It is an outage, not a decision.${unspent} ${when}`
 }
 
-function adviceOf({ terminal, retryAfterSeconds }: AgentError): string {
-  if (terminal) return 'Calling it again changes nothing.'
-  return `Try again in ${retryAfterSeconds ?? 60} seconds.`
+/** We found this ourselves: neither the owner nor her authority said so. */
+function byItsWord(advice: string): string {
+  return `By its word, ${advice.charAt(0).toLowerCase()}${advice.slice(1)}`
+}
+
+function secondsUntilRetry({ retryAfterSeconds = RETRY_SECONDS }: AgentError): number {
+  return retryAfterSeconds
 }
 
 function isoTime(seconds: number): string {

@@ -1,47 +1,175 @@
 /**
  * Owns what a tool may ask of the client before it answers: a form or a page for the person, in escaped
- * words, and nothing else. Contract: "Agreement (claim_token, beat 3)" (what strangers write is shown, never
- * obeyed): nobody samples the client's model or reads its roots through the bridge.
+ * words, marked as asked by the tool's server, and nothing else. Contract: "Agreement (claim_token, beat 3)"
+ * (what strangers write is shown, never obeyed): a server cannot sample the client's model or read its roots
+ * through the bridge, and cannot speak for usher or for the owner.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { fail } from '../agent-error.ts'
-import { foreignText } from './foreign-text.ts'
-import { namesArePlain, withPlainWords } from './tools.ts'
+import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
+
+/** The server that asks. */
+export interface Asker {
+  resource: string
+  tool: string
+}
 
 /**
- * The tool's answer: as it is, or where it asks back with its questions escaped. Fails with
- * `unexpected_answer` where it asks something else.
+ * The tool's answer: unchanged; or, if it asks back, with its questions escaped and with the name of the
+ * asking server. Fails with `unexpected_answer` if it asks something else, or in values that cannot be shown
+ * as they are.
  */
-export function withPlainQuestions(result: Json): Json {
+export function withPlainQuestions(result: Json, asker: Asker): Json {
   if (!isJsonObject(result) || result['resultType'] !== 'input_required') return result
-  const { inputRequests } = result
-  if (inputRequests === undefined) return result
+  const { resultType, inputRequests, requestState } = result
+  const state = requestState === undefined ? {} : { requestState }
+  if (inputRequests === undefined) return { resultType, ...state }
   if (!isJsonObject(inputRequests)) return refuseQuestion()
-  const plain = Object.entries(inputRequests).map(([key, asked]): [string, Json] => [key, question(asked)])
-  return { ...result, inputRequests: Object.fromEntries(plain) }
+  const asked = Object.entries(inputRequests)
+  if (asked.length > QUESTIONS_MAX) return refuseQuestion()
+  const plain = asked.map(([key, one]): [string, Json] => [plainValue(key), question(one, asker)])
+  return { resultType, inputRequests: Object.fromEntries(plain), ...state }
 }
 
-function question(asked: Json): Json {
+/**
+ * The parameters of one `elicitation/create` as they may be shown. Fails with `unexpected_answer` if they
+ * cannot be.
+ */
+export function plainElicitation(params: Json, asker: Asker): JsonObject {
+  return isJsonObject(params) ? plainQuestion(params, asker) : refuseQuestion()
+}
+
+const QUESTIONS_MAX = 16
+
+function question(asked: Json, asker: Asker): Json {
   if (!isJsonObject(asked) || asked['method'] !== 'elicitation/create') return refuseQuestion()
-  const { params } = asked
-  if (!isJsonObject(params) || typeof params['message'] !== 'string') return refuseQuestion()
-  const message = foreignText(params['message'])
-  return { method: 'elicitation/create', params: { ...params, message, ...answerable(params) } }
+  return { method: 'elicitation/create', params: plainElicitation(asked['params'] ?? null, asker) }
 }
 
-/** The page, or the form. */
-function answerable({ mode, url, requestedSchema }: JsonObject): JsonObject {
+/** The parameters of one `elicitation/create`; only known members are passed on. */
+function plainQuestion(params: JsonObject, asker: Asker): JsonObject {
+  const { mode, message, elicitationId } = params
+  if (typeof message !== 'string') return refuseQuestion()
   if (mode === 'url') {
-    const page = typeof url === 'string' ? URL.parse(url) : null
-    if (page === null || !/^https?:$/.test(page.protocol)) return refuseQuestion()
-    return { url: page.href }
+    const page = pageIn(params['url'])
+    return {
+      mode,
+      message: told(asker, `${foreignText(message)}\nThe page is at ${foreignLine(page.origin)}.`),
+      url: page.href,
+      ...(elicitationId === undefined ? {} : { elicitationId: plainValue(elicitationId) }),
+    }
   }
-  if (!isJsonObject(requestedSchema) || !namesArePlain(requestedSchema)) return refuseQuestion()
-  if (JSON.stringify(requestedSchema).length > FORM_LENGTH_MAX) return refuseQuestion()
-  return { requestedSchema: withPlainWords(requestedSchema) }
+  if (mode !== undefined && mode !== 'form') return refuseQuestion()
+  return {
+    ...(mode === undefined ? {} : { mode }),
+    message: told(asker, foreignText(message)),
+    requestedSchema: formIn(params['requestedSchema']),
+  }
 }
 
+/** A person must not take a stranger's question for one of the bridge's own. */
+function told({ resource, tool }: Asker, words: string): string {
+  return (
+    `The tool's server asks this (${foreignLine(tool)} at ${foreignLine(resource)}), ` +
+    `not usher and not the owner. Its words:\n${words}`
+  )
+}
+
+/** A web page, but none whose address contains another address in front. */
+function pageIn(url: Json | undefined): URL {
+  const page = typeof url === 'string' && url.length <= URL_LENGTH_MAX ? URL.parse(url) : null
+  if (page === null || !/^https?:$/.test(page.protocol)) return refuseQuestion()
+  if (page.username !== '' || page.password !== '') return refuseQuestion()
+  return page
+}
+
+const URL_LENGTH_MAX = 2048
 const FORM_LENGTH_MAX = 65_536
+/** The field types of a form (MCP, elicitation), and which of their parts are neither text nor values. */
+const FIELD_TYPES: ReadonlySet<Json | undefined> = new Set([
+  'string',
+  'number',
+  'integer',
+  'boolean',
+  'array',
+])
+const BOUNDS = ['minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'maxItems'] as const
+
+function formIn(schema: Json | undefined): JsonObject {
+  if (!isJsonObject(schema) || JSON.stringify(schema).length > FORM_LENGTH_MAX) return refuseQuestion()
+  const { type = 'object', properties = {}, required } = schema
+  if (type !== 'object' || !isJsonObject(properties)) return refuseQuestion()
+  const fields = Object.entries(properties).map(([name, field]): [string, Json] => [
+    plainValue(name),
+    fieldIn(field),
+  ])
+  const needed = required === undefined ? {} : { required: listOf(required, plainValue) }
+  return { type, ...words(schema), properties: Object.fromEntries(fields), ...needed }
+}
+
+/**
+ * A field: its text is escaped; the values that it is compared or filled with are passed unchanged, or not at
+ * all.
+ */
+function fieldIn(field: Json): JsonObject {
+  if (!isJsonObject(field) || !FIELD_TYPES.has(field['type'])) return refuseQuestion()
+  const { type, format, items, default: preset } = field
+  const bounds = BOUNDS.filter(name => typeof field[name] === 'number').map(name => [name, field[name]!])
+  return {
+    ...(type === undefined ? {} : { type }),
+    ...words(field),
+    ...(format === undefined ? {} : { format: plainValue(format) }),
+    ...(Object.fromEntries(bounds) as JsonObject),
+    ...choices(field),
+    ...(items === undefined ? {} : { items: itemsIn(items) }),
+    ...(preset === undefined ? {} : { default: presetIn(preset) }),
+  }
+}
+
+function itemsIn(items: Json): JsonObject {
+  if (!isJsonObject(items)) return refuseQuestion()
+  const { type } = items
+  return { ...(type === undefined ? {} : { type: plainValue(type) }), ...choices(items) }
+}
+
+/** The choices of a field, in each form that MCP allows. */
+function choices(of: JsonObject): JsonObject {
+  const titled = (one: Json): JsonObject =>
+    isJsonObject(one) && one['const'] !== undefined
+      ? { const: plainValue(one['const']), ...words(one) }
+      : refuseQuestion()
+  return {
+    ...(of['enum'] === undefined ? {} : { enum: listOf(of['enum'], plainValue) }),
+    ...(of['enumNames'] === undefined ? {} : { enumNames: listOf(of['enumNames'], lineIn) }),
+    ...(of['oneOf'] === undefined ? {} : { oneOf: listOf(of['oneOf'], titled) }),
+    ...(of['anyOf'] === undefined ? {} : { anyOf: listOf(of['anyOf'], titled) }),
+  }
+}
+
+function words({ title, description }: JsonObject): JsonObject {
+  return {
+    ...(title === undefined ? {} : { title: lineIn(title) }),
+    ...(typeof description === 'string' ? { description: foreignText(description) } : {}),
+  }
+}
+
+function lineIn(word: Json): string {
+  return typeof word === 'string' ? foreignLine(word) : refuseQuestion()
+}
+
+function presetIn(preset: Json): Json {
+  if (typeof preset === 'number' || typeof preset === 'boolean') return preset
+  return Array.isArray(preset) ? preset.map(plainValue) : plainValue(preset)
+}
+
+function listOf<T extends Json>(list: Json, of: (one: Json) => T): T[] {
+  return Array.isArray(list) ? list.map(of) : refuseQuestion()
+}
+
+/** Text that comes back as it is shown, so it must be what it looks like. */
+function plainValue(value: Json): string {
+  return typeof value === 'string' && isPlain(value) ? value : refuseQuestion()
+}
 
 function refuseQuestion(): never {
   return fail(

@@ -1,7 +1,7 @@
 /**
- * Owns what becomes of a call that a client makes: sent under a grant that is held, or bare, and where it is
- * challenged joined to the negotiation that is about it. Contract: "What the service does", beats 1 to 4;
- * "Grant (RPT) liveness" (a grant is dropped where it ends).
+ * Owns the course of a client's call: it is sent under a held grant, or without one; if it is challenged, it
+ * joins the negotiation about it. Contract: "What the service does", beats 1 to 4; "Grant (RPT) liveness" (a
+ * grant is dropped when it ends).
  */
 import type { Progress } from '@modelcontextprotocol/client'
 import type { Json } from '../../wire/json.ts'
@@ -10,14 +10,15 @@ import { attempt, standingGrants, covers } from '../authorized-call.ts'
 import type { CallAnswer } from '../answer.ts'
 import type { ToolCall } from '../mcp.ts'
 import type { Directory } from '../metadata.ts'
-import { negotiate, withdrawRequest } from '../negotiate.ts'
 import type { Profile } from '../profile.ts'
-import type { Grant } from '../store.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
-import { familyId, isClosed, ownerIn, type Family } from './family.ts'
+import { familyId, isClosed, type Family } from './family.ts'
+import { createRenewals, type Held, type Renewals } from './renewal.ts'
+import type { Ask } from './questions.ts'
 import { PendingRequest, type RequestParts } from './request.ts'
 import type { BridgeState, KnownTool, Owner } from './state.ts'
+import { createSweeper } from './sweep.ts'
 import { isAgreed, readOffer, type AcceptedBeforehand, type Offer } from './terms.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -34,11 +35,11 @@ export interface CallParts {
   upstreamOf(resource: string): Upstream
   /** Hash of the tool as it is listed now. */
   definitionOf(resource: string, tool: string): string | undefined
-  /** Reads what the resource lists, where that was not read yet. */
+  /** Reads the resource's list of tools, if that was not read yet. */
   listed(resource: string): Promise<unknown>
-  /** What is known of a tool changed: its mark is another one. */
+  /** Called if the mark of a tool changed. */
   onKnown(): void
-  /** A grant for tools of the resource came to be. */
+  /** Called if a grant for tools of the resource was received. */
   onGranted(resource: string): void
 }
 
@@ -48,21 +49,25 @@ export interface Asked {
   call: ToolCall
   signal: AbortSignal
   onProgress?: ((progress: Progress) => void) | undefined
+  /** Puts the question of the tool's server to the person at the client; left out if she cannot be asked. */
+  ask?: Ask | undefined
 }
 
-/** Answered, or there is a negotiation to wait for; `leave` it when that is over. */
+/** The call is answered, or there is a negotiation to wait for; call `leave` when waiting is over. */
 export type Entered =
   { kind: 'answer'; result: Json } | { kind: 'pending'; request: PendingRequest; leave: () => void }
 
 /** The calls of one client. */
 export interface Calls {
   enter(asked: Asked): Promise<Entered>
-  /** A request that is under way or kept, by its id. */
+  /** A request that is running or kept, by its id. */
   find(id: string): Promise<{ request: PendingRequest; leave: () => void } | undefined>
   known(resource: string, tool: string): Promise<KnownTool | undefined>
   /** Whether a standing grant for the tool is held. */
   held(resource: string, tool: string): Promise<boolean>
-  /** Takes back, after their time, what nobody waits for any more since this process was last alive. */
+  /**
+   * Withdraws, after their time, the requests that nobody has waited for since this process was last alive.
+   */
   sweep(): Promise<void>
   close(): Promise<void>
 }
@@ -73,7 +78,13 @@ const RENEW_SECONDS = 30
 export function createCalls(parts: CallParts): Calls {
   const { state } = parts
   const pending = new Map<string, PendingRequest>()
-  const timers = new Set<NodeJS.Timeout>()
+  const sweeper = createSweeper(parts, id => pending.has(id))
+  const renewals = createRenewals({
+    directory: parts.directory,
+    profileOf: owner => parts.profileOf(owner),
+    isAgreed: async (template, about) =>
+      isAgreed(await offerOf(parts, { ...about, template }), parts.beforehand, state),
+  })
 
   const { known, note } = knownTools(parts)
   const requestParts = partsOfRequests(parts, { known, note, pending })
@@ -84,9 +95,18 @@ export function createCalls(parts: CallParts): Calls {
     void request.run(challenge)
     return request
   }
-  const join = (record: Family, challenge: Challenge | undefined): Entered => {
-    const request = pending.get(record.id) ?? open(record, challenge)
-    return { kind: 'pending', request, leave: request.enter() }
+  const join = async (
+    record: Family,
+    challenge: Challenge | undefined,
+    onProgress?: Asked['onProgress'],
+  ): Promise<Extract<Entered, { kind: 'pending' }>> => {
+    for (;;) {
+      const request = pending.get(record.id) ?? open(record, challenge)
+      const leave = request.enter(onProgress)
+      if (await request.isOurs()) return { kind: 'pending', request, leave }
+      leave()
+      await request.abandon()
+    }
   }
 
   return {
@@ -97,62 +117,65 @@ export function createCalls(parts: CallParts): Calls {
       const seen = await known(resource, call.tool)
       const operation = familyId(resource, call, true)
       await pending.get(operation)?.dropped
-      // Whatever is known of the tool by now: this very call is under way, or was, and is not made beside
-      // that.
+      // Checked first, whatever is known about the tool by now: if this very call is running or was sent, it
+      // is not made a second time.
       if (pending.has(operation) || (await state.family(operation)) !== undefined)
-        return join(newFamily(operation, asked, parts.now()), undefined)
+        return join(newFamily(operation, asked, parts.now()), undefined, asked.onProgress)
       const id = familyId(resource, call, seen?.access === 'asks')
       const record = newFamily(id, asked, parts.now())
-      if (pending.has(id)) return join(record, undefined)
-      const direct = await callDirectly(parts, asked, note).catch(async (error: unknown) => {
-        if (error instanceof AgentError && isClosed(error)) await note(resource, call.tool, 'closed')
+      await pending.get(id)?.dropped
+      if (pending.has(id)) return join(record, undefined, asked.onProgress)
+      const direct = await callDirectly({ ...parts, renewals }, asked, note).catch(async (error: unknown) => {
+        // The client gets the refusal even if it cannot be written to disk.
+        if (error instanceof AgentError && isClosed(error))
+          await note(resource, call.tool, 'closed').catch(() => undefined)
         throw error
       })
-      if (direct.kind === 'result') return { kind: 'answer', result: direct.result }
-      return join(record, direct.challenge)
+      if (direct.kind === 'challenge') return join(record, direct.challenge, asked.onProgress)
+      // A bridge that was killed when it had the grant left the request behind. A call that finds the grant
+      // does not see that request.
+      void sweeper.answered(id)
+      return { kind: 'answer', result: direct.result }
     },
     find: async id => {
       const record = pending.get(id)?.record ?? (await state.family<Family>(id))
       if (record === undefined) return undefined
-      // What a person agreed to counts for the tool as it is listed: unread, she would be asked anew, and
-      // nobody is there.
+      // A person's consent counts for the tool as it is listed: without the list she would be asked again,
+      // but nobody is there.
       await parts.listed(record.resource)
-      const joined = join(record, undefined)
-      return joined.kind === 'pending' ? joined : undefined
+      return join(record, undefined)
     },
-    sweep: async () => {
-      for (const record of await state.families<Family>()) {
-        const left = record.left ?? (await leftNow(parts, record.id))
-        if (left === undefined) continue
-        // A clock that was put back makes nobody wait longer.
-        const seconds = Math.min(Math.max(0, left + parts.lingerSeconds - parts.now()), parts.lingerSeconds)
-        const timer = setTimeout(
-          () => void endKept(parts, record.id, pending).catch(() => undefined),
-          seconds * 1000,
-        )
-        timers.add(timer.unref())
-      }
-    },
+    sweep: () => sweeper.begin(),
     close: async () => {
-      for (const timer of timers) clearTimeout(timer)
+      sweeper.close()
+      renewals.close()
       await Promise.all([...pending.values()].map(request => request.close()))
     },
   }
 }
 
-/** What is known of the tools, and what notes it where it changed. */
+/** The known facts about the tools, and how a change is noted. */
 function knownTools(parts: CallParts): { known: Calls['known']; note: Note } {
   const { state } = parts
   const noted = new Map<string, KnownTool>()
+  /** The facts that are noted here and not on the disk. */
+  const unwritten = new Set<string>()
   const known: Calls['known'] = async (resource, tool) =>
     noted.get(`${resource} ${tool}`) ?? state.tool(resource, tool)
   const note: Note = async (resource, tool, access, definition) => {
     const before = await known(resource, tool)
     const now = { resource, tool, access, definition: definition ?? before?.definition }
-    noted.set(`${resource} ${tool}`, now)
-    if (before?.access === access && before.definition === now.definition) return
-    await state.keepTool(now)
-    parts.onKnown()
+    const name = `${resource} ${tool}`
+    noted.set(name, now)
+    const isNews = before?.access !== access || before.definition !== now.definition
+    if (!isNews && !unwritten.has(name)) return
+    unwritten.add(name)
+    try {
+      await state.keepTool(now)
+      unwritten.delete(name)
+    } finally {
+      if (isNews) parts.onKnown()
+    }
   }
   return { known, note }
 }
@@ -168,7 +191,7 @@ type Note = (
   definition?: string,
 ) => Promise<void>
 
-/** What a negotiation needs of the calls around it. */
+/** What a negotiation needs from the calls around it. */
 function partsOfRequests(
   parts: CallParts,
   { known, note, pending }: { known: Calls['known']; note: Note; pending: Map<string, PendingRequest> },
@@ -191,9 +214,8 @@ function partsOfRequests(
     },
     onAgreed: ({ template, definition }, { resource, call }) =>
       note(resource, call.tool, accessOf(template), definition),
-    sendOnce: async (record, grant, profile) => {
-      const { resource, call } = record
-      const answer = await sendUnder(parts, { resource, call, signal: undefined }, { grant, profile })
+    sendOnce: async ({ resource, call }, held, heard) => {
+      const answer = await sendUnder(parts, { resource, call, signal: undefined, ...heard }, held)
       if (answer.kind === 'result') return answer.result
       return fail(
         'challenged_again',
@@ -213,7 +235,7 @@ function partsOfRequests(
     onEnded: request =>
       void (pending.get(request.record.id) === request && pending.delete(request.record.id)),
     onRefused: async ({ resource, call }, { code }) => {
-      // That she denied one call closes no tool that she is asked about each time.
+      // If she denies one call of a tool that she is asked about each time, the tool stays open.
       const seen = await known(resource, call.tool)
       if (code !== 'request_denied' || seen?.access !== 'asks') await note(resource, call.tool, 'closed')
     },
@@ -232,13 +254,18 @@ function offerOf(
   return readOffer({ resource, tool: call.tool, definition, template }, undefined)
 }
 
-/** Under a grant that is held, else bare; what it was challenged with where it was. */
-async function callDirectly(parts: CallParts, asked: Asked, note: Note): Promise<CallAnswer> {
+interface DirectParts extends CallParts {
+  renewals: Renewals
+}
+
+/** Sends it under a held grant, or without one; returns the challenge if there was one. */
+async function callDirectly(parts: DirectParts, asked: Asked, note: Note): Promise<CallAnswer> {
   const { resource, call } = asked
   const held = await heldGrant(parts, resource, call.tool, 0)
   if (held !== undefined && held.grant.exp - parts.now() > RENEW_SECONDS) {
     const lost = async (): Promise<void> => {
-      if ((await heldGrant(parts, resource, call.tool, 0)) === undefined) parts.onKnown()
+      const left = await heldGrant(parts, resource, call.tool, 0).catch(() => undefined)
+      if (left === undefined) parts.onKnown()
     }
     const answer = await sendUnder(parts, asked, held).catch(async (error: unknown) => {
       await lost()
@@ -252,54 +279,20 @@ async function callDirectly(parts: CallParts, asked: Asked, note: Note): Promise
   }
   const answer = await sendUnder(parts, asked, undefined)
   if (answer.kind === 'result') {
-    await note(resource, call.tool, 'free')
+    // The call was made, so the client gets the answer even if nothing can be written to disk.
+    await note(resource, call.tool, 'free').catch(() => undefined)
     return answer
   }
   if (held === undefined) return answer
-  const renewed = await renewedGrant(parts, asked, answer.challenge)
-  return sendUnder(parts, asked, renewed ?? held)
+  const newest = await heldGrant(parts, resource, call.tool, 0)
+  const next =
+    newest !== undefined && newest.grant.jti !== held.grant.jti
+      ? newest
+      : await parts.renewals.after(held, { resource, call }, answer.challenge)
+  return sendUnder(parts, asked, next ?? held)
 }
 
-/**
- * Another grant on the same terms, without asking anybody; undefined where somebody would have to be asked.
- */
-async function renewedGrant(
-  parts: CallParts,
-  { resource, call, signal }: Asked,
-  challenge: Challenge,
-): Promise<Held | undefined> {
-  const profile = await parts.profileOf(ownerIn(challenge))
-  try {
-    const confirm = async (template: TermsTemplate): Promise<boolean> => {
-      const offer = await offerOf(parts, { resource, call, template })
-      if (await isAgreed(offer, parts.beforehand, parts.state)) return true
-      return fail('terms_unanswered', 'The terms are others than were agreed to.')
-    }
-    const onWaiting: Parameters<typeof negotiate>[2]['onWaiting'] = async waiting => {
-      await withdrawRequest(profile, parts.directory, { resource, call, waiting })
-      fail('terms_unanswered', 'The owner would have to be asked.')
-    }
-    const { grant } = await negotiate(profile, parts.directory, {
-      resource,
-      call,
-      challenge,
-      signal,
-      confirm,
-      onWaiting,
-    })
-    return { grant, profile }
-  } catch (error) {
-    if (error instanceof AgentError) return undefined
-    throw error
-  }
-}
-
-interface Held {
-  grant: Grant
-  profile: Profile
-}
-
-/** A live standing grant for the tool; none where the tool is not any more what was agreed to. */
+/** A live standing grant for the tool; none if the tool is no longer what was agreed to. */
 async function heldGrant(
   parts: CallParts,
   resource: string,
@@ -314,14 +307,16 @@ async function heldGrant(
   const need = await profile.store.need(resource, tool)
   if (need === undefined) return undefined
   const grants = await standingGrants(profile, resource)
-  const grant = grants.find(one => covers(one, need) && one.exp - parts.now() >= secondsLeft)
+  const [grant] = grants
+    .filter(one => covers(one, need) && one.exp - parts.now() >= secondsLeft)
+    .toSorted((a, b) => b.exp - a.exp)
   return grant && { grant, profile }
 }
 
-/** Sends the call, under a grant if any, again only where it was refused for a while. */
+/** Sends the call, under a grant if there is one. Retries only if it was refused temporarily. */
 async function sendUnder(
   parts: CallParts,
-  { resource, call, signal, onProgress }: Omit<Asked, 'signal'> & { signal: AbortSignal | undefined },
+  { resource, call, signal, onProgress, ask }: Omit<Asked, 'signal'> & { signal: AbortSignal | undefined },
   held: Held | undefined,
 ): Promise<CallAnswer> {
   const upstream = parts.upstreamOf(resource)
@@ -331,52 +326,10 @@ async function sendUnder(
       call,
       signal,
       onProgress,
+      ask,
       once: grant?.single_use,
       proof: accessToken === undefined ? undefined : { accessToken, key: profile.key },
     })
   const name = grant === undefined ? 'none' : 'kept'
   return attempt(profile, { resource, call, signal, send }, { grant, name })
-}
-
-/**
- * Somebody waited for it when its process ended: they have from now on to come back. Undefined where another
- * process leads it.
- */
-async function leftNow({ state, now }: CallParts, id: string): Promise<number | undefined> {
-  const release = await state.hold(id)
-  if (release === undefined) return undefined
-  try {
-    const record = await state.family<Family>(id)
-    if (record === undefined) return undefined
-    const left = record.left ?? now()
-    if (record.left === undefined) await state.keepFamily(id, { ...record, left })
-    return left
-  } finally {
-    await release()
-  }
-}
-
-/** Ends what nobody came back for: an answer is dropped, a request that waits is declined. */
-async function endKept(
-  parts: CallParts,
-  id: string,
-  pending: ReadonlyMap<string, PendingRequest>,
-): Promise<void> {
-  const record = await parts.state.family<Family>(id)
-  if (record === undefined || pending.has(id)) return
-  const release = await parts.state.hold(id)
-  if (release === undefined) return
-  try {
-    const { phase, owner, resource, call } = record
-    if (phase.name === 'sending') return
-    if (phase.name === 'waiting' && owner !== undefined)
-      await withdrawRequest(await parts.profileOf(owner), parts.directory, {
-        resource,
-        call,
-        waiting: phase.request,
-      })
-    await parts.state.dropFamily(id)
-  } finally {
-    await release()
-  }
 }

@@ -1,11 +1,12 @@
 /**
- * Owns what the resources behind the bridge list: each for itself, kept as long as it says, so that one which
- * is down or slow takes no other with it. Contract: "What the service does".
+ * Owns what the resources behind the bridge list: each is listed separately and cached as long as it says, so
+ * that a resource which is down or slow does not affect the others. Contract: "What the service does".
  */
-import type { ClientCapabilities } from '@modelcontextprotocol/client'
+import type { ClientCapabilities, Tool } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { AgentError } from '../agent-error.ts'
 import { checkAddress } from '../transport.ts'
+import { spaced } from './spaced.ts'
 import { listedTools, prefixes, type ListedTool } from './tools.ts'
 import { openUpstream, type Upstream } from './upstream.ts'
 
@@ -13,7 +14,7 @@ export interface CatalogueOptions {
   resources: readonly string[]
   allowLoopback: boolean
   specNs: string
-  /** Something that the person at the terminal should know; escaped. */
+  /** Called with something that the person at the terminal should know; escaped. */
   say: (line: string) => void
 }
 
@@ -21,20 +22,23 @@ export interface CatalogueOptions {
 export interface Catalogue {
   upstreamOf: (resource: string) => Upstream
   /**
-   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails where none answers.
+   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails if none answers.
    */
   all: () => Promise<Listing>
   /**
-   * Reads the list of a resource, where none was read yet. Fails with `AgentError` where it does not answer.
+   * Reads the list of a resource, if none was read yet. Fails with `AgentError` if it does not answer.
    */
   listed: (resource: string) => Promise<unknown>
   /** Hash of the tool as it was listed last. */
   definitionOf: (resource: string, tool: string) => string | undefined
   /**
-   * The tool of that name, as a client calls it. Fails with `AgentError` where its resource does not answer.
+   * The tool of that name, as a client calls it. Fails with `AgentError` if its resource does not answer.
    */
   find: (name: string) => Promise<ListedTool | undefined>
-  /** What the resource listed counts no more: it is read anew when somebody asks, and the client is told. */
+  /**
+   * The list of the resource is no longer valid: it is read again when somebody asks, and the client is
+   * notified.
+   */
   renew: (resource: string) => void
   close: () => Promise<void>
 }
@@ -49,11 +53,18 @@ interface Kept {
   until: number
 }
 
-/** A resource that says its list may not be kept is asked again, not for every call. */
+/** Even if a resource says that its list may not be cached, it is not asked again for every call. */
 const LISTING_MILLISECONDS_MIN = 1000
-/** Among several, one that takes longer is listed when it has answered. */
+/**
+ * Even if a resource says that its list may be cached for years, it is asked again each day, so that the list
+ * is at most a day old.
+ */
+const LISTING_MILLISECONDS_MAX = 86_400_000
+/** However often a resource says that its list changed, its client is notified at most once in this time. */
+const CHANGED_MILLISECONDS = 5000
+/** If there are several, one that takes longer than this is listed when it has answered. */
 const SLOW_MILLISECONDS = 5000
-/** One that is down is tried again after this, and ever more rarely. */
+/** A resource that is down is tried again after this time, and then more and more rarely. */
 const RETRY_MILLISECONDS = 5000
 const RETRY_MILLISECONDS_MAX = 300_000
 
@@ -72,20 +83,21 @@ export function openCatalogue(
     listings.delete(resource)
     changed()
   }
-  const upstreams = new Map<string, Upstream>(
-    resources.map(resource => {
-      const url = checkAddress(resource, allowLoopback, 'resource')
-      const onToolsChanged = (): void => renew(resource)
-      return [resource, openUpstream({ resource, url, specNs, now, capabilities, onToolsChanged })]
-    }),
-  )
+  const seldom = new Map(resources.map(resource => [resource, spaced(changed, CHANGED_MILLISECONDS)]))
+  const upstreamFor = (resource: string): Upstream => {
+    const onToolsChanged = (): void => {
+      listings.delete(resource)
+      seldom.get(resource)!.act()
+    }
+    const url = checkAddress(resource, allowLoopback, 'resource')
+    return openUpstream({ resource, url, specNs, now, capabilities, onToolsChanged })
+  }
+  const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))
   const read = async (resource: string): Promise<Kept> => {
     const { tools, ttlMs } = await upstreams.get(resource)!.listTools()
-    const shown = listedTools(resource, named.get(resource) ?? '', tools)
-    const hidden = tools.length - shown.length
-    if (hidden > 0) say(`${hidden} tools of ${resource} cannot be shown as they are; they are left out.`)
+    const shown = shownTools(resource, { prefix: named.get(resource) ?? '', tools, say })
     latest.set(resource, shown)
-    return { tools: shown, until: Date.now() + Math.max(LISTING_MILLISECONDS_MIN, ttlMs) }
+    return { tools: shown, until: keptUntil(ttlMs) }
   }
   const listing = async (resource: string): Promise<Kept> => {
     const kept = listings.get(resource)
@@ -105,7 +117,7 @@ export function openCatalogue(
       const failed = heard.flatMap((one, at) => (one.status === 'rejected' ? [resources[at]!] : []))
       for (const resource of failed) absent.miss(resource)
       if (there.length === 0) throw heard.find(one => one.status === 'rejected')!.reason
-      // What it listed last stays where it was: a call says what is the matter.
+      // Its last list stays in place, because a call will say what is wrong.
       const before = failed.map(resource => ({ tools: latest.get(resource) ?? [], until: 0 }))
       const { tools, ttlMs } = listingOf([...there, ...before])
       return { tools, ttlMs: failed.length === 0 ? ttlMs : LISTING_MILLISECONDS_MIN }
@@ -113,8 +125,7 @@ export function openCatalogue(
     listed: async resource => latest.has(resource) || listing(resource),
     definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
     find: async name => {
-      for (const resource of resources) {
-        if (!name.startsWith(named.get(resource) ?? '')) continue
+      for (const resource of resources.filter(one => name.startsWith(named.get(one) ?? ''))) {
         const found = (await listing(resource)).tools.find(tool => tool.name === name)
         if (found !== undefined) return found
       }
@@ -123,9 +134,24 @@ export function openCatalogue(
     renew,
     close: async () => {
       absent.close()
+      for (const told of seldom.values()) told.close()
       await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
     },
   }
+}
+
+function shownTools(
+  resource: string,
+  { prefix, tools, say }: { prefix: string; tools: Tool[]; say: (line: string) => void },
+): ListedTool[] {
+  const shown = listedTools(resource, prefix, tools)
+  const hidden = tools.length - shown.length
+  if (hidden > 0) say(`${hidden} tools of ${resource} cannot be shown as they are; they are left out.`)
+  return shown
+}
+
+function keptUntil(ttlMs: number): number {
+  return Date.now() + Math.max(LISTING_MILLISECONDS_MIN, Math.min(ttlMs, LISTING_MILLISECONDS_MAX))
 }
 
 function listingOf(all: Kept[]): Listing {
@@ -133,14 +159,14 @@ function listingOf(all: Kept[]): Listing {
   return { tools: all.flatMap(({ tools }) => tools), ttlMs }
 }
 
-/** The answer, or a failure where it takes long; it is taken later nevertheless. */
+/** The answer, or a failure if it takes long; it is still accepted later. */
 async function soon<T>(answer: Promise<T>): Promise<T> {
   const answered = await waitAtMost(SLOW_MILLISECONDS, answer)
   if (answered !== LATE) return answered
   throw new AgentError('unreachable', { detail: 'It is slow.', local: true, terminal: false })
 }
 
-/** The resources that did not answer: tried again until they do, and then the client is told. */
+/** The resources that did not answer: they are tried again until they do, and then the client is notified. */
 function openAbsent({
   listing,
   changed,

@@ -3,14 +3,16 @@
  * stays as it is, and is given one more server.
  */
 import { constants } from 'node:fs'
-import { copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, readlink, realpath, rename, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable, printableJson } from '../../terminal/printable.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../../wire/json.ts'
+import { withEntry } from './json-entry.ts'
+import { mergedToml, tomlEntry, type Entry } from './toml-entry.ts'
 
-/** Where a client keeps its servers, and in which form. */
+/** The file and format in which a client keeps its servers. */
 interface ClientFile {
   path: string
   format: { kind: 'json'; member: 'mcpServers' | 'servers'; typed: boolean } | { kind: 'toml' }
@@ -21,7 +23,7 @@ export interface ConfigureOptions {
   client: string
   name: string
   write?: string | true | undefined
-  /** The environment that the bridge is to be started with. */
+  /** The environment in which the client should start the bridge. */
   environment?: Readonly<Record<string, string>> | undefined
 }
 
@@ -34,7 +36,7 @@ interface Start {
 const NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /**
- * Prints the entry, or merges it into the file. Fails with `UsageError` where the file is not what it should
+ * Prints the entry, or merges it into the file. Fails with `UsageError` if the file is not what it should
  * be.
  */
 export async function configure(options: ConfigureOptions, terminal: Terminal): Promise<void> {
@@ -55,24 +57,24 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
     return terminal.out(
       file.format.kind === 'toml'
         ? tomlEntry(name, entry)
-        : `${printableJson(jsonEntry(file.format, name, entry))}\n`,
+        : `${printableJson({ [file.format.member]: { [name]: jsonServer(file.format, entry) } })}\n`,
     )
   }
   const path = write === true ? file.path : write
   const before = await readText(path)
   const after =
     file.format.kind === 'toml'
-      ? mergeToml(before ?? '', name, entry)
+      ? await mergedToml(before ?? '', name, entry)
       : mergeJson(before, { path, entry, name, format: file.format })
+  if (after === undefined) {
+    terminal.out(tomlEntry(name, entry))
+    throw new UsageError(
+      `${path} is no TOML that another entry can be merged into, and stays as it is: add the entry by hand.`,
+    )
+  }
   const kept = await replace(path, before, after)
   const told = kept === undefined ? '' : `; the file as it was is ${printable(kept)}`
   terminal.err(`Wrote ${printable(name)} to ${printable(path)}${told}.\n`)
-}
-
-interface Entry {
-  command: string
-  args: string[]
-  env?: Record<string, string>
 }
 
 function clientFile(client: string): ClientFile {
@@ -105,8 +107,8 @@ function claudeFolder(home: string): string {
 }
 
 /**
- * By the very files that run now, of the package as of the sources. Never by a name that a registry would
- * look up: there it may be somebody else's.
+ * Starts the bridge by exactly the files that run now, whether from the package or from the sources. It never
+ * uses a name that a registry would look up, because the name may be somebody else's there.
  */
 function ownStart(): Start {
   const cli =
@@ -118,19 +120,19 @@ function ownStart(): Start {
 
 type JsonFormat = Extract<ClientFile['format'], { kind: 'json' }>
 
-function jsonEntry({ member, typed }: JsonFormat, name: string, entry: Entry): JsonObject {
-  return { [member]: { [name]: { ...(typed ? { type: 'stdio' } : {}), ...entry } } }
+function jsonServer({ typed }: JsonFormat, entry: Entry): JsonObject {
+  return { ...(typed ? { type: 'stdio' } : {}), ...entry }
 }
 
 function mergeJson(
   before: string | undefined,
   { path, name, entry, format }: { path: string; name: string; entry: Entry; format: JsonFormat },
 ): string {
-  const file = before === undefined || before.trim() === '' ? {} : parseFile(before, path)
-  const servers = file[format.member] ?? {}
-  if (!isJsonObject(servers)) throw new UsageError(`${path} has ${format.member} that is no object.`)
-  const added = jsonEntry(format, name, entry)[format.member] as JsonObject
-  return `${JSON.stringify({ ...file, [format.member]: { ...servers, ...added } }, null, 2)}\n`
+  const { member } = format
+  const text = before === undefined || before.trim() === '' ? '{}\n' : before
+  const servers = parseFile(text, path)[member] ?? {}
+  if (!isJsonObject(servers)) throw new UsageError(`${path} has ${member} that is no object.`)
+  return withEntry(text, [member, name], jsonServer(format, entry))
 }
 
 function parseFile(text: string, path: string): JsonObject {
@@ -149,44 +151,38 @@ function parseFile(text: string, path: string): JsonObject {
   return isJsonObject(json) ? json : unreadable()
 }
 
-function tomlEntry(name: string, { command, args, env }: Entry): string {
-  // Basic strings of TOML have the escapes of JSON.
-  const variables = Object.entries(env ?? {}).map(([key, value]) => `${key} = ${JSON.stringify(value)}`)
-  const table = variables.length === 0 ? '' : `env = { ${variables.join(', ')} }\n`
-  return `[mcp_servers.${name}]\ncommand = ${JSON.stringify(command)}\nargs = [${args.map(arg => JSON.stringify(arg)).join(', ')}]\n${table}`
-}
-
-/** Another table of that name goes; all else stays as it is written. */
-function mergeToml(before: string, name: string, entry: Entry): string {
-  const lines = before.split('\n')
-  const starts = (line: string): boolean => /^\s*\[/.test(line)
-  const ours = new RegExp(String.raw`^\s*\[\s*mcp_servers\s*\.\s*"?${name}"?\s*(?:\.[^\]]*)?\]`)
-  let inside = false
-  const kept = lines.filter(line => {
-    if (starts(line)) inside = ours.test(line)
-    return !inside
-  })
-  const rest = kept.join('\n').trimEnd()
-  return `${rest}${rest === '' ? '' : '\n\n'}${tomlEntry(name, entry)}`
-}
-
-/** The file's text; undefined if there is none. One that cannot be read is nobody's to write over. */
+/** The file's text; undefined if there is none. A file that cannot be read must not be overwritten. */
 async function readText(path: string): Promise<string | undefined> {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await readFile(path))
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return absent(path)
     throw new UsageError(`${path} cannot be read as text: add the entry by hand.`, { cause })
   }
 }
 
+/** A link that leads to no file is not followed: its maker meant another file to be there. */
+async function absent(path: string): Promise<undefined> {
+  const target = await readlink(path).catch(() => undefined)
+  if (target === undefined) return undefined
+  throw new UsageError(
+    `${path} is a link to ${target}, which is not there: make that file, or remove the link, and run it again.`,
+  )
+}
+
 /**
- * @returns where the file as it was is kept; undefined if there was none. A link goes on leading to the file.
+ * @returns where the original file is kept; undefined if there was none. A link still leads to the file
+ * afterwards.
  */
 async function replace(path: string, before: string | undefined, after: string): Promise<string | undefined> {
-  await mkdir(dirname(path), { recursive: true })
+  await mkdir(dirname(path), { recursive: true }).catch((cause: unknown) => {
+    throw new UsageError(`${dirname(path)} is no folder that a file can be put into.`, { cause })
+  })
   if (before === undefined) {
-    await writeFile(path, after, { mode: 0o600, flag: 'wx' })
+    await writeFile(path, after, { mode: 0o600, flag: 'wx' }).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code !== 'EEXIST') throw cause
+      throw new UsageError(`${path} was made by somebody else meanwhile: run it again.`, { cause })
+    })
     return undefined
   }
   const target = await realpath(path)
@@ -198,7 +194,8 @@ async function replace(path: string, before: string | undefined, after: string):
 }
 
 /**
- * Copies a file beside it, under a name that is free: the first copy is the one that somebody will want back.
+ * Copies a file into the same folder, under a free name, because the first copy is the one that somebody will
+ * want back.
  */
 async function keep(path: string): Promise<string> {
   for (let n = 0; ; n++) {

@@ -12,12 +12,14 @@ import { UsageError, type Terminal } from '../../terminal/command.ts'
 import { printable } from '../../terminal/printable.ts'
 import { checkAddress } from '../transport.ts'
 import type { BridgeOptions } from './core.ts'
+import { listenToken } from './listen-token.ts'
 import type { Serving } from './serve.ts'
 import { readAcceptedTerms } from './terms.ts'
 
 interface Given {
   stdio?: boolean
   listen?: string
+  listenTokenFile?: string
   clientName?: string
   clientId?: string
   acceptTerms?: string[]
@@ -34,6 +36,10 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     .argument('<resources...>', 'the URLs of the MCP endpoints, as their metadata names them')
     .option('--stdio', 'serve one client on standard input and output (default)')
     .option('--listen <address>', 'serve clients on a loopback address, such as 127.0.0.1:0')
+    .option(
+      '--listen-token-file <file>',
+      'the secret that clients of --listen send; made if it does not exist (default: a new one is printed at each start)',
+    )
     .option('--client-name <name>', 'whose keys and grants to use (default: as the client calls itself)')
     .option('--client-id <url>', "the operator's client identity document")
     .option(
@@ -42,14 +48,14 @@ export function addBridge(program: Command, readConfig: () => ClientConfig, term
     )
     .option('--hold <seconds>', 'how long a call waits for the owner before it is answered in words', '45')
     .option('--linger <seconds>', 'how long a request that nobody waits for stays with the owner', '900')
-    .option('--owner-console <url>', "the owner's console, where the agent's user is the owner")
+    .option('--owner-console <url>', "the owner's console, if the agent's user is the owner")
     .action((resources: string[], given: Given) => runBridge(resources, given, readConfig(), terminal))
   bridge
     .command('config')
     .description('print the entry that adds the bridge to a client, or write it')
     .argument('<resources...>', 'the URLs of the MCP endpoints')
     .requiredOption('--client <name>', 'claude-desktop, claude-code, cursor, vscode or codex')
-    .option('--name <name>', 'what the entry is called', 'usher')
+    .option('--name <name>', 'the name of the entry', 'usher')
     .option('--write [file]', "merge it into the client's own file, keeping a copy of that")
     .action(async (resources: string[], given: { client: string; name: string; write?: string | true }) => {
       const { configure } = await import('./client-config.ts')
@@ -76,6 +82,8 @@ async function runBridge(
 ): Promise<void> {
   if (given.stdio === true && given.listen !== undefined)
     throw new UsageError('Give --stdio or --listen, not both.')
+  if (given.listenTokenFile !== undefined && given.listen === undefined)
+    throw new UsageError('Give --listen-token-file together with --listen.')
   const say = sayTo(terminal)
   redirectConsole(say)
   const options: BridgeOptions = {
@@ -95,12 +103,16 @@ async function runBridge(
     say,
   }
   for (const resource of options.resources) checkAddress(resource, config.devLoopback, 'resource')
-  const { serveOnLoopback, serveOnStdio } = await import('./serve.ts')
   let serving: Serving
-  if (given.listen === undefined) serving = serveOnStdio(options)
-  else {
-    const { host, port } = loopback(given.listen)
-    serving = await serveOnLoopback(options, host, port)
+  if (given.listen === undefined) {
+    const { serveOnStdio } = await import('./serve.ts')
+    serving = serveOnStdio(options)
+  } else {
+    const at = loopback(given.listen)
+    const { serveOnLoopback } = await import('./listen.ts')
+    const { token, told } = await listenToken(given.listenTokenFile)
+    serving = await serveOnLoopback(options, { ...at, token })
+    say(told)
     say(`listening on ${serving.address}`)
   }
   const end = (): void => void serving.close()
@@ -116,15 +128,15 @@ function sayTo(terminal: Terminal): (line: string) => void {
 const LINE_MAX = 2000
 
 /**
- * What the SDK notes with `console`, in words of the resource: not on the client's channel, and escaped like
- * all else.
+ * The SDK's `console` messages, which quote the resource. They do not go to the client's channel, and are
+ * escaped like all foreign text.
  */
 function redirectConsole(say: (line: string) => void): void {
   for (const name of ['debug', 'info', 'log', 'warn', 'error'] as const)
     console[name] = (...noted: unknown[]) => say(format(...noted))
 }
 
-/** What of our environment the bridge needs in that of a client. */
+/** The variables of our environment that the bridge needs in the client's. */
 function environmentOf({ devLoopback, bridgeState }: ClientConfig): Record<string, string> {
   return {
     ...(devLoopback ? { UMA_DEV_LOOPBACK: 'true' } : {}),

@@ -1,25 +1,27 @@
 /**
- * Owns how a call that has to wait is brought to its end with what its client can do: a form for the terms, a
- * task, a link to the owner's console, else patience and words. Contract: "Permission ticket"
- * (awaiting-owner), docs/choices.md for the order of these.
+ * Owns how a waiting call is finished with what its client can do: a form for the terms, a task, a link to
+ * the owner's console, or otherwise waiting and text. Contract: "Permission ticket" (awaiting-owner),
+ * docs/choices.md for the order of these.
  */
 import { inputRequired, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/server'
+import { s256Json } from '../../wire/encoding.ts'
 import type { Json, JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
-import { errorResult, waitingResult, waitingText } from './answers.ts'
+import { errorResult, waitingResult, waitingText, type Waiting } from './answers.ts'
 import type { Asked, Calls } from './calls.ts'
 import { foreignLine } from './foreign-text.ts'
+import { putQuestion } from './questions.ts'
 import type { PendingRequest } from './request.ts'
 import type { Stage } from './stage.ts'
 import { unusable } from './state.ts'
 import { termsText, type Offer } from './terms.ts'
 
-/** What a person answered to a question. */
+/** A person's answer to a question. */
 export type Word = 'accept' | 'decline' | 'cancel'
 
-/** What a client can do, and what it brought back from an earlier round. */
+/** The client's abilities, and what it brought back from an earlier round. */
 export interface Client {
-  /** Asks now, and waits for the word (2025-11-25). */
+  /** Asks now, and waits for the answer (2025-11-25). */
   askNow?: ((message: string, signal: AbortSignal) => Promise<Word>) | undefined
   /** Shows a page now (2025-11-25); `decided` tells the client that it may be closed. */
   showNow?:
@@ -34,10 +36,10 @@ export interface Client {
   url: boolean
   /** Makes a task of the call. */
   toTask?: ((request: PendingRequest) => Promise<JsonObject>) | undefined
-  /** The words it brought, and what they are about. */
+  /** The answers that it brought, and their questions. */
   words: { terms?: Word | undefined; owner?: Word | undefined; about?: string | undefined }
   progress?: ((message: string) => Promise<void>) | undefined
-  /** State for the next round, which it cannot make itself. */
+  /** State for the next round, which the client cannot forge. */
   sealed(state: { about: string }): Promise<string>
 }
 
@@ -56,15 +58,15 @@ export interface Answering extends Asked {
 export type Answer = CallToolResult | InputRequiredResult | JsonObject
 
 const PROGRESS_MILLISECONDS = 5000
-/** The longest that a person may look at a question. */
+/** How long a person may take for a question. */
 export const QUESTION_MILLISECONDS = 600_000
-/** Authority and resource have so long to answer, however short the owner is waited for. */
+/** The authority and the resource have this long to answer, however short the wait for the owner is. */
 const START_MILLISECONDS_MIN = 30_000
-/** A standing grant may be gone when it is used: then the call begins anew, not for ever. */
+/** A standing grant may be gone when it is used. Then the call begins again, but only so often. */
 const ROUNDS_MAX = 3
 
 /**
- * Answers the call. Fails with `AgentError` only where the tool itself answered with a JSON-RPC error, or the
+ * Answers the call. Fails with `AgentError` only if the tool itself answered with a JSON-RPC error, or the
  * client left.
  */
 export async function answerCall(calls: Calls, asked: Answering): Promise<Answer> {
@@ -83,7 +85,7 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
       }
     }
     return errorResult(
-      new AgentError('challenged_again', { detail: 'The resource challenges every grant.' }),
+      new AgentError('challenged_again', { detail: 'The resource challenges every grant.', local: true }),
       family,
     )
   } catch (thrown) {
@@ -94,7 +96,7 @@ export async function answerCall(calls: Calls, asked: Answering): Promise<Answer
 }
 
 /**
- * Follows a request as far as this call can; undefined where there is a grant now, or it turned out to be
+ * Follows a request as far as this call can; undefined if there is a grant now, or it turned out to be
  * about another call.
  */
 async function follow(request: PendingRequest, asked: Answering): Promise<Answer | undefined> {
@@ -121,28 +123,43 @@ async function follow(request: PendingRequest, asked: Answering): Promise<Answer
       case 'offer': {
         const asking = await askTerms(request, stage.offer, asked)
         if (asking !== undefined) return asking
-        await request.until(now => now !== stage, QUESTION_MILLISECONDS, signal)
+        const isSettled = (now: Stage): boolean => now !== stage || isUnasked(request, stage.offer)
+        await request.until(isSettled, QUESTION_MILLISECONDS, signal)
         break
       }
-      case 'waiting': {
+      case 'asked':
+        await putQuestion(stage.question, asked, isFree =>
+          request.until(now => now !== stage || isFree(), QUESTION_MILLISECONDS, signal),
+        )
+        // The time that a person took for her answer does not count as part of the hold either.
+        ends = undefined
+        break
+      case 'waiting':
+      case 'approved': {
         if (client.toTask !== undefined) return client.toTask(request)
-        const link = cardOf(asked, stage)
+        const link = stage.name === 'waiting' ? cardOf(asked, stage) : undefined
         if (link !== undefined && client.url && client.words.owner === undefined)
           return linkBack(client, link, waitingText(asked.name, stage), request)
-        if (client.words.owner === 'decline') request.withdraw()
+        if (stage.name === 'waiting' && client.words.owner === 'decline') request.withdraw()
         // The hold is for the owner: what a person at the client took to read the terms is not part of it.
         ends ??= performance.now() + holdMilliseconds
-        if (!(await holdOn(request, asked, { ends, link })))
-          return waitingResult(asked.name, stage, asked.structured)
+        const last = await holdOn(request, asked, { ends, link })
+        if (last !== undefined) return waitingResult(asked.name, last, asked.structured)
       }
     }
   }
 }
 
-/** Whom several calls wait for is asked by one of them. */
+/** If several calls wait for one person, one of them asks her, and another one if that one leaves. */
 const asking = new WeakSet<PendingRequest>()
+/** A person's answer; the stage moves on a moment later. */
+const answered = new WeakSet<Offer>()
 
-/** Has a person say yes or no; answers the question where it goes back with the answer. */
+function isUnasked(request: PendingRequest, offer: Offer): boolean {
+  return !asking.has(request) && !answered.has(offer)
+}
+
+/** Asks a person for yes or no; returns the question if it goes back with the answer. */
 async function askTerms(
   request: PendingRequest,
   offer: Offer,
@@ -150,7 +167,11 @@ async function askTerms(
 ): Promise<Answer | undefined> {
   const { client, signal } = asked
   const { terms, about } = client.words
-  if (terms !== undefined && about === offer.terms_s256) {
+  if (answered.has(offer)) return undefined
+  // Her answer is about everything that she was shown, so it does not count for another tool or another
+  // authority.
+  const shown = s256Json(offer.consent)
+  if (terms !== undefined && about === shown) {
     decideTerms(request, offer, terms)
     return undefined
   }
@@ -175,11 +196,12 @@ async function askTerms(
     inputRequests: {
       terms: inputRequired.elicit({ message, requestedSchema: { type: 'object', properties: {} } }),
     },
-    requestState: await client.sealed({ about: offer.terms_s256 }),
+    requestState: await client.sealed({ about: shown }),
   })
 }
 
 function decideTerms(request: PendingRequest, offer: Offer, word: Word): void {
+  answered.add(offer)
   if (word !== 'cancel') return request.decide(word === 'accept')
   const detail =
     `The owner's terms were not accepted. ${termsText(offer).replaceAll('\n', '. ')}. A person who accepts them can start the bridge with ` +
@@ -192,7 +214,7 @@ function termsMessage(offer: Offer): string {
   return `${foreignLine(tool)} at ${foreignLine(resource)} may be used on these terms.\n${termsText(offer)}\nAccept them?`
 }
 
-/** The owner's card, where the agent's user is the owner. */
+/** The owner's card, if the agent's user is the owner. */
 function cardOf(
   { ownerConsole }: Answering,
   { family }: Extract<Stage, { name: 'waiting' }>,
@@ -215,29 +237,36 @@ async function linkBack(
   })
 }
 
-/** Waits for the owner as long as the client is held; whether she has decided. */
+/**
+ * Waits for the owner, and for the approved call, as long as the client is held; if that time ends first,
+ * answers what the call still waits for.
+ */
 async function holdOn(
   request: PendingRequest,
   asked: Answering,
   { ends, link }: { ends: number; link: string | undefined },
-): Promise<boolean> {
+): Promise<Waiting | undefined> {
   const { signal, client, name } = asked
-  const isOver = ({ name }: Stage): boolean => name !== 'waiting'
-  const page = link === undefined ? undefined : showCard(request, asked, link)
-  while (!isOver(request.stage) && !signal.aborted) {
+  let page: (() => Promise<void>) | undefined
+  for (;;) {
+    const { stage } = request
+    if (stage.name !== 'waiting') await page?.()
+    if (!isWaiting(stage) || signal.aborted) return undefined
+    if (link !== undefined && stage.name === 'waiting') page ??= showCard(request, asked, link)
     const left = ends - performance.now()
-    if (left <= 0) return false
-    if (request.stage.name === 'waiting')
-      await client.progress?.(waitingText(name, request.stage)).catch(() => undefined)
-    await request.until(isOver, Math.min(left, PROGRESS_MILLISECONDS), signal)
+    if (left <= 0) return stage
+    await client.progress?.(waitingText(name, stage)).catch(() => undefined)
+    await request.until(now => now !== stage, Math.min(left, PROGRESS_MILLISECONDS), signal)
   }
-  await page?.()
-  return true
+}
+
+function isWaiting(stage: Stage): stage is Waiting {
+  return stage.name === 'waiting' || stage.name === 'approved'
 }
 
 const shown = new WeakSet<PendingRequest>()
 
-/** Shows the card once; answers what tells the client that she decided. */
+/** Shows the card once; returns the function that tells the client that she decided. */
 function showCard(
   request: PendingRequest,
   { client, signal, name }: Answering,
@@ -252,7 +281,8 @@ function showCard(
       decided = shown.decided
       if (shown.word === 'decline') request.withdraw()
     },
-    () => undefined,
+    // The call that showed it has left, so another waiting call shows it.
+    () => signal.aborted && shown.delete(request),
   )
   return async () => decided?.().catch(() => undefined)
 }
@@ -265,7 +295,7 @@ function slow(): AgentError {
   })
 }
 
-/** The words that came back from a round of questions; anything that is no word counts as none. */
+/** The answers that came back from a round of questions; anything that is no valid answer counts as none. */
 export function wordsIn(responses: Record<string, unknown> | undefined): { terms?: Word; owner?: Word } {
   const word = (key: string): Word | undefined => {
     const { action } = (responses?.[key] ?? {}) as { action?: Json }

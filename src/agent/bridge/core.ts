@@ -13,7 +13,7 @@ import { bridgeState, type BridgeState, type Owner } from './state.ts'
 import type { AcceptedBeforehand } from './terms.ts'
 import { describeTool, type ListedTool } from './tools.ts'
 
-/** What the bridge is started with. Times in seconds. */
+/** The options that the bridge is started with. Times in seconds. */
 export interface BridgeOptions extends CatalogueOptions {
   stateRoot: string
   clientName?: string | undefined
@@ -36,8 +36,8 @@ export interface Bridge {
 }
 
 /**
- * Opens it; nothing is asked of anybody before the client asks. `capabilities`: what it can do for a tool
- * that asks back, read when that is reached.
+ * Opens it, but sends no request before the client asks. `capabilities`: what the client can do for a tool
+ * that asks back; read when the tool's server is connected.
  */
 export function openBridge(
   options: BridgeOptions,
@@ -97,7 +97,7 @@ export function openBridge(
   }
 }
 
-/** Who the agent is to each owner, read once. */
+/** The agent's identity for each owner, read once. */
 function profilesOf(
   state: BridgeState,
   common: { client_id: string | undefined; allowLoopback: boolean; specNs: string },
@@ -116,5 +116,5 @@ function profilesOf(
   }
 }
 
-/** As long as a negotiation lives: who waits for it, and how long, is said by holding and lingering. */
+/** The lifetime of a negotiation. Holding and lingering decide who waits for it, and how long. */
 const WAIT_SECONDS_MAX = 7 * 86_400

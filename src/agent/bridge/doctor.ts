@@ -1,6 +1,6 @@
 /**
- * Owns `usher agent bridge doctor`: what keeps the bridge from working with a resource, found out one thing
- * after the other. Contract: "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s),
+ * Owns `usher agent bridge doctor`: it finds out, step by step, what keeps the bridge from working with a
+ * resource. Contract: "Resource metadata (RFC 9728)", "Authentication" (the clock within 60 s),
  * "Authorization server metadata members".
  */
 import { stat } from 'node:fs/promises'
@@ -31,10 +31,10 @@ export interface DiagnoseOptions {
   config: ClientConfig
 }
 
-/** How far a clock may be off, seconds. */
+/** How many seconds a clock may be wrong. */
 const CLOCK_SECONDS_MAX = 60
 
-/** Says of each thing whether it is as it should be; fails with exit code 1 where one is not. */
+/** Says for each check whether it passed; fails with exit code 1 if one did not. */
 export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Promise<void> {
   const { resource, config } = options
   const allowLoopback = config.devLoopback
@@ -82,11 +82,19 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
     onToolsChanged: () => undefined,
   })
   await check('tools', async () => {
-    const { tools } = await upstream.listTools()
+    const { tools } = await upstream.listTools().catch(withStatus)
     return { said: `${tools.length}`, value: undefined }
   })
   await upstream.close()
   if (faults > 0) throw new Exit(EXIT.refused)
+}
+
+/** Names the status that the resource answered with, if the SDK's client was told one. */
+function withStatus(error: unknown): never {
+  const { cause } = error as { cause?: { status?: unknown } }
+  if (error instanceof AgentError && typeof cause?.status === 'number')
+    fail('unreachable', `${error.detail} It answered with status ${cause.status}.`, { cause: error })
+  throw error
 }
 
 async function readMetadata(
@@ -113,7 +121,7 @@ async function readMetadata(
   return { said: issuers.join(', '), value: issuers }
 }
 
-/** How far this clock is from that of the resource. */
+/** The difference between this clock and the resource's. */
 function readClock(url: URL, date: string | undefined, now: number): { said: string; value: undefined } {
   const told = Date.parse(date ?? '') / 1000
   if (Number.isNaN(told)) return { said: `${url.origin} does not tell its time`, value: undefined }
@@ -128,7 +136,7 @@ function readClock(url: URL, date: string | undefined, now: number): { said: str
   return { said: `${Math.abs(off)} s apart`, value: undefined }
 }
 
-/** The key of this resource's owner, once there is one. */
+/** The key for this resource's owner, if there is one yet. */
 async function readKey({
   resource,
   clientName,

@@ -1,6 +1,6 @@
 /**
- * Owns one request under way as it is kept on disk, and what a repeat of it finds there. Contract:
- * "Permission ticket" (the family id), "Single-use grant": whatever was sent under one is never sent again.
+ * Owns one running request as it is kept on disk, and what a repeat of it finds there. Contract: "Permission
+ * ticket" (the family id), "Single-use grant": a call that was sent under one is never sent again.
  */
 import { s256Json } from '../../wire/encoding.ts'
 import type { Json } from '../../wire/json.ts'
@@ -18,16 +18,16 @@ export interface Family {
   call: ToolCall
   owner?: Owner | undefined
   /**
-   * What the owner was asked about first, where a later negotiation of the same terms joined it: its family
-   * and template.
+   * If a later negotiation of the same terms joined an earlier one: the family and template that the owner
+   * was first asked about.
    */
   joined?: { family: string; template_id: string } | undefined
-  /** Since when the owner is asked. */
+  /** Since when the owner has been asked. */
   since: number
-  /** Since when nobody waits for it. */
+  /** Since when nobody has waited for it. */
   left?: number | undefined
-  /** The tasks that clients wait by, also while they are away; none when left out. */
-  tasks?: string[] | undefined
+  /** The tasks by which clients wait, even while they are disconnected; none if left out. */
+  tasks?: KeptTask[] | undefined
   phase:
     | { name: 'new' }
     | { name: 'waiting'; request: WaitingRequest }
@@ -37,15 +37,24 @@ export interface Family {
     | { name: 'refused'; error: KeptError; family: string | undefined }
 }
 
-/** An error as it is kept for whoever asks again. */
+/** A task that a client waits by, since when, and until when it may be asked for. */
+export interface KeptTask {
+  id: string
+  created: number
+  until: number
+}
+
+/** An error as it is kept for the next caller. */
 export interface KeptError {
   code: string
   detail: string
   status?: number | undefined
   terminal: boolean
+  local?: boolean | undefined
+  by?: string | undefined
 }
 
-/** What names a negotiation: the tool, and for one that is approved each time the exact call. */
+/** The name of a negotiation: the tool, and, if each call is approved, the exact call. */
 export function familyId(resource: string, call: ToolCall, perOperation: boolean): string {
   const { tool } = call
   const of: Json = perOperation ? { resource, call: toolCallParams(call) } : { resource, tool }
@@ -67,12 +76,12 @@ export function familyName({ phase, joined }: Family): string | undefined {
 }
 
 export function keptError(error: AgentError): KeptError {
-  const { code, detail, status, terminal } = error
-  return { code, detail, status, terminal }
+  const { code, detail, status, terminal, local, by } = error
+  return { code, detail, status, terminal, local, by }
 }
 
-export function thrown({ code, detail, status, terminal }: KeptError): AgentError {
-  return new AgentError(code, { detail, status, terminal })
+export function thrown({ code, ...kept }: KeptError): AgentError {
+  return new AgentError(code, { ...kept, local: kept.local ?? false })
 }
 
 /** Nobody knows whether it ran. */
@@ -86,19 +95,19 @@ export function outcomeUnknown(family: string | undefined): AgentError {
 
 const CLOSED: ReadonlySet<string> = new Set(['request_denied', 'access_revoked'])
 
-/** Whether somebody else's word ended it: the owner's, or a rule of hers. */
+/** Whether the owner or one of her rules ended it. */
 export function isClosed({ local, code }: AgentError): boolean {
   return !local && CLOSED.has(code)
 }
 
-/** Whether nothing that is tried again changes it. */
+/** Whether no retry can change it. */
 export function isDecision({ code, terminal }: AgentError): boolean {
   return terminal && code !== 'aborted' && code !== 'invalid_grant'
 }
 
 /**
- * Whose it is, as the challenge says that was found to agree with the resource: `<owner>/<tool>`, and the
- * authority.
+ * The owner and authority, by the challenge that was found to agree with the resource: `<owner>/<tool>`, and
+ * the authority.
  */
 export function ownerIn({ as_uri, authorization_remediation }: Challenge): Owner {
   const [first] = authorization_remediation.authorization_details

@@ -1,7 +1,7 @@
 /**
- * Owns what of a stranger's words reaches a client or a terminal: escaped, and no longer than somebody would
- * read. Contract: "Agreement (claim_token, beat 3)" (what strangers write is shown, never obeyed). Clients
- * show text as Markdown or HTML, so markup is escaped too.
+ * Owns how text of strangers reaches a client or a terminal: escaped, and no longer than somebody would read.
+ * Contract: "Agreement (claim_token, beat 3)" (what strangers write is shown, never obeyed). Clients show
+ * text as Markdown or HTML, so markup is escaped too.
  */
 import { printable, printableLines } from '../../terminal/printable.ts'
 
@@ -13,7 +13,7 @@ export function foreignLine(text: string): string {
   return withoutMarkup(printable(bounded(text, LINE_MAX)))
 }
 
-/** One line, whole: for what is shown whole or not at all. */
+/** One line, never cut: for text that is shown whole or not at all. */
 export function foreignWhole(text: string): string {
   return withoutMarkup(printable(text))
 }
@@ -31,8 +31,8 @@ export function isPlain(text: string): boolean {
 }
 
 /**
- * No tag, and no link or image that fetches something or names another place than it leads to: also none
- * whose address stands on a line of its own, `[name]: address`.
+ * Escapes tags, and links or images that fetch something or lead elsewhere than they say, including those
+ * whose address is on its own line, `[name]: address`.
  */
 function withoutMarkup(text: string): string {
   return text

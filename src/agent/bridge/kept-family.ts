@@ -1,54 +1,126 @@
 /**
- * Owns the record of one request on disk while this process leads it: held against every other process,
- * written in order, dropped once. Contract: "Permission ticket" (the family outlives a process): what may
- * have happened is written down before it can.
+ * Owns the record of one request on disk while this process leads it: it is locked against every other
+ * process, written in order, and dropped once. Contract: "Permission ticket" (the family outlives a process):
+ * what may happen is written to disk before it can.
  */
+import { AgentError } from '../agent-error.ts'
 import type { Family } from './family.ts'
+import type { Hold } from './holds.ts'
 import type { BridgeState } from './state.ts'
 
 export class KeptFamily {
   record: Family
   readonly #state: BridgeState
   #writes: Promise<void> = Promise.resolve()
-  /** Nothing is written any more: it was dropped, or this process ends. */
+  /** Nothing is written any more, because it was dropped or this process ends. */
   #closed = false
-  #release: (() => Promise<void>) | undefined
+  #hold: Hold | undefined
+  /** Another process took it over, so nothing that is done here counts any more. */
+  #lost = false
+  /** Nobody waits for it here. */
+  #deserted = false
+  /** How many steps run with it here; none if it only waits. */
+  #doing = 1
+  #offered = false
+  /** The record on disk is the same as here. */
+  #isWritten = true
+  readonly #known = Promise.withResolvers<void>()
 
   constructor(record: Family, state: BridgeState) {
     this.record = record
     this.#state = state
   }
 
-  /** Whether it is this process's to change. */
+  /** Whether this process may change it. */
   get isHeld(): boolean {
-    return this.#release !== undefined
-  }
-
-  /** Takes it for this process alone; false where another one that lives has it. */
-  async hold(): Promise<boolean> {
-    this.#release = await this.#state.hold(this.record.id)
-    return this.#release !== undefined
-  }
-
-  async release(): Promise<void> {
-    const release = this.#release
-    this.#release = undefined
-    await release?.()
+    return this.#hold !== undefined && !this.#lost
   }
 
   /**
-   * What an earlier process left of it becomes the record, but for since when nobody waits; false where there
-   * is nothing.
+   * Resolves when it is known what an earlier process left of it, or that this process does not lead it.
+   * Changes to the record that come before are lost with it.
    */
-  async recover(): Promise<boolean> {
-    const kept = await this.#state.family<Family>(this.record.id)
-    if (kept === undefined) return false
-    this.record = { ...kept, left: undefined }
-    return true
+  get known(): Promise<void> {
+    return this.#known.promise
   }
 
-  /** Writes it. Only what waits, or was decided, is worth that: the rest begins anew. */
+  /**
+   * Takes it for this process alone; false if another live process has it, and does not offer it or offers
+   * are not `wanted`.
+   */
+  async hold(wanted: 'abandoned' | 'offered'): Promise<boolean> {
+    try {
+      this.#hold = await this.#state.hold(this.record.id, wanted)
+    } finally {
+      if (this.#hold === undefined) this.#known.resolve()
+    }
+    this.#lost = this.#offered = false
+    return this.#hold !== undefined
+  }
+
+  async release(): Promise<void> {
+    const hold = this.#hold
+    this.#hold = undefined
+    this.#offered = false
+    await hold?.release()
+  }
+
+  /** Nobody waits for it here. While no step runs with it either, another process may continue it. */
+  desert(): void {
+    this.#deserted = true
+    void this.#arranged()
+  }
+
+  /** Somebody waits for it here; false if another process continues it by now. */
+  want(): Promise<boolean> {
+    this.#deserted = false
+    return this.#arranged()
+  }
+
+  /**
+   * Waits for something outside this process. Fails with `in_progress` if another process continued it
+   * meanwhile.
+   */
+  async idle<T>(wait: Promise<T>): Promise<T> {
+    this.#doing--
+    void this.#arranged()
+    let waited: T
+    try {
+      waited = await wait
+    } finally {
+      this.#doing++
+    }
+    if (!(await this.#arranged())) throw takenOver()
+    return waited
+  }
+
+  /** This process does nothing with it any more, except for the kept result. */
+  rest(): void {
+    this.#doing--
+    void this.#arranged()
+  }
+
+  /**
+   * Takes over the record of an earlier process, except for the time since when nobody waits; false if there
+   * is none.
+   */
+  async recover(): Promise<boolean> {
+    try {
+      const kept = await this.#state.family<Family>(this.record.id)
+      if (kept === undefined) return false
+      this.record = { ...kept, left: undefined }
+      return true
+    } finally {
+      this.#known.resolve()
+    }
+  }
+
+  /**
+   * Writes it. Only a request that waits or was decided is written: others begin again. Fails with
+   * `in_progress` if another process took it over meanwhile.
+   */
   keep(): Promise<void> {
+    if (this.#lost) return Promise.reject(takenOver())
     if (this.#closed || !this.isHeld || this.record.phase.name === 'new') return Promise.resolve()
     return this.#written(() => this.#state.keepFamily(this.record.id, this.record))
   }
@@ -67,10 +139,56 @@ export class KeptFamily {
     await this.release()
   }
 
-  /** One change after the other, so that nothing is kept after it was dropped. */
+  /** Changes run one after the other, so that nothing is kept after it was dropped. */
   #written(change: () => Promise<void>): Promise<void> {
-    const done = this.#writes.then(change)
+    const done = this.#writes.then(async () => {
+      await this.#offer(false)
+      const hold = this.#hold
+      if (hold !== undefined && !(await hold.isOurs())) this.#lost = true
+      if (this.#lost) throw takenOver()
+      this.#isWritten = false
+      await change()
+      this.#isWritten = true
+    })
     this.#writes = done.catch(() => undefined)
+    void this.#arranged()
     return done
   }
+
+  /**
+   * Offers it or takes the offer back, in the order of the changes; false if another process has it by now.
+   */
+  #arranged(): Promise<boolean> {
+    const done = this.#writes.then(async () => {
+      await this.#offer(this.#deserted && this.#doing === 0 && this.#isWritten && !this.#closed)
+      return !this.#lost
+    })
+    this.#writes = done.then(() => undefined)
+    return done
+  }
+
+  async #offer(isOffered: boolean): Promise<void> {
+    const hold = this.#hold
+    if (hold === undefined || this.#lost || isOffered === this.#offered) return
+    if (isOffered) {
+      // A request that cannot be offered stays with this process as long as the process lives.
+      this.#offered = await hold.offer().then(
+        () => true,
+        () => false,
+      )
+      return
+    }
+    this.#offered = false
+    if (await hold.retake().catch(() => false)) return
+    this.#lost = true
+    await hold.release().catch(() => undefined)
+  }
+}
+
+function takenOver(): AgentError {
+  return new AgentError('in_progress', {
+    detail: 'Another bridge of this client has taken over this request. Call again in a while.',
+    terminal: false,
+    local: true,
+  })
 }

@@ -1,9 +1,10 @@
 /**
- * Owns the course of one negotiation of the bridge: what was kept of it is taken up again, else it begins
- * from a challenge; the terms are put to a person, the owner is waited for, and a call that she approved is
- * sent once. Contract: "Permission ticket", "Agreement (claim_token, beat 3)", "Single-use grant".
+ * Owns the course of one negotiation of the bridge: it resumes from what was kept, or begins from a
+ * challenge. It puts the terms to a person, waits for the owner, and sends an approved call once. Contract:
+ * "Permission ticket", "Agreement (claim_token, beat 3)", "Single-use grant".
  */
-import type { Json } from '../../wire/json.ts'
+import type { Progress } from '@modelcontextprotocol/client'
+import type { Json, JsonObject } from '../../wire/json.ts'
 import type { Challenge } from '../../wire/negotiation.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import { AgentError } from '../agent-error.ts'
@@ -16,37 +17,45 @@ import type { Accepted } from '../receipt.ts'
 import type { Grant } from '../store.ts'
 import { familyId, familyName, outcomeUnknown, ownerIn, thrown, type Family } from './family.ts'
 import type { KeptFamily } from './kept-family.ts'
+import type { Ask, Reply } from './questions.ts'
 import type { Settled, Stages } from './stage.ts'
 import type { BridgeState, Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 
-/** What a negotiation is led with. */
+/** What running a negotiation needs. */
 export interface NegotiationParts {
   state: BridgeState
   directory: Directory
   now: () => number
   profileOf(owner: Owner): Promise<Profile>
-  /** A challenge to the call, or its answer where none is needed any more. */
+  /** A challenge to the call, or its answer if no grant is needed any more. */
   challenge(record: Family, signal: AbortSignal): Promise<CallAnswer>
-  /** The terms as a person is asked about them; undefined where she agreed already. */
+  /** The terms as a person is asked about them; undefined if she agreed already. */
   offer(template: TermsTemplate, record: Family): Promise<Offer | undefined>
-  /** A person agreed to this offer: to the tool as it was when she was asked. */
+  /** A person agreed to this offer, with the tool as it was when she was asked. */
   onAgreed(offer: Offer, record: Family): Promise<void>
   /** Sends the call under a grant for this one use. */
-  sendOnce(record: Family, grant: Grant, profile: Profile): Promise<Json>
+  sendOnce(record: Family, held: { grant: Grant; profile: Profile }, heard: Heard): Promise<Json>
 }
 
-/** What it is about, and who is around it. */
+/** Messages about a call that come before its answer. */
+export interface Heard {
+  onProgress: (progress: Progress) => void
+  ask: Ask
+}
+
+/** What it is about, and its surroundings. */
 export interface NegotiationAbout {
   kept: KeptFamily
   at: Stages
   /** Somebody waits for it. */
   isAwaited: () => boolean
-  /** The request became that of one operation, and has another id. */
+  /** Called if the request turns out to be for one operation, and so has another id. */
   onOperation: () => Promise<string>
+  onProgress: (progress: Progress) => void
 }
 
-/** Between two attempts to reach an authority that a task waits for. */
+/** The pause between two attempts to reach an authority that a task waits for. */
 const OUTAGE_SECONDS = 5
 
 /** One negotiation, led from what is kept of it, or from a challenge, to its grant or its answer. */
@@ -78,12 +87,12 @@ export class Negotiation {
     return this.#kept.record
   }
 
-  /** Whether it is about that call too: one that is approved each time is about itself alone. */
+  /** Whether it is about that call too: if each call is approved, a request is only about its own call. */
   serves(resource: string, call: ToolCall): boolean {
     return !this.#perOperation || this.record.id === familyId(resource, call, true)
   }
 
-  /** A person's word about the terms offered. */
+  /** A person's answer about the offered terms. */
   decide(accepted: boolean | AgentError): void {
     this.#decide?.(accepted)
   }
@@ -93,7 +102,7 @@ export class Negotiation {
     this.#wake?.()
   }
 
-  /** Takes the request back: nobody wants it decided any more. */
+  /** Withdraws the request, because nobody needs the decision any more. */
   withdraw(): void {
     this.#withdrawing = true
     this.wake()
@@ -103,15 +112,16 @@ export class Negotiation {
   /** Ends this process's part in it; what is on disk stays. */
   end(): void {
     this.#ending.abort()
+    this.decide(ended())
   }
 
-  /** Leads it to its end. Fails with `AgentError` where that is no good one. */
+  /** Leads it to its end. Fails with `AgentError` if it fails. */
   async lead(challenge: Challenge | undefined): Promise<Settled> {
     await this.#held()
     return this.#outlasting(() => this.#settle(challenge))
   }
 
-  /** A task waits for an outage to end, for nobody stands by to call again. */
+  /** A task waits until an outage ends, because nobody is there to call again. */
   async #outlasting(settle: () => Promise<Settled>): Promise<Settled> {
     for (;;) {
       try {
@@ -119,14 +129,15 @@ export class Negotiation {
       } catch (error) {
         const { tasks, phase } = this.record
         if (!(error instanceof AgentError) || error.terminal || error.code === 'aborted') throw error
-        if (tasks === undefined || phase.name !== 'waiting' || this.#withdrawing) throw error
+        const isAsked = phase.name === 'waiting' || phase.name === 'granted'
+        if (tasks === undefined || !isAsked || this.#withdrawing) throw error
         await this.#pause(OUTAGE_SECONDS)
       }
     }
   }
 
   async #held(): Promise<void> {
-    if (await this.#kept.hold()) return
+    if (await this.#kept.hold('offered')) return
     throw new AgentError('in_progress', {
       detail: 'Another window of this client waits for the very same. Call again in a while.',
       terminal: false,
@@ -150,7 +161,7 @@ export class Negotiation {
     return this.#begin(given, 1)
   }
 
-  /** Where its ticket counts for nothing any more, a new negotiation joins what waits. */
+  /** If its ticket is no longer valid, a new negotiation joins what waits. */
   async #resume(waiting: WaitingRequest, owner: Owner): Promise<Accepted | undefined> {
     const { directory } = this.#parts
     const profile = await this.#parts.profileOf(owner)
@@ -168,7 +179,7 @@ export class Negotiation {
       given === undefined
         ? await this.#parts.challenge(this.record, this.#ending.signal)
         : { kind: 'challenge', challenge: given }
-    if (found.kind === 'result') return { kind: 'answer', result: found.result, family: '' }
+    if (found.kind === 'result') return this.#answered(found.result, familyName(this.record) ?? '')
     const { challenge } = found
     const owner = ownerIn(challenge)
     this.record.owner = owner
@@ -178,14 +189,14 @@ export class Negotiation {
       const request = { ...this.#negotiation(owner, profile), challenge, answerLost }
       return await this.#accepted(await negotiate(profile, this.#parts.directory, request), owner)
     } catch (error) {
-      // The ticket did not outlive a person's thinking; what she said is kept.
+      // The ticket expired while a person was thinking; her answer is kept.
       if (!(error instanceof AgentError) || error.code !== 'invalid_grant' || attempt > 1) throw error
       return this.#begin(undefined, attempt + 1)
     }
   }
 
   /**
-   * Whether the owner was asked already, by a ticket that counts for nothing any more: the answer to it was
+   * Whether the owner was asked already by a ticket that is no longer valid, because the answer to it was
    * lost.
    */
   #waitedBefore(): boolean {
@@ -208,7 +219,7 @@ export class Negotiation {
         if (this.record.joined?.template_id !== request.signed.template.template_id)
           this.record.joined = undefined
         this.record.phase = { name: 'waiting', request }
-        // She was asked already: whoever waits goes on waiting, also where only this process knows of it.
+        // The owner was asked already: the callers keep waiting, even if only this process knows of it.
         await this.#kept.keep().catch(() => undefined)
         this.#tellWaiting(request, owner)
         if (!this.#withdrawing) return
@@ -220,7 +231,7 @@ export class Negotiation {
 
   async #pause(seconds: number): Promise<void> {
     const { signal } = this.#ending
-    await new Promise<void>(resolve => {
+    const over = new Promise<void>(resolve => {
       const timer = setTimeout(resolve, seconds * 1000)
       this.#wake = () => {
         clearTimeout(timer)
@@ -228,6 +239,7 @@ export class Negotiation {
       }
       signal.addEventListener('abort', this.#wake, { once: true })
     })
+    await this.#kept.idle(over)
     this.#wake = undefined
     if (signal.aborted) throw ended()
   }
@@ -244,7 +256,7 @@ export class Negotiation {
     if (offer === undefined) return true
     const word = new Promise<boolean | AgentError>(resolve => (this.#decide = resolve))
     this.#at.move({ name: 'offer', offer })
-    const accepted = await word
+    const accepted = await this.#kept.idle(word)
     this.#decide = undefined
     this.#at.move({ name: 'starting' })
     if (accepted instanceof AgentError) throw accepted
@@ -258,7 +270,8 @@ export class Negotiation {
   async #accepted({ grant }: Accepted, owner: Owner): Promise<Settled> {
     await this.#parts.state.keepOwner(this.record.resource, owner)
     if (!grant.single_use) return { kind: 'grant', grant, owner }
-    // Not written down it is lost with this process, no more: nothing goes out under it before that is.
+    // If this is not written to disk, it is only lost with this process: nothing is sent under it before it
+    // is written.
     await this.#note({ name: 'granted', grant }).catch(() => undefined)
     this.record.phase = { name: 'granted', grant }
     return this.#use(grant, owner)
@@ -266,25 +279,64 @@ export class Negotiation {
 
   /** An approval executes nothing while nobody waits. */
   async #use(grant: Grant, owner: Owner): Promise<Settled> {
+    const { family } = grant
+    const approved = { name: 'approved', owner: owner.owner, family } as const
+    this.#at.move({ ...approved, sent: false })
     const profile = await this.#parts.profileOf(owner)
     while (!this.#about.isAwaited() && this.record.tasks === undefined) {
       if (this.#withdrawing)
         throw new AgentError('terms_declined', { detail: 'The request was taken back.', local: true })
-      await this.#at.changes(this.#ending.signal)
+      await this.#kept.idle(this.#at.changes(this.#ending.signal))
       if (this.#ending.signal.aborted) throw ended()
     }
-    // This process's part has ended: nothing is written down any more, so nothing is sent.
+    // This process's part has ended: nothing is written to disk any more, so nothing is sent.
     if (this.#ending.signal.aborted) throw ended()
-    const { family } = grant
     await this.#note({ name: 'sending', family })
-    const result = await this.#parts.sendOnce(this.record, grant, profile)
-    // It came: that it cannot be written down does not keep it from whoever waits.
+    this.#at.move({ ...approved, sent: true })
+    const heard: Heard = {
+      onProgress: progress => this.#about.onProgress(progress),
+      ask: (params, signal) => this.#ask(params, signal),
+    }
+    const sent = this.#parts.sendOnce(this.record, { grant, profile }, heard)
+    const result = await sent.catch(async (error: unknown) => {
+      if (error instanceof AgentError && error.unspent) await this.#takeBack(grant)
+      throw error
+    })
+    return this.#answered(result, family)
+  }
+
+  /** The tool's server asks before it answers: a waiting caller puts the question to a person. */
+  async #ask(params: JsonObject, signal: AbortSignal): Promise<Reply> {
+    const before = this.#at.stage
+    const { promise, resolve } = Promise.withResolvers<Reply>()
+    const given = (): void => resolve({ action: 'cancel' })
+    signal.addEventListener('abort', given, { once: true })
+    this.#at.move({ name: 'asked', question: { id: crypto.randomUUID(), params, signal, answer: resolve } })
+    try {
+      return await promise
+    } finally {
+      signal.removeEventListener('abort', given)
+      this.#at.move(before)
+    }
+  }
+
+  /** The answer came: waiting callers get it even if it cannot be written to disk. */
+  async #answered(result: Json, family: string): Promise<Settled> {
     await this.#note({ name: 'answered', result, family }).catch(() => undefined)
     this.record.phase = { name: 'answered', result, family }
     return { kind: 'answer', result, family }
   }
 
-  /** Writes the phase down before it counts: where that fails, nothing was begun. */
+  /**
+   * The call was not made, and her approval holds: the next caller uses it. If that cannot be written to
+   * disk, a later process still reports the call as sent.
+   */
+  async #takeBack(grant: Grant): Promise<void> {
+    await this.#note({ name: 'granted', grant }).catch(() => undefined)
+    this.record.phase = { name: 'granted', grant }
+  }
+
+  /** Writes the phase to disk before it counts: if that fails, nothing was begun. */
   async #note(phase: Family['phase']): Promise<void> {
     const before = this.record.phase
     this.record.phase = phase

@@ -1,39 +1,54 @@
 /**
- * Owns one negotiation as the calls that wait for it see it: who waits, what they are told, how long it stays
- * when nobody does. Contract: "Permission ticket" and "Single-use grant": the owner is asked once, and what
- * she approved once is sent once, when somebody waits for it.
+ * Owns one negotiation as its waiting calls see it: which calls wait, what they are answered, and how long
+ * the negotiation stays if none waits. Contract: "Permission ticket" and "Single-use grant": the owner is
+ * asked once, and what she approved once is sent once, when somebody waits for it.
  */
+import type { Progress } from '@modelcontextprotocol/client'
 import type { Challenge } from '../../wire/negotiation.ts'
 import { AgentError } from '../agent-error.ts'
 import type { ToolCall } from '../mcp.ts'
-import { familyName, isClosed, isDecision, keptError, outcomeUnknown, type Family } from './family.ts'
+import {
+  familyName,
+  isClosed,
+  isDecision,
+  keptError,
+  outcomeUnknown,
+  type Family,
+  type KeptTask,
+} from './family.ts'
 import { KeptFamily } from './kept-family.ts'
 import { Negotiation, type NegotiationParts } from './negotiation.ts'
 import { Stages, type Stage } from './stage.ts'
 import { unusable } from './state.ts'
 
-/** What a request is led with. */
+/** What running a request needs. */
 export interface RequestParts extends NegotiationParts {
   lingerSeconds: number
-  /** The request became that of one operation, and has another id. */
+  /** Called if the request turns out to be for one operation, and so has another id. */
   onOperation(request: PendingRequest): Promise<string>
   /** There is a grant for every call of the tool. */
   onGrant(record: Family): void
   onEnded(request: PendingRequest): void
-  /** The owner, or a rule of hers, refused. */
+  /** The owner, or one of her rules, refused. */
   onRefused(record: Family, error: AgentError): Promise<void>
 }
 
+const LOOK_SECONDS_MAX = 86_400
+
 /** A negotiation under way. */
 export class PendingRequest {
-  /** It is over, and nothing of it is kept once this resolves: the same call is another one. */
+  /** It is over, and nothing of it is kept when this resolves: a repeat of the call begins a new request. */
   dropped: Promise<void> | undefined
   readonly #parts: RequestParts
   readonly #kept: KeptFamily
   readonly #at = new Stages()
   readonly #negotiation: Negotiation
   #waiters = 0
+  /** The waiting calls that receive the tool's progress. */
+  readonly #listeners = new Set<(progress: Progress) => void>()
   #linger: NodeJS.Timeout | undefined
+  /** A caller here got the result, or is about to get it. */
+  #isTold = false
 
   constructor(record: Family, parts: RequestParts) {
     this.#kept = new KeptFamily(record, parts.state)
@@ -43,6 +58,9 @@ export class PendingRequest {
       at: this.#at,
       isAwaited: () => this.#waiters > 0,
       onOperation: () => parts.onOperation(this),
+      onProgress: (progress: Progress) => {
+        for (const listener of this.#listeners) listener(progress)
+      },
     }
     this.#negotiation = new Negotiation(about, parts)
   }
@@ -55,10 +73,12 @@ export class PendingRequest {
     return this.#kept.record
   }
 
-  /** Somebody waits for it, until the function answered is called. */
-  enter(): () => void {
+  /** Registers a waiting caller, until the returned function is called. */
+  enter(onProgress?: (progress: Progress) => void): () => void {
     this.#waiters++
+    if (onProgress !== undefined) this.#listeners.add(onProgress)
     clearTimeout(this.#linger)
+    void this.#kept.want()
     this.#negotiation.wake()
     this.record.left = undefined
     this.#at.changed()
@@ -66,11 +86,29 @@ export class PendingRequest {
     return () => {
       if (left) return
       left = true
+      if (onProgress !== undefined) this.#listeners.delete(onProgress)
+      this.#isTold ||= this.stage.name === 'settled' || this.stage.name === 'failed'
       if (--this.#waiters === 0) this.#deserted()
+      // It may have been the one that asked a person.
+      else this.#at.changed()
     }
   }
 
-  /** Whether it is about that call too: one that is approved each time is about itself alone. */
+  /**
+   * Whether this process still leads it, now that somebody waits: while nobody waited, another process may
+   * have continued it.
+   */
+  isOurs(): Promise<boolean> {
+    return this.#kept.want()
+  }
+
+  /** Another process continues it, so nothing of it is left here. */
+  async abandon(): Promise<void> {
+    this.#negotiation.end()
+    await this.#end()
+  }
+
+  /** Whether it is about that call too: if each call is approved, a request is only about its own call. */
   serves(resource: string, call: ToolCall): boolean {
     return this.#negotiation.serves(resource, call)
   }
@@ -80,24 +118,30 @@ export class PendingRequest {
     return familyName(this.record)
   }
 
-  /** Resolves once `when` holds of the stage, the time is over, or the signal says so; never rejects. */
+  /**
+   * Resolves when `when` holds for the stage, when the time is over, or when the signal says so; never
+   * rejects.
+   */
   until(when: (stage: Stage) => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
     return this.#at.until(when, milliseconds, signal)
   }
 
-  /** A person's word about the terms offered. */
+  /** A person's answer about the offered terms. */
   decide(accepted: boolean | AgentError): void {
     this.#negotiation.decide(accepted)
   }
 
-  /** Clients that asked for tasks wait for it, whatever becomes of this process. */
-  async waitByTasks(ids: readonly string[]): Promise<void> {
-    this.record.tasks = ids.length === 0 ? undefined : [...ids]
+  /** Clients that asked for tasks wait for it until then, whatever becomes of this process. */
+  async waitByTasks(tasks: readonly KeptTask[]): Promise<void> {
+    // A client may ask for its task, or cancel it, before this process has read what an earlier one left.
+    await this.#kept.known
+    this.record.tasks = tasks.length === 0 ? undefined : [...tasks]
     await this.#kept.keep()
     this.#at.changed()
+    if (tasks.length === 0 && this.#waiters === 0) this.#deserted()
   }
 
-  /** Takes the request back: nobody wants it decided any more. */
+  /** Withdraws the request, because nobody needs the decision any more. */
   withdraw(): void {
     this.#negotiation.withdraw()
   }
@@ -105,6 +149,7 @@ export class PendingRequest {
   /** The client has the answer: nothing of it is kept. */
   async delivered(): Promise<void> {
     if (this.record.phase.name === 'answered' || this.record.phase.name === 'refused') await this.#forget()
+    else if (this.#isGranted && this.record.tasks !== undefined) await this.#forgetGranted()
   }
 
   /** Ends this process's part in it; what is on disk stays. */
@@ -118,9 +163,9 @@ export class PendingRequest {
   async run(challenge: Challenge | undefined): Promise<void> {
     try {
       const settled = await this.#negotiation.lead(challenge)
-      // Of a grant nothing is left to do here: whoever calls next finds it.
       if (settled.kind === 'grant') {
-        await this.#forget()
+        // The next caller finds the grant. A task has no answer yet, so its record outlives this process.
+        await (this.record.tasks === undefined ? this.#forget() : this.#end())
         this.#parts.onGrant(this.record)
       }
       this.#at.move({ name: 'settled', settled })
@@ -136,15 +181,17 @@ export class PendingRequest {
               cause: error,
             })
       await this.#failed(failure)
+    } finally {
+      this.#kept.rest()
     }
   }
 
   /**
-   * What came of something that the owner was asked is told to whoever asks next; an outage changes nothing
-   * of what is kept.
+   * The result of something that the owner was asked is kept for the next caller; an outage changes nothing
+   * that is kept.
    */
   async #failed(failure: AgentError): Promise<void> {
-    // Of one that another process leads nothing is ours to say.
+    // If another process leads it, this one has nothing to say about it.
     const name = this.#kept.isHeld ? this.record.phase.name : 'new'
     const family = familyName(this.record)
     const told = failure.code === 'outcome_unknown' && name === 'sending' ? outcomeUnknown(family) : failure
@@ -153,26 +200,58 @@ export class PendingRequest {
       await this.#kept.keep().catch(() => undefined)
     }
     if (isClosed(failure)) await this.#parts.onRefused(this.record, failure).catch(() => undefined)
+    const isOver = name === 'new' || this.record.phase.name !== 'refused'
+    // A caller that got the result and asks again at once makes a new request.
+    if (isOver) await this.#end()
     this.#at.move({ name: 'failed', error: told })
-    if (name === 'new' || this.record.phase.name !== 'refused') await this.#end()
-    else if (this.#waiters === 0) this.#deserted()
+    if (!isOver && this.#waiters === 0) this.#deserted()
   }
 
   #deserted(): void {
-    if (this.record.tasks !== undefined) return
+    const until = Math.max(0, ...(this.record.tasks ?? []).map(task => task.until))
+    const seconds = until - this.#parts.now()
+    clearTimeout(this.#linger)
+    if (seconds > 0) {
+      // How long a disconnected client may come back for its task.
+      const look = (): void => void (this.#waiters === 0 && this.#deserted())
+      this.#linger = setTimeout(look, Math.min(seconds, LOOK_SECONDS_MAX) * 1000).unref()
+      return
+    }
+    this.record.tasks = undefined
     if (this.stage.name === 'failed' && this.record.phase.name !== 'refused') return
-    if (this.stage.name === 'settled' && this.stage.settled.kind === 'grant') return
+    if (this.#isGranted) return
     this.record.left = this.#parts.now()
     void this.#kept.keep().catch(() => undefined)
-    this.#linger = setTimeout(() => this.#lingered(), this.#parts.lingerSeconds * 1000)
+    // An answer that is being sent to one client is not given to another at the same time.
+    if (!this.#isTold) this.#kept.desert()
+    this.#linger = setTimeout(() => void this.#lingered(), this.#parts.lingerSeconds * 1000)
     this.#linger.unref()
   }
 
-  #lingered(): void {
+  async #lingered(): Promise<void> {
+    if (!(await this.#kept.want())) return this.abandon()
+    if (this.#waiters > 0) return
     const { name } = this.record.phase
     if (name === 'answered' || name === 'refused') void this.#forget().catch(() => undefined)
     else this.withdraw()
     this.#at.changed()
+  }
+
+  get #isGranted(): boolean {
+    return this.stage.name === 'settled' && this.stage.settled.kind === 'grant'
+  }
+
+  /**
+   * The record that a task was kept for; if the tool is negotiated about again, the new negotiation has the
+   * record by now.
+   */
+  async #forgetGranted(): Promise<void> {
+    if (!(await this.#kept.hold('abandoned'))) return
+    try {
+      await this.#kept.drop()
+    } finally {
+      await this.#kept.release()
+    }
   }
 
   #forget(): Promise<void> {

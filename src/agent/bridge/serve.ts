@@ -1,14 +1,11 @@
 /**
  * Owns the bridge's side towards its client: an MCP server on the official SDK, over stdio or on the
- * loopback, of whichever revision the client speaks. Contract: "What the service does": the client is
+ * loopback, in the revision that the client speaks. Contract: "What the service does": the client is
  * unmodified and knows nothing of it.
  */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
-  createMcpHandler,
   createRequestStateCodec,
   ProtocolError,
   ProtocolErrorCode,
@@ -21,43 +18,49 @@ import {
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
-import { isLoopbackHost } from '../../wire/loopback.ts'
 import { AgentError } from '../agent-error.ts'
-import { errorResult, sentence } from './answers.ts'
-import { answerCall, QUESTION_MILLISECONDS, wordsIn, type Client, type Word } from './completion.ts'
-import { openBridge, type Bridge, type BridgeOptions } from './core.ts'
+import { errorResult, marksOf, sentence } from './answers.ts'
+import {
+  answerCall,
+  QUESTION_MILLISECONDS,
+  wordsIn,
+  type Answer,
+  type Client,
+  type Word,
+} from './completion.ts'
+import type { Led, Leg } from './conversations.ts'
+import { openClients, type Clients, type OpenedClient } from './clients.ts'
+import type { Bridge, BridgeOptions } from './core.ts'
 import { foreignLine } from './foreign-text.ts'
-import { createTasks, TASKS_EXTENSION, type Tasks } from './tasks.ts'
+import { REPLY_MILLISECONDS, replyIn, type Ask, type Reply } from './questions.ts'
+import { unusable } from './state.ts'
+import { TASKS_EXTENSION, type Tasks } from './tasks.ts'
 
 /** Something that goes on until it is closed. */
 export interface Serving {
-  /** Where it listens, on the loopback. */
+  /** Its address on the loopback. */
   address: string | undefined
   closed: Promise<void>
   close(): Promise<void>
 }
 
-interface Opened {
-  bridge: Bridge
-  tasks: Tasks
-  /** What the client can do, once it has said so. */
-  capabilities: ClientCapabilities | undefined
-}
-
-/** What the requests of a process share. */
-interface Shared {
+/** The things that requests of a process share. */
+export interface Shared {
   options: BridgeOptions
-  opened: Map<string, Opened>
-  /** Tells those that listen, where they do so by a request of their own. */
-  listChanged?: () => void
-  /** Acts once the answer to a request has been written. */
+  clients: Clients
+  /** Clients of 2026-07-28 are notified of changes by a request of their own, and not here. */
+  listening?: boolean
+  /** Acts once the answer to a request has been written, and never if it was not. */
   whenSent(id: string | number, act: () => Promise<void>): void
+  /** Aborted when nobody is left to be answered. */
+  gone?: () => AbortSignal | undefined
 }
 
 /** Serves one client over standard input and output. */
 export function serveOnStdio(options: BridgeOptions): Serving {
   const sent = new Map<string | number, () => Promise<void>>()
-  const shared: Shared = { options, opened: new Map(), whenSent: (id, act) => void sent.set(id, act) }
+  const clients = openClients(options)
+  const shared: Shared = { options, clients, whenSent: (id, act) => void sent.set(id, act) }
   const transport = new TellingTransport(sent)
   let end = (): void => undefined
   const closed = new Promise<void>(resolve => (end = resolve))
@@ -70,79 +73,12 @@ export function serveOnStdio(options: BridgeOptions): Serving {
     inner?.()
     end()
   }
-  prepare(shared)
-  return { address: undefined, closed: closed.then(() => closeAll(shared)), close: () => handle.close() }
+  clients.prepare()
+  return { address: undefined, closed: closed.then(() => clients.close()), close: () => handle.close() }
 }
 
-/** Serves clients over HTTP on a loopback address. */
-export async function serveOnLoopback(options: BridgeOptions, host: string, port: number): Promise<Serving> {
-  const { toNodeHandler } = await import('@modelcontextprotocol/node')
-  const later = (act: () => Promise<void>): void => void setImmediate(() => void act().catch(() => undefined))
-  const shared: Shared = { options, opened: new Map(), whenSent: (_id, act) => later(act) }
-  const handler = createMcpHandler(context => serverFor(shared, context))
-  shared.listChanged = () => handler.notify.toolsChanged()
-  const serve = toNodeHandler(handler)
-  const server = createServer((request, response) => {
-    if (isForeign(request.headers.host) || isForeign(request.headers.origin?.replace(/^https?:\/\//, ''))) {
-      response.writeHead(403).end()
-      return
-    }
-    void serve(request as Parameters<typeof serve>[0], response)
-  })
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve))
-  const closed = new Promise<void>(resolve => server.once('close', resolve))
-  const { port: taken } = server.address() as AddressInfo
-  return {
-    address: `http://${host.includes(':') ? `[${host}]` : host}:${taken}/`,
-    closed: closed.then(() => closeAll(shared)),
-    close: async () => {
-      await handler.close()
-      server.closeAllConnections()
-      server.close()
-    },
-  }
-}
-
-/** A page of somebody else's may reach the loopback, under a name or an origin of its own. */
-function isForeign(host: string | undefined): boolean {
-  if (host === undefined) return false
-  const url = URL.parse(`http://${host}`)
-  return url === null || !(isLoopbackHost(url.hostname) || url.hostname === 'localhost')
-}
-
-async function closeAll({ opened }: Shared): Promise<void> {
-  await Promise.all([...opened.values()].map(({ bridge }) => bridge.close()))
-}
-
-/** With a name given, what was left is looked after before the client says anything. */
-function prepare(shared: Shared): void {
-  const { clientName } = shared.options
-  if (clientName !== undefined) open(shared, clientName, undefined)
-}
-
-function open(
-  { options, opened, listChanged }: Shared,
-  client: string,
-  capabilities: ClientCapabilities | undefined,
-): Opened {
-  const known = opened.get(client)
-  if (known !== undefined) {
-    known.capabilities ??= capabilities
-    return known
-  }
-  const passed = (): ClientCapabilities => {
-    const { elicitation } = made.capabilities ?? {}
-    return elicitation === undefined ? {} : { elicitation }
-  }
-  const bridge = openBridge(options, client, passed)
-  const made: Opened = { bridge, tasks: createTasks(bridge.calls), capabilities }
-  opened.set(client, made)
-  if (listChanged !== undefined) bridge.onChanged(listChanged)
-  void bridge.calls.sweep().catch(() => undefined)
-  return made
-}
-
-function serverFor(shared: Shared, { era }: McpRequestContext): Server {
+/** The server for one client, or for one request of a client if each request says who makes it. */
+export function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   const modern = era === 'modern'
   const server = new Server(
     { name: 'usher-bridge', version: '1.0' },
@@ -162,8 +98,8 @@ function serverFor(shared: Shared, { era }: McpRequestContext): Server {
   const heard = new WeakSet<Bridge>()
   const of = (context: ServerContext): Served => {
     const { name, capabilities } = clientOf(server, context, modern)
-    const found = open(shared, shared.options.clientName ?? name, capabilities)
-    if (shared.listChanged === undefined && !heard.has(found.bridge)) {
+    const found = shared.clients.open(shared.options.clientName ?? name, capabilities)
+    if (!(modern && shared.listening === true) && !heard.has(found.bridge)) {
       heard.add(found.bridge)
       listening.add(found.bridge.onChanged(() => void server.sendToolListChanged().catch(() => undefined)))
     }
@@ -182,11 +118,11 @@ function serverFor(shared: Shared, { era }: McpRequestContext): Server {
       ...of(context),
     }),
   )
-  if (modern) addTaskMethods(server, context => of(context).tasks)
+  if (modern) addTaskMethods(server, shared, context => of(context).tasks)
   return server
 }
 
-interface Served extends Opened {
+interface Served extends OpenedClient {
   capabilities: ClientCapabilities
 }
 
@@ -206,31 +142,51 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
   })
   if (listed instanceof AgentError) return errorResult(listed, undefined) as never
   if (listed === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool.')
-  const { client, passed } = await clientSide(calling)
+  const { client, passed, ask, goOn } = await clientSide(calling)
   const args = request['arguments']
-  const { signal, id } = context.mcpReq
-  const answer = await told(
+  const { id } = context.mcpReq
+  const gone = shared.gone?.()
+  const signal = gone === undefined ? context.mcpReq.signal : AbortSignal.any([context.mcpReq.signal, gone])
+  const onDelivered = (act: () => Promise<void>): void => {
+    if (!signal.aborted) shared.whenSent(id, act)
+  }
+  const call = { tool: listed.tool, ...(isJsonObject(args) ? { arguments: args } : {}), ...passed }
+  const run = (led: Omit<Led, 'ask'> & { ask: Ask | undefined }): Promise<Answer> =>
     answerCall(bridge.calls, {
       name,
       resource: listed.resource,
-      call: { tool: listed.tool, ...(isJsonObject(args) ? { arguments: args } : {}), ...passed },
+      call,
       structured: listed.listed['outputSchema'] !== undefined,
-      signal,
+      signal: led.signal,
       holdSeconds: shared.options.holdSeconds,
       ownerConsole: shared.options.ownerConsole,
-      client,
-      onProgress: progressOf(context),
-      onDelivered: act => {
-        if (!signal.aborted) shared.whenSent(id, act)
-      },
-    }),
-  )
-  return answer as never
+      client: { ...client, progress: led.waited },
+      onProgress: led.onProgress,
+      ask: led.ask,
+      onDelivered: led.onDelivered,
+    })
+  const { waited, onProgress } = progressTo(context)
+  const leg = { signal, onDelivered, onProgress, waited }
+  if (!calling.modern || !(client.form || client.url)) return (await told(run({ ...leg, ask }))) as never
+  const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
+  const whole: Leg = { ...leg, about, sealed: client.sealed }
+  const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
+  return (await told(answered(answer))) as never
 }
 
-/** What the client can do for this call, and what of its words belongs to the tool. */
-async function clientSide(calling: Calling): Promise<{ client: Client; passed: Passed }> {
-  const { server, context, modern, capabilities, tasks, bridge } = calling
+/** A question whose call nobody knows any more is answered in words, like every other end of a call. */
+async function answered(answer: Promise<Answer>): Promise<Answer> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!(error instanceof AgentError) || error.code !== 'outcome_unknown') throw error
+    return errorResult(error, undefined)
+  }
+}
+
+/** The client's abilities for this call, and which of its words belong to the tool. */
+async function clientSide(calling: Calling): Promise<ClientSide> {
+  const { server, context, modern, capabilities, tasks, bridge, conversations } = calling
   const { elicitation, extensions } = capabilities
   const form = elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
   const url = elicitation?.url !== undefined
@@ -238,12 +194,12 @@ async function clientSide(calling: Calling): Promise<{ client: Client; passed: P
   const raw = context.mcpReq.requestState<string>()
   const ours = raw === undefined ? undefined : await codec.verify(raw, context).catch(() => undefined)
   const passed = ours === undefined ? passedOn(context) : {}
-  const words = ours === undefined ? {} : { ...wordsIn(context.mcpReq.inputResponses), about: ours.about }
-  const client: Client = {
+  const { inputResponses } = context.mcpReq
+  const words = ours === undefined ? {} : { ...wordsIn(inputResponses), about: ours.about }
+  const client: ClientSide['client'] = {
     form: modern && form,
     url: modern && url,
     words,
-    progress: waitingProgress(context),
     sealed: state => codec.mint(state, context),
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
       ? { toTask: request => tasks.create(request) }
@@ -253,12 +209,32 @@ async function clientSide(calling: Calling): Promise<{ client: Client; passed: P
       ? { showNow: (message, link, signal) => showNow(server, context, { message, link, signal }) }
       : {}),
   }
-  return { client, passed }
+  return {
+    client,
+    passed,
+    ...(!modern && (form || url) ? { ask: (params, signal) => passQuestion(context, params, signal) } : {}),
+    ...(ours === undefined ? {} : { goOn: leg => conversations.goOn(ours.about, inputResponses, leg) }),
+  }
+}
+
+interface ClientSide {
+  client: Omit<Client, 'progress'>
+  passed: Passed
+  /** Asks the person in the middle of the call (2025-11-25). */
+  ask?: Ask
+  /** Continues the call for which the client brings an answer (2026-07-28). */
+  goOn?: (leg: Leg) => Promise<Answer> | undefined
+}
+
+/** A question of the tool's server, in words that may be shown. */
+async function passQuestion(context: ServerContext, params: JsonObject, signal: AbortSignal): Promise<Reply> {
+  const asked = params as unknown as Parameters<typeof context.mcpReq.elicitInput>[0]
+  return replyIn(await context.mcpReq.elicitInput(asked, { timeout: REPLY_MILLISECONDS, signal }))
 }
 
 type Passed = { inputResponses?: Json; requestState?: Json }
 
-/** What a tool that asked back is answered. */
+/** The client's answers to a tool that asked back. */
 function passedOn({ mcpReq }: ServerContext): Passed {
   const requestState = mcpReq.requestState<string>()
   return {
@@ -289,36 +265,29 @@ async function showNow(
   return { word: action, decided: server.createElicitationCompletionNotifier(elicitationId) }
 }
 
-/** Progress of the wait, one step further each time; nobody listens without a token. */
-function waitingProgress(context: ServerContext): Client['progress'] {
-  const progressToken = context.mcpReq._meta?.progressToken
-  if (progressToken === undefined) return undefined
-  let progress = 0
-  return message => {
-    progress += 0.001
-    return context.mcpReq.notify({
-      method: 'notifications/progress',
-      params: { progressToken, progress, message },
-    })
+/**
+ * Progress of the wait, one small step further each time, and progress of the tool, whose text comes from a
+ * stranger. Together they never go back. Without a token, nobody listens.
+ */
+function progressTo({ mcpReq }: ServerContext): Pick<Leg, 'waited' | 'onProgress'> {
+  const progressToken = mcpReq._meta?.progressToken
+  if (progressToken === undefined) return { waited: undefined, onProgress: undefined }
+  let reached = 0
+  const tell = (told: Progress): Promise<void> =>
+    mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...told } })
+  return {
+    waited: message => tell({ progress: (reached += 0.001), message }),
+    onProgress: ({ progress, total, message }) => {
+      if (reached > 0 && progress <= reached) return
+      reached = Math.max(reached, progress)
+      const more = total === undefined ? {} : { total }
+      const words = message === undefined ? {} : { message: foreignLine(message) }
+      void tell({ progress, ...more, ...words }).catch(() => undefined)
+    },
   }
 }
 
-/** Progress of the tool, passed on; its words are a stranger's. */
-function progressOf(context: ServerContext): ((progress: Progress) => void) | undefined {
-  const progressToken = context.mcpReq._meta?.progressToken
-  if (progressToken === undefined) return undefined
-  return ({ progress, total, message }) => {
-    const params = {
-      progressToken,
-      progress,
-      ...(total === undefined ? {} : { total }),
-      ...(message === undefined ? {} : { message: foreignLine(message) }),
-    }
-    void context.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined)
-  }
-}
-
-function addTaskMethods(server: Server, tasksOf: (context: ServerContext) => Tasks): void {
+function addTaskMethods(server: Server, shared: Shared, tasksOf: (context: ServerContext) => Tasks): void {
   const schemas = { params: ANY_OBJECT }
   const idIn = (given: unknown): string => {
     const { taskId } = given as { taskId?: unknown }
@@ -327,18 +296,23 @@ function addTaskMethods(server: Server, tasksOf: (context: ServerContext) => Tas
   const unknown = (): never => {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such task.')
   }
-  server.setRequestHandler(
-    'tasks/get',
-    schemas,
-    async (given, context) => (await tasksOf(context).get(idIn(given))) ?? unknown(),
-  )
+  server.setRequestHandler('tasks/get', schemas, async (given, context) => {
+    const { id, signal } = context.mcpReq
+    const onDelivered = (act: () => Promise<void>): void => {
+      if (!signal.aborted) shared.whenSent(id, act)
+    }
+    return (await told(tasksOf(context).get(idIn(given), onDelivered))) ?? unknown()
+  })
   server.setRequestHandler('tasks/cancel', schemas, async (given, context) =>
-    (await tasksOf(context).cancel(idIn(given))) ? {} : unknown(),
+    (await told(tasksOf(context).cancel(idIn(given)))) ? {} : unknown(),
   )
-  server.setRequestHandler('tasks/update', schemas, async () => ({}))
+  server.setRequestHandler('tasks/update', schemas, async (given, context) => {
+    const { inputResponses } = given as { inputResponses?: Json }
+    return (await told(tasksOf(context).update(idIn(given), inputResponses))) ? {} : unknown()
+  })
 }
 
-/** What a handler of an extension is given is looked at there. */
+/** The handler checks the input of an extension. */
 const ANY_OBJECT = {
   '~standard': {
     version: 1 as const,
@@ -351,7 +325,7 @@ function clientOf(
   server: Server,
   context: ServerContext,
   modern: boolean,
-): { name: string; capabilities: ClientCapabilities } {
+): { name: string | undefined; capabilities: ClientCapabilities } {
   const envelope = (context.mcpReq.envelope ?? {}) as Record<string, unknown>
   const info = modern
     ? (envelope[CLIENT_INFO_META_KEY] as { name?: string } | undefined)
@@ -359,16 +333,19 @@ function clientOf(
   const capabilities = modern
     ? (envelope[CLIENT_CAPABILITIES_META_KEY] as ClientCapabilities | undefined)
     : server.getClientCapabilities()
-  return { name: info?.name ?? 'client', capabilities: capabilities ?? {} }
+  return { name: info?.name, capabilities: capabilities ?? {} }
 }
 
-/** An error of ours as the SDK tells it; the tool's own with its code. */
+/** An error of ours as the SDK tells it, with its marks for programs; the tool's own with its code. */
 async function told<T>(outcome: Promise<T>): Promise<T> {
   try {
     return await outcome
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error
-    throw new ProtocolError(error.rpc?.code ?? ProtocolErrorCode.InternalError, sentence(error))
+  } catch (thrown) {
+    const error = unusable(thrown)
+    if (!(error instanceof AgentError)) throw thrown
+    const { rpc } = error
+    if (rpc !== undefined) throw new ProtocolError(rpc.code, sentence(error))
+    throw new ProtocolError(ProtocolErrorCode.InternalError, sentence(error), marksOf(error, undefined))
   }
 }
 
@@ -376,7 +353,7 @@ function sentenceOf(error: Error): string {
   return sentence(new AgentError('client_error', { detail: error.message, local: true }))
 }
 
-/** Standard output, with word of what has been written. */
+/** Standard output, which also reports what has been written. */
 class TellingTransport extends StdioServerTransport {
   readonly #sent: Map<string | number, () => Promise<void>>
 

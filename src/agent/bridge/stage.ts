@@ -1,11 +1,12 @@
 /**
- * Owns where a negotiation is, and who is told when that changes. Contract: "Permission ticket" (its states,
- * as a client of the bridge meets them).
+ * Owns the stage of a negotiation, and who is notified when it changes. Contract: "Permission ticket" (its
+ * states, as a client of the bridge meets them).
  */
 import type { Json } from '../../wire/json.ts'
 import type { AgentError } from '../agent-error.ts'
 import type { WaitingRequest } from '../negotiate.ts'
 import type { Grant } from '../store.ts'
+import type { Question } from './questions.ts'
 import type { Owner } from './state.ts'
 import type { Offer } from './terms.ts'
 
@@ -16,11 +17,17 @@ import type { Offer } from './terms.ts'
 export type Settled =
   { kind: 'grant'; grant: Grant; owner: Owner } | { kind: 'answer'; result: Json; family: string }
 
-/** Where it is. `offer`: a person has to say yes to terms; `waiting`: the owner has to decide. */
+/**
+ * The stage. `offer`: a person has to say yes to terms; `waiting`: the owner has to decide; `approved`: she
+ * approved this one call, which is not `sent` yet, or whose answer has not come yet; `asked`: the tool's
+ * server has a question before it answers.
+ */
 export type Stage =
   | { name: 'starting' }
   | { name: 'offer'; offer: Offer }
   | { name: 'waiting'; owner: string; since: number; family: string; kind: WaitingRequest['kind'] }
+  | { name: 'approved'; owner: string; family: string; sent: boolean }
+  | { name: 'asked'; question: Question }
   | { name: 'settled'; settled: Settled }
   | { name: 'failed'; error: AgentError }
 
@@ -43,7 +50,10 @@ export class Stages {
     for (const listener of this.#listeners) listener()
   }
 
-  /** Resolves once `when` holds of the stage, the time is over, or the signal says so; never rejects. */
+  /**
+   * Resolves when `when` holds for the stage, when the time is over, or when the signal says so; never
+   * rejects.
+   */
   async until(when: (stage: Stage) => boolean, milliseconds: number, signal: AbortSignal): Promise<void> {
     if (when(this.#stage) || signal.aborted) return
     await this.#next(signal, { milliseconds, when: () => when(this.#stage) })

@@ -5,23 +5,23 @@
  * outlives a process).
  */
 import { readFileSync } from 'node:fs'
-import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
+import { createDurably, removeDurably } from '../../files/durable-file.ts'
 import { ExposedFile, readPrivateFile } from '../../files/private-file.ts'
 import { s256Json } from '../../wire/encoding.ts'
 import { parseJson, type Json } from '../../wire/json.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../../wire/keys.ts'
 import { AgentError, fail } from '../agent-error.ts'
 import { fileName, fileStore, readAll, readOne, writeWhole, type AgentStore } from '../store.ts'
+import { holdIn, type Hold } from './holds.ts'
 
-/** Whose resource it is, and who decides for her. */
+/** The owner of the resource, and who decides for her. */
 export interface Owner {
   as_uri: string
   owner: string
 }
 
-/** What is known of one tool from the calls so far. */
+/** The facts about one tool from the calls so far. */
 export interface KnownTool {
   resource: string
   tool: string
@@ -31,7 +31,7 @@ export interface KnownTool {
   definition?: string | undefined
 }
 
-/** Who the agent is to one owner. `file` holds its key. */
+/** The agent's identity for one owner. `file` holds its key. */
 export interface Identity {
   key: PrivateKey
   file: string
@@ -47,7 +47,7 @@ export interface BridgeState {
   keepOwner(resource: string, owner: Owner): Promise<void>
   tool(resource: string, tool: string): Promise<KnownTool | undefined>
   keepTool(tool: KnownTool): Promise<void>
-  /** Whether a person agreed to these terms, by the hash of all that she was shown. */
+  /** Whether a person agreed to these terms, by the hash of everything that she was shown. */
   agreed(consent: Json): Promise<boolean>
   keepAgreed(consent: Json): Promise<void>
   /** A record of one request under way, by its id. */
@@ -55,9 +55,12 @@ export interface BridgeState {
   family<T>(id: string): Promise<T | undefined>
   families<T>(): Promise<T[]>
   dropFamily(id: string): Promise<void>
-  /** Holds a request for this process alone; undefined where another one that lives holds it. */
-  hold(id: string): Promise<(() => Promise<void>) | undefined>
-  /** Random bytes of this client's own, kept: what signs the states that its requests carry. */
+  /**
+   * Holds a request for this process alone; undefined if another live process holds it, even if it offers it,
+   * unless `offered` requests are wanted too.
+   */
+  hold(id: string, wanted: 'abandoned' | 'offered'): Promise<Hold | undefined>
+  /** Random bytes that are kept for this client; they sign the states that its requests carry. */
   secret(): Promise<Buffer>
 }
 
@@ -85,8 +88,8 @@ export function bridgeState(root: string, client: string): BridgeState {
     keepFamily: (id, record) => writeWhole(at('families'), `${id}.json`, record),
     family: id => readRecord(join(at('families'), `${id}.json`)),
     families: () => readAll(at('families')),
-    dropFamily: id => rm(join(at('families'), `${id}.json`), { force: true }),
-    hold: id => holdFile(at('held'), id),
+    dropFamily: id => removeDurably(join(at('families'), `${id}.json`)),
+    hold: (id, wanted) => holdIn(at('held'), id, wanted),
     secret: () =>
       keptOnce(folder, 'secret', () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex')).then(hex =>
         Buffer.from(hex, 'hex'),
@@ -94,7 +97,10 @@ export function bridgeState(root: string, client: string): BridgeState {
   }
 }
 
-/** A name that may stand in a path, and the whole of it as a hash, so that no two clients share a folder. */
+/**
+ * A part of the name that is safe in a path, and the hash of the whole name, so that no two clients share a
+ * folder.
+ */
 function folderName(client: string): string {
   const readable = client
     .replaceAll(/[^A-Za-z0-9.-]+/g, '-')
@@ -113,8 +119,7 @@ async function openIdentity(place: string): Promise<Identity> {
 }
 
 /**
- * The text of a file, made where it is not there; of two processes that make it at once, both have that of
- * the first.
+ * The text of a file, made if it does not exist; if two processes make it at once, both get the first one's.
  */
 async function keptOnce(folder: string, name: string, make: () => string): Promise<string> {
   const path = join(folder, name)
@@ -128,27 +133,13 @@ async function keptOnce(folder: string, name: string, make: () => string): Promi
     )
   const kept = await read()
   if (kept !== undefined) return kept
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  const temporary = join(folder, `.${name}.${crypto.randomUUID()}`)
-  await writeFile(temporary, make(), { mode: 0o600, flag: 'wx' })
-  try {
-    await linked(temporary, path)
-  } finally {
-    await rm(temporary, { force: true })
-  }
+  await createDurably(folder, name, make())
   return (await read())!
 }
 
-/** Gives a file, written whole, its name, unless something has that name already. */
-async function linked(file: string, name: string): Promise<void> {
-  await link(file, name).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error
-  })
-}
-
 /**
- * A record of a request. One that is there and cannot be read may say that a call was sent, so nobody goes on
- * as if it were not there: fails with `state_unusable`.
+ * A record of a request. An unreadable record may say that a call was sent, so it must not be ignored: fails
+ * with `state_unusable`.
  */
 async function readRecord<T>(path: string): Promise<T | undefined> {
   let text: string
@@ -202,76 +193,4 @@ export function unusable(error: unknown): unknown {
     local: true,
     cause: error,
   })
-}
-
-/** Names of the files that this process holds. */
-const holding = new Set<string>()
-const HOLD_ATTEMPTS = 5
-const HOLD_PAUSE_MILLISECONDS = 40
-
-/**
- * A file with the number of this process beside those of others that want the same. Each writes its own
- * before it looks, so of two at least one sees the other; and only a file whose process has ended is ever
- * removed by somebody else.
- */
-async function holdFile(folder: string, id: string): Promise<(() => Promise<void>) | undefined> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  for (let attempt = 1; ; attempt++) {
-    const mine = `${id}.${process.pid}.${crypto.randomUUID()}`
-    holding.add(mine)
-    const release = async (): Promise<void> => {
-      await rm(join(folder, mine), { force: true })
-      holding.delete(mine)
-    }
-    try {
-      await writeFile(join(folder, mine), await startOf(process.pid), { mode: 0o600, flag: 'wx' })
-      if (!(await isHeldByAnother(folder, { id, mine }))) return release
-    } catch (error) {
-      await release().catch(() => holding.delete(mine))
-      throw error
-    }
-    await release()
-    if (attempt === HOLD_ATTEMPTS) return undefined
-    // Where two came at the same moment, both have gone back.
-    await delay(HOLD_PAUSE_MILLISECONDS * (1 + Math.random()))
-  }
-}
-
-async function isHeldByAnother(folder: string, { id, mine }: { id: string; mine: string }): Promise<boolean> {
-  const others = (await readdir(folder)).filter(name => name.startsWith(`${id}.`) && name !== mine)
-  for (const name of others) {
-    const pid = Number(name.slice(id.length + 1).split('.')[0])
-    const started = await readFile(join(folder, name), 'utf8').catch(() => undefined)
-    if (started === undefined) continue
-    if (pid === process.pid ? holding.has(name) : await isRunning(pid, started)) return true
-    await rm(join(folder, name), { force: true })
-  }
-  return false
-}
-
-/**
- * Whether that process still runs: numbers are given again, so where the system tells when it began, that too
- * must be the same.
- */
-async function isRunning(pid: number, started: string): Promise<boolean> {
-  if (!lives(pid)) return false
-  // Of a file that is just being written nothing can be read yet.
-  return started === '' || started === (await startOf(pid))
-}
-
-/** When a process began, as Linux counts it; elsewhere the same word for all. */
-async function startOf(pid: number): Promise<string> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
-  // The second field is a name in parentheses, which may hold anything.
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? 'unknown'
-}
-
-function lives(pid: number): boolean {
-  if (!Number.isSafeInteger(pid) || pid <= 0) return false
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }

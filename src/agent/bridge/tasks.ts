@@ -1,62 +1,82 @@
 /**
  * Owns calls that a client waits for as tasks (MCP 2026-07-28, extension io.modelcontextprotocol/tasks):
- * created where the owner is asked, fetched by `tasks/get`, also from another process. Contract: "Permission
+ * created if the owner is asked, fetched by `tasks/get`, even from another process. Contract: "Permission
  * ticket" (awaiting-owner).
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { errorResult, waitingText } from './answers.ts'
 import type { Calls } from './calls.ts'
+import type { KeptTask } from './family.ts'
 import type { PendingRequest } from './request.ts'
+import { replyIn, type Question } from './questions.ts'
+import { unusable } from './state.ts'
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 interface Task {
-  id: string
-  createdAt: string
+  kept: KeptTask
   ending: AbortController
   /** The answer to the call, once there is one. */
   result?: JsonObject
   cancelled?: boolean
   request: PendingRequest
-  /** Ends it where nobody asks for it any more. */
+  /** Ends it if nobody asks for it any more. */
   timer?: NodeJS.Timeout
 }
 
-/** The tasks of one connection. */
+/** The tasks of one client. */
 export interface Tasks {
   create(request: PendingRequest): Promise<JsonObject>
-  /** Undefined for a task that nobody knows. */
-  get(id: string): Promise<JsonObject | undefined>
+  /**
+   * Undefined for a task that nobody knows. If it is completed, `onDelivered` gets what to do when that has
+   * been written to the client.
+   */
+  get(id: string, onDelivered: (act: () => Promise<void>) => void): Promise<JsonObject | undefined>
+  /** Brings a person's answer to a question of the tool's server; false for an unknown task. */
+  update(id: string, responses: Json | undefined): Promise<boolean>
   cancel(id: string): Promise<boolean>
 }
 
-const TTL_MILLISECONDS = 3_600_000
+const TTL_SECONDS = 3600
+/**
+ * Asking for a task prolongs it, up to this age: a client that never stops asking keeps no request with an
+ * owner for ever.
+ */
+const AGE_SECONDS_MAX = 7 * 86_400
+/** A poll is written to disk only if that extends the task by at least this much. */
+const LONGER_SECONDS_MIN = 300
 const POLL_MILLISECONDS = 2000
 const FOR_EVER = 2 ** 31 - 1
 const TASK_ID = /^([A-Za-z0-9_-]{43})\.[0-9a-f-]{36}$/
 
-export function createTasks(calls: Calls): Tasks {
+/** The tasks that the calls of one client became. `now`: seconds since the epoch. */
+export function createTasks(calls: Calls, now: () => number): Tasks {
   const tasks = new Map<string, Task>()
-  const forget = async ({ id, request, ending, timer }: Task): Promise<void> => {
-    clearTimeout(timer)
-    await request.waitByTasks((request.record.tasks ?? []).filter(other => other !== id))
-    ending.abort()
-  }
-  /** Whoever does not ask for it as long as that does not wait for it. */
+  /** A client that does not ask for this long is no longer waiting. */
   const live = (task: Task): void => {
     clearTimeout(task.timer)
-    task.timer = setTimeout(() => {
-      tasks.delete(task.id)
-      void forget(task).catch(() => undefined)
-    }, TTL_MILLISECONDS).unref()
+    task.timer = setTimeout(
+      () => {
+        tasks.delete(task.kept.id)
+        if (task.cancelled !== true) void forget(task).catch(() => undefined)
+      },
+      secondsLeft(task.kept, now()) * 1000,
+    ).unref()
   }
-  const watch = (id: string, request: PendingRequest): Task => {
-    const task: Task = { id, createdAt: new Date().toISOString(), ending: new AbortController(), request }
-    tasks.set(id, task)
+  const prolong = async (task: Task): Promise<void> => {
+    live(task)
+    const until = Math.min(now() + TTL_SECONDS, lastOf(task.kept.created))
+    if (task.cancelled === true || until - task.kept.until < LONGER_SECONDS_MIN) return
+    task.kept = { ...task.kept, until }
+    if (task.request.record.tasks !== undefined) await task.request.waitByTasks([...others(task), task.kept])
+  }
+  const watch = (kept: KeptTask, request: PendingRequest): Task => {
+    const task: Task = { kept, ending: new AbortController(), request }
+    tasks.set(kept.id, task)
     const leave = request.enter()
     void finish(calls, task)
-      .then(result => (result === undefined ? tasks.delete(id) : (task.result = result)))
+      .then(result => (result === undefined ? tasks.delete(kept.id) : (task.result = result)))
       .finally(leave)
     return task
   }
@@ -64,40 +84,83 @@ export function createTasks(calls: Calls): Tasks {
     const known = tasks.get(id)
     if (known !== undefined) return known
     const [, family] = TASK_ID.exec(id) ?? []
-    if (family === undefined) return undefined
-    const found = await calls.find(family)
+    const found = family === undefined ? undefined : await calls.find(family)
     if (found === undefined) return undefined
-    const task = found.request.record.tasks?.includes(id) === true ? watch(id, found.request) : undefined
+    const kept = found.request.record.tasks?.find(task => task.id === id)
+    const task = kept === undefined || kept.until <= now() ? undefined : watch(kept, found.request)
     found.leave()
     return task
   }
   return {
     create: async request => {
+      const created = now()
       const id = `${request.record.id}.${crypto.randomUUID()}`
-      await request.waitByTasks([...(request.record.tasks ?? []), id])
-      const task = watch(id, request)
+      const kept = { id, created, until: created + TTL_SECONDS }
+      await request.waitByTasks([...(request.record.tasks ?? []), kept])
+      const task = watch(kept, request)
       live(task)
       return { resultType: 'task', ...describe(task) }
     },
-    get: async id => {
+    get: async (id, onDelivered) => {
       const task = await find(id)
       if (task === undefined) return undefined
-      live(task)
-      return describe(task)
+      await prolong(task)
+      const described = describe(task)
+      if (described['status'] === 'completed') onDelivered(() => delivered(task))
+      return described
     },
+    update: async (id, responses) => answerQuestion(await find(id), responses),
     cancel: async id => {
       const task = await find(id)
       if (task === undefined) return false
-      task.cancelled = task.result === undefined
+      if (task.result !== undefined || task.cancelled === true) return true
+      task.cancelled = true
+      live(task)
       await forget(task)
       return true
     },
   }
 }
 
+/** When a task that was made then ends, however often it is asked for. */
+function lastOf(created: number): number {
+  return created + AGE_SECONDS_MAX
+}
+
+function secondsLeft({ created }: KeptTask, now: number): number {
+  return Math.max(0, Math.min(TTL_SECONDS, lastOf(created) - now))
+}
+
 /**
- * The answer of the call, when the owner has decided; undefined where another process leads it, which will
- * have the answer.
+ * A person's answer to a question of the tool's server; other questions cannot be answered here. False if
+ * there is no task.
+ */
+function answerQuestion(task: Task | undefined, responses: Json | undefined): boolean {
+  if (task === undefined) return false
+  const { stage } = task.request
+  const given = stage.name === 'asked' && isJsonObject(responses) ? responses[stage.question.id] : undefined
+  if (stage.name === 'asked' && isJsonObject(given)) stage.question.answer(replyIn(given))
+  return true
+}
+
+function others({ kept, request }: Task): KeptTask[] {
+  return (request.record.tasks ?? []).filter(({ id }) => id !== kept.id)
+}
+
+/** Nobody waits with this task any more. */
+async function forget(task: Task): Promise<void> {
+  await task.request.waitByTasks(others(task)).finally(() => task.ending.abort())
+}
+
+/** The client has the answer: what no other client waits for is deleted. */
+async function delivered(task: Task): Promise<void> {
+  const rest = others(task)
+  await (rest.length === 0 ? task.request.delivered() : task.request.waitByTasks(rest))
+}
+
+/**
+ * The answer to the call, when the owner has decided; undefined if another process leads it and will have the
+ * answer.
  */
 async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObject | undefined> {
   const { signal } = ending
@@ -115,25 +178,38 @@ async function finish(calls: Calls, { request, ending }: Task): Promise<JsonObje
     throw new AgentError('challenged_again', { detail: 'The resource challenges the grant.', local: true })
   } catch (error) {
     if (error instanceof AgentError && error.code === 'in_progress') return undefined
-    if (error instanceof AgentError) return errorResult(error, request.family()) as unknown as JsonObject
-    throw error
+    const said = unusable(error)
+    const told = said instanceof AgentError ? said : notFinished(error)
+    return errorResult(told, request.family()) as unknown as JsonObject
   }
 }
 
-function describe({ id, createdAt, result, cancelled, request }: Task): JsonObject {
+function notFinished(cause: unknown): AgentError {
+  return new AgentError('unexpected_answer', { detail: 'The task failed.', local: true, cause })
+}
+
+function describe({ kept, result, cancelled, request }: Task): JsonObject {
   const { stage } = request
-  const status = cancelled === true ? 'cancelled' : result === undefined ? 'working' : 'completed'
-  if (status === 'completed') void request.delivered()
+  const going = stage.name === 'asked' ? 'input_required' : 'working'
+  const status = cancelled === true ? 'cancelled' : result === undefined ? going : 'completed'
   return {
-    taskId: id,
+    taskId: kept.id,
     status,
-    createdAt,
+    createdAt: new Date(kept.created * 1000).toISOString(),
     lastUpdatedAt: new Date().toISOString(),
-    ttlMs: TTL_MILLISECONDS,
+    ttlMs: (kept.until - kept.created) * 1000,
     pollIntervalMs: POLL_MILLISECONDS,
-    ...(stage.name === 'waiting' ? { statusMessage: waitingText(request.record.call.tool, stage) } : {}),
+    ...(stage.name === 'waiting' || stage.name === 'approved'
+      ? { statusMessage: waitingText(request.record.call.tool, stage) }
+      : {}),
+    ...(status === 'input_required' && stage.name === 'asked' ? asking(stage.question) : {}),
     ...(status === 'completed' ? { result: result! } : {}),
   }
+}
+
+/** The question of the tool's server, which a client answers by `tasks/update`. */
+function asking({ id, params }: Question): JsonObject {
+  return { inputRequests: { [id]: { method: 'elicitation/create', params } } }
 }
 
 function asObject(value: Json): JsonObject {

@@ -1,6 +1,6 @@
 /**
- * Owns whether terms may be signed: by a person who was shown them, by one who named their hash beforehand,
- * or because she agreed to these very terms before. Contract: "Terms document", "Agreement (claim_token, beat
+ * Owns whether terms may be signed: a person was shown them and agreed, or named their hash beforehand, or
+ * agreed to exactly these terms before. Contract: "Terms document", "Agreement (claim_token, beat
  * 3)": terms that changed are other terms.
  */
 import { readFile } from 'node:fs/promises'
@@ -22,7 +22,7 @@ export interface Offer {
   definition: string | undefined
   /** `terms_s256` of the owner's console: of the JSON document at `terms_uri`. */
   terms_s256: string
-  /** Everything that she is shown, and what it is shown for: agreement is to this whole. */
+  /** Everything that she is shown, and what it is shown for: she agrees to all of this. */
   consent: Json
 }
 
@@ -62,8 +62,8 @@ function hashIn(text: string): string {
 }
 
 /**
- * The offer whole: its document is read, and must say what the template says. Fails with `terms_untrusted`
- * where it does not, or where the terms are too long to be shown whole.
+ * The whole offer: its document is read, and must say what the template says. Fails with `terms_untrusted` if
+ * they do not, or if the terms are too long to be shown whole.
  */
 export async function readOffer(
   of: { resource: string; tool: string; definition: string | undefined; template: TermsTemplate },
@@ -86,8 +86,8 @@ export async function readOffer(
 }
 
 /**
- * What offer and document must both say. Whose terms they are is among it: a copy that another authority
- * publishes has the same hash.
+ * The parts that offer and document must have in common. One part says whose terms they are, because a copy
+ * that another authority publishes has the same hash.
  */
 const PUBLISHED = [
   'template_id',
@@ -109,7 +109,7 @@ export async function isAgreed(
   return beforehand.has(hashIn(offer.terms_s256)) || (await state.agreed(offer.consent))
 }
 
-/** The terms in lines, each value escaped: nothing in one can pass for another line. */
+/** The terms in lines, each value escaped, so that nothing in one line can look like another line. */
 export function termsText({ template }: Pick<Offer, 'template'>): string {
   const { purpose, scope, expires_in, prohibited, per_operation, template_id, proffered_by } = template
   const words = (texts: readonly string[]): string => texts.map(foreignWhole).join('; ')

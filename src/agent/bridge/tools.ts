@@ -1,17 +1,17 @@
 /**
  * Owns the list of tools that the bridge shows: every tool of every resource with its schema and annotations,
- * marked with what calling it takes, and with nothing in it that a client or a terminal would obey. Contract:
+ * marked with what a call of it needs, and without anything that a client or a terminal would obey. Contract:
  * "What the service does".
  */
 import type { Tool } from '@modelcontextprotocol/client'
 import { printable } from '../../terminal/printable.ts'
 import { s256Json } from '../../wire/encoding.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
+import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../../wire/json.ts'
 import { markTool, type ToolAccess } from '../../wire/tool-access.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
 import type { KnownTool } from './state.ts'
 
-/** A tool as a client calls it, and what stands behind the name. */
+/** A tool as a client calls it, and what is behind the name. */
 export interface ListedTool {
   name: string
   resource: string
@@ -40,7 +40,7 @@ export function prefixes(resources: readonly string[]): Map<string, string> {
 
 const PREFIX_MAX = 40
 
-/** A part of a path as it is meant, or as it stands where it means nothing. */
+/** A part of a path, decoded, or unchanged if it cannot be decoded. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
@@ -50,14 +50,15 @@ function decoded(part: string): string {
 }
 
 /**
- * The tools of one resource as they are shown; one that would have to be changed to be shown is left out, and
- * one that is too long to be read.
+ * The tools of one resource as they are shown; a tool that would have to be changed to be shown, or that is
+ * too long to read, is left out.
  */
 export function listedTools(resource: string, prefix: string, tools: readonly Tool[]): ListedTool[] {
   let lengthLeft = LIST_LENGTH_MAX
   return tools.flatMap(tool => {
     const plain = tool as unknown as JsonObject
     const schemas = [plain['inputSchema'] ?? {}, plain['outputSchema'] ?? {}]
+    if (schemas.some(schema => isDeeper(schema, SCHEMA_DEPTH_MAX))) return []
     const { length } = JSON.stringify(schemas)
     if (length > SCHEMAS_LENGTH_MAX || !NAME.test(prefix + tool.name)) return []
     if (!schemas.every(namesArePlain)) return []
@@ -68,7 +69,13 @@ export function listedTools(resource: string, prefix: string, tools: readonly To
   })
 }
 
-/** The tool with its mark, and a line that says in words what it takes. */
+/** Whether arrays and objects are nested deeper than that; the outermost counts as one. */
+function isDeeper(json: Json, max: number): boolean {
+  if (typeof json !== 'object' || json === null) return false
+  return max === 0 || Object.values(json).some(member => isDeeper(member, max - 1))
+}
+
+/** The tool with its mark, and a line that says in words what it needs. */
 export function describeTool(
   { listed }: ListedTool,
   known: KnownTool | undefined,
@@ -90,7 +97,7 @@ const LINES = {
   terms: "Needs the owner's terms to be accepted.",
   held: "The owner's terms are accepted.",
   asks: 'The owner is asked each time.',
-  closed: 'The owner does not allow this.',
+  closed: 'Access to this was denied, or has ended.',
   unknown: "May need the owner's terms, or the owner each time.",
 } as const
 
@@ -101,7 +108,12 @@ const NAME = /^[A-Za-z0-9_.-]{1,128}$/
  */
 const SCHEMAS_LENGTH_MAX = 65_536
 const LIST_LENGTH_MAX = 1_048_576
-/** What clients need of a tool; its own `_meta` and icons are for programs and pictures of the resource's. */
+/** The definition that a schema is part of is hashed. */
+const SCHEMA_DEPTH_MAX = JSON_DEPTH_MAX - 1
+/**
+ * The parts of a tool that clients need; its own `_meta` and icons are for programs and pictures of the
+ * resource.
+ */
 const MEMBERS = ['inputSchema', 'outputSchema'] as const
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
 
@@ -137,7 +149,7 @@ export function withPlainWords(schema: Json): Json {
   return Object.fromEntries(members)
 }
 
-/** Whether all that is compared with a value, or called by its name, can be shown as it is. */
+/** Whether everything that is compared with a value, or called by its name, can be shown unchanged. */
 export function namesArePlain(schema: Json): boolean {
   if (Array.isArray(schema)) return schema.every(namesArePlain)
   if (typeof schema === 'string') return printable(schema) === schema

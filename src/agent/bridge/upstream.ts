@@ -1,6 +1,6 @@
 /**
- * Owns the bridge's side towards a resource: the official SDK's client, of whichever revision the resource
- * speaks, over a `fetch` that sends each call under the grant chosen for it and no other. Contract:
+ * Owns the bridge's side towards a resource: the official SDK's client, in the revision that the resource
+ * speaks, over a `fetch` that sends each call under the grant chosen for it and under no other. Contract:
  * "Authorized call", "Challenge (beat 1)": a challenge or a refusal is read here, before the SDK makes an
  * error of it.
  */
@@ -8,29 +8,40 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type {
   Client,
   ClientCapabilities,
+  ElicitResult,
+  ListToolsResult,
   Progress,
   StreamableHTTPClientTransport,
   Tool,
 } from '@modelcontextprotocol/client'
-import type { Json, JsonObject } from '../../wire/json.ts'
-import type { PrivateKey } from '../../wire/keys.ts'
-import { AgentError, fail } from '../agent-error.ts'
+import { isJsonObject, type Json } from '../../wire/json.ts'
+import { AgentError, fail, unsent } from '../agent-error.ts'
 import { challengeIn, interpretRpc, refusalIn, type CallAnswer } from '../answer.ts'
-import { TOOL_ANSWER_BYTES_MAX, toolCallParams, type ToolCall } from '../mcp.ts'
+import { toolCallParams, type ToolCall } from '../mcp.ts'
 import { readMessage } from '../message.ts'
 import { signedHeaders } from '../proof.ts'
-import { bodyChunks, DOCUMENT_BYTES_MAX } from '../transport.ts'
+import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
+import { withoutOurMarks } from './answers.ts'
 import { withPlainQuestions } from './asked-back.ts'
+import { bounded } from './bounded-answer.ts'
+import { newExchange, type Exchange, type Proof } from './exchange.ts'
+import { openQuestions, type Ask, type Questions } from './questions.ts'
+import { boundedProgress } from './progress.ts'
 
 /** One call as it is sent. */
 export interface Sending {
   call: ToolCall
-  /** The grant, and the key that it is bound to; left out, the call goes bare. */
-  proof?: { accessToken: string; key: PrivateKey } | undefined
-  /** The grant is spent by this call: no server is sent it that would refuse it for want of a session. */
+  /** If left out, the call goes without a grant. */
+  proof?: Proof | undefined
+  /**
+   * This call spends the grant, so it is not sent to a server that would refuse it because a session is
+   * missing.
+   */
   once?: boolean | undefined
   signal?: AbortSignal | undefined
   onProgress?: ((progress: Progress) => void) | undefined
+  /** Asks a caller that waits for the call; left out if nobody can be asked. */
+  ask?: Ask | undefined
 }
 
 /** A resource as the bridge speaks to it. */
@@ -39,45 +50,31 @@ export interface Upstream {
   /** Every tool it lists, and how long the list may be kept, milliseconds. */
   listTools(): Promise<{ tools: Tool[]; ttlMs: number }>
   /**
-   * Sends a call once. Fails with `unreachable` and `unsent` where it never left, `outcome_unknown` where
-   * nobody can say what became of it.
+   * Sends a call once. Fails with `unreachable` and `unspent` if it was never sent, and with
+   * `outcome_unknown` if its outcome cannot be known.
    */
   send(sending: Sending): Promise<CallAnswer>
   close(): Promise<void>
 }
 
-/** What a resource is reached with. */
+/** What reaching a resource needs. */
 export interface UpstreamOptions {
   resource: string
   url: URL
   specNs: string
   now: () => number
-  /** What the client of the bridge can do for a tool that asks back. */
+  /** The abilities of the bridge's client for a tool that asks back. */
   capabilities: () => ClientCapabilities
   onToolsChanged: () => void
-}
-
-/** What the `fetch` of one call saw. */
-interface Exchange {
-  proof: Sending['proof']
-  sent: boolean
-  answered: boolean
-  /** The server knows nothing of the session that the call was sent in, so it made no call of it. */
-  sessionEnded?: boolean
-  answer?: CallAnswer
-  failure?: AgentError
-  /** Ends the SDK's wait for an answer that cannot come any more. */
-  ending: AbortController
 }
 
 const CALL_MILLISECONDS_MAX = 600_000
 const TTL_MILLISECONDS = 60_000
 const TOOLS_MAX = 2000
-const LAST_EVENT_MILLISECONDS = 250
 
 /**
- * A resource, connected to when it is first asked, and again after a connection was lost or a server ended
- * its session.
+ * A resource. The bridge connects when it is first asked, and again after a connection was lost or a server
+ * ended its session.
  */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
@@ -86,24 +83,29 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     resource: options.resource,
     listTools: async () => {
       const { tools, ttlMs } = await attempted(() =>
-        connections.repeatable(({ client }) => client.listTools({}, { cacheMode: 'refresh' })),
+        connections.repeatable(({ client }) => {
+          const exchange = newExchange('tools/list', undefined)
+          return underway.run(exchange, () => listAll(client, exchange))
+        }),
       )
       const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
       return { tools: tools.slice(0, TOOLS_MAX), ttlMs: given }
     },
     send: async sending => {
-      if (sending.once === true) await attempted(() => connections.repeatable(askForSession))
+      if (sending.once === true)
+        await attempted(() => connections.repeatable(one => askForSession(one, underway)))
       const sendNow = async (): Promise<{ connection: Connection; exchange: Exchange; answer: Answered }> => {
-        const { proof } = sending
-        const ending = new AbortController()
-        const exchange: Exchange = { proof, sent: false, answered: false, ending }
+        const exchange = newExchange('tools/call', sending.proof)
         const connection = await attempted(connections.current)
+        const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
+        exchange.asking = call
         const answer: Answered = await underway
           .run(exchange, () => sendCall(connection.client, sending, { exchange, options }))
           .then(
             value => ({ value }),
             (error: unknown) => ({ error }),
           )
+          .finally(end)
         return { connection, exchange, answer }
       }
       let { connection, exchange, answer } = await sendNow()
@@ -119,8 +121,8 @@ export function openUpstream(options: UpstreamOptions): Upstream {
 }
 
 /**
- * The SDK's client is loaded when a resource is first asked: the bridge's own client has its first answer
- * sooner.
+ * The SDK's client is loaded when a resource is first asked, so that the bridge's own client gets its first
+ * answer sooner.
  */
 const loadSdk = () => import('@modelcontextprotocol/client')
 
@@ -129,14 +131,15 @@ type Answered = { value: CallAnswer } | { error: unknown }
 interface Connection {
   client: Client
   transport: StreamableHTTPClientTransport
+  questions: Questions
 }
 
-/** One connection at a time: made when somebody needs it, and another once that one is lost. */
+/** There is one connection at a time. It is made when somebody needs it, and made again when it is lost. */
 function keepConnected(connectNow: () => Promise<Connection>): {
   current: () => Promise<Connection>
   lose: (connection: Connection) => void
   /**
-   * A step that changes nothing, taken once more over another connection where the one there was fails it.
+   * A step that changes nothing, retried once over another connection if the present one fails.
    */
   repeatable: <T>(step: (connection: Connection) => Promise<T>) => Promise<T>
   close: () => Promise<void>
@@ -154,7 +157,7 @@ function keepConnected(connectNow: () => Promise<Connection>): {
     }
   }
   const lose = (connection: Connection): void => {
-    // Whoever lost it as well has lost it already.
+    // Another caller may have noticed the loss already.
     if (latest !== connection) return
     latest = connected = undefined
     void connection.client.close().catch(() => undefined)
@@ -179,43 +182,62 @@ function keepConnected(connectNow: () => Promise<Connection>): {
   }
 }
 
-/**
- * Asking back is declared to servers of 2026-07-28 alone: an older one would ask in the middle of a call,
- * which the call's client may have left.
- */
 async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Connection> {
+  const { url, resource, onToolsChanged } = options
   const capabilities = options.capabilities()
-  const found = await connectAs(capabilities, 'auto', { options, underway })
-  if (found.client.getProtocolEra() !== 'legacy' || Object.keys(capabilities).length === 0) return found
-  await found.transport.terminateSession().catch(() => undefined)
-  await found.client.close()
-  return connectAs({}, 'legacy', { options, underway })
-}
-
-async function connectAs(
-  capabilities: ClientCapabilities,
-  mode: 'auto' | 'legacy',
-  { options, underway }: { options: UpstreamOptions; underway: AsyncLocalStorage<Exchange> },
-): Promise<Connection> {
-  const { url, onToolsChanged } = options
   const sdk = await loadSdk()
   const client = new sdk.Client(
     { name: 'usher-bridge', version: '1.0' },
     {
       capabilities,
-      versionNegotiation: { mode },
+      versionNegotiation: { mode: 'auto' },
       inputRequired: { autoFulfill: false },
-      listChanged: { tools: { autoRefresh: false, debounceMs: 50, onChanged: onToolsChanged } },
+      listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: onToolsChanged } },
     },
   )
+  const questions = openQuestions(resource)
+  if (capabilities.elicitation !== undefined)
+    client.setRequestHandler('elicitation/create', async ({ params }, { mcpReq }) => {
+      try {
+        const asked = params as unknown as Json
+        return (await questions.answer(asked, underway.getStore()?.asking, mcpReq.signal)) as ElicitResult
+      } catch (error) {
+        const said = error instanceof AgentError ? error.detail : 'The client left.'
+        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, said)
+      }
+    })
   const transport = new sdk.StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
-  await client.connect(transport)
-  return { client, transport }
+  await overseen(underway, signal => client.connect(transport, { signal }))
+  return { client, transport, questions }
 }
 
-/** Fails where the server ended the session, or forgot it. */
-async function askForSession({ client, transport }: Connection): Promise<void> {
-  if (transport.sessionId !== undefined) await client.ping()
+async function listAll(client: Client, exchange: Exchange): Promise<ListToolsResult> {
+  try {
+    return await client.listTools({}, { cacheMode: 'refresh', signal: exchange.ending.signal })
+  } catch (error) {
+    throw exchange.failure ?? error
+  }
+}
+
+/** A step before any call. It ends if an answer to it is not accepted, and fails with the reason. */
+async function overseen(
+  underway: AsyncLocalStorage<Exchange>,
+  step: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const exchange = newExchange('connect', undefined)
+  try {
+    await underway.run(exchange, () => step(exchange.ending.signal))
+  } catch (error) {
+    throw exchange.failure ?? error
+  }
+}
+
+/** Fails if the server ended the session, or forgot it. */
+async function askForSession(
+  { client, transport }: Connection,
+  underway: AsyncLocalStorage<Exchange>,
+): Promise<void> {
+  if (transport.sessionId !== undefined) await overseen(underway, signal => client.ping({ signal }))
 }
 
 async function sendCall(
@@ -232,9 +254,15 @@ async function sendCall(
       resetTimeoutOnProgress: true,
       signal:
         signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
-      ...(onProgress && { onprogress: onProgress }),
+      ...(onProgress && { onprogress: boundedProgress(onProgress) }),
     })
-    return { kind: 'result', result: withPlainQuestions(result as Json) }
+    return {
+      kind: 'result',
+      result: withPlainQuestions(withoutOurMarks(result as Json), {
+        resource: options.resource,
+        tool: call.tool,
+      }),
+    }
   } catch (error) {
     if (error instanceof AgentError) throw error
     if (exchange.answer !== undefined) return exchange.answer
@@ -246,6 +274,7 @@ async function sendCall(
     if (!exchange.sent)
       return fail('unreachable', `${options.url.origin} cannot be reached.`, {
         terminal: false,
+        unspent: true,
         cause: error,
       })
     return fail('outcome_unknown', `${options.url.origin} did not say what became of the call.`, {
@@ -254,7 +283,7 @@ async function sendCall(
   }
 }
 
-/** Follows no redirect, takes no endless answer, and keeps credentials of ours from every other address. */
+/** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
 function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): typeof fetch {
   const { url } = options
   return async (input, init = {}) => {
@@ -263,16 +292,19 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
       fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
     const exchange = init.method === 'POST' ? underway.getStore() : undefined
     const text = typeof init.body === 'string' ? init.body : undefined
-    const isCall = exchange !== undefined && isToolCall(text)
+    const isOurs =
+      exchange !== undefined && (exchange.method === 'connect' || methodOf(text) === exchange.method)
+    const isCall = isOurs && exchange.method === 'tools/call'
     const headers = new Headers(init.headers)
     if (isCall && exchange.proof !== undefined) {
       const { accessToken, key } = exchange.proof
       const proof = signedHeaders({ method: 'POST', url, body: text, accessToken }, { key, now: options.now })
       for (const [name, value] of Object.entries(proof)) headers.set(name, value)
     }
+    const sentBefore = exchange?.sent === true
     if (isCall) exchange.sent = true
     const response = await fetch(at, { ...init, headers, redirect: 'manual' }).catch((error: unknown) => {
-      if (isCall && neverLeft(error)) exchange.sent = false
+      if (isCall && neverLeft(error)) exchange.sent = sentBefore
       throw error
     })
     if (response.status >= 300 && response.status < 400) {
@@ -282,7 +314,7 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
     if (isCall) await readRefusal(response, exchange, options)
     if (isCall && headers.has('mcp-session-id') && (response.status === 404 || response.status === 400))
       exchange.sessionEnded = exchange.answer === undefined && exchange.failure === undefined
-    return bounded(response, url, isCall ? exchange : undefined)
+    return bounded(response, url, isOurs ? exchange : undefined)
   }
 }
 
@@ -306,74 +338,20 @@ async function readRefusal(response: Response, exchange: Exchange, options: Upst
   }
 }
 
-/**
- * The response, cut off with an error where it, or one event of its stream, is longer than any answer may be.
- */
-function bounded(response: Response, url: URL, exchange: Exchange | undefined): Response {
-  if (response.body === null) return response
-  const isStream = response.headers.get('content-type')?.includes('text/event-stream') ?? false
-  const reader = response.body.getReader()
-  let bytes = 0
-  let resumable = false
-  const over = (): void => {
-    // A stream whose events have names is taken up again by the SDK; of any other nothing more can come.
-    if (isStream && !resumable) setTimeout(() => exchange?.ending.abort(), LAST_EVENT_MILLISECONDS).unref()
-  }
-  const body = new ReadableStream<Uint8Array>({
-    pull: async controller => {
-      const { done, value } = await reader.read().catch((error: unknown) => {
-        over()
-        throw error
-      })
-      if (done) {
-        over()
-        return controller.close()
-      }
-      const text = isStream ? Buffer.from(value) : undefined
-      resumable ||= text !== undefined && /^id:/m.test(text.toString('latin1'))
-      const gap = text?.lastIndexOf('\n\n') ?? -1
-      bytes = gap === -1 ? bytes + value.byteLength : value.byteLength - gap
-      if (bytes <= TOOL_ANSWER_BYTES_MAX) return controller.enqueue(value)
-      const detail = `${url.origin} sent more than ${TOOL_ANSWER_BYTES_MAX} bytes. The call was made; its answer was not taken.`
-      const error = new AgentError('answer_too_large', { detail, local: true })
-      if (exchange !== undefined) exchange.failure = error
-      exchange?.ending.abort()
-      await reader.cancel().catch(() => undefined)
-      controller.error(error)
-    },
-    cancel: reason => reader.cancel(reason),
-  })
-  const { status, statusText, headers } = response
-  return new Response(body, { status, statusText, headers })
-}
-
-function isToolCall(body: string | undefined): boolean {
+function methodOf(body: string | undefined): Json | undefined {
   const message = body === undefined ? undefined : readMessage(body)
-  return (message as JsonObject | undefined)?.['method'] === 'tools/call'
+  return isJsonObject(message) ? message['method'] : undefined
 }
 
-const BEFORE_SENDING = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
-
-function neverLeft(error: unknown): boolean {
-  const { cause } = error as { cause?: { code?: unknown } }
-  return typeof cause?.code === 'string' && BEFORE_SENDING.has(cause.code)
-}
-
-/** Connecting and listing change nothing, so what fails there is an outage. */
+/** Connecting and listing change nothing, so a failure there is an outage, and spends no grant. */
 async function attempted<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step()
   } catch (error) {
-    if (error instanceof AgentError) throw error
+    if (error instanceof AgentError) throw unsent(error)
     return fail('unreachable', 'The resource cannot be reached, or does not speak MCP.', {
       terminal: false,
+      unspent: true,
       cause: error,
     })
   }

@@ -3,6 +3,7 @@
  * happened is written down before it can, so what cannot be written down any more is not sent.
  */
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { AgentError } from '../../../src/agent/agent-error.ts'
 import { familyId, type Family } from '../../../src/agent/bridge/family.ts'
 import { PendingRequest } from '../../../src/agent/bridge/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/state.ts'
@@ -38,7 +39,11 @@ beforeEach(async () => {
 afterEach(() => folder.remove())
 
 /** A request whose grant is on disk; `onSend` is the sending, `onProfile` the step before it. */
-function pending(onProfile: () => Promise<unknown>, onSend: () => Promise<string>): PendingRequest {
+function pending(
+  onProfile: () => Promise<unknown>,
+  onSend: () => Promise<string>,
+  onEnded: () => void = () => undefined,
+): PendingRequest {
   return new PendingRequest(
     { id, resource, call, since: now(), phase: { name: 'new' } },
     {
@@ -50,13 +55,13 @@ function pending(onProfile: () => Promise<unknown>, onSend: () => Promise<string
         await onProfile()
         return readProfile({ key: newKey() })
       },
-      challenge: () => Promise.reject(new Error('nothing is asked for')),
+      challenge: async () => ({ kind: 'result', result: 'made without asking' }),
       offer: () => Promise.reject(new Error('nothing is offered')),
       onAgreed: async () => undefined,
       sendOnce: onSend,
       onOperation: async () => id,
       onGrant: () => undefined,
-      onEnded: () => undefined,
+      onEnded,
       onRefused: async () => undefined,
     },
   )
@@ -72,4 +77,42 @@ it('A bridge that is closed before a call was written down sends nothing, and th
   await request.run(undefined)
   expect(sent).toBe(0)
   expect(await state.family<Family>(id)).toMatchObject({ phase: { name: 'granted' } })
+})
+
+it('A failure is told once the request has ended: who asks again at once asks anew, and not what has failed', async () => {
+  const told: string[] = []
+  const outage = { detail: 'It is down.', terminal: false, local: true, unspent: true }
+  const request = pending(
+    async () => undefined,
+    () => Promise.reject(new AgentError('unreachable', outage)),
+    () => told.push('ended'),
+  )
+  request.enter()
+  const { signal } = new AbortController()
+  const failed = request.until(({ name }) => name === 'failed', 20_000, signal)
+  await Promise.all([request.run(undefined), failed.then(() => told.push(request.stage.name))])
+  expect(told).toEqual(['ended', 'failed'])
+  const again = await state.hold(id, 'abandoned')
+  expect(again).toBeDefined()
+  await again!.release()
+})
+
+it('A call that needs no permission any more is made once: its answer is kept until it was delivered', async () => {
+  // Nothing is left of an approval.
+  await state.dropFamily(id)
+  const ended: string[] = []
+  const request = pending(
+    async () => undefined,
+    () => Promise.reject(new Error('nothing is sent under a grant')),
+    () => void ended.push(id),
+  )
+  const leave = request.enter()
+  await request.run(undefined)
+  expect(request.stage).toMatchObject({ settled: { kind: 'answer', result: 'made without asking' } })
+  const phase = { name: 'answered', result: 'made without asking' }
+  expect(await state.family<Family>(id)).toMatchObject({ phase })
+  await request.delivered()
+  leave()
+  expect(await state.family<Family>(id)).toBeUndefined()
+  expect(ended).toEqual([id])
 })

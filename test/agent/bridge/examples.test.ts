@@ -1,6 +1,6 @@
 /**
  * contract, "What the service does", beats 1 to 4, by the programs of docs/examples, which are written from
- * the contract: as they stand there, at a real authority.
+ * the contract: unchanged, at a real authority.
  */
 import { execFile } from 'node:child_process'
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'

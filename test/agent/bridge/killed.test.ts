@@ -6,8 +6,9 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { filesIn, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
+import { filesIn, isToRepeat, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import type { PendingItem } from '../../../src/owner/index.ts'
 
 const stand = useBridges({
   stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } },
@@ -25,39 +26,57 @@ interface Story {
   kept: () => Promise<string[]>
 }
 
-/**
- * A trade of a new agent: she approves whatever she is asked about it, and the client repeats the call until
- * it has an answer.
- */
-async function trade(name: string, environment: Record<string, string>): Promise<Story> {
+/** A trade of a new agent, which the owner is asked about each time. */
+function trade(name: string, environment: Record<string, string>): Promise<Story> {
   const given = { symbol: 'VTI', qty: stand.unique() }
+  const isMine = ({ operation }: PendingItem): boolean =>
+    (operation as { params: typeof given } | null)?.params.qty === given.qty
+  return tell({ name, tool: 'place_trade', given, isMine }, environment)
+}
+
+/** A reading of a new agent: the owner is asked whether that may use her tools, and grants it for a while. */
+function reading(name: string, environment: Record<string, string>): Promise<Story> {
+  return tell({ name, tool: 'portfolio_read', given: {}, isMine: () => true }, environment)
+}
+
+interface Plot {
+  name: string
+  tool: string
+  given: object
+  isMine: (item: PendingItem) => boolean
+}
+
+/** She approves whatever she is asked about it, and the client repeats the call until it has an answer. */
+async function tell(plot: Plot, environment: Record<string, string>): Promise<Story> {
+  const { name, tool, given, isMine } = plot
+  const before = stand.executions(tool, given)
   const asked = new Set<string>()
   const approve = async (): Promise<void> => {
-    for (const { family, operation } of await pendingOf(stand.owner))
-      if ((operation as { params: typeof given } | null)?.params.qty === given.qty) {
-        asked.add(family)
-        await stand.owner.decide(family, 'approved')
+    for (const item of await pendingOf(stand.owner))
+      if (isMine(item)) {
+        asked.add(item.family)
+        await stand.owner.decide(item.family, 'approved')
       }
   }
   let answer: ToolAnswer | undefined
   let starts = 0
   while (answer === undefined) {
     if (starts === 3) throw new Error('three starts, and no answer')
-    answer = await answeredBy(name, starts++ === 0 ? environment : {}, { given, approve })
+    answer = await answeredBy(plot, starts++ === 0 ? environment : {}, approve)
   }
   await approve()
   const kept = async (): Promise<string[]> =>
     (await filesIn(stand.folder))
       .map(({ path }) => path)
       .filter(path => path.includes(`/${name}-`) && path.includes('/families/'))
-  return { answer, asked, executions: stand.executions('place_trade', given), starts, kept }
+  return { answer, asked, executions: stand.executions(tool, given) - before, starts, kept }
 }
 
 /** The answer of one bridge, which may be killed: then undefined. */
 async function answeredBy(
-  name: string,
+  { name, tool, given }: Plot,
   environment: Record<string, string>,
-  { given, approve }: { given: object; approve: () => Promise<void> },
+  approve: () => Promise<void>,
 ): Promise<ToolAnswer | undefined> {
   const client = await stand.bridge({
     name,
@@ -66,11 +85,11 @@ async function answeredBy(
   })
   for (;;) {
     let ended = false
-    const call = client.call('place_trade', given).finally(() => (ended = true))
+    const call = client.call(tool, given).finally(() => (ended = true))
     call.catch(() => undefined)
     await expect.poll(async () => (await approve(), ended), { timeout: 40_000, interval: 100 }).toBe(true)
     const answer = await call.catch(() => undefined)
-    if (answer === undefined || answer.reason !== 'waiting') return answer
+    if (answer === undefined || !isToRepeat(answer)) return answer
   }
 }
 
@@ -126,4 +145,46 @@ describe('A bridge that is killed', () => {
       await expect.poll(story.kept).toEqual([])
     },
   )
+})
+
+/** The same of a grant for every call of the tool; there is no record of a call under it. */
+const STANDING_STEPS = [
+  'bare call#1',
+  'ticket#1',
+  'tools kept#1',
+  'agreed kept#1',
+  'tools kept#2',
+  'ticket#2',
+  'families kept#1',
+  'ticket#3',
+  'receipts kept#1',
+  'needs kept#1',
+  'grants kept#1',
+  'resources kept#1',
+] as const
+
+describe('A bridge that is killed in a negotiation for a standing grant', () => {
+  it('takes these steps, each of which is a test below', async () => {
+    const file = join(stand.folder, 'standing-steps')
+    await reading('standing-steps', { STEPS: file })
+    expect((await readFile(file, 'utf8')).trim().split('\n')).toEqual([...STANDING_STEPS, 'signed call#1'])
+  })
+
+  it.each(STANDING_STEPS)(
+    'after %s: the owner is asked once, the call runs once, the answer arrives once',
+    async step => {
+      const name = `standing-${step.replaceAll(/\W+/g, '-')}`
+      const story = await reading(name, { KILL_AT: `after ${step}` })
+      expect(story.answer).toMatchObject({ isError: false, reason: undefined })
+      expect(story).toMatchObject({ asked: { size: 1 }, executions: 1, starts: 2 })
+      await expect.poll(story.kept).toEqual([])
+    },
+  )
+
+  it('after the signed call: the grant is held, so the repeat is another call, and she is not asked again', async () => {
+    const story = await reading('standing-signed', { KILL_AT: 'after signed call#1' })
+    expect(story.answer).toMatchObject({ isError: false, reason: undefined })
+    expect(story).toMatchObject({ asked: { size: 1 }, executions: 2, starts: 2 })
+    await expect.poll(story.kept).toEqual([])
+  })
 })

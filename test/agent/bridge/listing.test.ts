@@ -1,6 +1,6 @@
 /**
- * contract, "What the service does": the bridge's list of tools is the resource's as it stands: kept as long
- * as that says, read anew when it says that it changed.
+ * contract, "What the service does": the bridge's list of tools is the present one of the resource: cached as
+ * long as the resource says, and read again when it says that the list changed.
  */
 import { createServer, type Server as HttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -73,6 +73,14 @@ describe('The list of tools', () => {
     expect(left).toBeLessThanOrEqual(ttlMs)
   })
 
+  it('is kept for a day at most, whatever the resource says', async () => {
+    ttlMs = Number.MAX_SAFE_INTEGER
+    await shown()
+    const { ttlMs: left } = await bridge.tools()
+    expect(left).toBeGreaterThan(86_000_000)
+    expect(left).toBeLessThanOrEqual(86_400_000)
+  })
+
   it('is read anew where the resource says that it may not be kept', async () => {
     ttlMs = 0
     await shown()
@@ -90,4 +98,22 @@ describe('The list of tools', () => {
     await expect.poll(() => (handler.notify.toolsChanged(), told)).toBeGreaterThan(0)
     await expect.poll(shown).toMatch(/^second/)
   })
+
+  it('that changes all the time has the client told at once, then seldom, and the list read is the last one', async () => {
+    ttlMs = 3_600_000
+    let told = 0
+    bridge.onChanged(() => told++)
+    await shown()
+    await expect.poll(() => (handler.notify.toolsChanged(), told)).toBe(1)
+    const began = performance.now()
+    let sent = 0
+    await expect
+      .poll(() => (handler.notify.toolsChanged(), sent++, told), { timeout: 20_000, interval: 20 })
+      .toBe(3)
+    expect(sent).toBeGreaterThan(50)
+    expect(performance.now() - began).toBeGreaterThan(8000)
+    description = 'last'
+    handler.notify.toolsChanged()
+    await expect.poll(shown).toMatch(/^last/)
+  }, 30_000)
 })

@@ -1,121 +1,227 @@
 /**
- * contract, "What the service does": the bridge for clients that speak HTTP, on this machine alone; and what
- * tells a person what is wrong.
+ * contract, "What the service does" and "Connection": the bridge for clients that speak HTTP, on this machine
+ * alone, to those that know its secret, each client known by its own name.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFile } from 'node:child_process'
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import { join } from 'node:path'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Stack } from '../../../src/dev/stack.ts'
-import { answerIn, bridgeFolder, ownerOf, pendingOf } from '../../support/bridge.ts'
+import { promisify } from 'node:util'
+import type { Client } from '@modelcontextprotocol/client'
+import { describe, expect, it } from 'vitest'
+import { openClients } from '../../../src/agent/bridge/clients.ts'
+import { answerIn, bridgeFolder, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
+import { useBridges } from '../../support/bridge-stand.ts'
+import { clientOver, listeningBridge, type ListeningBridge } from '../../support/listening-bridge.ts'
 import { ROOT } from '../../support/repository.ts'
-import { startScriptedServer } from '../../support/scripted-http.ts'
-import { startStack } from '../../support/stack.ts'
 
-let stack: Stack
-let folder: Awaited<ReturnType<typeof bridgeFolder>>
-const children: ChildProcess[] = []
+const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
+const { unique, waiting } = stand
 
-beforeAll(async () => {
-  stack = await startStack({})
-  folder = await bridgeFolder()
-}, 120_000)
-afterAll(async () => {
-  for (const child of children) child.kill('SIGKILL')
-  await stack?.stop()
-  await folder?.remove()
-})
+const called = async (client: Client, tool = 'portfolio_read', args: object = {}): Promise<ToolAnswer> =>
+  answerIn(await client.callTool({ name: tool, arguments: { ...args } }))
 
-/** `usher agent bridge …`, with what it wrote so far. */
-function run(...args: string[]) {
-  const env = {
-    PATH: process.env['PATH'],
-    HOME: folder.folder,
-    UMA_DEV_LOOPBACK: 'true',
-    UMA_BRIDGE_STATE: folder.folder,
-  }
-  const child = spawn(process.execPath, [join(ROOT, 'src', 'cli.ts'), 'agent', 'bridge', ...args], {
-    env,
-    stdio: 'pipe',
-  })
-  children.push(child)
-  const wrote = { out: '', err: '' }
-  child.stdout.on('data', chunk => (wrote.out += String(chunk)))
-  child.stderr.on('data', chunk => (wrote.err += String(chunk)))
-  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
-  return { wrote, ended }
-}
-
-const statusOf = (url: URL, headers: Record<string, string>): Promise<number | undefined> =>
-  new Promise((resolve, reject) => {
-    const asked = request(url, { method: 'POST', headers }, response => {
-      response.resume()
-      resolve(response.statusCode)
+/** One request as any program of this machine may send it. */
+function posted(
+  url: URL,
+  headers: Record<string, string>,
+  body: object = {},
+): Promise<{ status: number | undefined; text: string; session: unknown }> {
+  const sent = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { method: 'POST', headers: { ...sent, ...headers } }, response => {
+      let text = ''
+      response.on('data', chunk => (text += String(chunk)))
+      const { statusCode: status, headers } = response
+      response.on('end', () => resolve({ status, text, session: headers['mcp-session-id'] }))
     })
-    asked.on('error', reject).end('{}')
+    asked.on('error', reject).end(JSON.stringify(body))
   })
+}
+const bearer = ({ token }: ListeningBridge) => ({ authorization: `Bearer ${token}` })
+const initialize = (name: string) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name, version: '1' } },
+})
 
 describe('The bridge on the loopback', () => {
-  it('serves a client, and no page of somebody else by a name or an origin of its own', async () => {
-    const { wrote } = run(stack.resource, '--listen', '127.0.0.1:0', '--hold', '5', '--client-name', 'http')
-    await expect.poll(() => /listening on (\S+)/.exec(wrote.err)?.[1], { timeout: 60_000 }).toBeDefined()
-    const url = new URL(/listening on (\S+)/.exec(wrote.err)![1]!)
-    for (const headers of [{ host: 'evil.example' }, { origin: 'https://evil.example' }])
-      expect(await statusOf(url, headers)).toBe(403)
-    const capabilities = { elicitation: {} }
-    const client = new Client(
-      { name: 'http', version: '1' },
-      { capabilities, versionNegotiation: { mode: 'auto' } },
-    )
-    client.setRequestHandler('elicitation/create', async () => ({ action: 'accept' as const, content: {} }))
-    await client.connect(new StreamableHTTPClientTransport(url))
-    try {
-      const answer = answerIn(await client.callTool({ name: 'portfolio_read', arguments: {} }))
-      expect(answer.reason).toBe('waiting')
-      expect((await pendingOf(ownerOf(stack))).map(({ family }) => family)).toEqual([answer.family])
-    } finally {
-      await client.close()
+  it('serves whoever knows its secret, and no page of somebody else by a name or an origin of its own', async () => {
+    const bridge = await listeningBridge(stand, '--hold', '1')
+    for (const headers of [{ host: 'evil.example' }, { origin: 'https://evil.example' }, { origin: 'null' }])
+      expect((await posted(bridge.url, { ...bearer(bridge), ...headers })).status).toBe(403)
+    const wrong = `Bearer ${'A'.repeat(43)}`
+    for (const headers of [{}, { authorization: wrong }, { authorization: `Basic ${bridge.token}` }]) {
+      const { status, text } = await posted(bridge.url, headers, initialize('a program'))
+      expect(status).toBe(401)
+      expect(text).toContain('--listen-token-file')
     }
+    const { client } = await clientOver(stand, bridge, { name: `knows ${unique()}`, mode: '2026-07-28' })
+    const { reason, family } = await called(client)
+    expect(reason).toBe('waiting')
+    expect((await pendingOf(stand.owner)).map(item => item.family)).toEqual([family])
   })
 
-  it('listens nowhere else', async () => {
-    const { wrote, ended } = run(stack.resource, '--listen', '0.0.0.0:0')
-    expect(await ended).toBe(2)
-    expect(wrote.err).toContain('loopback')
-  })
-})
-
-describe('The doctor', () => {
-  it('finds nothing wrong with a resource that is as it should be', async () => {
-    const { wrote, ended } = run('doctor', stack.resource, '--client-name', 'new')
-    expect(await ended).toBe(0)
-    for (const what of ['address', 'metadata', 'clock', 'authority', 'key', 'tools'])
-      expect(wrote.out).toContain(`ok    ${what}:`)
+  it('keeps its secret in a file that is private, through each start, and tells only where that is', async () => {
+    const file = join(stand.folder, 'listen-token')
+    const first = await listeningBridge(stand, '--listen-token-file', file)
+    const token = (await readFile(file, 'utf8')).trim()
+    expect([(await stat(file)).mode & 0o777, first.said().includes(token)]).toEqual([0o600, false])
+    expect(first.said()).toContain(file)
+    await first.kill()
+    const second = await listeningBridge(stand, '--listen-token-file', file)
+    const { client } = await clientOver(stand, { ...second, token }, { name: `file ${unique()}` })
+    expect((await client.listTools()).tools).not.toEqual([])
   })
 
   it.each([
-    [-3600, 'ahead of'],
-    [3600, 'behind'],
-  ])('says that the clocks are %i s apart', async (seconds, which) => {
-    const server = await startScriptedServer(({ path }) => ({
-      headers: { date: new Date(Date.now() + seconds * 1000).toUTCString() },
-      status: path.startsWith('/.well-known/oauth-protected-resource') ? 200 : 404,
-      body: { resource: `${server.origin}/mcp/alice`, authorization_servers: [stack.issuer] },
-    }))
-    try {
-      const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
-      expect(await ended).toBe(1)
-      expect(wrote.out).toContain('ok    metadata:')
-      expect(wrote.out).toMatch(new RegExp(`FAIL  clock: This clock is 3(600|599|601) s ${which} that of`))
-    } finally {
-      await server.close()
-    }
+    ['open to others', 0o644, 'A'.repeat(43)],
+    ['too short', 0o600, 'secret'],
+  ])('is not started with a secret that is none: %s', async (what, mode, text) => {
+    const file = join(stand.folder, what.replaceAll(' ', '-'))
+    await writeFile(file, text)
+    await chmod(file, mode)
+    expect(await refusedStart('--listen', '127.0.0.1:0', '--listen-token-file', file)).toContain(file)
   })
 
-  it('says what is wrong, with an exit code, where nothing is there', async () => {
-    const { wrote, ended } = run('doctor', `${new URL(stack.resource).origin}/mcp/nobody`)
-    expect(await ended).toBe(1)
-    expect(wrote.out).toContain('FAIL  metadata:')
+  it('goes on after requests that are none, and after clients that leave in the middle of one', async () => {
+    const bridge = await listeningBridge(stand)
+    const { port, host } = bridge.url
+    const fields = `host: ${host}\r\nauthorization: Bearer ${bridge.token}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n`
+    const sent = (text: string, leave: boolean): Promise<string> =>
+      new Promise(resolve => {
+        let heard = ''
+        const socket = connect(Number(port), '127.0.0.1', () =>
+          socket.write(text, () => leave && setImmediate(() => socket.resetAndDestroy())),
+        )
+        socket.on('data', chunk => (heard += String(chunk)))
+        socket.on('error', () => undefined)
+        socket.on('close', () => resolve(heard))
+      })
+    const closing = `${fields}connection: close\r\n`
+    for (const target of ['http://[', 'http://evil.example/', '*'])
+      expect(await sent(`OPTIONS ${target} HTTP/1.1\r\n${closing}\r\n`, false)).toContain(' 400 ')
+    expect(await sent(`POST / HTTP/1.1\r\n${closing}content-length: 1\r\n\r\n{`, false)).toContain(' 400 ')
+    await sent(`POST / HTTP/1.1\r\n${fields}content-length: 1000\r\n\r\n{`, true)
+    const body = JSON.stringify(initialize('leaving'))
+    for (let count = 0; count < 20; count++)
+      await sent(`POST / HTTP/1.1\r\n${fields}content-length: ${body.length}\r\n\r\n${body}`, true)
+    const { client } = await clientOver(stand, bridge, { name: `after ${unique()}` })
+    expect((await client.listTools()).tools).not.toEqual([])
+    expect(bridge.said()).not.toMatch(/unhandled|TypeError|\n\s+at /i)
+  })
+
+  it('listens nowhere else', async () => {
+    expect(await refusedStart('--listen', '0.0.0.0:0')).toContain('loopback')
+  })
+})
+
+/** What a bridge says that does not start. */
+async function refusedStart(...args: string[]): Promise<string> {
+  const cli = [join(ROOT, 'src', 'cli.ts'), 'agent', 'bridge', stand.stack.resource, ...args]
+  const env = { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', UMA_BRIDGE_STATE: stand.folder }
+  const refused = promisify(execFile)(process.execPath, cli, { env })
+  const { code, stderr } = (await refused.catch((error: unknown) => error)) as {
+    code: number
+    stderr: string
+  }
+  expect(code).toBe(2)
+  return stderr
+}
+
+describe('Clients of one bridge', () => {
+  it('of 2025-11-25 are each known by its own name: another agent, another consent, other capabilities', async () => {
+    const bridge = await listeningBridge(stand, '--hold', '20')
+    const [one, two] = await Promise.all([
+      clientOver(stand, bridge, { name: `one ${unique()}` }),
+      clientOver(stand, bridge, { name: `two ${unique()}`, capabilities: {} }),
+    ])
+    const answer = called(one.client)
+    answer.catch(() => undefined)
+    const { family, handle } = await waiting()
+    await stand.owner.decide(family, 'approved')
+    expect((await answer).isError).toBe(false)
+    // Nobody can be asked about terms at the other one, and what the first agreed to is not its own.
+    expect(await called(two.client)).toMatchObject({ isError: true, reason: 'terms_unanswered' })
+    const third = await clientOver(stand, bridge, { name: `three ${unique()}` })
+    const other = called(third.client)
+    other.catch(() => undefined)
+    const item = await waiting()
+    expect(item.handle).not.toBe(handle)
+    await stand.owner.decide(item.family, 'approved')
+    expect((await other).isError).toBe(false)
+  })
+
+  it('are one agent where they are two windows of one name', async () => {
+    const bridge = await listeningBridge(stand, '--hold', '20')
+    const name = `windows ${unique()}`
+    const [one, two] = await Promise.all([
+      clientOver(stand, bridge, { name }),
+      clientOver(stand, bridge, { name, capabilities: {} }),
+    ])
+    const answer = called(one.client)
+    answer.catch(() => undefined)
+    await stand.owner.decide((await waiting()).family, 'approved')
+    expect((await answer).isError).toBe(false)
+    expect((await called(two.client)).isError).toBe(false)
+  })
+
+  it('that do not say who they are, are told so and served nothing', async () => {
+    const bridge = await listeningBridge(stand)
+    const listing = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+    const bare = await posted(bridge.url, bearer(bridge), listing)
+    expect([bare.status, bare.text]).toEqual([400, expect.stringContaining('names no client')])
+    const nameless = await posted(bridge.url, bearer(bridge), initialize(''))
+    const session = { ...bearer(bridge), 'mcp-session-id': String(nameless.session) }
+    expect((await posted(bridge.url, session, listing)).text).toContain('names no client')
+    const modern = {
+      ...listing,
+      params: {
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientCapabilities': {},
+        },
+      },
+    }
+    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' }
+    const answer = await posted(bridge.url, { ...bearer(bridge), ...headers }, modern)
+    expect(answer.text).toMatch(/names no client|clientInfo/)
+  })
+
+  it('have so many sessions at most: the one that was used least goes', async () => {
+    const bridge = await listeningBridge(stand)
+    const sessions: string[] = []
+    for (let count = 0; count < 65; count++)
+      sessions.push(String((await posted(bridge.url, bearer(bridge), initialize('many'))).session))
+    const ping = { jsonrpc: '2.0', id: 2, method: 'ping' }
+    const at = (session: string) => posted(bridge.url, { ...bearer(bridge), 'mcp-session-id': session }, ping)
+    expect([(await at(sessions[0]!)).status, (await at(sessions[1]!)).status]).toEqual([404, 200])
+  })
+
+  it('are so many at most, and one bridge each where what they can do is the same', async () => {
+    const { folder, remove } = await bridgeFolder()
+    const clients = openClients({
+      resources: [],
+      stateRoot: folder,
+      accepted: { has: () => false } as never,
+      holdSeconds: 1,
+      lingerSeconds: 1,
+      allowLoopback: true,
+      specNs: 'https://spec.example',
+      say: () => undefined,
+    })
+    try {
+      const form = clients.open('a', { elicitation: {} })
+      expect(clients.open('a', { elicitation: { form: {} } })).toBe(form)
+      expect(clients.open('a', {})).not.toBe(form)
+      for (let count = 2; count < 32; count++) clients.open(`client ${count}`, {})
+      expect(() => clients.open('one more', {})).toThrow('serves 32 clients already')
+      expect(clients.open('a', {}).bridge).toBeDefined()
+    } finally {
+      await clients.close()
+      await remove()
+    }
   })
 })

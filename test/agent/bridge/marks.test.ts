@@ -1,6 +1,6 @@
 /**
- * contract, "What the service does": a client of the bridge is told when calling a tool takes something else
- * than before, and finds it in the list.
+ * contract, "What the service does": a client of the bridge is told when a call of a tool needs something
+ * else than before, and finds it in the list.
  */
 import { expect, it } from 'vitest'
 import { CLIENTS } from '../../support/bridge.ts'

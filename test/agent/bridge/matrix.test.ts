@@ -18,6 +18,7 @@ import { s256Json } from '../../../src/wire/encoding.ts'
 import {
   bridgeFolder,
   CLIENTS,
+  isToRepeat,
   ownerOf,
   pendingOf,
   startBridge,
@@ -161,7 +162,7 @@ async function trade(client: BridgedClient, { rung, listens }: Cell, at: number)
     await ownerOf(stack).decide(family, 'approved')
   }
   if (rung !== 'words') answers.push(await first)
-  while (answers.at(-1)!.reason === 'waiting') answers.push(await call())
+  while (isToRepeat(answers.at(-1)!)) answers.push(await call())
   for (const { family } of await askedAbout(stack, given)) families.add(family)
   return {
     asked: families.size,

@@ -104,13 +104,13 @@ describe('A resource that keeps sessions, started anew between calls', () => {
 })
 
 describe('A resource of MCP 2025-11-25', () => {
-  it('is told of no way to ask back, which it would take in the middle of a call', async () => {
+  it('is told that its forms can be put to a person, and of no other way to ask back', async () => {
     await upstream.listTools()
     const told = [...tools.sessions.values()].map(({ server }) => server.server.getClientCapabilities())
-    expect(told.at(-1)).toEqual({})
+    expect(told.at(-1)).toEqual({ elicitation: { form: {} } })
   })
 
-  it('has its tool that asks nevertheless end in an error that says why, which the client is shown', async () => {
+  it('has its tool that asks nobody’s call end in an error that says why, which the client is shown', async () => {
     await upstream.listTools()
     const { server } = [...tools.sessions.values()].at(-1)!
     const requestedSchema = { type: 'object' as const, properties: {} }
@@ -120,7 +120,7 @@ describe('A resource of MCP 2025-11-25', () => {
     })
     expect(await upstream.send({ call: { tool: 'asks', arguments: {} } })).toMatchObject({
       kind: 'result',
-      result: { isError: true, content: [{ text: expect.stringContaining('does not support') }] },
+      result: { isError: true, content: [{ text: expect.stringContaining('Nobody can be asked') }] },
     })
   })
 })

@@ -1,6 +1,6 @@
 /**
- * contract, "What the service does" and "Connection": one bridge before the resources of several owners. Each
- * is a world of its own: its names, its key, its outages.
+ * contract, "What the service does" and "Connection": one bridge in front of the resources of several owners.
+ * Each is separate: its names, its key, its outages.
  */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,6 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { oldTools } from '../../support/old-tools.ts'
+import { freePorts } from '../../../src/dev/ports.ts'
 import { startToolServer } from '../../../src/dev/tool-server.ts'
 
 const old = oldTools()
@@ -22,15 +23,6 @@ afterEach(() => {
     server.close()
   }
 })
-
-/** A port that nobody listens at. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise(resolve => server.once('listening', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
-}
 
 describe('Several resources behind one bridge', () => {
   it('have each its own names, and each call reaches its own, of whichever revision that is', async () => {
@@ -56,7 +48,7 @@ describe('Several resources behind one bridge', () => {
   })
 
   it('take none of the others with them: one that is down, and is told of when it answers', async () => {
-    const port = await freePort()
+    const [port] = await freePorts(1)
     const { call, changes, tools } = await first.bridge({
       resources: [`http://127.0.0.1:${port}/mcp/late`, first.stack.resource],
       capabilities: FORM,

@@ -1,7 +1,7 @@
 /**
- * contract, "Permission ticket" and "Single-use grant", for a bridge whose files fail it: a full disk, a
- * spoilt record, a key store that two bridges use at once. Nothing is sent that was not written down before,
- * and nobody is asked twice.
+ * contract, "Permission ticket" and "Single-use grant", for a bridge whose files fail: a full disk, a spoilt
+ * record, a key store that two bridges use at once. Nothing is sent that was not written to disk before, and
+ * nobody is asked twice.
  */
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -16,6 +16,8 @@ const stand = useBridges({
 })
 const { bridge, executions, unique, waiting } = stand
 const FORM = { elicitation: {} }
+/** A machine that has much else to do takes long to start a bridge. */
+const BUSY = { timeout: 60_000 }
 const PRELOAD = `--import=${join(import.meta.dirname, '..', '..', 'support', 'kill-at.ts')}`
 
 const recordOf = async (name: string): Promise<string> =>
@@ -60,7 +62,7 @@ describe('A disk that is full for one file', () => {
     expect(answers.at(-1)!.text).toBe(`Bought ${trade.qty} VTI`)
     for (const { isError, reason, text } of answers.slice(0, -1)) {
       expect([isError, reason]).toEqual([true, 'state_unusable'])
-      expect(text).toContain('Nothing was sent')
+      expect(text).toContain('This time the call was not made')
     }
     expect(asked.size).toBe(1)
     expect(executions('place_trade', trade)).toBe(1)
@@ -88,7 +90,11 @@ describe('A record of a request that cannot be read', () => {
     await stand.owner.decide(family, 'approved')
     await spoil(await recordOf(name))
     const { call } = await bridge({ name, capabilities: FORM })
-    expect(await call('place_trade', trade)).toMatchObject({ isError: true, reason: 'state_unusable' })
+    const refused = await call('place_trade', trade)
+    expect(refused).toMatchObject({ isError: true, reason: 'state_unusable' })
+    expect(refused.text).toContain('This time the call was not made.')
+    expect(refused.text.includes('It may say that a call was made')).toBe(what === 'spoilt')
+    expect(refused.text.includes('then call again')).toBe(what !== 'spoilt')
     expect(await pendingOf(stand.owner)).toEqual([])
     expect(executions('place_trade', trade)).toBe(0)
     // Another call is another matter.
@@ -137,7 +143,7 @@ describe('A bridge that starts again', () => {
     const { call } = await bridge({ name, capabilities: FORM, args: ['--client-name', name] })
     // It has looked at what was left.
     await expect
-      .poll(async () => (JSON.parse(await readFile(path, 'utf8')) as { left?: number }).left)
+      .poll(async () => (JSON.parse(await readFile(path, 'utf8')) as { left?: number }).left, BUSY)
       .toBeGreaterThan(0)
     expect((await pendingOf(stand.owner)).map(item => item.family)).toEqual([family])
     const answer = call('place_trade', trade)

@@ -3,18 +3,20 @@
  * 2026-07-28): the owner is asked once, the call runs once, and the answer is fetched by the client that it
  * is for, also from another process.
  */
-import { spawn } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { describe, expect, it } from 'vitest'
-import { pendingOf } from '../../support/bridge.ts'
+import { filesIn, pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { TASKS, withTasks, type TaskClient } from '../../support/bridge-tasks.ts'
+import { listeningBridge } from '../../support/listening-bridge.ts'
 import { ROOT } from '../../support/repository.ts'
 
 const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
 const { executions, unique, waiting } = stand
+const PRELOAD = `--import=${join(ROOT, 'test', 'support', 'kill-at.ts')}`
 
 interface TaskCaller extends TaskClient {
   /** Calls, and answers the task that is made of it. */
@@ -63,17 +65,23 @@ async function answerOf({ ask }: TaskCaller, taskId: string): Promise<string> {
   return result.content[0]!.text
 }
 
-describe('A client with the tasks extension', () => {
-  async function started(name: string): Promise<TaskCaller & { pid: number }> {
-    const transport = new StdioClientTransport({
-      command: process.execPath,
-      args: bridgeArgs('--client-name', name),
-      env: environment(),
-      stderr: 'ignore',
-    })
-    return { ...(await connected(name, transport)), pid: transport.pid! }
-  }
+const started = (name: string, ...args: string[]) => startedWith({}, name, ...args)
 
+async function startedWith(
+  more: Record<string, string>,
+  name: string,
+  ...args: string[]
+): Promise<TaskCaller & { pid: number }> {
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: bridgeArgs('--client-name', name, ...args),
+    env: { ...environment(), ...more },
+    stderr: 'ignore',
+  })
+  return { ...(await connected(name, transport)), pid: transport.pid! }
+}
+
+describe('A client with the tasks extension', () => {
   it('has a task while the owner thinks, and fetches the one answer, also from another process', async () => {
     const name = `tasks ${unique()}`
     const first = await started(name)
@@ -90,25 +98,76 @@ describe('A client with the tasks extension', () => {
   })
 })
 
-describe('Several clients with tasks at one bridge', () => {
-  /** A bridge on the loopback, whose address is answered. */
-  async function listening(): Promise<URL> {
-    const child = spawn(process.execPath, bridgeArgs('--listen', '127.0.0.1:0'), {
-      env: environment(),
-      stdio: ['ignore', 'ignore', 'pipe'],
-    })
-    stand.ending({ close: async () => child.kill('SIGKILL') })
-    let said = ''
-    child.stderr.on('data', chunk => (said += String(chunk)))
-    await expect.poll(() => /listening on (\S+)/.exec(said)?.[1], { timeout: 30_000 }).toBeDefined()
-    return new URL(/listening on (\S+)/.exec(said)![1]!)
-  }
+describe('A task', () => {
+  it('lives as long as it was told, also where the bridge is killed and nobody else waits', async () => {
+    const name = `away ${unique()}`
+    const first = await started(name)
+    const trade = { symbol: 'VTI', qty: unique() }
+    const taskId = await first.toTask(trade)
+    const { family } = await waiting()
+    const before = await first.ask(taskId)
+    process.kill(first.pid, 'SIGKILL')
+    const second = await started(name, '--linger', '0')
+    expect((await second.ask(taskId))['createdAt']).toBe(before['createdAt'])
+    expect((await pendingOf(stand.owner)).map(item => item.family)).toEqual([family])
+    await stand.owner.decide(family, 'approved')
+    expect(await answerOf(second, taskId)).toBe(`Bought ${trade.qty} VTI`)
+    await expect.poll(() => keptOf(name)).toEqual([])
+  })
 
+  it('that is cancelled stays so, its request is declined after --linger, and nothing of it is kept', async () => {
+    const name = `cancels ${unique()}`
+    const client = await started(name, '--linger', '5')
+    const trade = { symbol: 'VTI', qty: unique() }
+    const taskId = await client.toTask(trade)
+    await waiting()
+    await client.ask(taskId, 'tasks/cancel')
+    expect(await client.ask(taskId)).toMatchObject({ status: 'cancelled' })
+    await expect.poll(() => pendingOf(stand.owner), { timeout: 15_000 }).toEqual([])
+    await expect.poll(() => keptOf(name), { timeout: 15_000 }).toEqual([])
+    expect(executions('place_trade', trade)).toBe(0)
+  })
+})
+
+/** The requests that are kept of a client. */
+async function keptOf(name: string): Promise<string[]> {
+  const folder = `/${name.replaceAll(' ', '-')}-`
+  const files = (await filesIn(stand.folder)).map(({ path }) => path)
+  return files.filter(path => path.includes(folder) && path.includes('/families/'))
+}
+
+describe('A task on a disk that is full', () => {
+  it('is refused by a code when it cannot be kept longer, and is there for whoever asks again', async () => {
+    const name = `full ${unique()}`
+    const first = await started(name)
+    const trade = { symbol: 'VTI', qty: unique() }
+    const taskId = await first.toTask(trade)
+    const { family } = await waiting()
+    process.kill(first.pid, 'SIGKILL')
+    const [path] = await keptOf(name)
+    const record = JSON.parse(await readFile(path!, 'utf8')) as { tasks: { until: number }[] }
+    // So that asking for it gives it longer, which is written down.
+    record.tasks[0]!.until -= 1800
+    await writeFile(path!, JSON.stringify(record))
+    const second = await startedWith({ NODE_OPTIONS: PRELOAD, FULL_AT: 'families kept#1' }, name)
+    await expect(second.ask(taskId)).rejects.toMatchObject({
+      message: expect.stringContaining('(state_unusable)'),
+      data: { 'usher/reason': 'state_unusable', 'usher/terminal': false, 'usher/retry_after': 60 },
+    })
+    expect(await second.ask(taskId)).toMatchObject({ taskId, status: 'working' })
+    await stand.owner.decide(family, 'approved')
+    expect(await answerOf(second, taskId)).toBe(`Bought ${trade.qty} VTI`)
+    expect(executions('place_trade', trade)).toBe(1)
+  })
+})
+
+describe('Several clients with tasks at one bridge', () => {
   it('have each its own answer, once, though all wait at once; none sees the task of another', async () => {
-    const url = await listening()
+    const { url, token } = await listeningBridge(stand)
+    const requestInit = { headers: { authorization: `Bearer ${token}` } }
     const names = ['one', 'two', 'three'].map(name => `${name} ${unique()}`)
     const clients = await Promise.all(
-      names.map(name => connected(name, new StreamableHTTPClientTransport(url))),
+      names.map(name => connected(name, new StreamableHTTPClientTransport(url, { requestInit }))),
     )
     // The last two of one client: it waits for two answers at once.
     const callers = [...clients, clients.at(-1)!]

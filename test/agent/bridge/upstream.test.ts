@@ -1,7 +1,7 @@
 /**
  * contract, "What the service does", "Single-use grant" and "Grant (RPT) liveness", for a resource of MCP
- * 2025-11-25 and clients of either revision: what the resource does between calls and in the middle of one
- * never reaches the client as something else than it is.
+ * 2025-11-25 and clients of either revision: what the resource does between calls and during a call never
+ * reaches the client as something else.
  */
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -49,7 +49,7 @@ describe.each(CLIENTS)('The SDK client %s at a resource of revision 2025-11-25',
     expect(answer).toMatchObject({ isError: true, reason: 'outcome_unknown' })
     expect(answer.family).toMatch(/^fam_/)
     expect(executions('place_trade', trade)).toBe(1)
-    // Whoever calls again asks for another trade, and the owner with it.
+    // A repeated call is another trade, and the owner is asked again.
     const again = call('place_trade', trade)
     again.catch(() => undefined)
     expect((await waiting()).family).not.toBe(answer.family)
@@ -121,6 +121,23 @@ describe('A grant', () => {
     expect(await pendingOf(stand.owner)).toEqual([])
     await stand.changeTerms('reading', { expires_in: 3600 })
   }, 60_000)
+
+  it('is renewed once for calls that come together', async () => {
+    await stand.changeTerms('reading', { expires_in: 25 })
+    const name = `together-${unique()}`
+    const { call } = await bridge({ name, capabilities: FORM })
+    await approved(call('portfolio_read'))
+    const receipts = async (): Promise<number> =>
+      (await filesIn(stand.folder)).filter(
+        ({ path }) => path.includes(`/${name}-`) && path.includes('/receipts/'),
+      ).length
+    const before = await receipts()
+    const answers = await Promise.all(Array.from({ length: 5 }, () => call('portfolio_read')))
+    expect(answers.map(({ isError }) => isError)).toEqual(answers.map(() => false))
+    expect(await receipts()).toBe(before + 1)
+    expect(await grantsOf(name)).toHaveLength(1)
+    await stand.changeTerms('reading', { expires_in: 3600 })
+  })
 })
 
 describe('Whatever is sent under a grant', () => {

@@ -62,6 +62,32 @@ describe('A client that is held', () => {
   })
 })
 
+describe('A form that two calls wait for', () => {
+  it('is shown for the other one where the call that showed it is cancelled', async () => {
+    let forms = 0
+    const { call, tools, elicited } = await bridge({
+      capabilities: { elicitation: { form: {} } },
+      word: () => (++forms === 1 ? new Promise(() => undefined) : 'accept'),
+    })
+    const trade = { symbol: 'VTI', qty: unique() }
+    const leaving = new AbortController()
+    const first = call('place_trade', trade, { signal: leaving.signal })
+    first.catch(() => undefined)
+    await expect.poll(() => elicited.length, { timeout: 15_000 }).toBe(1)
+    const second = call('place_trade', trade)
+    second.catch(() => undefined)
+    // The bridge has the second call by the time that it answered these.
+    for (let answers = 0; answers < 3; answers++) await tools()
+    leaving.abort()
+    await expect(first).rejects.toThrow()
+    await expect.poll(() => elicited.length, { timeout: 15_000 }).toBe(2)
+    await stand.owner.decide((await waiting()).family, 'approved')
+    expect((await second).text).toBe(`Bought ${trade.qty} VTI`)
+    expect(elicited).toHaveLength(2)
+    expect(executions('place_trade', trade)).toBe(1)
+  })
+})
+
 describe("The owner's console, where the agent's user is the owner", () => {
   const capabilities = { elicitation: { form: {}, url: {} } }
   const args = ['--owner-console', 'https://console.example/', '--hold', '20']

@@ -1,0 +1,96 @@
+/**
+ * Owns which clients a bridge serves: each is known by its own name and never confused with another, and a
+ * tool that asks back learns what that client can do. Contract: "Connection" (one owner sees one agent, which
+ * is one client).
+ */
+import { ProtocolError, ProtocolErrorCode, type ClientCapabilities } from '@modelcontextprotocol/server'
+import { createConversations, type Conversations } from './conversations.ts'
+import { openBridge, type Bridge, type BridgeOptions } from './core.ts'
+import { createTasks, type Tasks } from './tasks.ts'
+
+/** The bridge as one client has it. */
+export interface OpenedClient {
+  bridge: Bridge
+  tasks: Tasks
+  conversations: Conversations
+}
+
+export interface Clients {
+  /** Fails with `ProtocolError` without a name, and for one client too many. */
+  open(name: string | undefined, capabilities: ClientCapabilities): OpenedClient
+  /** If a name is given, requests of earlier processes are taken care of before the client says anything. */
+  prepare(): void
+  /** Called when the list of tools of any of them changed. */
+  onChanged(listener: () => void): void
+  close(): Promise<void>
+}
+
+interface Known extends OpenedClient {
+  name: string
+  /** Undefined until it has said so. */
+  capabilities: ClientCapabilities | undefined
+}
+
+/** How many clients there may be, because each has a folder, connections and a list of tools. */
+const CLIENTS_MAX = 32
+
+export function openClients(options: BridgeOptions): Clients {
+  const opened: Known[] = []
+  const listeners: (() => void)[] = []
+  const add = (name: string, capabilities: ClientCapabilities | undefined): Known => {
+    if (opened.length >= CLIENTS_MAX)
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidRequest,
+        `This bridge serves ${CLIENTS_MAX} clients already. Start another one, or restart this one.`,
+      )
+    const bridge = openBridge(options, name, () => passedOf(known.capabilities))
+    const tasks = createTasks(bridge.calls, () => Math.floor(Date.now() / 1000))
+    const known: Known = { name, capabilities, bridge, tasks, conversations: createConversations() }
+    opened.push(known)
+    bridge.onChanged(() => {
+      for (const listener of listeners) listener()
+    })
+    void bridge.calls.sweep().catch(() => undefined)
+    return known
+  }
+  return {
+    open: (name, capabilities) => {
+      if (name === undefined || name === '')
+        throw new ProtocolError(
+          ProtocolErrorCode.InvalidParams,
+          'This request names no client, so nobody can tell whose consent counts for it. Send clientInfo with a name, or start the bridge with --client-name.',
+        )
+      const named = opened.filter(one => one.name === name)
+      const kind = kindOf(capabilities)
+      const known =
+        named.find(one => one.capabilities !== undefined && kindOf(one.capabilities) === kind) ??
+        named.find(one => one.capabilities === undefined) ??
+        add(name, capabilities)
+      known.capabilities ??= capabilities
+      return known
+    },
+    prepare: () => {
+      if (options.clientName !== undefined) add(options.clientName, undefined)
+    },
+    onChanged: listener => void listeners.push(listener),
+    close: async () => {
+      await Promise.all(opened.map(({ bridge }) => bridge.close()))
+    },
+  }
+}
+
+/** The part of its capabilities that a resource gets to know. */
+function passedOf(capabilities: ClientCapabilities | undefined): ClientCapabilities {
+  const { elicitation } = capabilities ?? {}
+  return elicitation === undefined ? {} : { elicitation }
+}
+
+/**
+ * Two windows of one client that can do different things share keys and grants on disk; resources learn the
+ * abilities of each.
+ */
+function kindOf({ elicitation }: ClientCapabilities): string {
+  if (elicitation === undefined) return 'asked nothing'
+  const { form, url } = elicitation
+  return JSON.stringify([form !== undefined || url === undefined, url !== undefined])
+}

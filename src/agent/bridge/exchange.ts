@@ -1,0 +1,37 @@
+/**
+ * Owns the state of one running request to a resource: what was sent, what came back, and what ends it.
+ * Contract: "Single-use grant": whether a call may have left is never guessed.
+ */
+import type { PrivateKey } from '../../wire/keys.ts'
+import type { AgentError } from '../agent-error.ts'
+import type { CallAnswer } from '../answer.ts'
+import type { AskingCall } from './questions.ts'
+
+/** A grant, and the key that it is bound to. */
+export interface Proof {
+  accessToken: string
+  key: PrivateKey
+}
+
+/** What the `fetch` of one call, or of a list, has seen. */
+export interface Exchange {
+  /** The request; `connect` is any request of the SDK that precedes it, or checks that a session lives. */
+  method: 'tools/call' | 'tools/list' | 'connect'
+  /** Left out, it goes bare. */
+  proof: Proof | undefined
+  sent: boolean
+  answered: boolean
+  /** The server does not know the session in which the call was sent, so it did not make the call. */
+  sessionEnded?: boolean
+  answer?: CallAnswer
+  failure?: AgentError
+  /** The questions that the server may ask about it. */
+  asking?: AskingCall
+  /** Ends the SDK's wait for an answer that can no longer come. */
+  ending: AbortController
+}
+
+/** An exchange that has not been sent yet. */
+export function newExchange(method: Exchange['method'], proof: Proof | undefined): Exchange {
+  return { method, proof, sent: false, answered: false, ending: new AbortController() }
+}

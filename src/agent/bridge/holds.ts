@@ -1,0 +1,235 @@
+/**
+ * Owns the rule that one process at a time leads a request, even if two containers share the folder and
+ * cannot see each other's processes. Contract: "Permission ticket" and "Single-use grant": if two would lead
+ * the same request, one does.
+ */
+import { readlinkSync, readFileSync } from 'node:fs'
+import { access, mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** A request that this process holds. */
+export interface Hold {
+  /**
+   * Whether it still holds it: a process that was stopped for too long counts as dead for processes of
+   * another place.
+   */
+  isOurs(): Promise<boolean>
+  /** From now on any process may take it over, although this one lives. */
+  offer(): Promise<void>
+  /** Takes the offer back; false if another process took it first, which then has the request. */
+  retake(): Promise<boolean>
+  release(): Promise<void>
+}
+
+/** The holder of a file, by its own statement. */
+interface Holder {
+  /** Identifies this process, whatever its number is. */
+  instance: string
+  /** Within one place the numbers of processes mean the same. */
+  place: string
+  pid: number
+  started: string
+}
+
+const HEARTBEAT_MILLISECONDS = 5000
+/**
+ * A holder of another place that was silent for this long counts as dead.
+ * @internal its test waits for nobody.
+ */
+export const SILENT_MILLISECONDS_MAX = 60_000
+const HOLD_ATTEMPTS = 5
+const HOLD_PAUSE_MILLISECONDS = 40
+
+const instance = crypto.randomUUID()
+let place: string | undefined
+/** The files that this process holds, with their content. */
+const holding = new Map<string, string>()
+let heartbeat: NodeJS.Timeout | undefined
+
+/**
+ * This file lies beside the file of a holder that offers its request. Only one of the processes that try to
+ * remove it succeeds, and becomes the holder.
+ */
+const OFFERED = '.offered'
+
+/**
+ * Holds the request of that id; undefined if another live process holds it, and does not offer it or offers
+ * are not `wanted`. The file of a holder lies beside those of others that want the same request. Each process
+ * writes its own file before it looks, so of two at least one sees the other. A process removes the file of
+ * another only if that holder is dead, or if its offer was taken.
+ */
+export async function holdIn(
+  folder: string,
+  id: string,
+  wanted: 'abandoned' | 'offered',
+): Promise<Hold | undefined> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  for (let attempt = 1; ; attempt++) {
+    const mine = `${id}.${crypto.randomUUID()}`
+    const path = join(folder, mine)
+    const offer = `${path}${OFFERED}`
+    const release = async (): Promise<void> => {
+      await rm(path, { force: true })
+      forget(path)
+      await rm(offer, { force: true })
+    }
+    try {
+      const self: Holder = { instance, place: ownPlace(), pid: process.pid, started: startOf(process.pid) }
+      const text = JSON.stringify(self)
+      holding.set(path, text)
+      await writeFile(path, text, { mode: 0o600, flag: 'wx' })
+      if (!(await isHeldByAnother(folder, { id, mine, wanted }))) {
+        heartbeat ??= setInterval(() => void beat(), HEARTBEAT_MILLISECONDS).unref()
+        return {
+          isOurs: () => isThere(path),
+          offer: () => writeFile(offer, '', { mode: 0o600, flag: 'wx' }),
+          retake: async () => (await isRemoved(offer)) && isThere(path),
+          release,
+        }
+      }
+    } catch (error) {
+      await release().catch(() => forget(path))
+      throw error
+    }
+    await release()
+    if (attempt === HOLD_ATTEMPTS) return undefined
+    // If two came at the same moment, both have stepped back.
+    await delay(HOLD_PAUSE_MILLISECONDS * (1 + Math.random()))
+  }
+}
+
+function forget(path: string): void {
+  holding.delete(path)
+  if (holding.size > 0) return
+  clearInterval(heartbeat)
+  heartbeat = undefined
+}
+
+/** Shows processes of other places that this one lives: by the clock of the file system, which all share. */
+async function beat(): Promise<void> {
+  // The file is overwritten, never created: if another process removed it, it was taken over, and must stay
+  // removed.
+  const touch = ([path, text]: [string, string]): Promise<void> => writeFile(path, text, { flag: 'r+' })
+  await Promise.all([...holding].map(held => touch(held).catch(() => undefined)))
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
+  )
+}
+
+/** Removes the file; false if somebody did before. */
+async function isRemoved(path: string): Promise<boolean> {
+  return unlink(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
+  )
+}
+
+interface Wanted {
+  id: string
+  mine: string
+  wanted: 'abandoned' | 'offered'
+}
+
+async function isHeldByAnother(folder: string, { id, mine, wanted }: Wanted): Promise<boolean> {
+  const names = (await readdir(folder)).filter(name => name.startsWith(`${id}.`) && name !== mine)
+  const others = names.filter(name => !name.endsWith(OFFERED))
+  if (others.length === 0) return false
+  const { mtimeMs: now } = await stat(join(folder, mine))
+  const offering: string[] = []
+  for (const name of others) {
+    const path = join(folder, name)
+    const seen = await Promise.all([readFile(path, 'utf8'), stat(path)]).catch(() => undefined)
+    if (seen === undefined) continue
+    const [text, { mtimeMs }] = seen
+    if (!isAlive(path, text, now - mtimeMs)) await removeHolder(path)
+    else if (wanted === 'offered' && names.includes(`${name}${OFFERED}`)) offering.push(path)
+    else return true
+  }
+  // Only if nobody else wants it: the process that then holds the request takes the offer.
+  for (const path of offering) {
+    if (!(await isRemoved(`${path}${OFFERED}`))) return true
+    await rm(path, { force: true })
+  }
+  return false
+}
+
+async function removeHolder(path: string): Promise<void> {
+  await rm(path, { force: true })
+  await rm(`${path}${OFFERED}`, { force: true })
+}
+
+function isAlive(path: string, text: string, silentMilliseconds: number): boolean {
+  const holder = readHolder(text)
+  const isSilent = silentMilliseconds > SILENT_MILLISECONDS_MAX
+  // A file that is just being written cannot be read yet.
+  if (holder === undefined || holder.place !== ownPlace()) return !isSilent
+  if (holder.instance === instance) return holding.has(path)
+  if (!isRunning(holder.pid)) return false
+  // Process numbers are reused. So if the system tells when a process began, that must match, too.
+  return holder.started === UNKNOWN ? !isSilent : holder.started === startOf(holder.pid)
+}
+
+function readHolder(text: string): Holder | undefined {
+  try {
+    const { instance, place, pid, started } = JSON.parse(text) as Partial<Record<keyof Holder, unknown>>
+    if (typeof instance !== 'string' || typeof place !== 'string' || typeof started !== 'string')
+      return undefined
+    return typeof pid === 'number' ? { instance, place, pid, started } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Identifies the place in which a process number names the same process for all: one boot of one machine, one
+ * namespace. If that cannot be determined, no other process counts as being in the same place.
+ */
+function ownPlace(): string {
+  place ??= readPlace()
+  return place
+}
+
+function readPlace(): string {
+  if (process.platform !== 'linux') return `${process.platform} ${hostname()}`
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    return `${boot} ${readlinkSync('/proc/self/ns/pid')}`
+  } catch {
+    return `unknown ${instance}`
+  }
+}
+
+const UNKNOWN = 'unknown'
+
+/** When a process began, as Linux counts it. */
+function startOf(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The second field is a name in parentheses, which may hold anything.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? UNKNOWN
+  } catch {
+    return UNKNOWN
+  }
+}
+
+function isRunning(pid: number): boolean {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * Owns the bridge over HTTP on a loopback address: who may speak to it, the sessions of clients of
+ * 2025-11-25, and when an answer has left. Contract: "What the service does": the client is unmodified;
+ * "Single-use grant": its answer is kept until it has been written.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import {
+  createMcpHandler,
+  isLegacyRequest,
+  WebStandardStreamableHTTPServerTransport,
+  type Server,
+} from '@modelcontextprotocol/server'
+import { UsageError } from '../../terminal/command.ts'
+import { isJsonObject, type Json } from '../../wire/json.ts'
+import { isLoopbackHost } from '../../wire/loopback.ts'
+import { openClients } from './clients.ts'
+import type { BridgeOptions } from './core.ts'
+import { carries } from './listen-token.ts'
+import { serverFor, type Serving, type Shared } from './serve.ts'
+
+/** The address, and what clients must know. */
+export interface ListenOptions {
+  host: string
+  port: number
+  token: string
+}
+
+/** One request and its answer. */
+interface Exchange {
+  /** Called when the answer has been written completely. */
+  whenSent: (() => Promise<void>)[]
+  /** Called if the connection was closed before that. */
+  gone: AbortSignal
+  /** Resolves when it is over, either way. */
+  over: Promise<void>
+}
+
+/** A client of 2025-11-25, from its `initialize` on. */
+interface Session {
+  server: Server
+  transport: WebStandardStreamableHTTPServerTransport
+  /** How many of its requests are being answered. */
+  busy: number
+}
+
+const SESSIONS_MAX = 64
+const CONNECTIONS_MAX = 256
+
+/** Serves clients over HTTP on a loopback address. */
+export async function serveOnLoopback(options: BridgeOptions, listen: ListenOptions): Promise<Serving> {
+  const { host, port, token } = listen
+  const { toNodeHandler } = await import('@modelcontextprotocol/node')
+  const exchanges = new AsyncLocalStorage<Exchange>()
+  const clients = openClients(options)
+  const shared: Shared = {
+    options,
+    clients,
+    whenSent: (_id, act) => void exchanges.getStore()?.whenSent.push(act),
+    gone: () => exchanges.getStore()?.gone,
+    listening: true,
+  }
+  const modern = createMcpHandler(context => serverFor(shared, context), { legacy: 'reject' })
+  clients.onChanged(() => modern.notify.toolsChanged())
+  const sessions = createSessions(shared, exchanges)
+  const serve = toNodeHandler({
+    fetch: async (request, given) =>
+      (await isLegacyRequest(request)) ? sessions.serve(request) : modern.fetch(request, given),
+  })
+  const server = createServer((request, response) => {
+    const refusal = refusalOf(request, token)
+    if (refusal !== undefined) return refuse(response, refusal)
+    const node = request as Parameters<typeof serve>[0]
+    const failed = (error: unknown): void => abandon(response, error, options.say)
+    // A client that disconnects is no error of the process, even in the middle of an answer.
+    request.on('error', () => undefined)
+    response.on('error', () => undefined)
+    exchanges.run(exchangeOf(response), () => serve(node, response)).catch(failed)
+  })
+  server.maxConnections = CONNECTIONS_MAX
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', error => reject(notListening(error, `${host}:${port}`))).listen(port, host, resolve)
+  })
+  server.on('error', error => options.say(`a connection was not taken: ${error.message}`))
+  clients.prepare()
+  const closed = new Promise<void>(resolve => server.once('close', resolve))
+  const { port: taken } = server.address() as AddressInfo
+  return {
+    address: `http://${host.includes(':') ? `[${host}]` : host}:${taken}/`,
+    closed: closed.then(() => clients.close()),
+    close: async () => {
+      await Promise.allSettled([modern.close(), sessions.close()])
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+/** Says what to do if the address cannot be bound. */
+function notListening(error: Error, address: string): Error {
+  const { code } = error as NodeJS.ErrnoException
+  if (code !== 'EADDRINUSE' && code !== 'EACCES') return error
+  const why = code === 'EADDRINUSE' ? 'another process listens there' : 'this user may not listen there'
+  return new UsageError(
+    `--listen: ${address}: ${why} (${code}). Give another port; 0 takes one that is free.`,
+    {
+      cause: error,
+    },
+  )
+}
+
+interface Refusal {
+  status: number
+  message: string
+  headers?: Record<string, string>
+}
+
+/** A foreign web page may reach the loopback, under its own host name or origin. */
+function refusalOf({ headers, url }: IncomingMessage, token: string): Refusal | undefined {
+  if (isForeign(headers.host) || isForeign(headers.origin?.replace(/^https?:\/\//, '')))
+    return { status: 403, message: 'This bridge serves programs of this machine, by its loopback address.' }
+  if (!carries(headers.authorization, token))
+    return {
+      status: 401,
+      message:
+        'Send the secret of this bridge (Authorization: Bearer ...): it is printed on standard error at the start, or is in the file of --listen-token-file.',
+      headers: { 'www-authenticate': 'Bearer' },
+    }
+  if (url?.startsWith('/') === true) return undefined
+  return { status: 400, message: 'The target of this request is no path of this bridge.' }
+}
+
+function isForeign(host: string | undefined): boolean {
+  if (host === undefined) return false
+  const url = URL.parse(`http://${host}`)
+  return url === null || !(isLoopbackHost(url.hostname) || url.hostname === 'localhost')
+}
+
+/** The request is not read. */
+function refuse(response: ServerResponse, { status, message, headers }: Refusal): void {
+  response.writeHead(status, { 'content-type': 'application/json', connection: 'close', ...headers })
+  response.end(JSON.stringify(errorBody(message)))
+}
+
+/** If an answer could not be made, the client sees that its request failed, and others go on. */
+function abandon(response: ServerResponse, error: unknown, say: (line: string) => void): void {
+  say(`a request was not answered: ${error instanceof Error ? error.message : String(error)}`)
+  if (response.headersSent) return void response.destroy()
+  refuse(response, { status: 500, message: 'This request could not be answered.' })
+}
+
+function errorBody(message: string): object {
+  return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
+}
+
+function exchangeOf(response: ServerResponse): Exchange {
+  const ending = new AbortController()
+  const whenSent: Exchange['whenSent'] = []
+  response.once('finish', () => {
+    if (ending.signal.aborted) return
+    for (const act of whenSent.splice(0)) void act().catch(() => undefined)
+  })
+  const over = new Promise<void>(resolve =>
+    response.once('close', () => {
+      if (!response.writableFinished) ending.abort()
+      resolve()
+    }),
+  )
+  return { whenSent, gone: ending.signal, over }
+}
+
+interface Sessions {
+  serve(request: Request): Promise<Response>
+  close(): Promise<void>
+}
+
+/** Each is the connection of one client, which said at its beginning who it is and what it can do. */
+function createSessions(shared: Shared, exchanges: AsyncLocalStorage<Exchange>): Sessions {
+  /** The session that was used last comes last. */
+  const sessions = new Map<string, Session>()
+  const use = (id: string, session: Session): void => {
+    sessions.delete(id)
+    sessions.set(id, session)
+    session.busy++
+    void exchanges.getStore()?.over.then(() => session.busy--)
+  }
+  const makeRoom = async (): Promise<boolean> => {
+    if (sessions.size < SESSIONS_MAX) return true
+    const idle = [...sessions].find(([, { busy }]) => busy === 0)
+    if (idle === undefined) return false
+    sessions.delete(idle[0])
+    await idle[1].server.close()
+    return true
+  }
+  const begin = async (request: Request): Promise<Response> => {
+    if (!(await makeRoom())) return refused(503, 'This bridge serves as many sessions as it can: try later.')
+    const server = serverFor(shared, { era: 'legacy' })
+    const transport: WebStandardStreamableHTTPServerTransport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => crypto.randomUUID(),
+      onsessioninitialized: id => use(id, { server, transport, busy: 0 }),
+      onsessionclosed: id => void sessions.delete(id),
+    })
+    await server.connect(transport)
+    return transport.handleRequest(request)
+  }
+  return {
+    serve: async request => {
+      const id = request.headers.get('mcp-session-id')
+      if (id === null)
+        return (await isInitialize(request))
+          ? begin(request)
+          : refused(
+              400,
+              'This request names no client: begin with initialize, and send the Mcp-Session-Id that it is answered with.',
+            )
+      const session = sessions.get(id)
+      if (session === undefined) return refused(404, 'This session is over: begin a new one with initialize.')
+      use(id, session)
+      return session.transport.handleRequest(request)
+    },
+    close: async () => {
+      await Promise.all([...sessions.values()].map(({ server }) => server.close()))
+    },
+  }
+}
+
+function refused(status: number, message: string): Response {
+  return Response.json(errorBody(message), { status })
+}
+
+async function isInitialize(request: Request): Promise<boolean> {
+  if (request.method !== 'POST') return false
+  const body = (await request
+    .clone()
+    .json()
+    .catch(() => undefined)) as Json | undefined
+  return isJsonObject(body) && body['method'] === 'initialize'
+}

@@ -1,0 +1,86 @@
+/**
+ * Owns the renewal of a grant that ends soon by another one on the same terms, without asking anybody.
+ * Contract: "Grant (RPT) liveness"; "Single-use grant": a single-use approval is never treated as a held
+ * grant.
+ */
+import type { Challenge } from '../../wire/negotiation.ts'
+import type { TermsTemplate } from '../../wire/terms.ts'
+import { AgentError, fail } from '../agent-error.ts'
+import type { ToolCall } from '../mcp.ts'
+import type { Directory } from '../metadata.ts'
+import { negotiate, withdrawRequest, type NegotiationRequest } from '../negotiate.ts'
+import type { Profile } from '../profile.ts'
+import type { Grant } from '../store.ts'
+import { ownerIn } from './family.ts'
+import type { Owner } from './state.ts'
+
+/** A grant, and who it was given to. */
+export interface Held {
+  grant: Grant
+  profile: Profile
+}
+
+/** What calls are about. */
+interface About {
+  resource: string
+  call: ToolCall
+}
+
+export interface RenewalParts {
+  directory: Directory
+  profileOf(owner: Owner): Promise<Profile>
+  /** Whether a person agreed to these terms of the tool. */
+  isAgreed(template: TermsTemplate, about: About): Promise<boolean>
+}
+
+export interface Renewals {
+  /**
+   * The grant that follows `held`; undefined if somebody would have to be asked. Concurrent calls share one
+   * negotiation, which goes on for the others if one leaves.
+   */
+  after(held: Held, about: About, challenge: Challenge): Promise<Held | undefined>
+  close(): void
+}
+
+export function createRenewals(parts: RenewalParts): Renewals {
+  const underWay = new Map<string, Promise<Held | undefined>>()
+  const ending = new AbortController()
+  return {
+    after: (held, about, challenge) => {
+      const name = JSON.stringify([about.resource, about.call.tool])
+      const known = underWay.get(name)
+      if (known !== undefined) return known
+      const renewed = renew(parts, { held, about, challenge, signal: ending.signal }).finally(() =>
+        underWay.delete(name),
+      )
+      underWay.set(name, renewed)
+      return renewed
+    },
+    close: () => ending.abort(),
+  }
+}
+
+async function renew(
+  parts: RenewalParts,
+  { held, about, challenge, signal }: { held: Held; about: About; challenge: Challenge; signal: AbortSignal },
+): Promise<Held | undefined> {
+  const { directory } = parts
+  const profile = await parts.profileOf(ownerIn(challenge))
+  const confirm = async (template: TermsTemplate): Promise<boolean> => {
+    if (template.per_operation !== true && (await parts.isAgreed(template, about))) return true
+    return fail('terms_unanswered', 'The terms are others than were agreed to.')
+  }
+  const onWaiting: NegotiationRequest['onWaiting'] = async waiting => {
+    await withdrawRequest(profile, directory, { ...about, waiting })
+    fail('terms_unanswered', 'The owner would have to be asked.')
+  }
+  try {
+    const { grant } = await negotiate(profile, directory, { ...about, challenge, signal, confirm, onWaiting })
+    if (grant.single_use) return undefined
+    await held.profile.store.dropGrant(held.grant)
+    return { grant, profile }
+  } catch (error) {
+    if (error instanceof AgentError) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * contract, "What the service does": a person is told what is wrong before a client runs into it.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Stack } from '../../../src/dev/stack.ts'
+import { bridgeFolder } from '../../support/bridge.ts'
+import { ROOT } from '../../support/repository.ts'
+import { startScriptedServer } from '../../support/scripted-http.ts'
+import { startStack } from '../../support/stack.ts'
+
+let stack: Stack
+let folder: Awaited<ReturnType<typeof bridgeFolder>>
+const children: ChildProcess[] = []
+
+beforeAll(async () => {
+  stack = await startStack({})
+  folder = await bridgeFolder()
+}, 120_000)
+afterAll(async () => {
+  for (const child of children) child.kill('SIGKILL')
+  await stack?.stop()
+  await folder?.remove()
+})
+
+/** `usher agent bridge …`, with what it wrote so far. */
+function run(...args: string[]) {
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: folder.folder,
+    UMA_DEV_LOOPBACK: 'true',
+    UMA_BRIDGE_STATE: folder.folder,
+  }
+  const child = spawn(process.execPath, [join(ROOT, 'src', 'cli.ts'), 'agent', 'bridge', ...args], {
+    env,
+    stdio: 'pipe',
+  })
+  children.push(child)
+  const wrote = { out: '', err: '' }
+  child.stdout.on('data', chunk => (wrote.out += String(chunk)))
+  child.stderr.on('data', chunk => (wrote.err += String(chunk)))
+  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
+  return { wrote, ended }
+}
+
+describe('The doctor', () => {
+  it('finds nothing wrong with a resource that is as it should be', async () => {
+    const { wrote, ended } = run('doctor', stack.resource, '--client-name', 'new')
+    expect(await ended).toBe(0)
+    for (const what of ['address', 'metadata', 'clock', 'authority', 'key', 'tools'])
+      expect(wrote.out).toContain(`ok    ${what}:`)
+  })
+
+  it.each([
+    [-3600, 'ahead of'],
+    [3600, 'behind'],
+  ])('says that the clocks are %i s apart', async (seconds, which) => {
+    const server = await startScriptedServer(({ path }) => ({
+      headers: { date: new Date(Date.now() + seconds * 1000).toUTCString() },
+      status: path.startsWith('/.well-known/oauth-protected-resource') ? 200 : 404,
+      body: { resource: `${server.origin}/mcp/alice`, authorization_servers: [stack.issuer] },
+    }))
+    try {
+      const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
+      expect(await ended).toBe(1)
+      expect(wrote.out).toContain('ok    metadata:')
+      expect(wrote.out).toMatch(new RegExp(`FAIL  clock: This clock is 3(600|599|601) s ${which} that of`))
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('names the status of a resource that does not list its tools', async () => {
+    const server = await startScriptedServer(() => ({ status: 404, body: {} }))
+    try {
+      const { wrote, ended } = run('doctor', `${server.origin}/mcp/alice`)
+      expect(await ended).toBe(1)
+      expect(wrote.out).toMatch(/^FAIL {2}tools: .* It answered with status 404\. \(unreachable\)$/m)
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('says what is wrong, with an exit code, where nothing is there', async () => {
+    const { wrote, ended } = run('doctor', `${new URL(stack.resource).origin}/mcp/nobody`)
+    expect(await ended).toBe(1)
+    expect(wrote.out).toContain('FAIL  metadata:')
+  })
+})

@@ -1,0 +1,169 @@
+/**
+ * contract, "Permission ticket" and "Single-use grant", for bridges that share a folder and do not see each
+ * other's processes, as containers on one volume: one leads a request at a time, and what it wrote is there.
+ */
+import { readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/holds.ts'
+import { KeptFamily } from '../../../src/agent/bridge/kept-family.ts'
+import { bridgeState, type BridgeState } from '../../../src/agent/bridge/state.ts'
+import { createSweeper } from '../../../src/agent/bridge/sweep.ts'
+import { createDirectory } from '../../../src/agent/metadata.ts'
+import { bridgeFolder } from '../../support/bridge.ts'
+
+const ID = 'A'.repeat(43)
+let folder: Awaited<ReturnType<typeof bridgeFolder>>
+let state: BridgeState
+let held: string
+
+beforeEach(async () => {
+  folder = await bridgeFolder()
+  state = bridgeState(folder.folder, 'client')
+  held = join(state.folder, 'held')
+})
+afterEach(() => folder.remove())
+
+/** What another process holds the request by: as this one says it, but for what is given. */
+async function heldElsewhere(holder: object): Promise<string> {
+  const hold = (await state.hold(ID, 'offered'))!
+  const [name] = await readdir(held)
+  const own = JSON.parse(await readFile(join(held, name!), 'utf8')) as object
+  await hold.release()
+  const path = join(held, `${ID}.${crypto.randomUUID()}`)
+  await writeFile(path, JSON.stringify({ ...own, instance: crypto.randomUUID(), ...holder }))
+  return path
+}
+const silentFor = async (path: string, milliseconds: number): Promise<void> => {
+  const at = (Date.now() - milliseconds) / 1000
+  await utimes(path, at, at)
+}
+const ANOTHER_PLACE = { place: 'another namespace', pid: process.pid }
+const NO_PROCESS = 2 ** 22 + 1
+
+describe('A request that another process holds', () => {
+  it.each([
+    ['of another namespace, whose number is our own', ANOTHER_PLACE],
+    ['of another namespace, whose number nobody has here', { ...ANOTHER_PLACE, pid: NO_PROCESS }],
+    ['of this namespace, while it runs', {}],
+  ])('stays its own: %s', async (_what, holder) => {
+    const path = await heldElsewhere(holder)
+    expect(await state.hold(ID, 'offered')).toBeUndefined()
+    expect((await stat(path)).isFile()).toBe(true)
+  })
+
+  it.each([
+    ['of another namespace, once it was silent too long', ANOTHER_PLACE, SILENT_MILLISECONDS_MAX + 1000],
+    ['of this namespace, once that process is dead', { pid: NO_PROCESS }, 0],
+    ['of this namespace, once another one has its number', { started: '1' }, 0],
+  ])('is taken over: %s', async (_what, holder, milliseconds) => {
+    const path = await heldElsewhere(holder)
+    await silentFor(path, milliseconds)
+    const hold = (await state.hold(ID, 'abandoned'))!
+    expect(await hold.isOurs()).toBe(true)
+    expect(await readdir(held)).not.toContain(path.split('/').at(-1))
+    await hold.release()
+    expect(await readdir(held)).toEqual([])
+  })
+
+  it('shows that it lives by the clock of the folder', { timeout: 30_000 }, async () => {
+    const hold = (await state.hold(ID, 'abandoned'))!
+    const [name] = await readdir(held)
+    const path = join(held, name!)
+    await silentFor(path, SILENT_MILLISECONDS_MAX)
+    const before = Date.now() - SILENT_MILLISECONDS_MAX / 2
+    await expect.poll(async () => (await stat(path)).mtimeMs, { timeout: 20_000 }).toBeGreaterThan(before)
+    await hold.release()
+  })
+})
+
+describe('A request that its holder offers', () => {
+  it('goes to one of those that want it, or back to the holder, however many come at once', async () => {
+    for (let round = 0; round < 20; round++) {
+      const first = (await state.hold(ID, 'offered'))!
+      await first.offer()
+      const [isBack, ...others] = await Promise.all([
+        round % 2 === 0 ? first.retake() : false,
+        ...[1, 2, 3].map(() => state.hold(ID, 'offered')),
+      ])
+      const winners = others.filter(hold => hold !== undefined)
+      const isFirsts = isBack || (await first.retake())
+      expect([isFirsts, winners.length]).toEqual(isFirsts ? [true, 0] : [false, 1])
+      expect(await first.isOurs()).toBe(isFirsts)
+      for (const hold of [first, ...winners]) await hold.release()
+      expect(await readdir(held)).toEqual([])
+    }
+  })
+
+  it('stays with it where somebody comes for what was abandoned only', async () => {
+    const first = (await state.hold(ID, 'offered'))!
+    await first.offer()
+    expect(await state.hold(ID, 'abandoned')).toBeUndefined()
+    expect(await first.retake()).toBe(true)
+    await first.release()
+  })
+})
+
+describe('A bridge that stood still and was taken for dead', () => {
+  it('writes nothing any more, so that nothing is sent that another one does not know of', async () => {
+    const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1 }
+    const kept = new KeptFamily({ ...record, phase: { name: 'sending', family: 'f' } }, state)
+    expect(await kept.hold('offered')).toBe(true)
+    const [name] = await readdir(held)
+    await silentFor(join(held, name!), SILENT_MILLISECONDS_MAX + 1000)
+    const own = JSON.parse(await readFile(join(held, name!), 'utf8')) as object
+    await writeFile(join(held, name!), JSON.stringify({ ...own, ...ANOTHER_PLACE }))
+    await silentFor(join(held, name!), SILENT_MILLISECONDS_MAX + 1000)
+    const other = (await state.hold(ID, 'abandoned'))!
+    await state.keepFamily(ID, { ...record, phase: { name: 'refused', error: {}, family: 'f' } })
+    await expect(kept.keep()).rejects.toMatchObject({ code: 'in_progress', terminal: false })
+    await expect(kept.keep()).rejects.toMatchObject({ code: 'in_progress' })
+    await kept.drop()
+    expect(kept.isHeld).toBe(false)
+    expect(await state.family(ID)).toMatchObject({ phase: { name: 'refused' } })
+    await other.release()
+  })
+})
+
+describe('What nobody came back for', () => {
+  const now = (): number => Math.floor(Date.now() / 1000)
+  const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1, left: 1 }
+  const answered = { ...record, phase: { name: 'answered', result: {}, family: 'f' } }
+  const sweep = async (): Promise<void> => {
+    const parts = {
+      state,
+      directory: createDirectory({ allowLoopback: false, now }),
+      lingerSeconds: 0,
+      now,
+      profileOf: () => Promise.reject(new Error('nobody is asked')),
+    }
+    const sweeper = createSweeper(parts, () => false)
+    await sweeper.begin()
+    sweeper.close()
+  }
+
+  it('is left alone while another namespace holds it, and dropped once nobody does', async () => {
+    await state.keepFamily(ID, answered)
+    const path = await heldElsewhere(ANOTHER_PLACE)
+    await sweep()
+    expect(await state.family(ID)).toEqual(answered)
+    await silentFor(path, SILENT_MILLISECONDS_MAX + 1000)
+    await sweep()
+    expect(await state.family(ID)).toBeUndefined()
+  })
+
+  it('is kept as long as a client may ask for its task, and where a call may have run', async () => {
+    const task = { id: `${ID}.x`, created: now(), until: now() + 60 }
+    const waits = { ...answered, tasks: [task] }
+    await state.keepFamily(ID, waits)
+    await sweep()
+    expect(await state.family(ID)).toEqual(waits)
+    const over = { ...waits, tasks: [{ ...task, until: now() - 1 }] }
+    await state.keepFamily(ID, { ...over, phase: { name: 'sending', family: 'f' } })
+    await sweep()
+    expect(await state.family(ID)).toMatchObject({ phase: { name: 'sending' } })
+    await state.keepFamily(ID, over)
+    await sweep()
+    expect(await state.family(ID)).toBeUndefined()
+  })
+})
