@@ -6,8 +6,9 @@
 import { Command } from 'commander'
 import { nodeFault, readManifest } from './files/package.ts'
 import { EXIT, processTerminal, runCommand, UsageError, type Ending } from './terminal/command.ts'
+import { printable } from './terminal/printable.ts'
 
-/** A failure that a party explains whole: one line per fault, no stack. */
+/** A failure that a party explains completely: one line per fault, no stack. */
 function endingOf(error: unknown): Ending | undefined {
   const isFault = error instanceof Error && error.name === 'ConfigFault'
   return isFault ? { code: EXIT.usage, message: error.message.split('\n') } : undefined
@@ -30,45 +31,203 @@ const program = new Command('usher')
 program.enablePositionalOptions() // what follows a subcommand's name belongs to the subcommand
 let exitCode: number | undefined
 
+const JSON_OPTION = ['--json', 'JSON for scripts'] as const
+const RECOVER = [
+  '--recover',
+  'for an owner who can use none of her credentials: the code works after UMA_AS_RECOVERY_DELAY, unless she cancels it',
+] as const
+const VERIFIED = {
+  receipt: 'what an agent signed, what it was granted, and, if her key is given too, what the owner signed',
+  grant: 'a grant (RPT), which must live still',
+  statement: 'a decision that the owner signed',
+}
+const CHECK = ['--check', 'name every fault of the configuration and end; touches nothing'] as const
+
+/** The parties whose configuration can be checked. */
+type Checked = 'authority' | 'sidecar' | 'organization' | 'tally'
+
+async function checkOf(party: Checked, path?: string): Promise<void> {
+  const { configurationFaults, configurationWarnings, ConfigFault } = await import('./config.ts')
+  const faults = configurationFaults(party, path)
+  if (faults.length > 0) throw new ConfigFault(faults)
+  for (const warning of configurationWarnings(party, path)) processTerminal.err(`Warning: ${warning}\n`)
+  processTerminal.out(`The configuration of usher ${party} has no fault.\n`)
+}
+
+/** Checks or runs. */
+const checkedOr =
+  (party: Checked, run: () => Promise<void>) =>
+  ({ check }: { check?: boolean }): Promise<void> =>
+    check === true ? checkOf(party) : run()
+const owners = () => import('./authority/administration/main.ts')
+
 const authority = program
   .command('authority')
   .description("run an owner's authorization server (settings: docs/configuration.md)")
-  .action(async () => (await import('./authority/main.ts')).runAuthority())
+  .option(...CHECK)
+  .action(checkedOr('authority', async () => (await import('./authority/main.ts')).runAuthority()))
 authority
   .command('enrol')
-  .description('print a one-time code by which an owner enrols her first device key or login')
-  .requiredOption('--owner <owner>', 'whom it is for')
-  .option('--json', 'JSON for scripts')
-  .action(async (options: { owner: string; json?: boolean }) =>
-    (await import('./authority/main.ts')).runEnrol(options),
+  .description('as `usher authority owner enrol <owner>`')
+  .requiredOption('--owner <owner>', 'the owner to enrol')
+  .option(...RECOVER)
+  .option(...JSON_OPTION)
+  .action(async ({ owner, ...options }: { owner: string; recover?: boolean; json?: boolean }) =>
+    (await owners()).runEnrolOwner(owner, options),
+  )
+authority
+  .command('plan')
+  .description('what a start would change by the provisioning file, and what differs from it and stays')
+  .option(...JSON_OPTION)
+  .action(async (options: { json?: boolean }) => (await owners()).runPlan(options))
+authority
+  .command('after-restore')
+  .description('after the database was restored to an earlier time: end every grant, and tell every owner')
+  .requiredOption('--at <time>', 'the time that the backup is of, such as 2026-11-23T20:15:00Z')
+  .option('--cell <cell>', 'which of several was restored (UMA_AS_CELLS)')
+  .option(...JSON_OPTION)
+  .action(async (options: { at: string; cell?: string; json?: boolean }) =>
+    (await owners()).runAfterRestore(options),
+  )
+const ownerLives = authority
+  .command('owner')
+  .description('owners that come and go while the authority runs, in its database')
+const ofOwner = (verb: string, description: string): Command =>
+  ownerLives
+    .command(verb)
+    .argument('<owner>', 'her name')
+    .description(description)
+    .option(...JSON_OPTION)
+ofOwner('add', 'serve an owner from now on; she then enrols a credential').action(
+  async (owner: string, options: { json?: boolean }) => (await owners()).runAddOwner(owner, options),
+)
+ownerLives
+  .command('list')
+  .description('owners, removed ones included')
+  .option(...JSON_OPTION)
+  .action(async (options: { json?: boolean }) => (await owners()).runListOwners(options))
+ofOwner('show', 'one owner').action(async (owner: string, options: { json?: boolean }) =>
+  (await owners()).runShowOwner(owner, options),
+)
+ofOwner('enrol', 'print a one-time code by which she enrols her first device key or login')
+  .option(...RECOVER)
+  .action(async (owner: string, options: { recover?: boolean; json?: boolean }) =>
+    (await owners()).runEnrolOwner(owner, options),
+  )
+ofOwner('suspend', 'end every grant on her resources, and let no agent in until she is resumed').action(
+  async (owner: string, options: { json?: boolean }) =>
+    (await owners()).runSuspendOwner(owner, options, true),
+)
+ofOwner('resume', 'take that back; no grant of before lives').action(
+  async (owner: string, options: { json?: boolean }) =>
+    (await owners()).runSuspendOwner(owner, options, false),
+)
+ofOwner('remove', 'end her access, write her archive, delete her data; the name is never given again')
+  .option('--archives <folder>', 'the folder for her archive (UMA_AS_ARCHIVES)')
+  .action(async (owner: string, options: { archives?: string; json?: boolean }) =>
+    (await owners()).runRemoveOwner(owner, options),
+  )
+ofOwner('move', 'move her to another cell (UMA_AS_CELLS), or end a move that was broken off')
+  .requiredOption('--to <cell>', 'the cell, `home` for that of DATABASE_URL')
+  .action(async (owner: string, options: { to: string; json?: boolean }) =>
+    (await owners()).runMoveOwner(owner, options),
   )
 const organization = program
   .command('organization')
   .description("run an organization's authority, which may only narrow (settings: docs/configuration.md)")
-  .action(async () => (await import('./organization/main.ts')).runOrganization())
+  .option(...CHECK)
+  .action(checkedOr('organization', async () => (await import('./organization/main.ts')).runOrganization()))
 organization
   .command('migrate')
   .description("bring the organization's database up to date, then end")
   .action(async () => (await import('./organization/main.ts')).runOrganizationMigrate())
-program
+const tally = program
+  .command('tally')
+  .description(
+    'run a tally for jointly held resources, which decides nothing (settings: docs/configuration.md)',
+  )
+  .option(...CHECK)
+  .action(checkedOr('tally', async () => (await import('./tally/main.ts')).runTally()))
+tally
+  .command('migrate')
+  .description("bring the tally's database up to date, then end")
+  .action(async () => (await import('./tally/main.ts')).runTallyMigrate())
+const sidecar = program
   .command('sidecar')
   .description('run the enforcement point beside Envoy')
   .option('--config <file>', 'its YAML file (UMA_PEP_CONFIG)')
-  .action(async (options: { config?: string }) =>
-    (await import('./enforcement/main.ts')).runSidecar(options.config),
+  .option(...CHECK)
+  .action(async ({ config, check }: { config?: string; check?: boolean }) =>
+    check === true ? checkOf('sidecar', config) : (await import('./enforcement/main.ts')).runSidecar(config),
   )
+sidecar
+  .command('explain')
+  .argument(
+    '<what>',
+    'a decision line of the log in quotes; or with --log a family (fam_…) or an agent (jkt:…) by its beginning, a request id, or an owner, whose refusals are told',
+  )
+  .option('--log <file>', 'the log to look in; - reads standard input')
+  .description('why a call was let through or refused, and what to do')
+  .action(async (given: string, options: { log?: string }) => {
+    const { explain } = await import('./enforcement/explain/main.ts')
+    for (const line of await explain(given, options.log)) processTerminal.out(`${printable(line)}\n`)
+  })
+sidecar
+  .command('tools')
+  .argument('<url>', 'an MCP server, without an enforcement point in front of it')
+  .option('--owner <name>', 'whose resource ids are written; {owner} when left out')
+  .option('--header <name: value...>', 'sent with each request, such as "x-uma-owner: alice"')
+  .description("write the `tools:` block of the sidecar's file from what a server lists, for you to edit")
+  .action(async (url: string, options: { owner?: string; header?: string[] }) =>
+    (await import('./agent/bridge/survey/main.ts')).runToolsSurvey(url, options, processTerminal),
+  )
+const verify = program
+  .command('verify')
+  .description('whether a receipt, a grant or a signed decision holds, by keys that you have; asks nobody')
+for (const kind of ['receipt', 'grant', 'statement'] as const)
+  verify
+    .command(kind)
+    .argument('<file>', 'the document, as it was given out; - reads it from the input')
+    .requiredOption(
+      '--keys <file>',
+      "the keys: a JWKS of the authority, or the owner's of `usher owner key export`",
+    )
+    .description(VERIFIED[kind])
+    .action(async (file: string, { keys }: { keys: string }) => {
+      const { verifyDocument } = await import('./terminal/verify-command.ts')
+      const now = Math.floor(Date.now() / 1_000)
+      await verifyDocument(kind, { file, keys }, { terminal: processTerminal, now })
+    })
+program
+  .command('doctor')
+  .description(
+    'check clocks, database, keys, certificates, reachability and metadata of what the environment configures',
+  )
+  .option('--config <file>', 'the YAML file of a sidecar to check (UMA_PEP_CONFIG)')
+  .action(async ({ config }: { config?: string }) => {
+    const { runDoctor } = await import('./doctor/main.ts')
+    exitCode = await runDoctor(processTerminal, { sidecarFile: config })
+  })
 program
   .command('migrate')
   .description("bring the authority's database up to date, then end")
   .action(async () => (await import('./authority/main.ts')).runMigrate())
-program
+const keys = program
   .command('keys')
-  .description('signing keys of servers: of an authority, an organization or a resource')
+  .description('signing keys of servers: of an authority, an organization, a tally or a resource')
+keys
   .command('new')
-  .argument('<file>', 'where it is written; a file that is there already is left alone')
+  .argument('<file>', 'the file to write; an existing file is left alone')
   .description('make a signing key, in a file that its user alone can read; prints the public half')
   .action(async (file: string) =>
     (await import('./terminal/key-command.ts')).newKeySet(file, processTerminal),
+  )
+keys
+  .command('new-notification')
+  .argument('<file>', 'the file to write; an existing file is left alone')
+  .description('make the key by which an authority notifies owners; prints the public half')
+  .action(async (file: string) =>
+    (await import('./terminal/key-command.ts')).newNotificationKey(file, processTerminal),
   )
 program
   .command('print-docs')
@@ -106,7 +265,7 @@ passOn('dev', 'walk the whole story on this machine, with everything it needs', 
   (await import('./dev/main.ts').catch(sayWhereDemoIs)).runDev(args),
 )
 
-/** The image holds nothing of the demo (rolldown.config.js). */
+/** The image contains nothing of the demo (rolldown.config.js). */
 function sayWhereDemoIs(error: unknown): never {
   const { code, url } = error as { code?: string; url?: string }
   if (code !== 'ERR_MODULE_NOT_FOUND' || url?.endsWith('/dev/main.js') !== true) throw error
@@ -116,5 +275,5 @@ function sayWhereDemoIs(error: unknown): never {
 }
 
 const ended = await runCommand(program, process.argv.slice(2), processTerminal, endingOf)
-// Not process.exit(): a server that was started goes on, and what was written is flushed.
+// process.exit() is not used, so that a started server goes on, and all output is flushed.
 process.exitCode = ended === EXIT.done ? (exitCode ?? EXIT.done) : ended

@@ -1,11 +1,12 @@
 /**
- * Owns how a person's client says no. Contract: "Errors": the owner API answers `{error, error_description}`.
+ * Owns how a person's client reports failures. Contract: "Errors": the owner API answers `{error,
+ * error_description}`.
  */
 
 /**
  * A refusal of the API, or an API that could not be asked. `code` is its `error`, or one of `unreachable`,
  * `answer_malformed`, `answer_too_large`, `address_refused`, `redirect_refused`, `aborted`. `status` is
- * undefined where nothing was answered.
+ * undefined if nothing was answered.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -20,9 +21,7 @@ export class ApiError extends Error {
     this.detail = detail
   }
 
-  /**
-   * Whether asking again later may help: nothing was answered, or the service said that it is out of order.
-   */
+  /** Whether a later retry may help: there was no answer, or the service said that it is unavailable. */
   get temporary(): boolean {
     if (this.status === undefined) return this.code === 'unreachable'
     return this.status >= 500 || this.status === 429 || this.status === 408

@@ -1,6 +1,6 @@
 /**
  * Owns one exchange with an API that a person signs for, and lists read to their end. Contract: "Owner API";
- * `/admin` of an organization is asked alike.
+ * `/admin` of an organization works in the same way.
  */
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import { Refusal } from '../wire/refusal.ts'
@@ -9,13 +9,13 @@ import { requestUrl, signedFetch, unreachable, type ApiAccess, type ApiRequest }
 
 const ANSWER_BYTES_MAX = 4 * 1024 * 1024
 export const ANSWER_SECONDS_MAX = 30
-/** A list that never ends is a fault of the server's, not a reason to ask for ever. */
+/** A list that never ends is a fault of the server, and must not make the client ask for ever. */
 const PAGES_MAX = 10_000
 const PAGE_MAX = 1000
 
 /**
- * What part of a numbered list is wanted, in which order; `after` is a `seq`, `limit` bounds the items in
- * all, the rest is a filter.
+ * The wanted part of a numbered list, and its order; `after` is a `seq`, `limit` bounds the items in all, the
+ * rest is a filter.
  */
 export interface NumberedQuery {
   after?: number | undefined
@@ -82,7 +82,7 @@ export async function* readNumbered<T>(
   if (left <= 0) return
   for await (const item of items) {
     yield item
-    // Not at the next item: that might be on a page that nobody asked for.
+    // It does not stop at the next item, which might be on a page that nobody requested.
     if (--left <= 0) return
   }
 }
@@ -98,8 +98,8 @@ async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<P
 }
 
 /**
- * The query of the `Link: <…>; rel="next"` (RFC 8288). Only the query is taken: the link may name the
- * issuer's address, and the request goes where this client was told the API is.
+ * The query of the `Link: <…>; rel="next"` (RFC 8288). Only the query is used: the link may name the issuer's
+ * address, but the request goes to the address of the API that this client was given.
  */
 function nextQuery(response: Response, url: URL): Record<string, string> | undefined {
   for (const [, target = '', parameters = ''] of (response.headers.get('link') ?? '').matchAll(
@@ -127,19 +127,19 @@ export async function exchange(
   return { response, json }
 }
 
-/** The error of an answer that is not a 2xx, in its own words where it has any. */
+/** The error of an answer that is not a 2xx, in the answer's own words if it has any. */
 export function refusalOf(response: Response, json: Json | undefined): ApiError {
   const { error, error_description } = isJsonObject(json) ? json : ({} as JsonObject)
   const code = typeof error === 'string' ? error : `http_${response.status}`
   const detail =
     typeof error_description === 'string'
       ? error_description
-      : `The API answered with status ${response.status}.`
+      : `Something answered with status ${response.status} and gave no reason. See that this is the address of the API, and what stands before it.`
   return new ApiError(code, detail, { status: response.status })
 }
 
 /**
- * The JSON of an answer, undefined where it has no body; an answer that is no JSON counts only where it is a
+ * The JSON of an answer, undefined if it has no body; an answer that is no JSON counts only if it is a
  * 2xx.
  */
 export async function readJson(
@@ -183,7 +183,7 @@ export function expectArray(json: Json | undefined, path: string): Json[] {
   return json
 }
 
-/** The answer as an object; `answer_malformed` where it is something else. */
+/** The answer as an object; `answer_malformed` if it is something else. */
 export function expectObject(json: Json | undefined, path: string): JsonObject {
   if (!isJsonObject(json)) throw new ApiError('answer_malformed', `The answer of ${path} is no JSON object.`)
   return json

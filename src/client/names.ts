@@ -1,26 +1,27 @@
 /**
- * How a person names one of her things without typing all of it: by the beginning of its name, as long as
- * only one begins so. Contract: "Owner API": a handle or a family is named whole on the wire.
+ * How a person names one of her things without typing all of it: by the beginning of its name, if only one
+ * name begins so. Contract: "Owner API": the wire always has the whole handle or family.
  */
 import { UsageError } from '../terminal/command.ts'
+import { CUT } from '../terminal/printable.ts'
 import { ApiError } from './api-error.ts'
 
 /**
- * Fewer characters name whatever happens to be there today: a handle begins with `jkt:`, a family with
- * `fam_`.
+ * With fewer characters, a random item would match: a handle begins with `jkt:`, a family with `fam_`. The
+ * scheme of a URL does not count.
  */
 const PREFIX_MIN = 8
 const SHOWN_MAX = 5
 
 /**
- * The one of `names` that is `given`, or that alone begins with it; undefined if none does. Several are a
- * `UsageError`.
+ * The name in `names` that is `given`, or the only one that begins with it; undefined if there is none.
+ * Several are a `UsageError`.
  */
 export function nameOf(given: string, names: readonly string[]): string | undefined {
   if (names.includes(given)) return given
-  // A table shortens a name with this character: what is copied from it is taken.
-  const start = given.replace(/…$/, '')
-  if (start.length < PREFIX_MIN) return undefined
+  // A table shortens a name with this character, so a name that was copied from a table is accepted.
+  const start = given.endsWith(CUT) ? given.slice(0, -CUT.length) : given
+  if (start.replace(/^https?:\/\//, '').length < PREFIX_MIN) return undefined
   const found = [...new Set(names)].filter(name => name.startsWith(start))
   if (found.length <= 1) return found[0]
   const shown = found.slice(0, SHOWN_MAX).join(', ')
@@ -30,8 +31,8 @@ export function nameOf(given: string, names: readonly string[]): string | undefi
 }
 
 /**
- * Does `act` with the name as it was given, and where the server knows none of that name, with the one of
- * `list` that begins so. The whole name thus costs one request, and is never taken for the beginning of
+ * Does `act` with the name as it was given. If the server does not know that name, it uses the one in `list`
+ * that begins with it. So the whole name costs only one request, and is never mistaken for the beginning of
  * another.
  */
 export async function named<T>(
@@ -47,4 +48,19 @@ export async function named<T>(
     if (name === undefined || name === given) throw error
     return act(name)
   }
+}
+
+/** Like `named`, for several at once. */
+export function namedAll<T>(
+  given: readonly string[],
+  act: (names: string[]) => Promise<T>,
+  list: () => Promise<readonly string[]>,
+): Promise<T> {
+  return act([...given]).catch(async (error: unknown) => {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+    const known = await list()
+    const names = given.map(one => nameOf(one, known) ?? one)
+    if (names.every((name, at) => name === given[at])) throw error
+    return act(names)
+  })
 }

@@ -1,6 +1,6 @@
 /**
- * Owns the frame of `usher owner` and `usher admin`: whom they ask, with which credential, and how they end.
- * Contract: "Authentication": a device key, or an access token of the person's realm.
+ * Owns the frame of `usher owner` and `usher admin`: the server that they ask, the credential, and how they
+ * end. Contract: "Authentication": a device key, or an access token of the person's realm.
  */
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
@@ -11,9 +11,10 @@ import { printable, printableJson } from '../terminal/printable.ts'
 import { publicJwk, type PrivateKey } from '../wire/keys.ts'
 import { ApiError } from './api-error.ts'
 import type { ClientAction, ClientSession } from './session.ts'
+import { publishedApi, type Published } from './published-api.ts'
 import type { ApiAccess } from './signed-fetch.ts'
 
-/** What the configuration says where the command line does not. */
+/** The configuration's values, for options that the command line leaves out. */
 export interface ClientSettings {
   issuer: string | undefined
   api: string | undefined
@@ -23,18 +24,20 @@ export interface ClientSettings {
 }
 
 export interface ProgramOptions<Client> {
-  /** As it is run, such as `usher owner`. */
+  /** The command, for example `usher owner`. */
   name: string
   description: string
   /** What is asked, in a sentence: `the owner API`. */
   called: string
-  /** Whose issuer it is: `the authority`. */
+  /** The party of the issuer: `the authority`. */
   party: string
-  /** Of the variables that fill gaps: `UMA_OWNER`. */
+  /** The prefix of the variables that provide defaults: `UMA_OWNER`. */
   prefix: string
-  /** What whoever holds the key does: `decides as you`. */
+  /** What a holder of the key can do: `decides as you`. */
   power: string
   settings: () => ClientSettings
+  /** The member of the issuer's metadata that names the API, if there is one. */
+  publishedAs?: Published | undefined
   connect: (access: ApiAccess) => Client
 }
 
@@ -49,14 +52,17 @@ interface Given {
 }
 
 export interface ClientProgram<Client> {
-  /** Has `key` and the options of all; further subcommands are added to it. */
+  /** It has `key` and the common options; further subcommands are added to it. */
   command: Command
+  /** The subcommand `key`, for further ones below it, and the key that it shows, made if there is none. */
+  key: Command
+  ownKey: () => Promise<PrivateKey>
   action: ClientAction<Client>
-  /** As `action`, for the first use of a device key: it is made if there is none. */
+  /** Like `action`, for the first use of a device key, which is made if there is none. */
   actionWithNewKey: ClientAction<Client>
 }
 
-/** The program, without the subcommands that are the party's own. */
+/** The program, without the party's own subcommands. */
 export function createProgram<Client>(
   options: ProgramOptions<Client>,
   terminal: Terminal,
@@ -64,7 +70,10 @@ export function createProgram<Client>(
   const { name, description, called, party, prefix } = options
   const command = new Command(name)
     .description(description)
-    .option('--api <url>', `where ${called} is reached (${prefix}_API; default: the issuer)`)
+    .option(
+      '--api <url>',
+      `where ${called} is reached (${prefix}_API; default: ${options.publishedAs === undefined ? 'the issuer' : "as the issuer's metadata says, else the issuer"})`,
+    )
     .option('--issuer <url>', `the issuer of ${party} (${prefix}_ISSUER)`)
     .option('--key <file>', `your device key (${prefix}_KEY)`)
     .option('--token <token>', `an access token of your realm, instead of a device key (${prefix}_TOKEN)`)
@@ -82,15 +91,17 @@ export function createProgram<Client>(
       const given = command.opts<Given>()
       await run(await openSession(options, given, { terminal, readKey }), ...args)
     }
-  command
+  const key = command
     .command('key')
-    .description('show the public half of your device key, to be enrolled; makes the key if there is none')
+    .description('print the public half of your device key, for enrolling it; makes the key if there is none')
     .action(async () => {
-      const key = await ownKey()
-      terminal.out(`${printableJson(publicJwk(key, key.thumbprint))}\n`)
+      const own = await ownKey()
+      terminal.out(`${printableJson(publicJwk(own, own.thumbprint))}\n`)
     })
   return {
     command,
+    key,
+    ownKey,
     action: actionOf(() => readKeyFile(path(), `${name} key`)),
     actionWithNewKey: actionOf(ownKey),
   }
@@ -108,20 +119,21 @@ async function keyMadeAt(
   })
   if (existing) return existing
   const key = await writeNewKey(path)
-  terminal.err(`Made a device key in ${printable(path)}. Whoever holds that file ${power}.\n`)
+  terminal.err(`Made a device key in ${printable(path)}. Anybody who holds that file ${power}.\n`)
   return key
 }
 
 async function openSession<Client>(
-  { party, prefix, settings, connect }: ProgramOptions<Client>,
+  { party, prefix, settings, publishedAs, connect }: ProgramOptions<Client>,
   given: Given,
   { terminal, readKey }: { terminal: Terminal; readKey: () => Promise<PrivateKey> },
 ): Promise<ClientSession<Client>> {
   const configured = settings()
   const issuer = given.issuer ?? configured.issuer
   if (issuer === undefined) throw new UsageError(`Name ${party}: --issuer <url> or ${prefix}_ISSUER.`)
-  const api = given.api ?? configured.api ?? issuer
-  // A key that is named wins over a token that merely stands in the environment.
+  const named = given.api ?? configured.api
+  const api = named ?? (publishedAs === undefined ? issuer : await publishedApi(issuer, publishedAs))
+  // A key that is named on the command line wins over a token in the environment.
   const token = given.token ?? (given.key === undefined ? configured.token : undefined)
   if (token !== undefined && !/^[A-Za-z0-9._~+/-]+=*$/.test(token))
     throw new UsageError('Give the access token alone, as your realm issued it.')
@@ -135,11 +147,11 @@ function isMissing(cause: unknown): boolean {
 }
 
 /**
- * How an error of an API ends the command: a script that asked for JSON is told in JSON, too, and need not
- * take a sentence apart.
+ * How an error of an API ends the command: a script that asked for JSON also gets errors in JSON, and need
+ * not parse a sentence.
  */
 export function apiEnding(error: unknown, { asJson }: { asJson: boolean }): Ending | undefined {
-  // A fault of the configuration, which is no module of this layer's to know.
+  // A fault of the configuration, which this layer may not import.
   if (error instanceof Error && error.name === 'ConfigFault')
     return { code: EXIT.usage, message: error.message.split('\n') }
   if (!(error instanceof ApiError)) return undefined

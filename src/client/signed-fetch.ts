@@ -4,15 +4,15 @@
  * of her realm.
  */
 import { contentDigest, encodeBase64url } from '../wire/encoding.ts'
-import { signRequest } from '../wire/http-signature.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { isLoopbackHost } from '../wire/loopback.ts'
+import { signSent } from '../wire/sent-request.ts'
+import { connectionWords } from '../terminal/connection-words.ts'
 import { ApiError } from './api-error.ts'
 
 /**
- * Where the API is, and who asks. `issuer` is the identifier of whoever serves it: every signature is made
- * over its scheme and authority, at whatever address (`api`) the listener is reached. `now` answers seconds
- * since the epoch.
+ * The address of the API, and the caller. `issuer` is the identifier of the server: every signature covers
+ * its scheme and authority, whatever address (`api`) the listener has. `now` returns seconds since the epoch.
  */
 interface ApiAddress {
   api: string
@@ -20,7 +20,7 @@ interface ApiAddress {
   now?: () => number
 }
 
-/** Where, and by which credential: a device key that signs, or an access token sent as Bearer. */
+/** The address, and the credential: a device key that signs, or an access token that is sent as Bearer. */
 export type ApiAccess = ApiAddress &
   ({ key: PrivateKey; token?: undefined } | { token: string; key?: undefined })
 
@@ -36,7 +36,7 @@ export interface ApiRequest {
 
 /**
  * The base URL of the API. Fails with `address_refused` unless it is https, or http on a host that is
- * literally loopback, where the listener stands by default.
+ * literally loopback, which is the listener's default.
  */
 export function apiBase(api: string): URL {
   const url = URL.parse(api)
@@ -60,9 +60,10 @@ export async function signedFetch(access: ApiAccess, request: ApiRequest): Promi
     Object.assign(headers, { 'content-type': 'application/json', 'content-digest': contentDigest(body) })
   if (access.key === undefined) headers['authorization'] = `Bearer ${access.token}`
   else {
-    // Covered while empty: a verifier that wants it covered need not know how an absent one reads.
+    // It is covered although it is empty, so that a verifier that requires it need not know how an absent one
+    // reads.
     headers['authorization'] = ''
-    Object.assign(headers, signatureOf(access, access.key, { method: request.method, url, headers, body }))
+    Object.assign(headers, signatureOf(access, access.key, { method: request.method, url, headers }))
   }
   let response: Response
   try {
@@ -85,12 +86,14 @@ export async function signedFetch(access: ApiAccess, request: ApiRequest): Promi
   return response
 }
 
-/** What a failed network step is called: the caller's own doing, or the API's silence. */
+/** The code of a failed network step: either the caller aborted, or the API was silent. */
 export function unreachable(url: URL, signal: AbortSignal | undefined, cause: unknown): ApiError {
   if (cause instanceof ApiError) return cause
   const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
   if (signal?.aborted && !timedOut) return new ApiError('aborted', 'Given up by the caller.', { cause })
-  return new ApiError('unreachable', `The API at ${url.origin} cannot be reached.`, { cause })
+  const why = connectionWords(cause)
+  const said = `The API at ${url.origin} cannot be reached${why === undefined ? '.' : `: ${why}`}`
+  return new ApiError('unreachable', said, { cause })
 }
 
 /**
@@ -109,30 +112,13 @@ export function requestUrl(access: ApiAccess, request: Pick<ApiRequest, 'path' |
 function signatureOf(
   access: ApiAddress,
   key: PrivateKey,
-  sent: { method: string; url: URL; headers: Record<string, string>; body: Uint8Array | undefined },
+  sent: { method: string; url: URL; headers: Record<string, string> },
 ): Record<string, string> {
-  const issuer = new URL(access.issuer)
-  const query = sent.url.search === '' ? undefined : sent.url.search.slice(1)
-  const components = ['@method', '@authority', '@path', 'authorization']
-  if (query !== undefined) components.push('@query')
-  if (sent.body) components.push('content-digest')
-  return signRequest(
-    {
-      method: sent.method,
-      scheme: issuer.protocol === 'http:' ? 'http' : 'https',
-      authority: issuer.host,
-      path: sent.url.pathname,
-      query,
-      headers: new Map(Object.entries(sent.headers).map(([name, value]) => [name, [value]])),
-      body: sent.body,
-    },
-    key,
-    {
-      components,
-      created: Math.floor(access.now?.() ?? Date.now() / 1000),
-      // Ed25519 gives equal requests of one second equal signatures, and an accepted one is accepted once.
-      nonce: encodeBase64url(crypto.getRandomValues(new Uint8Array(16))),
-      keyid: key.thumbprint,
-    },
-  )
+  return signSent({ ...sent, origin: new URL(access.issuer) }, key, {
+    created: Math.floor(access.now?.() ?? Date.now() / 1000),
+    // Ed25519 gives equal requests within one second equal signatures, and each signature is accepted only
+    // once.
+    nonce: encodeBase64url(crypto.getRandomValues(new Uint8Array(16))),
+    keyid: key.thumbprint,
+  })
 }

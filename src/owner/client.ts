@@ -2,6 +2,7 @@
  * Owns the owner's side of her API: one signed call per operation, lists read to their end. Contract: "Owner
  * API".
  */
+import type { BoundBy } from './signed-approval.ts'
 import type { Json } from '../wire/json.ts'
 import { parseJwks, publicJwk, type PublishedKey } from '../wire/keys.ts'
 import { ApiError } from '../client/api-error.ts'
@@ -17,26 +18,31 @@ import {
   refusalOf,
 } from '../client/exchange.ts'
 import type {
+  ArchiveLine,
   Banned,
   BannedOrigin,
   Connection,
   Decided,
-  DeviceKey,
   Labelled,
   LedgerEntry,
-  Login,
+  MessageTiming,
+  NewWebhook,
+  NotificationTest,
   Operator,
   PendingItem,
   ReceiptRecord,
+  Recovery,
   Resource,
   ResourceServer,
   Revoked,
+  Subscription,
   Tier,
 } from '../wire/owner-api.ts'
+import type { DeviceKey, Login, Passkey } from '../wire/owner-credentials.ts'
 import { apiBase, requestUrl, unreachable, type ApiAccess, type ApiRequest } from '../client/signed-fetch.ts'
 
 /**
- * What part of the ledger is wanted, in which order; `after` is a `seq`, `limit` bounds the entries in all.
+ * The wanted part of the ledger, and its order; `after` is a `seq`, `limit` bounds the entries in all.
  */
 export type LedgerQuery = {
   handle?: string | undefined
@@ -61,9 +67,14 @@ export type ReceiptsQuery = {
 export interface OwnerClient {
   readonly access: ApiAccess
   pending(): AsyncGenerator<PendingItem>
-  decide(family: string, decision: Decided['decision']): Promise<Decided>
+  /** `said` is sent with it: what it is bound to, and for a denial the reason for the agent. */
+  decide(
+    family: string,
+    decision: Decided['decision'],
+    said?: BoundBy & { reason?: string },
+  ): Promise<Decided>
   connections(): AsyncGenerator<Connection>
-  /** Calls a connection by a name of her own; null takes it back. */
+  /** Gives a connection a name of her own; null removes it. */
   label(handle: string, label: string | null): Promise<Labelled>
   revoke(handle: string): Promise<Revoked>
   policies(): Promise<Tier[]>
@@ -71,7 +82,7 @@ export interface OwnerClient {
   resources(): AsyncGenerator<Resource>
   resourceServers(): AsyncGenerator<ResourceServer>
   decideServer(clientId: string, decision: 'approved' | 'revoked'): Promise<ResourceServer>
-  /** Several of one origin: all of them or none. */
+  /** Several of one origin: either all of them or none. */
   decideServers(clientIds: readonly string[], decision: 'approved' | 'revoked'): Promise<ResourceServer[]>
   bannedOrigins(): AsyncGenerator<BannedOrigin>
   banOrigin(origin: string): Promise<Banned>
@@ -88,6 +99,20 @@ export interface OwnerClient {
   /** The login is the one whose access token is given. */
   addLogin(login: { name: string; access_token: string }): Promise<Login>
   removeLogin(id: string): Promise<{ deleted: string }>
+  passkeys(): AsyncGenerator<Passkey>
+  removePasskey(id: string): Promise<{ deleted: string }>
+  /** An address that gets a message when something waits. */
+  notifications(): AsyncGenerator<Subscription>
+  addWebhook(webhook: { name: string; url: string }): Promise<NewWebhook>
+  /** Both are replaced. */
+  setNotificationTiming(id: string, timing: MessageTiming): Promise<Subscription>
+  removeNotification(id: string): Promise<{ deleted: string }>
+  testNotification(id: string): Promise<NotificationTest>
+  /** Everything that is stored about her, row by row. */
+  export(): AsyncGenerator<ArchiveLine>
+  /** A recovery that waits. */
+  recovery(): Promise<{ recovery: Recovery | null }>
+  cancelRecovery(): Promise<{ cancelled: Recovery }>
   /** Enrols the credential of this client itself, by a one-time code of the authority's operator. */
   enrol(enrolment: { code: string; name: string }): Promise<{ owner: string; name: string }>
   /** Any other operation: the answer's JSON, or undefined for an answer without a body. */
@@ -95,7 +120,7 @@ export interface OwnerClient {
 }
 
 /**
- * A client of the owner API at `access.api`. Fails with `address_refused` at once where that is no address to
+ * A client of the owner API at `access.api`. Fails with `address_refused` at once if that is no address to
  * sign for.
  */
 export function createOwnerClient(access: ApiAccess): OwnerClient {
@@ -104,20 +129,17 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     throw new ApiError('address_refused', `The issuer is no URL: ${access.issuer}`)
   const post = async <T>(path: string, body: unknown): Promise<T> =>
     expectObject((await exchange(access, { method: 'POST', path, body })).json, path) as T
+  const put = async <T>(path: string, body: unknown): Promise<T> =>
+    expectObject((await exchange(access, { method: 'PUT', path, body })).json, path) as T
   const remove = async (path: string): Promise<{ deleted: string }> =>
     expectObject((await exchange(access, { method: 'DELETE', path })).json, path) as { deleted: string }
   return {
     access,
     pending: () => list<PendingItem>(access, '/owner/pending'),
-    decide: (family, decision) => post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision }),
+    decide: (family, decision, said = {}) =>
+      post(`/owner/pending/${encodeURIComponent(family)}/decision`, { decision, ...said }),
     connections: () => list<Connection>(access, '/owner/connections'),
-    label: async (handle, label) => {
-      const path = '/owner/connections/label'
-      return expectObject(
-        (await exchange(access, { method: 'PUT', path, body: { handle, label } })).json,
-        path,
-      ) as never
-    },
+    label: (handle, label) => put('/owner/connections/label', { handle, label }),
     revoke: handle => post('/owner/connections/revoke', { handle }),
     policies: () => readAll(list<Tier>(access, '/owner/policies', 'tiers')),
     operators: () => list<Operator>(access, '/owner/operators'),
@@ -141,12 +163,40 @@ export function createOwnerClient(access: ApiAccess): OwnerClient {
     logins: () => list<Login>(access, '/owner/logins'),
     addLogin: login => post('/owner/logins', login),
     removeLogin: id => remove(`/owner/logins/${encodeURIComponent(id)}`),
+    passkeys: () => list<Passkey>(access, '/owner/passkeys'),
+    removePasskey: id => remove(`/owner/passkeys/${encodeURIComponent(id)}`),
+    notifications: () => list<Subscription>(access, '/owner/notifications'),
+    addWebhook: webhook => post('/owner/notifications', { kind: 'webhook', ...webhook }),
+    setNotificationTiming: (id, timing) => put(`/owner/notifications/${encodeURIComponent(id)}`, timing),
+    removeNotification: id => remove(`/owner/notifications/${encodeURIComponent(id)}`),
+    testNotification: id => post(`/owner/notifications/${encodeURIComponent(id)}/test`, {}),
+    export: () => archive(access),
+    recovery: async () =>
+      expectObject((await exchange(access, { method: 'GET', path: RECOVERY })).json, RECOVERY) as never,
+    cancelRecovery: async () =>
+      expectObject((await exchange(access, { method: 'DELETE', path: RECOVERY })).json, RECOVERY) as never,
     enrol: enrolment => {
       const { key } = access
       return post('/owner/enrolment', key === undefined ? enrolment : { ...enrolment, jwk: publicJwk(key) })
     },
     ask: async request => (await exchange(access, request)).json,
   }
+}
+
+const RECOVERY = '/owner/recovery'
+const ARCHIVE = '/owner/export'
+
+/** Read to its end, however long, because the copy must be complete. */
+async function* archive(access: ApiAccess): AsyncGenerator<ArchiveLine> {
+  let after: string | undefined
+  do {
+    const query = { after, limit: '1000' }
+    const page = expectObject((await exchange(access, { method: 'GET', path: ARCHIVE, query })).json, ARCHIVE)
+    yield* expectArray(page.lines, ARCHIVE) as unknown as ArchiveLine[]
+    if (page.next !== null && (typeof page.next !== 'string' || page.next === after))
+      throw new ApiError('answer_malformed', 'The archive cannot be read on: its page names no next one.')
+    after = page.next ?? undefined
+  } while (after !== undefined)
 }
 
 async function publishedKeys({ issuer }: ApiAccess): Promise<PublishedKey[]> {

@@ -5,15 +5,17 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
-import { UsageError } from '../terminal/command.ts'
-import { printable, printableTime, table } from '../terminal/printable.ts'
+import { UsageError, type Terminal } from '../terminal/command.ts'
+import { printable, printableJson, printableTime, table } from '../terminal/printable.ts'
 import { isJsonObject, parseJson, type JsonObject } from '../wire/json.ts'
+import { publicJwk, type PrivateKey } from '../wire/keys.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { readAll } from '../client/exchange.ts'
+import { named } from '../client/names.ts'
 import { tell, type Action } from './session.ts'
-import type { DeviceKey, Login } from '../wire/owner-api.ts'
+import type { DeviceKey, Login } from '../wire/owner-credentials.ts'
 
-const NAME = ['--name <name>', 'what you call it'] as const
+const NAME = ['--name <name>', 'your name for it'] as const
 
 /** Adds `keys`, `add-key`, `remove-key`, `logins`, `add-login` and `remove-login`. */
 export function addCredentialCommands(program: Command, action: Action): void {
@@ -34,10 +36,13 @@ export function addCredentialCommands(program: Command, action: Action): void {
     )
   program
     .command('remove-key')
-    .argument('<kid>', 'the key, as `keys` names it, or what you called it')
+    .argument('<kid>', 'the key, as `keys` names it, the beginning of that, or what you called it')
     .description('revoke a device key, at once and for ever')
     .action(
-      action(async (session, kid: string) => tell(session, await session.client.removeDeviceKey(kid), gone)),
+      action(async ({ client, ...session }, given: string) => {
+        const kids = async () => (await readAll(client.deviceKeys())).map(({ kid }) => kid)
+        tell(session, await named(given, kid => client.removeDeviceKey(kid), kids), gone)
+      }),
     )
   program
     .command('logins')
@@ -57,20 +62,36 @@ export function addCredentialCommands(program: Command, action: Action): void {
     )
   program
     .command('remove-login')
-    .argument('<id>', 'the login, as `logins` names it')
+    .argument('<id>', 'the login, as `logins` names it; the beginning of that will do')
     .description('unbind a login, at once')
-    .action(action(async (session, id: string) => tell(session, await session.client.removeLogin(id), gone)))
+    .action(
+      action(async ({ client, ...session }, given: string) => {
+        const ids = async () => (await readAll(client.logins())).map(({ id }) => id)
+        tell(session, await named(given, id => client.removeLogin(id), ids), gone)
+      }),
+    )
+}
+
+/** Adds `key export`: the key of this machine as others pin it (`owner_approval` of a resource's tool). */
+export function addKeyExport(program: Command, ownKey: () => Promise<PrivateKey>, terminal: Terminal): void {
+  program
+    .command('export')
+    .description('print it for the keys_file of a resource that asks for your signature')
+    .action(async () => {
+      const own = await ownKey()
+      terminal.out(`${printableJson({ keys: [publicJwk(own, own.thumbprint)] })}\n`)
+    })
 }
 
 function keyTable(keys: DeviceKey[], columns?: number): string {
   if (keys.length === 0) return 'No device key of yours is enrolled.\n'
-  const rows = keys.map(key => [
-    key.kid,
-    key.name,
-    printableTime(key.enrolled_at),
-    key.revoked_at ? `revoked ${printableTime(key.revoked_at)}` : 'in force',
-  ])
+  const rows = keys.map(key => [key.kid, key.name, printableTime(key.enrolled_at), statusOf(key)])
   return table(['kid', 'name', 'enrolled', 'status'], rows, columns)
+}
+
+function statusOf({ revoked_at, let_in }: DeviceKey): string {
+  if (revoked_at) return `revoked ${printableTime(revoked_at)}`
+  return let_in ? `until ${printableTime(let_in.expires_at)}` : 'in force'
 }
 
 function loginTable(logins: Login[], columns?: number): string {
@@ -98,7 +119,10 @@ function readJwk(source: string): JsonObject {
   }
 }
 
-/** The text of a file, or of the standard input for `-`: secrets given as arguments show in process lists. */
+/**
+ * The text of a file, or of the standard input for `-`: secrets that are given as arguments are visible in
+ * process lists.
+ */
 async function readText(path: string): Promise<string> {
   try {
     return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8')

@@ -1,7 +1,7 @@
 /**
- * Owns how an owner is told what of her terms is enforced, and what the agent merely promises. Contract:
- * "Owner API"; the members are settled in docs/choices.md. An authority of another version may send others:
- * what is not known here is shown as it came.
+ * Owns the words that tell an owner which of her terms are enforced, and which the agent merely promises.
+ * Contract: "Owner API"; the members are settled in docs/choices.md. An authority of another version may send
+ * others: unknown members are shown as they came.
  */
 type Enforced = Readonly<Record<string, unknown>>
 
@@ -11,7 +11,7 @@ const KEPT_BY: ReadonlyMap<unknown, string> = new Map([
   ['promise', 'only promised'],
 ])
 
-/** One prohibition, and in plain words what keeps it where that is known: `leverage (only promised)`. */
+/** One prohibition, and in plain words what enforces it, if that is known: `leverage (only promised)`. */
 export function keptText(prohibition: string, enforced: Enforced): string {
   const list = Array.isArray(enforced['prohibited']) ? (enforced['prohibited'] as unknown[]) : []
   const found = list.find(
@@ -23,7 +23,7 @@ export function keptText(prohibition: string, enforced: Enforced): string {
 }
 
 /**
- * What a grant would be held to, in one sentence: `scope read; at most 300 s; once; exactly this operation`.
+ * The limits of a grant, in one sentence: `scope read; at most 300 s; once; exactly this operation`.
  */
 export function enforcedText(enforced: Enforced): unknown {
   const { scope, expires_in, single_use, operation_bound, prohibited: _told, ...others } = enforced

@@ -1,6 +1,6 @@
 /**
- * Owns the owner's event stream as a client reads it: resumed after the last event seen, however often the
- * line breaks. Contract: "Events"; WHATWG HTML §9.2.
+ * Owns the owner's event stream as a client reads it: it resumes after the last event that was seen, however
+ * often the connection breaks. Contract: "Events"; WHATWG HTML §9.2.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LATE, waitAtMost } from '../limits/patience.ts'
@@ -10,14 +10,17 @@ import { readJson, refusalOf } from '../client/exchange.ts'
 import { ApiError } from '../client/api-error.ts'
 import { requestUrl, signedFetch, unreachable, type ApiAccess } from '../client/signed-fetch.ts'
 
-/** One event. After `reset` the events between are gone: read the lists afresh. */
+/** One event. After `reset`, the events in between are lost: read the lists again. */
 export interface OwnerEvent {
   id: string
   event: string
   data: Json
 }
 
-/** How to watch. `onState` hears when the stream stands, and why it is being opened again. */
+/**
+ * How to watch. `onState` is called when the stream is open, and with the reason when it is being opened
+ * again.
+ */
 export interface WatchOptions {
   lastEventId?: string | undefined
   signal?: AbortSignal | undefined
@@ -26,7 +29,7 @@ export interface WatchOptions {
   ) => void
 }
 
-/** Three heartbeats (15 s each) unheard, and the line counts as dead. */
+/** If three heartbeats (15 s each) are missing, the connection counts as dead. */
 const SILENCE_SECONDS_MAX = 45
 const STEADY_MILLISECONDS = 5_000
 const DELAY_MILLISECONDS_MIN = 500
@@ -60,7 +63,7 @@ export async function* watchEvents(
     }
     const lived =
       performance.now() - began.at > STEADY_MILLISECONDS || reader.lastEventId !== began.lastEventId
-    if (lived) failures = 0 // one that is opened and ends at once is no more use than one that does not open
+    if (lived) failures = 0 // a stream that opens and ends at once is as useless as one that does not open
     const milliseconds = Math.min(reader.retryMilliseconds * 2 ** failures++, DELAY_MILLISECONDS_MAX)
     options.onState?.({ kind: 'reconnecting', because, delaySeconds: milliseconds / 1000 })
     await delay(milliseconds, undefined, signal ? { signal } : {}).catch(() => undefined)
@@ -69,7 +72,7 @@ export async function* watchEvents(
 
 const EVENTS = { path: '/owner/events' }
 
-/** The open stream, or undefined where the service says (204) that there is nothing more to come. */
+/** The open stream, or undefined if the service says (204) that there is nothing more to come. */
 async function openStream(
   access: ApiAccess,
   lastEventId: string,
@@ -138,7 +141,7 @@ async function readBeforeSilence(
   }
 }
 
-/** Event data is JSON; should it ever not be, it is text, and no reason to stop watching. */
+/** Event data is JSON. If it ever is not, it is passed as text, and watching continues. */
 function parseData(data: string): Json {
   try {
     return JSON.parse(data) as Json

@@ -4,16 +4,16 @@
  */
 export { readAll } from '../client/exchange.ts'
 export { createOwnerClient, type LedgerQuery, type OwnerClient } from './client.ts'
+export { serveConsole } from './console.ts'
 export { watchEvents, type OwnerEvent, type WatchOptions } from './events.ts'
 export type {
   Connection,
   Decided,
-  DeviceKey,
   LedgerEntry,
-  Login,
   PendingItem,
   Resource,
   Revoked,
   Tier,
 } from '../wire/owner-api.ts'
+export type { DeviceKey, Login } from '../wire/owner-credentials.ts'
 export type { ApiAccess as OwnerAccess, ApiRequest as OwnerRequest } from '../client/signed-fetch.ts'

@@ -1,11 +1,11 @@
 /**
- * How a command that goes on by itself ends: by Ctrl-C, or when it is asked to. Contract: "Events": for as
- * long as she looks.
+ * How a command that runs until it is stopped ends: by Ctrl-C, or by a signal. Contract: "Events": for as
+ * long as she watches.
  */
 
 /**
- * Runs `work` with a signal that SIGINT and SIGTERM abort; the process then ends by itself, with what was
- * printed kept.
+ * Runs `work` with a signal that SIGINT and SIGTERM abort; the process then ends by itself, and everything
+ * that was printed is flushed.
  */
 export async function untilInterrupted(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const stop = new AbortController()

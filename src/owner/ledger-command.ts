@@ -12,6 +12,7 @@ import { nameOf } from '../client/names.ts'
 import { ApiError } from '../client/api-error.ts'
 import { untilInterrupted } from './interrupt.ts'
 import { tell, type Action, type Session } from './session.ts'
+import { labelsOf, type Labels } from './labels.ts'
 import * as show from './show.ts'
 import type { LedgerEntry } from '../wire/owner-api.ts'
 
@@ -36,14 +37,14 @@ export function addLedger(program: Command, action: Action, wholeNumber: (value:
     .option('--handle <handle>', 'of this agent only; the beginning of its handle will do')
     .option('--kind <kind>', 'of this kind only (promised, approved, touched, revoked, …)')
     .option('--after <seq>', 'entries after this one', wholeNumber)
-    .option('--limit <count>', 'at most so many entries, the oldest of them', wholeNumber)
-    .option('--last <count>', 'the newest entries, at most so many', wholeNumber)
+    .option('--limit <count>', 'the oldest entries, at most this number', wholeNumber)
+    .option('--last <count>', 'the newest entries, at most this number', wholeNumber)
     .option(
       '--since <time>',
       'entries since then: 30m, 2h or 7d ago, or a time such as 2026-11-21T09:00Z',
       sinceTime,
     )
-    .option('--follow', 'go on with what happens from now on; ends with Ctrl-C')
+    .option('--follow', 'continue with new entries as they come; ends with Ctrl-C')
     .description('what was promised, decided, done and refused, oldest first')
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
 }
@@ -60,12 +61,14 @@ async function ledger(session: Session, options: LedgerOptions): Promise<void> {
   const entries = isNewest
     ? await newest(session, { ...filter, limit: last }, since)
     : await readAll(session.client.ledger({ ...filter, limit }))
-  if (follow !== true) return tell(session, entries, show.ledgerTable)
-  for (const entry of entries) printEntry(session, entry)
-  await followOn(session, { handle, kind, after: entries.at(-1)?.seq ?? after ?? (await lastSeq(session)) })
+  const labels = await labelsOf(session)
+  if (follow !== true) return tell(session, entries, (all, columns) => show.ledgerTable(all, columns, labels))
+  for (const entry of entries) printEntry(session, entry, labels)
+  const from = entries.at(-1)?.seq ?? after ?? (await lastSeq(session))
+  await followOn(session, { handle, kind, after: from }, labels)
 }
 
-/** The newest entries, told in the order in which they happened. */
+/** The newest entries, printed in the order in which they happened. */
 async function newest(
   { client }: Session,
   query: LedgerQuery,
@@ -86,17 +89,21 @@ async function lastSeq({ client }: Session): Promise<number> {
 }
 
 /**
- * Prints what is new until Ctrl-C. While the authority is out of order it asks again, less and less often,
- * and says so once.
+ * Prints what is new until Ctrl-C. While the authority is unavailable, it retries less and less often, and
+ * says so once.
  */
-async function followOn(session: Session, from: LedgerQuery & { after: number }): Promise<void> {
+async function followOn(
+  session: Session,
+  from: LedgerQuery & { after: number },
+  labels: Labels,
+): Promise<void> {
   await untilInterrupted(async signal => {
     let { after } = from
     let wait = FOLLOW_MS
     while (!signal.aborted) {
       try {
         for await (const entry of session.client.ledger({ ...from, after })) {
-          printEntry(session, entry)
+          printEntry(session, entry, labels)
           after = entry.seq
         }
         wait = FOLLOW_MS
@@ -110,13 +117,13 @@ async function followOn(session: Session, from: LedgerQuery & { after: number })
   })
 }
 
-function printEntry({ terminal, json }: Session, entry: LedgerEntry): void {
-  terminal.out(json ? `${printableLine(entry)}\n` : show.ledgerLine(entry))
+function printEntry({ terminal, json }: Session, entry: LedgerEntry, labels: Labels): void {
+  terminal.out(json ? `${printableLine(entry)}\n` : show.ledgerLine(entry, labels))
 }
 
 /**
- * The handle that was meant; an agent without a connection has entries, too, so one that is not listed is
- * taken as it was given.
+ * The handle that was meant. An agent without a connection has entries, too, so an unlisted handle is used as
+ * it was given.
  */
 async function handleOf({ client }: Session, given: string): Promise<string> {
   const handles = (await readAll(client.connections())).map(({ handle }) => handle)
@@ -129,7 +136,7 @@ function sinceTime(value: string): Date {
   const [, count, unit] = /^(\d{1,7})([smhd])$/.exec(value) ?? []
   if (count !== undefined && unit !== undefined)
     return new Date(Date.now() - Number(count) * UNITS[unit as keyof typeof UNITS] * 1_000)
-  // A bare date or time has no zone: only one that says which moment it is will do.
+  // A bare date or time has no zone; only a time that names one moment is accepted.
   const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(value)
     ? new Date(value)
     : undefined

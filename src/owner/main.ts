@@ -9,20 +9,29 @@ import { readAll } from '../client/exchange.ts'
 import { named, nameOf } from '../client/names.ts'
 import { apiEnding, createProgram, wholeNumber, type ClientSettings } from '../client/program.ts'
 import { readClientConfig } from '../config.ts'
-import { processTerminal, runCommand, type Terminal } from '../terminal/command.ts'
+import { Exit, EXIT, processTerminal, runCommand, UsageError, type Terminal } from '../terminal/command.ts'
 import { printable } from '../terminal/printable.ts'
+import { AUTHORITY_PATH } from '../wire/names.ts'
+import type { PendingItem } from '../wire/owner-api.ts'
 import { createOwnerClient } from './client.ts'
-import { addCredentialCommands } from './credential-commands.ts'
+import { addArchiveCommands } from './archive-commands.ts'
+import { addConsole } from './console-command.ts'
+import { addCredentialCommands, addKeyExport } from './credential-commands.ts'
+import { addJointCommands } from './joint-commands.ts'
 import { addLedger } from './ledger-command.ts'
+import { addNotificationCommands } from './notification-commands.ts'
 import { addOrganizationCommands } from './organization-commands.ts'
+import { addPasskeyCommands } from './passkey-commands.ts'
 import { addPolicyCommands } from './policy-commands.ts'
 import { addReceipts } from './receipt-commands.ts'
 import { addServerCommands } from './server-commands.ts'
+import { boundApproval, type BoundBy } from './signed-approval.ts'
 import { tell, type Action, type Session } from './session.ts'
+import { labelsOf, NO_LABELS } from './labels.ts'
 import * as show from './show.ts'
 import { watch } from './watch.ts'
 
-/** Runs `usher owner` with the arguments after it. Answers the exit code (see `terminal/command.ts`). */
+/** Runs `usher owner` with the arguments after it. Returns the exit code (see `terminal/command.ts`). */
 export function runOwner(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
   const program = ownerCommand(terminal)
   return runCommand(program, args, terminal, error =>
@@ -30,42 +39,64 @@ export function runOwner(args: readonly string[], terminal: Terminal = processTe
   )
 }
 
+/** Adds `pending`, `approve` and `deny`. */
+function addDecisions(program: Command, action: Action): void {
+  program
+    .command('pending')
+    .argument('[family]', 'one request, with everything known about it')
+    .description('what waits for your decision')
+    .action(action(pending))
+  const family = [
+    '<family>',
+    'the request, as `pending` names it; the beginning of its name will do',
+  ] as const
+  program
+    .command('approve')
+    .argument(...family)
+    .option('--yes', 'approve unseen and unsigned: nothing is shown, and you are not asked')
+    .option(
+      '--only',
+      'let a new agent in for this tier alone: at any other you are asked before its first grant',
+    )
+    .description('approve one request: shows what that opens, and asks; without a terminal only with --yes')
+    .action(action(approve))
+  program
+    .command('deny')
+    .argument(...family)
+    .option('--reason <text>', 'why, for the agent to read: at most 200 characters')
+    .description('deny one request')
+    .action(
+      action((session, given: string, said: { reason?: string }) => decide(session, given, 'denied', said)),
+    )
+}
+
 function ownerCommand(terminal: Terminal): Command {
   const {
     command: program,
+    key,
+    ownKey,
     action,
     actionWithNewKey,
   } = createProgram(
     {
       name: 'usher owner',
       description:
-        'Decide for yourself: what waits, who may, what they did. With your device key, or a token of your realm.',
+        'Decide about your resources: what waits for you, who may use them, what they did. You sign with your device key, or send a token of your realm.',
       called: 'the owner API',
       party: 'the authority',
       prefix: 'UMA_OWNER',
       power: 'decides as you',
       settings,
+      publishedAs: { member: 'owner_endpoint', path: AUTHORITY_PATH.owner },
       connect: createOwnerClient,
     },
     terminal,
   )
   addEnrol(program, actionWithNewKey)
+  addKeyExport(key, ownKey, terminal)
   addCredentialCommands(program, action)
-  program
-    .command('pending')
-    .argument('[family]', 'one request, with everything known about it')
-    .description('what waits for your decision')
-    .action(action(pending))
-  for (const [name, decision] of [
-    ['approve', 'approved'],
-    ['deny', 'denied'],
-  ] as const) {
-    program
-      .command(name)
-      .argument('<family>', 'the request, as `pending` names it; the beginning of its name will do')
-      .description(`${name} one request`)
-      .action(action((session, family: string) => decide(session, family, decision)))
-  }
+  addPasskeyCommands(program, action)
+  addDecisions(program, action)
   addConnectionCommands(program, action)
   program.command('policies').description('your tiers and their terms').action(action(policies))
   program
@@ -75,8 +106,12 @@ function ownerCommand(terminal: Terminal): Command {
   addPolicyCommands(program, action)
   addServerCommands(program, action)
   addOrganizationCommands(program, action)
+  addJointCommands(program, action)
   addLedger(program, action, wholeNumber)
   addReceipts(program, action, wholeNumber)
+  addArchiveCommands(program, action)
+  addNotificationCommands(program, action)
+  addConsole(program, action)
   program
     .command('watch')
     .option('--after <id>', 'resume after this event')
@@ -98,7 +133,7 @@ function addConnectionCommands(program: Command, action: Action): void {
   program
     .command('label')
     .argument('<handle>', 'the agent, as `connections` names it; the beginning of its handle will do')
-    .argument('[text]', 'what you call it, 1 to 60 characters; left out, it is called nothing again')
+    .argument('[text]', 'your name for it, 1 to 60 characters; left out, the name is removed')
     .description('call an agent by a name of your own, in your lists and nowhere else')
     .action(action(label))
 }
@@ -112,10 +147,8 @@ function addEnrol(program: Command, action: Action): void {
   program
     .command('enrol')
     .requiredOption('--code <code>', 'the one-time code that the operator of the authority gave you')
-    .option('--name <name>', 'what you call this credential', hostname())
-    .description(
-      'enrol your first credential: the key of this machine, made where there is none, or the token',
-    )
+    .option('--name <name>', 'your name for this credential', hostname())
+    .description('enrol your first credential: the key of this machine (made if there is none), or the token')
     .action(
       action(async (session, enrolment: { code: string; name: string }) => {
         const enrolled = await session.client.enrol(enrolment)
@@ -129,8 +162,19 @@ function addEnrol(program: Command, action: Action): void {
 }
 
 async function pending(session: Session, given?: string): Promise<void> {
+  if (given !== undefined) {
+    const item = await waitingItem(session, given)
+    const labels = await labelsOf(session)
+    return tell(session, item, one => show.pendingDetails(one, labels))
+  }
   const items = await readAll(session.client.pending())
-  if (given === undefined) return tell(session, items, show.pendingTable)
+  const labels = items.length === 0 ? NO_LABELS : await labelsOf(session)
+  tell(session, items, (all, columns) => show.pendingTable(all, columns, labels))
+}
+
+/** The waiting item with this name, or the only one that begins with it. Fails with `not_found`. */
+async function waitingItem({ client }: Session, given: string): Promise<PendingItem> {
+  const items = await readAll(client.pending())
   const family = nameOf(
     given,
     items.map(item => item.family),
@@ -138,14 +182,43 @@ async function pending(session: Session, given?: string): Promise<void> {
   const wanted = items.find(item => item.family === family)
   if (wanted === undefined)
     throw new ApiError('not_found', `Nothing of the name ${given} waits for you.`, { status: 404 })
-  tell(session, wanted, show.pendingDetails)
+  return wanted
 }
 
-async function decide(session: Session, given: string, decision: 'approved' | 'denied'): Promise<void> {
+/** A person sees what she opens before she is asked; a script must ask her in its own way. */
+async function approve(
+  session: Session,
+  given: string,
+  { yes = false, only = false }: { yes?: boolean; only?: boolean },
+): Promise<void> {
+  if (yes) return decide(session, given, 'approved', only ? { only } : {})
+  const { confirm } = session.terminal
+  // A script that was not told to approve unseen must not: an empty answer would count as a yes.
+  if (confirm === undefined || session.json)
+    throw new UsageError(
+      'Approve at a terminal, which shows what the approval opens and asks you; or add --yes to approve unseen.',
+    )
+  const item = await waitingItem(session, given)
+  session.terminal.err(show.pendingRecord(item, await labelsOf(session)))
+  if (!(await confirm(`Approve ${item.family}?`))) {
+    session.terminal.err('Nothing was decided: it waits on.\n')
+    throw new Exit(EXIT.refused)
+  }
+  const now = Math.floor(Date.now() / 1_000)
+  await decide(session, item.family, 'approved', boundApproval(session.client.access, item, { now, only }))
+}
+
+// oxlint-disable-next-line eslint/max-params -- what is decided about which item, and what is said with it
+async function decide(
+  session: Session,
+  given: string,
+  decision: 'approved' | 'denied',
+  said: BoundBy & { reason?: string } = {},
+): Promise<void> {
   const { client } = session
   const decided = await named(
     given,
-    family => client.decide(family, decision),
+    family => client.decide(family, decision, said),
     async () => (await readAll(client.pending())).map(({ family }) => family),
   )
   tell(session, decided, one => `${printable(one.family)} ${printable(one.decision)}.\n`)

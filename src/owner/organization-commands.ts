@@ -6,16 +6,15 @@
 import type { Command } from 'commander'
 import { UsageError } from '../terminal/command.ts'
 import { printable, printableTime } from '../terminal/printable.ts'
-import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
-import { ApiError } from '../client/api-error.ts'
+import { isJsonObject, type JsonObject } from '../wire/json.ts'
+import { ask, objects, shown, texts } from './answers.ts'
 import { tell, type Action, type Session } from './session.ts'
-import type { ApiRequest } from '../client/signed-fetch.ts'
+import { CODE, entryWords, IDENTITY_COMMAND, readEntry, type EntryOptions } from './organization-entry.ts'
 
 const PATH = '/owner/organization'
-const ISSUER = ['--organization <issuer>', 'which organization, where there are several'] as const
+const ISSUER = ['--organization <issuer>', 'the organization, if there are several'] as const
 
-interface JoinOptions {
-  organization?: string
+interface JoinOptions extends EntryOptions {
   charter: string
   binds: string
   administratorsMay?: string
@@ -34,54 +33,50 @@ export function addOrganizationCommands(program: Command, action: Action): void 
     )
   organization
     .command('preview')
-    .argument('<code>', 'the code that the organization gave you')
+    .argument(...CODE)
     .option(...ISSUER)
-    .description('what joining by a code would commit you to and change; does nothing')
-    .action(
-      action(async (session, code: string, { organization: issuer }: { organization?: string }) => {
-        const body = { code, ...(issuer === undefined ? {} : { issuer }) }
-        const previewed = await ask(session, { method: 'POST', path: `${PATH}/preview`, body })
-        tell(session, previewed, one => previewText(one, code))
-      }),
-    )
-  for (const [name, hasCode, says] of [
-    ['join', true, 'join, agreeing to what `preview` showed and to nothing else'],
-    ['agree', false, 'agree to a later version, which `show` says is waiting'],
+    .option(...IDENTITY_COMMAND)
+    .description('show what joining would commit you to and change; changes nothing')
+    .action(action(preview))
+  for (const [name, says] of [
+    ['join', 'join, agreeing to exactly what `preview` showed'],
+    ['agree', 'agree to a later version, which `show` says is waiting'],
   ] as const) {
     const command = organization
       .command(name)
       .requiredOption('--charter <version>', 'the version of the charter that you read')
       .requiredOption('--binds <s256>', 'the digest of what binds you, as it was shown')
       .description(says)
-    const run = async (session: Session, code: string | undefined, options: JoinOptions): Promise<void> => {
-      const joined = await ask(session, { method: 'POST', path: PATH, body: joinBody(code, options) })
-      tell(session, joined, standingText)
-    }
-    if (hasCode)
+    if (name === 'agree') command.action(action((session, options: JoinOptions) => agree(session, options)))
+    else
       command
-        .argument('<code>', 'the code that the organization gave you')
+        .argument(...CODE)
         .option(...ISSUER)
+        .option(...IDENTITY_COMMAND)
         .option(
           '--administrators-may <powers>',
           'what you leave its administrators: some of approve,revoke,restore,block,unblock, or none; all when left out',
         )
-        .action(action(run))
-    else command.action(action((session, options: JoinOptions) => run(session, undefined, options)))
+        .action(
+          action((session, code: string | undefined, options: JoinOptions) =>
+            agree(session, options, () => readEntry(code, options)),
+          ),
+        )
   }
   organization
     .command('decline')
     .option(...ISSUER)
-    .description('refuse an invitation; the organization is told')
+    .description('refuse an invitation; the organization is notified')
     .action(
-      action(async (session, { organization: issuer }: { organization?: string }) => {
-        const body = issuer === undefined ? {} : { issuer }
+      action(async (session, options: EntryOptions) => {
+        const body = issuerIn(options)
         const declined = await ask(session, { method: 'POST', path: `${PATH}/decline`, body })
         tell(session, declined, () => 'Declined.\n')
       }),
     )
   organization
     .command('leave')
-    .description('take back what it reaches, at once; your narrowed terms stay as they are')
+    .description('leave it, and end at once what it reaches; your narrowed terms stay as they are')
     .action(
       action(async session =>
         tell(session, await ask(session, { method: 'DELETE', path: PATH }), () => 'You have left.\n'),
@@ -89,43 +84,46 @@ export function addOrganizationCommands(program: Command, action: Action): void 
     )
 }
 
-async function ask(session: Session, request: ApiRequest): Promise<JsonObject> {
-  const answer = await session.client.ask(request)
-  if (isJsonObject(answer)) return answer
-  throw new ApiError('server_error', 'The authority gave no usable answer.')
+async function preview(session: Session, code: string | undefined, options: EntryOptions): Promise<void> {
+  const body = { ...(await readEntry(code, options)), ...issuerIn(options) }
+  const previewed = await ask(session, { method: 'POST', path: `${PATH}/preview`, body })
+  tell(session, previewed, one => previewText(one, entryWords(code, options)))
 }
 
-function joinBody(code: string | undefined, options: JoinOptions): JsonObject {
-  const { charter, binds, organization: issuer, administratorsMay } = options
+/** Agrees to exactly what she names; without an entry, to the version that waits. */
+async function agree(
+  session: Session,
+  options: JoinOptions,
+  entry?: () => Promise<JsonObject>,
+): Promise<void> {
+  const body = { ...agreed(options), ...(await entry?.()), ...issuerIn(options) }
+  tell(session, await ask(session, { method: 'POST', path: PATH, body }), standingText)
+}
+
+function issuerIn({ organization: issuer }: EntryOptions): JsonObject {
+  return issuer === undefined ? {} : { issuer }
+}
+
+function agreed({ charter, binds, administratorsMay }: JoinOptions): JsonObject {
   if (!/^\d{1,9}$/.test(charter)) throw new UsageError('Give the version of the charter as a number.')
   return {
     agreed: true,
     charter_version: Number(charter),
     binds_s256: binds,
-    ...(code === undefined ? {} : { code }),
-    ...(issuer === undefined ? {} : { issuer }),
     ...(administratorsMay === undefined
       ? {}
       : { administrators_may: administratorsMay === 'none' ? [] : administratorsMay.split(',') }),
   }
 }
 
-function texts(value: Json | undefined): string[] {
-  return Array.isArray(value) ? value.map(shown) : []
-}
-
-function shown(value: Json | undefined): string {
-  return printable(typeof value === 'string' ? value : JSON.stringify(value ?? null))
-}
-
-function previewText(one: JsonObject, code: string): string {
-  const changes = Array.isArray(one['changes']) ? one['changes'].filter(isJsonObject) : []
+function previewText(one: JsonObject, entry: string): string {
+  const changes = objects(one['changes'])
   return [
     `${shown(one['name'])}: ${shown(one['charter_name'])}, version ${shown(one['charter_version'])}.`,
     ...texts(one['summary']).map(line => `  ${line}`),
     changes.length === 0 ? 'Your terms stay as they are.' : 'Your terms would change:',
     ...changes.map(change => `  ${shown(change['tier_name'])}: ${shown(change['text'])}`),
-    `To agree to exactly this: usher owner organization join ${printable(code)} --charter ${shown(one['charter_version'])} --binds ${shown(one['binds_s256'])}`,
+    `To agree to exactly this: usher owner organization join ${printable(entry)} --charter ${shown(one['charter_version'])} --binds ${shown(one['binds_s256'])}`,
     '',
   ].join('\n')
 }

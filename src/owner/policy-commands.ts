@@ -7,51 +7,73 @@ import { UsageError } from '../terminal/command.ts'
 import { printable, table } from '../terminal/printable.ts'
 import { isJsonObject, type Json, type JsonObject } from '../wire/json.ts'
 import { readAll } from '../client/exchange.ts'
-import { readJsonObject } from '../client/json-file.ts'
+import { named } from '../client/names.ts'
+import { conditionForm, RULE_HELP } from '../rules/rule-words.ts'
+import { applyTiers, diffTiers } from './tier-apply.ts'
+import { readTier } from './tier-file.ts'
+import { waitingSentence } from './show.ts'
 import { showTier } from './tier-show.ts'
 import { tell, type Action, type Session } from './session.ts'
-import type { Operator, TierPreview, TriedRequest, VocabularyWord } from '../wire/owner-api.ts'
+import type { Operator, StillWaiting, TierPreview, TriedRequest, VocabularyWord } from '../wire/owner-api.ts'
 import type { ApiRequest } from '../client/signed-fetch.ts'
 
-const FILE = 'a tier as JSON, as `policies --json` shows one; `-` reads standard input'
+const FILE = 'a tier as YAML or JSON, as `tier show --yaml` prints one; `-` reads standard input'
 
 /**
- * Adds `tier show|add|edit|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim` and
- * `disclaim`.
+ * Adds `tier show|add|edit|apply|diff|remove|preview`, `vocabulary`, `operators`, `block`, `unblock`, `claim`
+ * and `disclaim`.
  */
 export function addPolicyCommands(program: Command, action: Action): void {
   const tier = program.command('tier').description('your policy, one tier at a time')
   tier
     .command('show')
     .argument('<id>', 'the tier, as `policies` names it')
+    .option('--yaml', 'as YAML, which `tier apply`, `add` and `edit` take back')
     .description('one tier whole: its terms, when it asks you, and its rules, in words')
-    .action(action(showTier))
+    .action(action((session, id: string, options: { yaml?: boolean }) => showTier(session, id, options)))
   tier
     .command('add')
     .argument('<file>', FILE)
     .description('govern resources that no tier governs yet')
+    .addHelpText('after', RULE_HELP)
     .action(action(addTier))
   tier
     .command('edit')
-    .argument('<id>', 'the tier, as `policies` names it')
+    .argument('<id>', 'the tier, as `policies` names it; the beginning of its id will do')
     .argument('<file>', FILE)
     .option('--if-match <template_id>', 'only while this is its version')
     .description('replace its content; its terms get a new version')
+    .addHelpText('after', RULE_HELP)
     .action(
       action((session, id: string, file: string, options: Match) =>
         editTier(session, id, { file, ...options }),
       ),
     )
+  const files = [
+    '-f, --file <file>',
+    'one tier, or `tiers:` with a list of them, as YAML or JSON; `-` reads standard input',
+  ] as const
+  tier
+    .command('apply')
+    .requiredOption(...files)
+    .description('make your tiers equal to the file; tiers that it does not name stay')
+    .addHelpText('after', RULE_HELP)
+    .action(action((session, { file }: { file: string }) => applyTiers(session, file)))
+  tier
+    .command('diff')
+    .requiredOption(...files)
+    .description('show what `tier apply` would change; changes nothing')
+    .action(action((session, { file }: { file: string }) => diffTiers(session, file)))
   tier
     .command('remove')
-    .argument('<id>', 'the tier, as `policies` names it')
+    .argument('<id>', 'the tier, as `policies` names it; the beginning of its id will do')
     .option('--if-match <template_id>', 'only while this is its version')
     .description('its resources are denied from now on, and grants under it end')
     .action(action(removeTier))
   tier
     .command('preview')
     .argument('<file>', FILE)
-    .description('what it would have answered for each request in your ledger; changes nothing')
+    .description('show what it would have answered to each request in your ledger; changes nothing')
     .action(action(preview))
   program.command('vocabulary').description('the words rules are written in').action(action(vocabulary))
   program
@@ -60,7 +82,7 @@ export function addPolicyCommands(program: Command, action: Action): void {
     .action(action(operators))
   for (const [verb, says] of [
     ['block', 'end every connection of one operator, and refuse it from now on'],
-    ['unblock', 'let it negotiate again; what was ended stays ended'],
+    ['unblock', 'let it negotiate again; ended connections stay ended'],
     ['claim', 'say that this operator is your own'],
     ['disclaim', 'take that back'],
   ] as const) {
@@ -81,16 +103,27 @@ async function addTier(session: Session, file: string): Promise<void> {
   told(session, saved, `Added: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function editTier(session: Session, id: string, given: Match & { file: string }): Promise<void> {
-  const path = `/owner/policies/${encodeURIComponent(id)}`
-  const body = await readTier(given.file)
-  const saved = await ask(session, { method: 'PUT', path, body, ...matching(given) })
+async function editTier(session: Session, given: string, options: Match & { file: string }): Promise<void> {
+  const body = await readTier(options.file)
+  const saved = await ofTier(session, given, path =>
+    ask(session, { method: 'PUT', path, body, ...matching(options) }),
+  )
   told(session, saved, `Edited: ${printable(templateOf(saved))} is offered from now on.\n`)
 }
 
-async function removeTier(session: Session, id: string, match: Match): Promise<void> {
-  const path = `/owner/policies/${encodeURIComponent(id)}`
-  const gone = await ask(session, { method: 'DELETE', path, ...matching(match) })
+/** Acts on the tier with that name, or the only one that begins with it. */
+function ofTier<T>({ client }: Session, given: string, act: (path: string) => Promise<T>): Promise<T> {
+  return named(
+    given,
+    id => act(`/owner/policies/${encodeURIComponent(id)}`),
+    async () => (await client.policies()).map(({ id }) => id),
+  )
+}
+
+async function removeTier(session: Session, given: string, match: Match): Promise<void> {
+  const gone = await ofTier(session, given, path =>
+    ask(session, { method: 'DELETE', path, ...matching(match) }),
+  )
   const ungoverned = (gone['ungoverned'] as string[]).map(printable).join(', ')
   told(session, gone, `Removed. Denied from now on: ${ungoverned === '' ? 'nothing' : ungoverned}.\n`)
 }
@@ -139,13 +172,8 @@ async function vocabulary(session: Session): Promise<void> {
     path: '/owner/policy-vocabulary',
   })) as unknown as VocabularyWord[]
   tell(session, words, (found, columns) => {
-    const rows = found.map(word => [
-      word.condition,
-      word.takes ?? '-',
-      word.may_relax ? 'yes' : 'no',
-      word.label,
-    ])
-    return table(['condition', 'takes', 'may relax', 'holds where'], rows, columns)
+    const rows = found.map(word => [conditionForm(word), word.may_relax ? 'yes' : 'no', word.label])
+    return table(['write', 'may relax', 'it holds if'], rows, columns)
   })
 }
 
@@ -179,15 +207,6 @@ async function ask(session: Session, request: ApiRequest): Promise<JsonObject> {
   throw new UsageError('The authority answered with something else than a record: is this its owner API?')
 }
 
-async function readTier(file: string): Promise<JsonObject> {
-  const tier = await readJsonObject(file, 'a tier')
-  // What `policies --json` shows can be given back: the version is the authority's to count.
-  const { terms } = tier
-  if (terms === undefined || !isJsonObject(terms)) return tier
-  const { template_id: _version, ...rest } = terms
-  return { ...tier, terms: rest }
-}
-
 function matching({ ifMatch }: Match): { headers?: Record<string, string> } {
   return ifMatch === undefined ? {} : { headers: { 'if-match': `"${ifMatch}"` } }
 }
@@ -197,7 +216,14 @@ function templateOf(saved: JsonObject): string {
 }
 
 function told(session: Session, answer: JsonObject, sentence: string): void {
-  tell(session, answer, ({ warnings }) => sentence + warningLines((warnings as string[] | undefined) ?? []))
+  tell(
+    session,
+    answer,
+    ({ warnings }) =>
+      sentence +
+      waitingSentence(answer as StillWaiting) +
+      warningLines((warnings as string[] | undefined) ?? []),
+  )
 }
 
 function warningLines(warnings: readonly string[]): string {

@@ -1,12 +1,13 @@
 /**
  * Owns the subcommands of `usher owner` about resource servers. Contract: "Owner API"
- * (`/owner/resource-servers*`): who may ask about her grants is hers to approve and to withdraw, and from
- * where nobody may even ask.
+ * (`/owner/resource-servers*`): she approves and withdraws servers that may ask about her grants, and bans
+ * origins that may not even ask to register.
  */
 import type { Command } from 'commander'
 import { printable } from '../terminal/printable.ts'
 import type { ResourceServer } from '../wire/owner-api.ts'
 import { readAll } from '../client/exchange.ts'
+import { named, namedAll } from '../client/names.ts'
 import { tell, type Action, type Session } from './session.ts'
 import * as show from './show.ts'
 
@@ -22,11 +23,14 @@ export function addServerCommands(program: Command, action: Action): void {
       'approved',
       'let a resource server ask about your grants; what it publishes is registered',
     ],
-    ['revoke-server', 'revoked', 'withdraw one: from now on it is told nothing, and no call reaches it'],
+    ['revoke-server', 'revoked', 'withdraw one: from now on it gets no answers, and no call reaches it'],
   ] as const) {
     program
       .command(name)
-      .argument('<client_id...>', 'the resource server, as `servers` names it, or several of one origin')
+      .argument(
+        '<client_id...>',
+        'the resource server, as `servers` names it, or several of one origin; the beginning of its name will do',
+      )
       .description(says)
       .action(action((session, clientIds: string[]) => decide(session, clientIds, decision)))
   }
@@ -34,17 +38,17 @@ export function addServerCommands(program: Command, action: Action): void {
 }
 
 function addBans(program: Command, action: Action): void {
-  const named = ['<origin>', 'such as https://tools.example'] as const
+  const origin = ['<origin>', 'such as https://tools.example'] as const
   program
     .command('ban-origin')
-    .argument(...named)
+    .argument(...origin)
     .description(
       'no resource server of an origin may register with you any more; those that wait are withdrawn',
     )
     .action(action(ban))
   program
     .command('unban-origin')
-    .argument(...named)
+    .argument(...origin)
     .description('let the resource servers of an origin register again')
     .action(action(unban))
   program
@@ -64,11 +68,13 @@ async function decide(
 ): Promise<void> {
   const { client } = session
   const [clientId, ...others] = clientIds
-  if (others.length > 0)
-    return tell(session, await client.decideServers(clientIds, decision), all =>
-      all.map(stateSentence).join(''),
-    )
-  tell(session, await client.decideServer(clientId!, decision), stateSentence)
+  const known = async (): Promise<string[]> =>
+    (await readAll(client.resourceServers())).map(({ client_id }) => client_id)
+  if (others.length > 0) {
+    const decided = await namedAll(clientIds, all => client.decideServers(all, decision), known)
+    return tell(session, decided, all => all.map(stateSentence).join(''))
+  }
+  tell(session, await named(clientId!, one => client.decideServer(one, decision), known), stateSentence)
 }
 
 function stateSentence({ client_id, status }: ResourceServer): string {
@@ -83,9 +89,14 @@ async function ban(session: Session, origin: string): Promise<void> {
 }
 
 async function unban(session: Session, origin: string): Promise<void> {
+  const { client } = session
   tell(
     session,
-    await session.client.unbanOrigin(origin),
+    await named(
+      origin,
+      one => client.unbanOrigin(one),
+      async () => (await readAll(client.bannedOrigins())).map(banned => banned.origin),
+    ),
     unbanned => `${printable(unbanned.origin)} may register again.\n`,
   )
 }

@@ -1,4 +1,4 @@
-/** What each subcommand of `usher owner` works with. Contract: "Owner API". */
+/** The things that each subcommand of `usher owner` works with. Contract: "Owner API". */
 import type { ClientAction, ClientSession } from '../client/session.ts'
 import type { OwnerClient } from './client.ts'
 

@@ -1,72 +1,144 @@
 /**
- * Owns how the owner's records read on a terminal. Contract: "Owner API": what an agent says of itself
+ * Owns how the owner's records read on a terminal. Contract: "Owner API": what an agent says about itself
  * (reason, mission, names) is shown as its claim, escaped.
  */
 import { enforcedText, keptText } from './enforced.ts'
-import { becauseText } from './rule-words.ts'
+import { NO_LABELS, type Labels } from './labels.ts'
+import { becauseText, wasRevoked } from '../rules/rule-words.ts'
 import { printable, printableTime, printableValue, record, table } from '../terminal/printable.ts'
 import type {
   BannedOrigin,
   Connection,
   LedgerEntry,
   PendingItem,
+  JointHolding,
   ReceiptRecord,
   Resource,
   ResourceServer,
   Revoked,
+  StillWaiting,
   Tier,
 } from '../wire/owner-api.ts'
 
 /** The waiting requests, one line each. */
-export function pendingTable(items: PendingItem[], columns?: number): string {
+export function pendingTable(items: PendingItem[], columns?: number, labels: Labels = NO_LABELS): string {
   if (items.length === 0) return 'Nothing waits for you.\n'
+  const { heading, cells } = labelColumn(items, labels)
   const rows = items.map(item => [
     item.family,
-    item.kind,
+    item.account === undefined ? kindInTable(item) : `joint (${item.account})`,
     item.resource_id,
-    item.kind === 'operation' || item.operation ? operationText(item.operation) : item.purpose,
+    wantsText(item),
     item.handle,
+    ...cells(item),
     printableTime(item.requested_at),
   ])
-  return table(['family', 'kind', 'resource', 'wants', 'agent', 'since'], rows, columns)
+  return table(['family', 'kind', 'resource', 'wants', 'agent', ...heading, 'since'], rows, columns)
 }
 
-/** One waiting request, whole. */
-export function pendingDetails(item: PendingItem): string {
+/** Her names for the agents of a table: a column that is there only if she has named one of them. */
+function labelColumn(
+  named: readonly { handle?: string | null | undefined }[],
+  labels: Labels,
+): { heading: string[]; cells: (one: { handle?: string | null | undefined }) => (string | undefined)[] } {
+  const has = named.some(({ handle }) => labels.has(handle ?? ''))
+  return { heading: has ? ['label'] : [], cells: ({ handle }) => (has ? [labels.get(handle ?? '')] : []) }
+}
+
+/** The request in one line, and what else approving it opens. */
+function wantsText({ kind, operation, purpose, opens }: PendingItem): string {
+  const wants = kind === 'operation' || operation ? operationText(operation) : printableValue(purpose)
+  return kind === 'connection' && opens?.length > 0 ? `${wants}; opens ${opens.join(', ')} unasked` : wants
+}
+
+/** One complete waiting request, and how to answer it. */
+export function pendingDetails(item: PendingItem, labels: Labels = NO_LABELS): string {
+  const family = printable(item.family)
+  return `${pendingRecord(item, labels)}\nusher owner approve ${family}\nusher owner deny ${family}\n`
+}
+
+/** One complete waiting request; one of its lines says what approving it opens. */
+export function pendingRecord(item: PendingItem, labels: Labels = NO_LABELS): string {
   const { binding, provenance, accountability } = item.assurance ?? {}
   return (
     record({
       family: item.family,
-      kind: item.kind === 'connection' ? 'connection (an agent you do not know)' : 'operation',
+      kind: item.kind === 'connection' && wasRevoked(item.because) ? AGAIN : KIND[item.kind],
+      ...jointOf(item),
       agent: item.handle,
+      label: labels.get(item.handle),
       identity: identityText(item.identity),
       ...operatorOf(item.identity),
       resource: item.resource_id,
       tier: `${item.tier_name} (${item.tier})`,
       purpose: item.purpose,
       operation: item.operation ? operationText(item.operation) : undefined,
+      ...signedBeside(item),
       'says why': item.reason,
       mission: item.mission,
       prohibited: item.prohibited.map(prohibition => keptText(prohibition, item.enforced)),
       enforced: enforcedText(item.enforced),
       lasts: `${item.expires_in} s`,
       because: becauseText(item),
+      ...opensOf(item),
       since: printableTime(item.requested_at),
       assurance: item.assurance
         ? `binding ${binding}, provenance ${provenance}, accountability ${accountability}`
         : undefined,
-    }) +
-    (item.assurance_notes ?? []).map(note => `  - ${printable(note)}\n`).join('') +
-    `\nusher owner approve ${printable(item.family)}\nusher owner deny ${printable(item.family)}\n`
+    }) + (item.assurance_notes ?? []).map(note => `  - ${printable(note)}\n`).join('')
   )
 }
 
-/** How the agent is known: the word alone, or the word of a record that says more. */
+/** Further signed facts: where the grant is valid, and what cannot be undone. */
+function signedBeside({ item }: Partial<Pick<PendingItem, 'item'>>): Record<string, string | undefined> {
+  return { 'good at': item?.resource, consequence: item?.consequence }
+}
+
+const KIND: Record<PendingItem['kind'], string> = {
+  connection: 'connection (an agent you do not know)',
+  operation: 'operation',
+  joint: 'joint (something that you hold with others)',
+}
+
+const AGAIN = 'connection (an agent whose access was ended before)'
+
+function kindInTable({ kind, because }: PendingItem): string {
+  return kind === 'connection' && wasRevoked(because) ? 'connection again' : kind
+}
+
+/** For what she holds with others: with whom, how many must agree, and how far her approval goes. */
+function jointOf({ account, rule, holders }: PendingItem): Record<string, unknown> {
+  if (account === undefined || rule === undefined || holders === undefined) return {}
+  const weighs = (weight: number): string =>
+    rule.total_weight === holders.length ? '' : `, weight ${weight}`
+  return {
+    account,
+    'who is asked': holders.map(one => `${one.owner} at ${one.issuer}${weighs(one.weight)}`),
+    'it takes': takesText(rule, holders.length),
+    'approving opens': `nothing beside what is held jointly in ${account}`,
+  }
+}
+
+function takesText({ kind, threshold, total_weight }: JointHolding['rule'], holders: number): string {
+  if (kind === 'all') return 'the approval of all of them'
+  if (kind === 'any') return 'the approval of any one of them'
+  if (total_weight === holders) return `the approval of ${threshold} of them`
+  return `approvals that weigh ${threshold} of ${total_weight}`
+}
+
+/** What else her approval opens; an authority of an earlier version does not say. */
+function opensOf({ kind, opens }: PendingItem): Record<string, unknown> {
+  if (kind !== 'connection' || opens === undefined) return {}
+  const none = 'nothing: every tier of yours asks you about each operation'
+  return { 'approving opens': opens.length === 0 ? none : `without asking you again: ${opens.join(', ')}` }
+}
+
+/** How the agent is known: only a word, or the word in a record that says more. */
 function identityText(identity: unknown): unknown {
   return isRecord(identity) && typeof identity['kind'] === 'string' ? identity['kind'] : identity
 }
 
-/** Who says that they run it. */
+/** The claimed operators. */
 function operatorOf(identity: unknown): Record<string, unknown> {
   if (!isRecord(identity)) return {}
   const { operator, client_id, signature_agent } = identity
@@ -91,6 +163,7 @@ export function connectionTable(connections: Connection[], columns?: number): st
     one.handle,
     one.status,
     one.label,
+    reachText(one.reach),
     one.tiers_approved,
     one.tiers_granted,
     one.operators,
@@ -98,22 +171,59 @@ export function connectionTable(connections: Connection[], columns?: number): st
     printableTime(one.last_access),
   ])
   return table(
-    ['handle', 'status', 'label', 'approved', 'granted', 'operators', 'first seen', 'last access'],
+    ['handle', 'status', 'label', 'reaches', 'approved', 'granted', 'operators', 'first seen', 'last access'],
     rows,
     columns,
   )
 }
 
-/** What a revocation ended. */
+const JOINTLY = 'joint:'
+
+/**
+ * How far a connection reaches: an agent that an administrator or co-holders let in is a stranger to the rest
+ * of hers.
+ */
+function reachText(reach: Connection['reach']): string | undefined {
+  if (reach === undefined) return undefined
+  if (reach === null) return 'all that you allow'
+  if (reach === 'organization') return 'only what your organization governs'
+  return reach.startsWith(JOINTLY)
+    ? `only what is held jointly in ${reach.slice(JOINTLY.length)}`
+    : `only ${reach}`
+}
+
+/** The things that a revocation ended. */
 export function revokedSentence(revoked: Revoked): string {
   const { rpts_deactivated: count, rpts_deactivated_more: more } = revoked
   const grants = `${count}${more ? ' or more' : ''} live grant${count === 1 && !more ? '' : 's'}`
   const connections = revoked.connections_revoked ?? 1
   const others = connections > 1 ? `, ${connections} connections in all` : ''
-  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n`
+  return `${printable(revoked.handle)} is ${printable(revoked.status)}: ${grants} ended${others}.\n${waitingSentence(revoked)}`
 }
 
-/** What an agent is called from now on. */
+/** Who else had a part in ending it: sidecars, and tallies that have not yet; empty if nobody. */
+export function waitingSentence({ joint_withdrawals_waiting: waiting, leases }: StillWaiting): string {
+  const letGo = leases === undefined ? '' : leasesSentence(leases)
+  if (waiting === undefined) return letGo
+  return `${letGo}What you allowed of joint accounts may still count: ${waiting} withdrawal${waiting === 1 ? '' : 's'} did not reach the tally yet. Your authority keeps telling it until it has answered.\n`
+}
+
+function leasesSentence({
+  holders,
+  acknowledged,
+  waited_ms: ms,
+  silent: servers = [],
+}: NonNullable<StillWaiting['leases']>): string {
+  const sidecars = (n: number): string => `${n} sidecar${n === 1 ? '' : 's'}`
+  if (holders === 0)
+    return `It could not be asked which sidecars let go, so ${ms} ms were waited: all have.\n`
+  const silent = holders - acknowledged
+  return silent === 0
+    ? `${sidecars(holders)} let go in ${ms} ms.\n`
+    : `${sidecars(acknowledged)} let go; ${sidecars(silent)}${servers.length === 0 ? '' : ` of ${servers.map(printable).join(', ')}`} did not answer and can use nothing any more after ${ms} ms.\n`
+}
+
+/** The new name of an agent. */
 export function labelText({ handle, label }: Readonly<Record<string, unknown>>): string {
   const who = printableValue(handle)
   return label === null ? `${who} has no label any more` : `${who} is called ${printableValue(label)}`
@@ -189,21 +299,24 @@ function registryText({ status, registry }: ResourceServer): string {
 }
 
 /**
- * The ledger, one line per entry; what is particular to a kind comes last, but for records within it
- * (`--json` has all).
+ * The ledger, one line per entry; members of a particular kind come last, without nested records (`--json`
+ * has all).
  */
-export function ledgerTable(entries: LedgerEntry[], columns?: number): string {
+export function ledgerTable(entries: LedgerEntry[], columns?: number, labels: Labels = NO_LABELS): string {
   if (entries.length === 0) return 'Nothing is recorded.\n'
-  return table(['seq', 'time', 'kind', 'family', 'handle', 'more'], entries.map(ledgerCells), columns)
+  const { heading, cells } = labelColumn(entries, labels)
+  const rows = entries.map(entry => ledgerCells(entry, cells(entry)))
+  return table(['seq', 'time', 'kind', 'family', 'handle', ...heading, 'more'], rows, columns)
 }
 
 /** One entry of the ledger, as a line by itself. */
-export function ledgerLine(entry: LedgerEntry): string {
-  return `${ledgerCells(entry).map(printableValue).join('  ').trimEnd()}\n`
+export function ledgerLine(entry: LedgerEntry, labels: Labels = NO_LABELS): string {
+  const cells = ledgerCells(entry, labelColumn([entry], labels).cells(entry))
+  return `${cells.map(printableValue).join('  ').trimEnd()}\n`
 }
 
-function ledgerCells({ seq, ts, kind, family, handle, ...more }: LedgerEntry): unknown[] {
-  return [seq, printableTime(ts), kind, family, handle, moreText(more)]
+function ledgerCells({ seq, ts, kind, family, handle, ...more }: LedgerEntry, label: unknown[]): unknown[] {
+  return [seq, printableTime(ts), kind, family, handle, ...label, moreText(more)]
 }
 
 function moreText(more: Record<string, unknown>): string {
@@ -213,17 +326,24 @@ function moreText(more: Record<string, unknown>): string {
     .join(' ')
 }
 
-/** Receipts, one line each, with what verifying them found where that was asked. */
-export function receiptTable(records: ReceiptRecord[], columns?: number, found?: string[]): string {
+/** Receipts, one line each, with the result of verifying them if that was asked. */
+export function receiptTable(
+  records: ReceiptRecord[],
+  columns?: number,
+  labels: Labels = NO_LABELS,
+  found?: string[],
+): string {
   if (records.length === 0) return 'No receipt is kept.\n'
+  const { heading, cells } = labelColumn(records, labels)
   return table(
-    ['seq', 'issued', 'family', 'grant', 'handle', ...(found === undefined ? [] : ['found'])],
+    ['seq', 'issued', 'family', 'grant', 'handle', ...heading, ...(found === undefined ? [] : ['found'])],
     records.map(({ seq, issued_at, family, jti, handle }, at) => [
       seq,
       printableTime(issued_at),
       family,
       jti,
       handle,
+      ...cells({ handle }),
       ...(found === undefined ? [] : [found[at]]),
     ]),
     columns,
@@ -237,9 +357,8 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
   switch (event.event) {
     case 'pending': {
       const item = data as unknown as PendingItem
-      const wants = item.operation ? operationText(item.operation) : printableValue(item.purpose)
       const who = `${printableValue(item.handle)} asks (${printableValue(item.kind)})`
-      return `pending  ${printableValue(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${wants}\n`
+      return `pending  ${printableValue(item.family)}  ${who} for ${printableValue(item.resource_id)}: ${printable(wantsText(item))}\n`
     }
     case 'decided':
       return `decided  ${printableValue(data['family'])}  ${printableValue(data['decision'])} by ${printableValue(data['by'])}\n`
@@ -249,6 +368,8 @@ export function eventLine(event: { id: string; event: string; data: unknown }): 
       return `revoked  ${printableValue(data['handle'])} by ${printableValue(data['by'])}\n`
     case 'connection_labelled':
       return `label    ${labelText(data)}\n`
+    case 'policy_changed':
+      return `tier     ${printableValue(data['tier'])} ${data['template_id'] === null ? 'is removed' : `is ${printableValue(data['template_id'])} now`}\n`
     case 'resource_server_pending':
       return `server   ${printableValue(data['client_id'])} asks to serve you (usher owner servers)\n`
     case 'resource_server_decided':

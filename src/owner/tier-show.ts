@@ -1,18 +1,25 @@
 /**
- * Owns `usher owner tier show`: one tier whole, in words. Contract: "Owner API" (`/owner/policies`).
+ * Owns `usher owner tier show`: one complete tier, in words. Contract: "Owner API" (`/owner/policies`).
  */
 import { ApiError } from '../client/api-error.ts'
+import { yamlText } from '../client/given-file.ts'
 import { nameOf } from '../client/names.ts'
 import { printable, record } from '../terminal/printable.ts'
+import type { JsonObject } from '../wire/json.ts'
 import type { Tier } from '../wire/owner-api.ts'
-import { ruleText, secondsText } from './rule-words.ts'
+import { ruleText, secondsText } from '../rules/rule-words.ts'
 import { tell, type Session } from './session.ts'
+import { withoutVersion } from './tier-file.ts'
 
 /**
  * Shows one tier: as JSON the member of `policies --json`, which `tier edit` takes back. Fails with
- * `not_found` if she has none of that name.
+ * `not_found` if she has no tier of that name.
  */
-export async function showTier(session: Session, given: string): Promise<void> {
+export async function showTier(
+  session: Session,
+  given: string,
+  { yaml = false }: { yaml?: boolean } = {},
+): Promise<void> {
   const tiers = await session.client.policies()
   const id = nameOf(
     given,
@@ -20,6 +27,8 @@ export async function showTier(session: Session, given: string): Promise<void> {
   )
   const tier = tiers.find(one => one.id === id)
   if (tier === undefined) throw new ApiError('not_found', `You have no tier ${given}.`, { status: 404 })
+  if (yaml && !session.json)
+    return session.terminal.out(await yamlText(withoutVersion(tier as Tier & JsonObject)))
   tell(session, tier, tierText)
 }
 

@@ -1,5 +1,5 @@
 /**
- * Owns `usher owner watch`. Contract: "Events": the owner's notifications, for as long as she looks.
+ * Owns `usher owner watch`. Contract: "Events": the owner's notifications, for as long as she watches.
  */
 import { printable, printableLine } from '../terminal/printable.ts'
 import { readAll } from '../client/exchange.ts'
@@ -7,11 +7,12 @@ import { watchEvents } from './events.ts'
 import { untilInterrupted } from './interrupt.ts'
 import { ApiError } from '../client/api-error.ts'
 import type { Session } from './session.ts'
+import { labelsOf } from './labels.ts'
 import { eventLine, pendingTable } from './show.ts'
 
 /**
- * Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. To a
- * person it first shows what waits already: that was an event before she looked.
+ * Prints events until SIGINT or SIGTERM, or until the stream is refused; in JSON one object per line. For a
+ * person, it first shows what waits already, because those events came before she began to watch.
  */
 export async function watch(session: Session, { after }: { after?: string } = {}): Promise<void> {
   const { terminal, client } = session
@@ -24,7 +25,7 @@ export async function watch(session: Session, { after }: { after?: string } = {}
         if (state.kind !== 'open')
           return terminal.err(`${printable(state.because)} Trying again in ${state.delaySeconds} s.\n`)
         terminal.err('Watching.\n')
-        // Only now: what begins to wait after this list was read is an event of the stream.
+        // Only now, because the stream reports everything that begins to wait after this list was read.
         shown ??= showWaiting(session)
       },
     })
@@ -36,11 +37,12 @@ export async function watch(session: Session, { after }: { after?: string } = {}
   })
 }
 
-/** What waits already. A list that cannot be had does not end the watch: the stream stands. */
-async function showWaiting({ client, terminal, columns }: Session): Promise<void> {
+/** The items that wait already. If the list cannot be read, watching goes on, because the stream is open. */
+async function showWaiting(session: Session): Promise<void> {
+  const { client, terminal, columns } = session
   try {
     const items = await readAll(client.pending())
-    if (items.length > 0) terminal.out(pendingTable(items, columns))
+    if (items.length > 0) terminal.out(pendingTable(items, columns, await labelsOf(session)))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     terminal.err(`What waits already could not be read: ${printable(error.detail)}\n`)

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { importPublicJwk } from '../../src/wire/keys.ts'
+import { parsePinnedKeys } from '../../src/wire/pinned-keys.ts'
 import { ownerCommand, OWNER_ISSUER } from '../support/owner-command.ts'
 import type { Reply } from '../support/scripted-http.ts'
 
@@ -45,6 +46,38 @@ describe('pending', () => {
       `fam_7   operation  alice/trades  ${wants}  jkt:abc  2026-11-21 09:00:00Z`,
       '',
     ])
+  })
+
+  it.each([
+    [['reading', 'statements\u001b'], 'without asking you again: reading, statements\\u{1b}'],
+    [[], 'nothing: every tier of yours asks you about each operation'],
+  ])('says of a first contact what approving it opens: %j', async (opens, told) => {
+    answers['/owner/pending'] = { body: [{ ...trade, kind: 'connection', opens }] }
+    const { printed } = await owner('pending', 'fam_7')
+    expect(printed).toMatch(/^approving opens +\S/m)
+    expect(printed).toContain(told)
+  })
+
+  it.each([
+    [{ kind: 'threshold', threshold: 2, total_weight: 3 }, 'the approval of 2 of them'],
+    [{ kind: 'all', threshold: 3, total_weight: 3 }, 'the approval of all of them'],
+    [{ kind: 'any', threshold: 1, total_weight: 3 }, 'the approval of any one of them'],
+    [{ kind: 'threshold', threshold: 3, total_weight: 5 }, 'approvals that weigh 3 of 5'],
+  ])('says of what she holds with others who is asked and how many it takes: %j', async (rule, takes) => {
+    const holders = ['alice', 'bea', 'carl'].map((one, at) => {
+      const weight = at === 0 ? rule.total_weight - 2 : 1
+      return { owner: one, issuer: 'https://as.example', weight }
+    })
+    const item = { ...trade, kind: 'joint', account: 'family-1', rule, holders, opens: [] }
+    answers['/owner/pending'] = { body: [item] }
+    const { printed } = await owner('pending', 'fam_7')
+    expect(printed).toMatch(/^kind +joint \(something that you hold with others\)$/m)
+    expect(printed).toMatch(/^account +family-1$/m)
+    const weight = rule.total_weight === 3 ? '' : ', weight 3'
+    expect(printed).toContain(`alice at https://as.example${weight}, bea at https://as.example`)
+    expect(printed).toMatch(new RegExp(`^it takes +${takes}$`, 'm'))
+    expect(printed).toMatch(/^approving opens +nothing beside what is held jointly in family-1$/m)
+    expect((await owner('pending')).printed).toContain('joint (family-1)')
   })
 
   it('shows one request whole, what the agent says of itself escaped', async () => {
@@ -101,6 +134,13 @@ describe('pending', () => {
     expect((await ownerAt(80, 'pending', '--json')).said).toBe('')
   })
 
+  it('says nothing of shortening where records stand in place of a table that has no room', async () => {
+    answers['/owner/pending'] = { body: [trade] }
+    const records = await ownerAt(30, 'pending')
+    expect(records.printed).toContain('fam_7')
+    expect(records.said).not.toContain('Shortened')
+  })
+
   it('is JSON for a script', async () => {
     answers['/owner/pending'] = { body: [trade] }
     expect(JSON.parse((await owner('--json', 'pending')).printed)).toEqual([trade])
@@ -120,7 +160,8 @@ describe('a decision', () => {
     ['deny', 'denied'],
   ])('%s is sent and told', async (command, decision) => {
     answers['/owner/pending/fam_7/decision'] = { body: { family: 'fam_7', decision, by: 'owner' } }
-    expect(await owner(command, 'fam_7')).toEqual({ code: 0, printed: `fam_7 ${decision}.\n`, said: '' })
+    const told = { code: 0, printed: `fam_7 ${decision}.\n`, said: '' }
+    expect(await owner(command, 'fam_7', ...(command === 'approve' ? ['--yes'] : []))).toEqual(told)
     expect(JSON.parse(api.received[0]!.body.toString())).toEqual({ decision })
   })
 
@@ -129,7 +170,7 @@ describe('a decision', () => {
       status: 409,
       body: { error: 'conflict', error_description: 'This no longer waits for you.' },
     }
-    expect(await owner('approve', 'fam_7')).toEqual({
+    expect(await owner('approve', '--yes', 'fam_7')).toEqual({
       code: 1,
       printed: '',
       said: 'conflict: This no longer waits for you.\n',
@@ -141,7 +182,7 @@ describe('a refusal', () => {
   it('is JSON on standard error for a script that asked for JSON, and still acts on no terminal', async () => {
     const error_description = 'This no longer waits: \u001b[2K\u202e.'
     answers['/owner/pending/fam_7/decision'] = { status: 409, body: { error: 'conflict', error_description } }
-    const { code, printed, said } = await owner('--json', 'approve', 'fam_7')
+    const { code, printed, said } = await owner('--json', 'approve', '--yes', 'fam_7')
     expect({ code, printed }).toEqual({ code: 1, printed: '' })
     expect(JSON.parse(said)).toEqual({ error: 'conflict', error_description })
     // oxlint-disable-next-line no-control-regex -- looking for them is the purpose
@@ -172,8 +213,21 @@ describe('a list', () => {
     [
       ['connections'],
       '/owner/connections',
-      [{ handle: 'jkt:a', status: 'active', tiers_approved: ['reading'] }],
-      'jkt:a   active  -      reading',
+      [{ handle: 'jkt:a', status: 'active', reach: null, tiers_approved: ['reading'] }],
+      'jkt:a   active  -      all that you allow  reading',
+    ],
+    // An agent that an administrator let in is a stranger to everything else of hers.
+    [
+      ['connections'],
+      '/owner/connections',
+      [{ handle: 'jkt:a', status: 'active', reach: 'organization', tiers_approved: ['reading'] }],
+      'jkt:a   active  -      only what your organization governs  reading',
+    ],
+    [
+      ['connections'],
+      '/owner/connections',
+      [{ handle: 'jkt:a', status: 'active', reach: 'joint:family\u001b[2J', tiers_approved: [] }],
+      'only what is held jointly in family\\u{1b}[2J',
     ],
     [['connections'], '/owner/connections', [], 'No agent has a connection with you.'],
     [
@@ -289,6 +343,16 @@ describe('watch', () => {
 })
 
 describe('key', () => {
+  it('export prints the keys file in which others pin it', async () => {
+    const path = join(directory(), 'pinned.json')
+    const { printed } = await owner('key', '--key', path)
+    const exported = await owner('key', 'export', '--key', path)
+    expect(JSON.parse(exported.printed)).toEqual({ keys: [JSON.parse(printed)] })
+    expect(parsePinnedKeys(exported.printed)).toMatchObject({
+      devices: [{ x: expect.any(String) as string }],
+    })
+  })
+
   it('makes the device key where there is none, and shows its public half ever after', async () => {
     const path = join(directory(), 'deep', 'new.json')
     const first = await owner('key', '--key', path)
@@ -327,6 +391,6 @@ describe('exit codes', () => {
     vi.stubEnv('UMA_OWNER_ISUER', 'x')
     const { code, said } = await owner('pending', ...issuerOption)
     expect(code).toBe(2)
-    expect(said).toContain('  - UMA_OWNER_ISUER is no setting of ours')
+    expect(said).toContain('  - UMA_OWNER_ISUER is not a setting of usher')
   })
 })

@@ -103,8 +103,8 @@ describe('a family', () => {
     answers['/owner/pending'] = { body: items }
     answers['/owner/pending/fam_12345/decision'] = UNKNOWN
     answers['/owner/pending/fam_12345_a/decision'] = { body: { family: 'fam_12345_a', decision: 'approved' } }
-    expect((await owner('approve', 'fam_12345_a')).printed).toBe('fam_12345_a approved.\n')
-    expect(await owner('approve', 'fam_12345')).toMatchObject({ code: 2 })
+    expect((await owner('approve', '--yes', 'fam_12345_a')).printed).toBe('fam_12345_a approved.\n')
+    expect(await owner('approve', '--yes', 'fam_12345')).toMatchObject({ code: 2 })
     expect(api.to('/owner/pending/fam_12345_b/decision')).toEqual([])
   })
 
@@ -122,5 +122,121 @@ describe('a family', () => {
     }
     expect(await owner('deny', 'fam_67890')).toMatchObject({ code: 1, said: 'conflict: Decided.\n' })
     expect(api.received).toHaveLength(1)
+  })
+})
+
+describe('a tier', () => {
+  it('is removed by the beginning of its id', async () => {
+    answers['/owner/policies'] = {
+      body: { tiers: ['statements-monthly', 'statements-yearly'].map(id => ({ id })) },
+    }
+    answers['/owner/policies/statements-m'] = UNKNOWN
+    answers['/owner/policies/statements-monthly'] = {
+      body: { deleted: 'statements-monthly', ungoverned: [] },
+    }
+    expect((await owner('tier', 'remove', 'statements-m')).printed).toBe(
+      'Removed. Denied from now on: nothing.\n',
+    )
+  })
+})
+
+describe('a resource server', () => {
+  const servers = [
+    'https://broker.example/mcp/alice',
+    'https://broker.example/mcp/other',
+    'demo-tools-of-mine',
+  ]
+  const decides = (): void => {
+    answers['/owner/resource-servers'] = {
+      body: servers.map(client_id => ({ client_id, name: client_id, status: 'pending' })),
+    }
+    api.script('/owner/resource-servers/decision', ({ body }) => {
+      const { client_id, client_ids } = JSON.parse(body.toString()) as {
+        client_id?: string
+        client_ids?: string[]
+      }
+      const named = client_ids ?? [client_id!]
+      if (!named.every(one => servers.includes(one))) return UNKNOWN
+      const decided = named.map(one => ({ client_id: one, status: 'revoked' }))
+      return { body: client_ids === undefined ? decided[0] : decided }
+    })
+  }
+
+  it.each([
+    ['https://broker.example/mcp/a', servers[0]],
+    ['demo-tool', servers[2]],
+  ])('%s stands for the only one that begins so', async (given, meant) => {
+    decides()
+    expect((await owner('revoke-server', given)).printed).toBe(`${meant} is revoked.\n`)
+  })
+
+  it('and another, each by its beginning, are decided in one call', async () => {
+    decides()
+    const { printed } = await owner(
+      'revoke-server',
+      'https://broker.example/mcp/a',
+      'https://broker.example/mcp/o',
+    )
+    expect(printed).toBe(`${servers[0]} is revoked.\n${servers[1]} is revoked.\n`)
+  })
+
+  it('that may be either is refused, and the scheme of a URL names none', async () => {
+    decides()
+    expect(await owner('revoke-server', 'https://broker.example/mcp/')).toMatchObject({ code: 2 })
+    expect(await owner('revoke-server', 'https://bro')).toMatchObject({ code: 1 })
+  })
+})
+
+describe('what she calls an agent', () => {
+  const handle = 'jkt:abcdefgh_one'
+  const at = '2026-11-21T09:00:00.000Z'
+  const known = [{ handle, status: 'active', label: 'Bookkeeper\u202e' }]
+  const lists: [string[], string, unknown][] = [
+    [
+      ['pending'],
+      '/owner/pending',
+      [{ family: 'fam_1', kind: 'operation', resource_id: 'alice/x', handle, requested_at: at }],
+    ],
+    [['ledger'], '/owner/ledger', { entries: [{ seq: 1, ts: at, kind: 'granted', handle }], next: null }],
+    [
+      ['receipts'],
+      '/owner/receipts',
+      {
+        receipts: [{ seq: 1, issued_at: at, family: 'fam_1', jti: 'rpt_1', handle, receipt: '' }],
+        next: null,
+      },
+    ],
+  ]
+
+  it.each(lists)('stands beside its handle: %s', async (command, path, body) => {
+    answers['/owner/connections'] = { body: known }
+    answers[path] = { body }
+    const { code, printed } = await owner(...command)
+    expect(code).toBe(0)
+    expect(printed).toMatch(/ LABEL\b/)
+    expect(printed).toMatch(/jkt:abcdefgh_one +Bookkeeper\\u\{202e\}/)
+    answers['/owner/connections'] = { body: [] }
+    expect((await owner(...command)).printed).not.toContain('LABEL')
+  })
+
+  it.each(lists)(
+    'is no part of the JSON of a script, which asks for nothing more: %s',
+    async (command, path, body) => {
+      answers['/owner/connections'] = { body: known }
+      answers[path] = { body }
+      const { printed } = await owner('--json', ...command)
+      expect(printed).not.toContain('Bookkeeper')
+      expect(api.to('/owner/connections')).toEqual([])
+    },
+  )
+
+  it('stands in the whole of a request that waits', async () => {
+    const [waiting] = lists[0]![2] as [object]
+    const terms = { prohibited: [], enforced: { scope: true }, because: ['the tier asks each time'] }
+    answers['/owner/connections'] = { body: known }
+    answers['/owner/pending'] = { body: [{ ...waiting, ...terms, family: 'fam_1' }] }
+    const { printed, said } = await owner('pending', 'fam_1')
+    expect(said).toBe('')
+    expect(printed).toMatch(/^label +Bookkeeper/m)
   })
 })

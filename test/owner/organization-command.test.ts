@@ -1,10 +1,12 @@
 /**
  * `usher owner organization …`: contract, "Organization membership, on the member's authorization server".
  */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ownerCommand } from '../support/owner-command.ts'
 
-const { answers, api, owner } = ownerCommand()
+const { answers, api, directory, owner } = ownerCommand()
 
 const view = {
   name: 'Acme\u001b[2J',
@@ -49,6 +51,68 @@ describe('organization', () => {
       code: 'inv_1.x',
       administrators_may: ['revoke', 'block'],
     })
+  })
+
+  const EXAMPLE = 'https://org.example'
+  /** Prints `assertion.for.` and the audience that it was told. */
+  const program = (): string => {
+    const script = join(directory(), 'assert.mjs')
+    writeFileSync(
+      script,
+      `let text = ''
+       for await (const chunk of process.stdin) text += chunk
+       console.log('assertion.for.' + JSON.parse(text).audience)`,
+    )
+    return `'${process.execPath}' '${script}'`
+  }
+  const sentBodies = () => api.received.map(({ body }) => JSON.parse(body.toString()) as object)
+
+  it('preview and join take an assertion that a program of hers prints, in place of a code', async () => {
+    const entry = [`--organization=${EXAMPLE}`, `--identity-command=${program()}`]
+    answers['/owner/organization/preview'] = { body: { ...view, changes: [] } }
+    const { printed } = await owner('organization', 'preview', ...entry)
+    expect(printed).toContain(
+      `organization join --organization ${EXAMPLE} --identity-command '${program().replaceAll("'", `'\\''`)}' --charter 3 --binds s256:abc`,
+    )
+    answers['/owner/organization'] = {
+      body: { enrolled: false, available: [], invitation: null, unreachable: [] },
+    }
+    const joined = await owner('organization', 'join', ...entry, '--charter=3', '--binds=s256:abc')
+    expect(joined.code).toBe(0)
+    const assertion = `assertion.for.${EXAMPLE}`
+    expect(sentBodies()).toEqual([
+      { issuer: EXAMPLE, assertion },
+      { agreed: true, charter_version: 3, binds_s256: 's256:abc', issuer: EXAMPLE, assertion },
+    ])
+  })
+
+  it.each([
+    ['neither a code nor a program', []],
+    ['both', ['inv_1.x', `--organization=${EXAMPLE}`, '--identity-command=exit 3']],
+    // The organization that a server would name is not told who she is.
+    ['a program and no organization', ['--identity-command=exit 3']],
+  ])('join with %s is wrong usage, and nothing is run or sent', async (_what, given) => {
+    const { code } = await owner('organization', 'join', ...given, '--charter=3', '--binds=x')
+    expect([code, api.received.length]).toEqual([2, 0])
+  })
+
+  it.each([
+    ['ends with a status', 'exit 3', 'ended with status 3'],
+    ['prints nothing', 'true', 'ended and printed nothing'],
+  ])('join by a program that %s is refused, and nothing is sent', async (_what, command, how) => {
+    const { code, said } = await owner(
+      'organization',
+      'join',
+      `--organization=${EXAMPLE}`,
+      `--identity-command=${command}`,
+      '--charter=3',
+      '--binds=x',
+    )
+    expect([code, said]).toEqual([
+      1,
+      expect.stringContaining(`identity_unusable: The identity command ${how}`),
+    ])
+    expect(api.received).toEqual([])
   })
 
   it('show tells of a later version that waits, decline and leave that it is done', async () => {

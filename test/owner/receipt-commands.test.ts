@@ -1,6 +1,6 @@
 /**
- * `usher owner receipts`. Contract, "Grant answer (beat 4)": what both sides hold can be shown, and verified
- * by whoever has the published keys.
+ * `usher owner receipts`. Contract, "Grant answer (beat 4)": what both sides hold can be shown, and anybody
+ * with the published keys can verify it.
  */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { signAgreement, signReceipt, verifyAgreement } from '../../src/wire/agreement.ts'

@@ -168,6 +168,20 @@ describe('watch', () => {
       },
       'server   demo-tools is revoked: it waited for a week\n',
     ],
+    [
+      {
+        event: 'pending',
+        data: {
+          family: 'fam_1',
+          kind: 'connection',
+          handle: 'jkt:a',
+          resource_id: 'alice/notes',
+          purpose: 'Reading',
+          opens: ['reading', 'statements'],
+        },
+      },
+      'pending  fam_1  jkt:a asks (connection) for alice/notes: Reading; opens reading, statements unasked\n',
+    ],
   ])('tells it: %j', (event, line) => {
     expect(eventLine({ id: '1', ...event })).toBe(line)
   })

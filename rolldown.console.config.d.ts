@@ -1,0 +1,3 @@
+import type { BuildOptions } from 'rolldown'
+declare const configuration: BuildOptions
+export default configuration

@@ -1,0 +1,43 @@
+/**
+ * Owns files that a person gives to a command: YAML or JSON, from a file or from standard input. Contract:
+ * "Owner API": a tier or a charter is sent as JSON, whatever form its file has.
+ */
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { UsageError } from '../terminal/command.ts'
+import { printableLines } from '../terminal/printable.ts'
+import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
+
+/**
+ * The object in `file`; `-` reads standard input. `what` names it in a refusal, for example `a tier`. Text
+ * that begins with `{` is read as JSON, anything else as YAML 1.2. Throws `UsageError`.
+ */
+export async function readGiven(file: string, what: string): Promise<JsonObject> {
+  let json: Json
+  try {
+    const source = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')
+    json = source.trimStart().startsWith('{') ? parseJson(source) : await parseYaml(source)
+  } catch (error) {
+    const why = (error as Error).message.trimEnd()
+    throw new UsageError(`Give ${what} as YAML or JSON: ${file} cannot be read (${why}).`)
+  }
+  if (!isJsonObject(json))
+    throw new UsageError(
+      `Give ${what} as members with values, in YAML or JSON: ${file} holds something else.`,
+    )
+  return json
+}
+
+/**
+ * The value as JSON can express it: what only YAML can say (dates, infinities) is refused, or becomes text.
+ */
+async function parseYaml(source: string): Promise<Json> {
+  const { parse } = await import('yaml')
+  return parseJson(JSON.stringify(parse(source, { uniqueKeys: true, version: '1.2' }) ?? null))
+}
+
+/** A record as YAML that `readGiven` accepts; characters that a terminal would act on are escaped. */
+export async function yamlText(value: object): Promise<string> {
+  const { stringify } = await import('yaml')
+  return printableLines(stringify(value, { lineWidth: 0 }))
+}

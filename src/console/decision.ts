@@ -1,0 +1,105 @@
+/**
+ * Owns what the page sends as her decision: the very record that was shown, by its hash, and her signature
+ * over it, if the page has a key. Contract: "Owner API" (`/owner/pending/{family}/decision`).
+ */
+import { admitsOf, isFirstContact } from '../rules/owner-statement.ts'
+import type { DecisionItem } from '../wire/decision-item.ts'
+import { canonicalize } from '../wire/json.ts'
+import { TYP } from '../wire/names.ts'
+import type { Decided } from '../wire/owner-api.ts'
+import type { Passkey } from '../wire/owner-credentials.ts'
+import { statementClaims, type StatementClaims } from '../wire/statement-claims.ts'
+import { ask, nowOf, type Access } from './api.ts'
+import { base64url, randomText, s256 } from './bytes.ts'
+import { sign, type DeviceKey } from './device-key.ts'
+import { signByPasskey } from './passkey.ts'
+import { passkeyThumbprint } from './passkey-statement.ts'
+
+/**
+ * How she approves: a first contact only for its tier, or signed by a passkey in place of this browser's key.
+ */
+export interface How {
+  only?: boolean
+  passkey?: Passkey | undefined
+}
+
+/** Approves what was shown, signed. */
+export async function approve(access: Access, item: DecisionItem, how: How = {}): Promise<Decided> {
+  return post(access, item.family, await approvalOf(access, item, how))
+}
+
+/** Approves several of them, all or none. */
+export async function approveAll(access: Access, items: readonly DecisionItem[]): Promise<Decided[]> {
+  const decisions = await Promise.all(
+    items.map(async item => ({ family: item.family, ...(await approvalOf(access, item)) })),
+  )
+  const body = { decisions }
+  const { decisions: decided } = await ask<{ decisions: Decided[] }>(access, {
+    method: 'POST',
+    path: 'owner/pending/decisions',
+    body,
+  })
+  return decided
+}
+
+/** Denies it; the agent reads the reason. */
+export async function deny(access: Access, item: DecisionItem, reason: string): Promise<Decided> {
+  const said = reason.trim() === '' ? {} : { reason: reason.trim() }
+  return post(access, item.family, { decision: 'denied', item_s256: await s256(canonicalize(item)), ...said })
+}
+
+async function approvalOf(
+  access: Access,
+  item: DecisionItem,
+  { only = false, passkey }: How = {},
+): Promise<object> {
+  // The hash of what was shown, computed here. The hash that the server sends does not count.
+  const item_s256 = await s256(canonicalize(item))
+  const decided = { decision: 'approved', item_s256, ...(only ? { only } : {}) } as const
+  const { proof } = access
+  const claimsFor = (thumbprint: string): StatementClaims =>
+    claimsOf(access, thumbprint, { item, item_s256, only })
+  if (passkey !== undefined) {
+    const claims = claimsFor(await passkeyThumbprint(passkey))
+    return { ...decided, statement: await signByPasskey(passkey, claims) }
+  }
+  if (proof.by !== 'key') return decided
+  return { ...decided, statement: await signByKey(proof.key, claimsFor(proof.key.kid)) }
+}
+
+function claimsOf(
+  access: Access,
+  thumbprint: string,
+  { item, item_s256, only }: { item: DecisionItem; item_s256: string; only: boolean },
+): StatementClaims {
+  const { owner, family, single_use, expires_in } = item
+  return statementClaims(
+    {
+      aud: access.issuer,
+      owner,
+      family,
+      decision: 'approved',
+      item_s256,
+      admits: admitsOf({ decision: 'approved', isFirstContact: isFirstContact(item), only }),
+      single_use,
+      expires_in,
+      iat: nowOf(access),
+      jti: `dec_${randomText(16)}`,
+    },
+    thumbprint,
+  )
+}
+
+async function signByKey(key: DeviceKey, claims: StatementClaims): Promise<string> {
+  const header = { alg: 'EdDSA', typ: TYP.decision, kid: key.kid }
+  const input = `${base64url(JSON.stringify(header))}.${base64url(JSON.stringify(claims))}`
+  return `${input}.${base64url(await sign(key, input))}`
+}
+
+function post(access: Access, family: string, body: object): Promise<Decided> {
+  return ask<Decided>(access, {
+    method: 'POST',
+    path: `owner/pending/${encodeURIComponent(family)}/decision`,
+    body,
+  })
+}

@@ -1,0 +1,92 @@
+/**
+ * One line of the ledger: what happened, to whom, and everything else that it says. Contract: "Owner API".
+ */
+import { useState } from 'preact/hooks'
+import type { Json } from '../../wire/json.ts'
+import { canonicalize } from '../../wire/json.ts'
+import type { LedgerEntry } from '../../wire/owner-api.ts'
+import { Shown } from '../shown.tsx'
+import { whenText } from '../time.ts'
+import { WORDS } from '../words.ts'
+
+const W = WORDS.ledger
+const BAD = new Set([
+  'denied',
+  'refused',
+  'identity_refused',
+  'revoked',
+  'blocked',
+  'break_glass',
+  'suspended',
+  'joint_refused',
+])
+const GOOD = new Set(['approved', 'connected', 'touched', 'relaxed', 'unblocked', 'joint_allowed', 'resumed'])
+/** Members that the line itself shows. */
+const SHOWN = new Set(['seq', 'ts', 'kind', 'family', 'handle', 'count'])
+
+export function LedgerLine(props: {
+  entry: LedgerEntry
+  isOfAgent?: boolean
+  onReceipt?: (family: string) => void
+}) {
+  const { entry, isOfAgent = false, onReceipt } = props
+  const { seq, ts, kind, family, handle, count, binding, tool, resource_id } = entry
+  const [isOpen, setOpen] = useState(false)
+  const tone = BAD.has(kind) ? 'bad' : GOOD.has(kind) ? 'good' : ''
+  const rest = Object.entries(entry).filter(([name, value]) => !SHOWN.has(name) && value !== undefined)
+  return (
+    <li class="line" data-seq={seq} data-kind={kind}>
+      <div class="line-head">
+        <span class={`tag ${tone}`}>{Object.hasOwn(W.kinds, kind) ? W.kinds[kind] : kind}</span>
+        <span class="line-what">
+          {typeof tool === 'string' ? <Shown text={tool} isName /> : null}
+          {typeof tool === 'string' && typeof resource_id === 'string' ? ' · ' : ''}
+          {typeof resource_id === 'string' ? <Shown text={resource_id} isName /> : null}
+          {typeof count === 'number' && count > 1 ? <span class="quiet"> {W.times(count)}</span> : null}
+        </span>
+        <time class="quiet" dateTime={ts}>
+          {whenText(ts)}
+        </time>
+      </div>
+      {handle === undefined || isOfAgent ? null : (
+        <p class="mono small quiet handle">
+          <Shown text={handle} isName mono />
+        </p>
+      )}
+      <div class="line-more">
+        {typeof binding === 'string' ? (
+          <span class="quiet small">{W.binding[binding] ?? binding}</span>
+        ) : null}
+        <details open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
+          <summary>{WORDS.waiting.hidden}</summary>
+          {isOpen ? (
+            <dl class="parameters">
+              {family === undefined ? null : <Pair name="family" value={family} />}
+              {rest.map(([name, value]) => (
+                <Pair key={name} name={name} value={value as Json} />
+              ))}
+            </dl>
+          ) : null}
+        </details>
+        {family !== undefined && onReceipt !== undefined ? (
+          <button type="button" class="link small" onClick={() => onReceipt(family)}>
+            {W.receipt}
+          </button>
+        ) : null}
+      </div>
+    </li>
+  )
+}
+
+function Pair({ name, value }: { name: string; value: Json }) {
+  return (
+    <div>
+      <dt>
+        <Shown text={name} isName mono />
+      </dt>
+      <dd>
+        <Shown text={typeof value === 'string' ? value : canonicalize(value)} mono label={name} />
+      </dd>
+    </div>
+  )
+}

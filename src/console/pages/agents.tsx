@@ -1,0 +1,200 @@
+/**
+ * The agents she knows: what each may do, what it did, and how its access ends. Contract: "Owner API"
+ * (connections).
+ */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Connection, LedgerEntry, Revoked } from '../../wire/owner-api.ts'
+import { ask, askAll, type Access } from '../api.ts'
+import { LedgerLine } from '../ledger/line.tsx'
+import { Asking, Awaited, Chips, Fault, Nothing, PageHead } from '../parts.tsx'
+import { useDeed, useLoaded, useSession, type PageProps } from '../session.ts'
+import { Field, Shown } from '../shown.tsx'
+import { whenText } from '../time.ts'
+import { WORDS } from '../words.ts'
+import { TextField } from '../text-field.tsx'
+
+const W = WORDS.agents
+/** How many entries about its acts are read at a time. */
+const DEEDS = 12
+
+const load = (access: Access): Promise<Connection[]> => askAll<Connection>(access, 'owner/connections')
+
+export function AgentsPage({ query }: PageProps) {
+  const { data, fault, reload } = useLoaded(
+    load,
+    /^(decided|connect|revoked|blocked|touched|introduced|organization|joint|reset)/,
+  )
+  const wanted = query.get('handle')
+  const agents = [...(data ?? [])].sort(
+    (a, b) => order(a) - order(b) || (a.first_seen < b.first_seen ? 1 : -1),
+  )
+  return (
+    <>
+      <PageHead title={W.title} lead={W.lead} />
+      <Awaited data={data} fault={fault} reload={reload} />
+      {data?.length === 0 ? <Nothing title={W.none} hint={W.noneHint} /> : null}
+      <ul class="list">
+        {agents.map(one => (
+          <Agent key={one.handle} agent={one} isWanted={one.handle === wanted} onChanged={reload} />
+        ))}
+      </ul>
+    </>
+  )
+}
+
+function order({ status }: Connection): number {
+  return status === 'active' ? 0 : 1
+}
+
+function Agent({
+  agent,
+  isWanted,
+  onChanged,
+}: {
+  agent: Connection
+  isWanted: boolean
+  onChanged: () => void
+}) {
+  const { access } = useSession()
+  const { busy, fault, run } = useDeed()
+  const [ended, setEnded] = useState<string>()
+  const place = useRef<HTMLLIElement>(null)
+  useEffect(() => {
+    if (isWanted) place.current?.scrollIntoView({ block: 'start' })
+  }, [isWanted])
+  const { handle, label, status, operators, tiers_approved, tiers_granted, introduced_by, reach, admits } =
+    agent
+  const isActive = status === 'active'
+  const revoke = async (): Promise<void> => {
+    const done = await ask<Revoked>(access, {
+      method: 'POST',
+      path: 'owner/connections/revoke',
+      body: { handle },
+    })
+    setEnded(
+      W.ended(W.grants(done.rpts_deactivated, done.rpts_deactivated_more === true), done.connections_revoked),
+    )
+    onChanged()
+  }
+  return (
+    <li class={`item${isActive ? '' : ' past'}${isWanted ? ' wanted' : ''}`} ref={place} data-handle={handle}>
+      <div class="item-head">
+        <h2>{label === null ? W.unnamed : <Shown text={label} />}</h2>
+        <span class={`tag ${isActive ? 'good' : ''}`}>{isActive ? W.active : W.revoked}</span>
+      </div>
+      <p class="mono small handle">
+        <Shown text={handle} isName mono />
+      </p>
+      <dl class="pairs">
+        <Field name={W.since}>{whenText(agent.first_seen)}</Field>
+        <Field name={W.last}>{agent.last_access === null ? W.never : whenText(agent.last_access)}</Field>
+        <Field name={W.approved}>
+          <Chips texts={tiers_approved} none={W.never} />
+        </Field>
+        <Field name={W.granted}>
+          <Chips texts={tiers_granted} none={W.never} />
+        </Field>
+        {admits === undefined || !isActive ? null : <Field name={W.admitted}>{W.admits[admits]}</Field>}
+        {operators.length === 0 ? null : (
+          <Field name={W.operators}>
+            <Chips texts={operators} />
+          </Field>
+        )}
+        {reach === null || reach === undefined ? null : (
+          <Field name={W.reach}>
+            <Shown text={reach} isName />
+          </Field>
+        )}
+        {introduced_by === null ? null : (
+          <Field name={W.introduced}>
+            <Shown text={introduced_by} isName mono />
+          </Field>
+        )}
+      </dl>
+      <Deeds handle={handle} isOpen={isWanted} />
+      <Fault text={fault} />
+      <div role="status">{ended === undefined ? null : <p class="notice good">{ended}</p>}</div>
+      <div class="row">
+        <Rename agent={agent} onChanged={onChanged} />
+        {isActive ? (
+          <Asking
+            kind="plain deny"
+            label={W.revoke}
+            asks={W.revokeAsk}
+            confirm={W.revokeNow}
+            busy={busy}
+            onConfirm={() => run(revoke)}
+          />
+        ) : null}
+      </div>
+    </li>
+  )
+}
+
+function Deeds({ handle, isOpen: wasOpen }: { handle: string; isOpen: boolean }) {
+  const [isOpen, setOpen] = useState(wasOpen)
+  return (
+    <details open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>{W.did}</summary>
+      {isOpen ? <DeedList handle={handle} /> : null}
+    </details>
+  )
+}
+
+function DeedList({ handle }: { handle: string }) {
+  const path = `owner/ledger?handle=${encodeURIComponent(handle)}&first=newest&limit=${DEEDS}`
+  const { data, fault, reload } = useLoaded(
+    access => ask<{ entries: LedgerEntry[] }>(access, { path }),
+    /^(decided|connect|revoked|touched|reset)/,
+  )
+  return (
+    <>
+      <Awaited data={data} fault={fault} reload={reload} />
+      {data?.entries.length === 0 ? <p class="quiet">{W.didNone}</p> : null}
+      <ol class="lines">
+        {data?.entries.map(entry => (
+          <LedgerLine key={entry.seq} entry={entry} isOfAgent />
+        ))}
+      </ol>
+    </>
+  )
+}
+
+function Rename({ agent, onChanged }: { agent: Connection; onChanged: () => void }) {
+  const { access } = useSession()
+  const { busy, fault, run } = useDeed()
+  const [text, setText] = useState<string>()
+  const save = async (): Promise<void> => {
+    const label = text?.trim() ?? ''
+    const body = { handle: agent.handle, label: label === '' ? null : label }
+    await ask(access, { method: 'PUT', path: 'owner/connections/label', body })
+    setText(undefined)
+    onChanged()
+  }
+  if (text === undefined)
+    return (
+      <button type="button" class="plain" onClick={() => setText(agent.label ?? '')}>
+        {W.rename}
+      </button>
+    )
+  return (
+    <form
+      class="rename"
+      onSubmit={event => {
+        event.preventDefault()
+        run(save)
+      }}
+    >
+      <TextField label={W.renameLabel} name="label" maxLength={60} value={text} onValue={setText} />
+      <Fault text={fault} />
+      <div class="row">
+        <button type="submit" class="primary" disabled={busy}>
+          {W.save}
+        </button>
+        <button type="button" class="plain" onClick={() => setText(undefined)}>
+          {WORDS.waiting.cancel}
+        </button>
+      </div>
+    </form>
+  )
+}

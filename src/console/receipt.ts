@@ -1,0 +1,173 @@
+/**
+ * Owns the check of a receipt in the browser: the authority's signature by a key that it publishes, the
+ * agreement in it by the agent's own key, and her decision by one of hers. Contract: "Grant answer (beat 4)"
+ * (both sides hold the receipt), "Algorithms". It is the same check as `usher verify receipt`, by WebCrypto.
+ */
+import { isJsonObject, parseJsonObject, type Json, type JsonObject } from '../wire/json.ts'
+import { TYP } from '../wire/names.ts'
+import type { ReceiptRecord } from '../wire/owner-api.ts'
+import type { DeviceKey as ListedKey, Passkey } from '../wire/owner-credentials.ts'
+import { ask, askAll, type Access } from './api.ts'
+import { bytesOfBase64url, s256, textOfBase64url, utf8 } from './bytes.ts'
+import { thumbprint } from './device-key.ts'
+import { passkeysOf } from './passkey.ts'
+import { signedByPasskey } from './passkey-statement.ts'
+
+/**
+ * Whether it holds, why not, and whose decision is in it: `name` is her name for the key that signed.
+ * `other`: something signed that this page does not check.
+ */
+export type Verdict =
+  { holds: false; fault: Fault } | { holds: true; kid: string; decision: 'none' | 'other' | { name: string } }
+export type Fault =
+  'unreadable' | 'key' | 'signature' | 'issuer' | 'agreement' | 'agent' | 'repeated' | 'listed' | 'decision'
+
+/** What it is checked against. */
+export interface Checking {
+  published: Json[]
+  mine: readonly ListedKey[]
+  passkeys: readonly Passkey[]
+}
+
+interface Jws {
+  header: JsonObject
+  payload: JsonObject
+  input: string
+  signature: Uint8Array<ArrayBuffer>
+}
+
+const REPEATED = ['terms_uri', 'template_id', 'family', 'resource_id'] as const
+
+/** The keys that the authority publishes, and hers, including those that she removed. */
+export async function keysFor(access: Access): Promise<Checking> {
+  const [{ keys }, mine, passkeys] = await Promise.all([
+    ask<{ keys: Json[] }>(access, { path: 'jwks' }),
+    askAll<ListedKey>(access, 'owner/device-keys'),
+    passkeysOf(access),
+  ])
+  return { published: keys, mine, passkeys }
+}
+
+/** Checks one receipt that the ledger lists; returns the first fault. */
+export async function checkReceipt(
+  record: Pick<ReceiptRecord, 'receipt' | 'family' | 'jti' | 'handle'>,
+  { published, ...hers }: Checking,
+  issuer: string,
+): Promise<Verdict> {
+  const refused = (fault: Fault): Verdict => ({ holds: false, fault })
+  const jws = parsedJws(record.receipt, TYP.receipt)
+  if (jws === undefined) return refused('unreadable')
+  const { kid } = jws.header
+  const named = published.filter(key => isJsonObject(key) && key['kid'] === kid)
+  const x = named.length === 1 ? keyIn(named[0]) : undefined
+  if (x === undefined || typeof kid !== 'string') return refused('key')
+  if (!(await isSignedBy(jws, x))) return refused('signature')
+  const { payload } = jws
+  if (payload['iss'] !== issuer) return refused('issuer')
+  const agreed = await agreementFault(payload)
+  if (agreed !== undefined) return refused(agreed)
+  const says = [payload['family'], payload['rpt'], payload['sub']]
+  if (!isSame(says, [record.family, record.jti, record.handle])) return refused('listed')
+  const decision = await decisionOf(payload, hers)
+  return decision === 'wrong' ? refused('decision') : { holds: true, kid, decision }
+}
+
+/**
+ * Checks that the agreement is the one that the receipt names, signed with the key that it names, and about
+ * the same things.
+ */
+async function agreementFault(receipt: JsonObject): Promise<Fault | undefined> {
+  const { agreement_jws: compact, agreement, cnf, echo_absent: absent = [] } = receipt
+  if (typeof compact !== 'string' || (await s256(compact)) !== agreement) return 'agreement'
+  const jws = parsedJws(compact, TYP.agreement)
+  const x = jws === undefined ? undefined : agentKeyIn(jws.header)
+  if (jws === undefined || x === undefined || !(await isSignedBy(jws, x))) return 'agent'
+  if (!isJsonObject(cnf) || cnf['jkt'] !== (await thumbprint(x))) return 'agent'
+  const left = Array.isArray(absent) ? absent : []
+  const differs = REPEATED.some(name => !left.includes(name) && jws.payload[name] !== receipt[name])
+  return differs ? 'repeated' : undefined
+}
+
+/** Checks her signature, by a key that is or was hers, over the record that the receipt names. */
+async function decisionOf(
+  receipt: JsonObject,
+  { mine, passkeys }: Omit<Checking, 'published'>,
+): Promise<'none' | 'other' | 'wrong' | { name: string }> {
+  const { owner_decision: said } = receipt
+  if (said === undefined) return 'none'
+  if (!isJsonObject(said)) return 'wrong'
+  const { statement, item_s256 } = said
+  const signed =
+    typeof statement === 'string'
+      ? await signedByKey(statement, mine)
+      : await signedByPasskey(statement, passkeys)
+  if (typeof signed === 'string') return signed
+  const { payload, name } = signed
+  const about = [payload['item_s256'], payload['owner'], payload['aud'], payload['decision']]
+  const wanted = [item_s256, receipt['owner'], receipt['iss'], 'approved']
+  return isSame(about, wanted) ? { name } : 'wrong'
+}
+
+async function signedByKey(
+  statement: string,
+  mine: readonly ListedKey[],
+): Promise<'other' | 'wrong' | { payload: JsonObject; name: string }> {
+  const jws = parsedJws(statement, TYP.decision)
+  if (jws === undefined) return 'wrong'
+  const { payload } = jws
+  const key = mine.find(({ kid }) => `jkt:${kid}` === payload['iss'])
+  if (key === undefined) return 'other'
+  const x = keyIn(key.jwk as unknown as Json)
+  return x !== undefined && (await isSignedBy(jws, x)) ? { payload, name: key.name } : 'wrong'
+}
+
+function isSame(said: readonly unknown[], wanted: readonly unknown[]): boolean {
+  return said.every((one, place) => one === wanted[place])
+}
+
+/**
+ * It is read strictly: another spelling of the same bytes is refused. Only an agreement may have no `typ`.
+ */
+function parsedJws(compact: string, typ: string): Jws | undefined {
+  const [protectedText = '', payloadText = '', signatureText = '', ...more] = compact.split('.')
+  const signature = bytesOfBase64url(signatureText)
+  if (more.length > 0 || signature?.length !== 64) return undefined
+  try {
+    const header = parseJsonObject(textOfBase64url(protectedText) ?? '')
+    const payload = parseJsonObject(textOfBase64url(payloadText) ?? '')
+    const { alg, crit, b64, typ: kind } = header
+    if (alg !== 'EdDSA' && alg !== 'Ed25519') return undefined
+    if (crit !== undefined || b64 !== undefined) return undefined
+    const isKind = kind === undefined ? typ === TYP.agreement : kind === typ
+    return isKind ? { header, payload, input: `${protectedText}.${payloadText}`, signature } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The `x` of an Ed25519 key, 43 characters; undefined for any other. */
+function keyIn(jwk: Json | undefined): string | undefined {
+  if (!isJsonObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519') return undefined
+  const { x } = jwk
+  return typeof x === 'string' && bytesOfBase64url(x)?.length === 32 ? x : undefined
+}
+
+/**
+ * The key is in the header itself, or in the token of the agent's provider, which the authority has verified.
+ */
+function agentKeyIn(header: JsonObject): string | undefined {
+  const { jwk, agent_token: token } = header
+  if (typeof token !== 'string') return keyIn(jwk)
+  try {
+    const { cnf } = parseJsonObject(textOfBase64url(token.split('.')[1] ?? '') ?? '')
+    return isJsonObject(cnf) ? keyIn(cnf['jwk']) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function isSignedBy({ input, signature }: Jws, x: string): Promise<boolean> {
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x }
+  const key = await crypto.subtle.importKey('jwk', jwk, { name: 'Ed25519' }, false, ['verify'])
+  return crypto.subtle.verify('Ed25519', key, signature, utf8(input))
+}

@@ -1,0 +1,247 @@
+/**
+ * Owns her act: approve, deny with a reason, or block the agent's operator. An act that cannot be undone
+ * needs a deliberate step, holding a button or typing a word, and never one stray tap. Contract: "Owner API".
+ */
+import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { isFirstContact } from '../../rules/owner-statement.ts'
+import type { DecisionItem } from '../../wire/decision-item.ts'
+import { ApiFault, ask } from '../api.ts'
+import { approve, deny } from '../decision.ts'
+import { Asking, Fault } from '../parts.tsx'
+import { useDeed, useSession } from '../session.ts'
+import { Shown } from '../shown.tsx'
+import { WORDS } from '../words.ts'
+import { HoldButton } from './hold-button.tsx'
+import type { Outcome } from './outcome.ts'
+import { useSigner } from './signer.tsx'
+import { TextField } from '../text-field.tsx'
+
+const W = WORDS.waiting
+const REASON_LENGTH_MAX = 200
+
+interface Props {
+  item: DecisionItem
+  /** A first contact is let in only for its tier. */
+  only: boolean
+  onOnly: (only: boolean) => void
+  onSettled: (outcome: Outcome) => void
+  onChanged: () => void
+}
+
+/**
+ * An act that can be undone needs one press; every other act, and a call of an undeclared class, needs more.
+ */
+function isGrave({ consequence, operation }: DecisionItem): boolean {
+  if (consequence === undefined) return operation !== undefined
+  return consequence !== 'reversible' && consequence !== 'compensatable'
+}
+
+export function Decide({ item, only, onOnly, onSettled, onChanged }: Props) {
+  const { access } = useSession()
+  const { busy, fault, run } = useDeed()
+  const { passkey, choice } = useSigner()
+  const [isDenying, setDenying] = useState(false)
+  const [hasChanged, setChanged] = useState(false)
+  const deed = useCallback(
+    (act: () => Promise<Outcome | undefined>) =>
+      run(async () => {
+        setChanged(false)
+        try {
+          const outcome = await act()
+          if (outcome !== undefined) onSettled(outcome)
+        } catch (error) {
+          if (!(error instanceof ApiFault) || error.status !== 409) throw error
+          if (error.code === 'item_changed') setChanged(true)
+          const { decision, by, actor } = error.body
+          if (decision === 'approved' || decision === 'denied')
+            return onSettled({ what: decision, by: typeof by === 'string' ? by : '', actor })
+          onChanged()
+          if (error.code !== 'item_changed') throw error
+        }
+      }),
+    [run, onSettled, onChanged],
+  )
+  const approveIt = useCallback(
+    () =>
+      deed(async () => {
+        await approve(access, item, { only, passkey })
+        return { what: 'approved', here: true }
+      }),
+    [deed, access, item, only, passkey],
+  )
+  const denyIt = (reason: string): void =>
+    deed(async () => {
+      await deny(access, item, reason)
+      return { what: 'denied', here: true }
+    })
+  const blockIt = (origin: string): void =>
+    deed(async () => {
+      await ask(access, { method: 'POST', path: 'owner/operators/block', body: { origin } })
+      onChanged()
+      return undefined
+    })
+  return (
+    <div class="decide">
+      {hasChanged ? (
+        <p class="notice warn" role="alert">
+          {W.changed}
+        </p>
+      ) : null}
+      <Fault text={fault} />
+      {isDenying ? (
+        <DenyForm busy={busy} onDeny={denyIt} onCancel={() => setDenying(false)} />
+      ) : (
+        <>
+          {isFirstContact(item) && item.account === undefined ? (
+            <Only tier={item.tier} isOnly={only} onChange={onOnly} />
+          ) : null}
+          {choice}
+          <div class="row main-acts">
+            {isGrave(item) ? (
+              <GraveApproval item={item} busy={busy} onApprove={approveIt} />
+            ) : (
+              <button type="button" class="primary" data-key="a" disabled={busy} onClick={approveIt}>
+                {busy ? W.approving : W.approve}
+              </button>
+            )}
+            <button
+              type="button"
+              class="plain deny"
+              data-key="d"
+              disabled={busy}
+              onClick={() => setDenying(true)}
+            >
+              {W.deny}
+            </button>
+          </div>
+          <div class="row less">
+            <a href={`#/agents?handle=${encodeURIComponent(item.agent.handle)}`}>{W.agentPage}</a>
+            {item.operator === undefined ? null : (
+              <Asking
+                kind="link"
+                label={W.block}
+                asks={W.blockAsk(item.operator.origin)}
+                confirm={W.blockNow}
+                busy={busy}
+                onConfirm={() => blockIt(item.operator!.origin)}
+              />
+            )}
+          </div>
+        </>
+      )}
+    </div>
+  )
+}
+
+/** Whether a first contact is let in for everything, or only for the tier at which it asks. */
+function Only(props: { tier: string; isOnly: boolean; onChange: (isOnly: boolean) => void }) {
+  const { tier, isOnly, onChange } = props
+  return (
+    <label class="check only">
+      <input
+        type="checkbox"
+        name="only"
+        checked={isOnly}
+        onChange={event => onChange(event.currentTarget.checked)}
+      />
+      <span>
+        {W.only}
+        <span class="note">
+          <Shown text={W.onlyHint(tier)} />
+        </span>
+      </span>
+    </label>
+  )
+}
+
+function DenyForm(props: { busy: boolean; onDeny: (reason: string) => void; onCancel: () => void }) {
+  const { busy, onDeny, onCancel } = props
+  const [reason, setReason] = useState('')
+  const field = useRef<HTMLInputElement>(null)
+  useLayoutEffect(() => field.current?.focus(), [])
+  return (
+    <form
+      class="deny-form"
+      onSubmit={event => {
+        event.preventDefault()
+        onDeny(Array.from(reason).slice(0, REASON_LENGTH_MAX).join(''))
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') onCancel()
+      }}
+    >
+      <TextField
+        label={W.denyReason}
+        field={field}
+        name="reason"
+        autocomplete="off"
+        maxLength={REASON_LENGTH_MAX}
+        value={reason}
+        onValue={setReason}
+      />
+      <div class="row">
+        <button type="submit" class="danger" disabled={busy}>
+          {W.denyNow}
+        </button>
+        <button type="button" class="plain" onClick={onCancel}>
+          {W.cancel}
+        </button>
+      </div>
+    </form>
+  )
+}
+
+function GraveApproval(props: { item: DecisionItem; busy: boolean; onApprove: () => void }) {
+  const { item, busy, onApprove } = props
+  const [isTyping, setTyping] = useState(false)
+  const [typed, setTyped] = useState('')
+  const field = useRef<HTMLInputElement>(null)
+  useLayoutEffect(() => {
+    if (isTyping) field.current?.focus()
+  }, [isTyping])
+  const word = wordOf(item)
+  if (!isTyping)
+    return (
+      <>
+        <HoldButton label={busy ? W.approving : W.hold} busy={busy} onHeld={onApprove} />
+        <button type="button" class="link" data-key="a" onClick={() => setTyping(true)}>
+          {W.orType}
+        </button>
+      </>
+    )
+  return (
+    <form
+      class="type-form"
+      onSubmit={event => {
+        event.preventDefault()
+        if (typed.trim() === word) onApprove()
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') setTyping(false)
+      }}
+    >
+      <TextField
+        label={W.typeName(word)}
+        isExact
+        field={field}
+        name="typed"
+        class="mono"
+        value={typed}
+        onValue={setTyped}
+      />
+      <div class="row">
+        <button type="submit" class="primary" disabled={busy || typed.trim() !== word}>
+          {busy ? W.approving : W.approve}
+        </button>
+        <button type="button" class="plain" onClick={() => setTyping(false)}>
+          {W.cancel}
+        </button>
+      </div>
+    </form>
+  )
+}
+
+/** The tool's name, if it can be typed. */
+function wordOf({ operation }: DecisionItem): string {
+  return operation !== undefined && /^[\w.-]{1,40}$/.test(operation.tool) ? operation.tool : 'approve'
+}

@@ -1,0 +1,53 @@
+/**
+ * A button that acts only after it was held: with a finger, a mouse, or the space bar. Contract: "Owner API".
+ */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { WORDS } from '../words.ts'
+
+const HELD_MS = 1_200
+
+export function HoldButton({ label, busy, onHeld }: { label: string; busy: boolean; onHeld: () => void }) {
+  const [isHolding, setHolding] = useState(false)
+  const timer = useRef<ReturnType<typeof setTimeout>>()
+  const release = useCallback((): void => {
+    clearTimeout(timer.current)
+    timer.current = undefined
+    setHolding(false)
+  }, [])
+  useEffect(() => release, [release])
+  const hold = (): void => {
+    if (busy || timer.current !== undefined) return
+    setHolding(true)
+    timer.current = setTimeout(() => {
+      release()
+      onHeld()
+    }, HELD_MS)
+  }
+  const isHoldKey = ({ key }: KeyboardEvent): boolean => key === ' ' || key === 'Enter'
+  return (
+    <button
+      type="button"
+      class={`primary grave${isHolding ? ' holding' : ''}`}
+      disabled={busy}
+      onPointerDown={event => {
+        if (event.button === 0) hold()
+      }}
+      onPointerUp={release}
+      onPointerLeave={release}
+      onPointerCancel={release}
+      onContextMenu={event => event.preventDefault()}
+      onKeyDown={event => {
+        if (!isHoldKey(event)) return
+        event.preventDefault()
+        if (!event.repeat) hold()
+      }}
+      onKeyUp={event => {
+        if (isHoldKey(event)) release()
+      }}
+      onBlur={release}
+    >
+      <span class="fill" aria-hidden="true" />
+      <span class="over">{isHolding ? WORDS.waiting.holding : label}</span>
+    </button>
+  )
+}
