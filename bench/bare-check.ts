@@ -1,11 +1,12 @@
 /**
- * Owns the bare check servers, what the sidecar is measured against: grpc-js with our messages and nothing
- * else (`noop`), or with one verification by RFC 9421 of the request that the check carries (`verify`). Run
- * as `node bench/bare-check.ts noop|verify PORT KEYS`.
+ * Owns the bare check servers that the sidecar is compared with: grpc-js with our messages and nothing else
+ * (`noop`), or with one verification by RFC 9421 of the request that the check carries (`verify`). Run as
+ * `node bench/bare-check.ts noop|verify PORT KEYS`.
  */
 import { Server, ServerCredentials, type handleUnaryCall, type ServiceDefinition } from '@grpc/grpc-js'
 import { readFileSync } from 'node:fs'
 import type { CheckRequest, CheckResponse } from '../src/enforcement/doors/grpc/check-messages.ts'
+import { useLibsodium } from '../src/native/libsodium.ts'
 import { verifyRequest } from '../src/wire/http-signature.ts'
 import { importPublicJwk } from '../src/wire/keys.ts'
 import { ours } from '../test/support/envoy-protos.ts'
@@ -66,6 +67,8 @@ function verifying({ publicUrl, keys }: BareCheckKeys): Check {
 const [mode, port, keysFile = ''] = process.argv.slice(2)
 const check =
   mode === 'verify' ? verifying(JSON.parse(readFileSync(keysFile, 'utf8')) as BareCheckKeys) : noop
+// As the sidecar does, which is measured against it.
+useLibsodium()
 const server = new Server()
 server.addService(ours['envoy.service.auth.v3.Authorization'] as ServiceDefinition, { Check: check })
 server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), error => {

@@ -29,7 +29,7 @@ export interface CrossCheckOptions {
 const execute = promisify(execFile)
 
 /**
- * Undefined where h2load is not installed. Throws where a call was not answered, or is missing in the ledger.
+ * Undefined if h2load is not installed. Throws if a call was not answered, or is missing in the ledger.
  */
 export async function crossCheck(
   system: System,
@@ -60,12 +60,38 @@ async function load(
   { world }: System,
   wanted: CrossCheckOptions & { program: string; port: number; calls: number },
 ): Promise<number> {
-  const { program, port, calls, connections, inFlight, seconds } = wanted
+  const [check] = await standingCorpus(world).make(1)
+  const { port } = wanted
+  return h2load({
+    ...wanted,
+    url: `http://127.0.0.1:${port}${CHECK_PATH}`,
+    headers: GRPC,
+    body: framed(check!),
+  })
+}
+
+/** What a gRPC call says of itself. */
+export const GRPC = { 'content-type': 'application/grpc', te: 'trailers' }
+
+/** One request, sent so often, by h2load. */
+export interface Repeated {
+  program: string
+  url: string
+  headers: Readonly<Record<string, string>>
+  body: Buffer
+  calls: number
+  connections: number
+  inFlight: number
+  seconds: number
+}
+
+/** Calls a second. Throws if one of them was not answered by a status of 200. */
+export async function h2load(wanted: Repeated): Promise<number> {
+  const { program, url, headers, calls, connections, inFlight, seconds } = wanted
   const directory = await mkdtemp(join(tmpdir(), 'usher-h2load-'))
   try {
-    const [check] = await standingCorpus(world).make(1)
-    const body = join(directory, 'check')
-    await writeFile(body, framed(check!))
+    const body = join(directory, 'body')
+    await writeFile(body, wanted.body)
     const { stdout } = await execute(
       program,
       [
@@ -73,9 +99,8 @@ async function load(
         `-c${connections}`,
         `-m${Math.ceil(inFlight / connections)}`,
         `--data=${body}`,
-        '--header=content-type: application/grpc',
-        '--header=te: trailers',
-        `http://127.0.0.1:${port}${CHECK_PATH}`,
+        ...Object.entries(headers).map(([name, value]) => `--header=${name}: ${value}`),
+        url,
       ],
       { timeout: (seconds + 30) * 1_000 },
     )
@@ -86,7 +111,7 @@ async function load(
 }
 
 /** A gRPC message: not compressed, and its length. */
-function framed(message: Buffer): Buffer {
+export function framed(message: Buffer): Buffer {
   const prefix = Buffer.alloc(5)
   prefix.writeUInt32BE(message.length, 1)
   return Buffer.concat([prefix, message])

@@ -5,22 +5,70 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { meets, type Figure } from './figures.ts'
+import { peerRatio, spreadOf, type PeerName } from './figures.ts'
 import type { Report, ScenarioReport } from './report.ts'
+import { PEER_TITLES, type PeersRun } from './scenarios/peers.ts'
 
 const BEGIN = '<!-- figures: written by `make bench-docs` -->'
 const END = '<!-- end of the figures -->'
+const PEERS_BEGIN = '<!-- peers: written by `make bench-docs` -->'
+const PEERS_END = '<!-- end of the peers -->'
 const ROOT = join(import.meta.dirname, '..')
 export const RESULTS = join(ROOT, 'bench', 'results.json')
+/** What `node bench/scenarios/peers.ts --json` wrote. */
+export const PEERS = join(ROOT, 'bench', 'peers.json')
 export const PAGE = join(ROOT, 'docs', 'performance.md')
 
 /**
  * The page with the figures of a report in place of those that it had. Throws for a page without the marks.
  */
 export function withFigures(page: string, report: Report): string {
-  const from = page.indexOf(BEGIN)
-  const to = page.indexOf(END)
+  return withText(page, [BEGIN, END], () => figuresPage(report))
+}
+
+/** The page with what others reached, as it was seen in one run. */
+export function withPeers(page: string, run: PeersRun): string {
+  return withText(page, [PEERS_BEGIN, PEERS_END], () => peersPage(run))
+}
+
+function withText(page: string, [begin, end]: [string, string], text: () => string): string {
+  const from = page.indexOf(begin)
+  const to = page.indexOf(end)
   if (from < 0 || to < from) throw new Error('the page has no place for figures')
-  return `${page.slice(0, from + BEGIN.length)}\n\n${figuresPage(report)}\n\n${page.slice(to)}`
+  return `${page.slice(0, from + begin.length)}\n\n${text()}\n\n${page.slice(to)}`
+}
+
+function peersPage(run: PeersRun): string {
+  const { machine, calls_per_second: rates, tools } = run
+  const cell = (values: number[] | undefined): string[] => {
+    const spread = spreadOf(values ?? [])
+    return spread === null
+      ? ['-', '-']
+      : [short(spread.median), `${short(spread.min)} to ${short(spread.max)}`]
+  }
+  const named = Object.entries(tools).map(([name, version]) =>
+    version.startsWith(name) ? version : `${name} ${version}`,
+  )
+  const over = (other: PeerName): string[] => cell(peerRatio(run, 'usher', other))
+  return [
+    `Taken on ${run.started_at.slice(0, 10)} by \`${run.command}\`: cycles of rounds of ${run.seconds} s, ${run.in_flight} calls in flight. Machine: ${machine.cpu}, ${machine.cores} cores, Node ${machine.node}; load average before it began: ${run.load_average.toFixed(1)}.`,
+    `With ${named.join('; ')}.`,
+    '',
+    table(
+      ['Who decides', 'Calls a second', 'Least to most'],
+      Object.entries(PEER_TITLES)
+        .filter(([name]) => rates[name as PeerName] !== undefined)
+        .map(([name, title]) => [title, ...cell(rates[name as PeerName])]),
+    ),
+    '',
+    table(
+      ['In the same cycle', 'Median', 'Least to most', 'Goal'],
+      [
+        ['usher over `jwt_authn`', ...over('jwt_authn'), 'at least 0.3'],
+        ['usher over OpenFGA', ...over('openfga'), 'at least 0.45'],
+      ],
+    ),
+  ].join('\n')
 }
 
 function figuresPage(report: Report): string {
@@ -95,5 +143,6 @@ function percent(share: number): string {
 
 if (import.meta.main) {
   const report = JSON.parse(await readFile(RESULTS, 'utf8')) as Report
-  await writeFile(PAGE, withFigures(await readFile(PAGE, 'utf8'), report))
+  const peers = JSON.parse(await readFile(PEERS, 'utf8')) as PeersRun
+  await writeFile(PAGE, withPeers(withFigures(await readFile(PAGE, 'utf8'), report), peers))
 }

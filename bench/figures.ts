@@ -1,8 +1,14 @@
 /**
- * Owns the figures that have goals: from which rounds each is made, and what is asked of it.
- * docs/performance.md describes them.
+ * Owns the figures that have goals: the rounds that each comes from, and its goal. docs/performance.md
+ * describes them.
  */
 import type { Round } from './run.ts'
+
+/** Of what others take for a decision: calls a second, cycle by cycle, of those that were measured. */
+export type PeerName = 'envoy' | 'jwt_authn' | 'usher' | 'usher_leased' | 'openfga'
+export interface Peers {
+  calls_per_second: Partial<Record<PeerName, number[]>>
+}
 
 export interface Spread {
   median: number
@@ -11,11 +17,11 @@ export interface Spread {
 }
 
 export interface Figure {
-  /** Of the JSON's top: the median over the cycles, but for memory, of which it is the most. */
+  /** Of the JSON's top: the median, the most or the 99th hundredth of what it is made of. */
   value: number
-  /** Over the cycles. */
+  /** Over the cycles, or over all revokes. */
   spread: Spread
-  /** Null where a figure is only reported. */
+  /** Null if a figure is only reported. */
   goal: Goal | null
 }
 
@@ -24,21 +30,27 @@ export interface Goal {
   bound: number
 }
 
-/** One value for each cycle of rounds; undefined where the run did not have what it is made of. */
+/** One value for each cycle of rounds, or revoke; undefined if the run did not have what it is made of. */
 interface Definition {
   goal: Goal | null
-  of: 'median' | 'max'
+  of: 'median' | 'max' | 'p99'
   values: (facts: FigureFacts) => (number | undefined)[] | undefined
 }
 
 export interface FigureFacts {
   rounds: ReadonlyMap<string, Round[]>
   readyMs: number[]
-  /** Ratios turn by turn, where ten million grants were filled. */
+  /** Ratios in turns, if ten million grants were filled. */
   scale?: Record<'introspect' | 'consume' | 'revoke', number[]> | undefined
   /** Of `usher agent bridge`: start by start, and turn by turn. */
   bridge?: Record<'start_ms' | 'added_p50_ms', number[]> | undefined
-  /** Turn by turn, where one owner was flooded beside another. */
+  /** Turn by turn, of what several hold. */
+  joint?: Record<'negotiation_ratio' | 'call_ratio', number[]> | undefined
+  /** Revoke by revoke: while sidecars hold leases, while none does, and while one of them is stopped. */
+  leases?: Record<'leased_ms' | 'asked_ms' | 'silent_ms', number[]> | undefined
+  /** Cycle by cycle, of what others take for a decision. */
+  peers?: Peers | undefined
+  /** In turns, if one owner was flooded while another was measured. */
   neighbour?: { overSpread: number[]; overIdle: number[]; errors: number[] } | undefined
 }
 
@@ -46,8 +58,8 @@ const atLeast = (bound: number): Goal => ({ kind: 'least', bound })
 const atMost = (bound: number): Goal => ({ kind: 'most', bound })
 
 const FIGURES = {
-  standing_over_verify: { goal: atLeast(0.5), of: 'median', values: ratio('standing', 'verify') },
-  single_use_over_verify: { goal: atLeast(0.25), of: 'median', values: ratio('single_use', 'verify') },
+  standing_over_verify: { goal: atLeast(0.75), of: 'median', values: ratio('standing', 'verify') },
+  single_use_over_verify: { goal: atLeast(0.45), of: 'median', values: ratio('single_use', 'verify') },
   negotiation_over_bare: {
     goal: atLeast(0.4),
     of: 'median',
@@ -75,11 +87,37 @@ const FIGURES = {
   neighbour_p99_over_idle: { goal: null, of: 'median', values: ({ neighbour }) => neighbour?.overIdle },
   bridge_start_ms: { goal: atMost(500), of: 'median', values: ({ bridge }) => bridge?.start_ms },
   bridge_added_p50_ms: { goal: atMost(5), of: 'median', values: ({ bridge }) => bridge?.added_p50_ms },
+  joint_negotiation_over_ordinary: {
+    goal: atMost(10),
+    of: 'median',
+    values: ({ joint }) => joint?.negotiation_ratio,
+  },
+  joint_call_over_standing: {
+    goal: atLeast(0.9),
+    of: 'median',
+    values: ({ joint }) => joint?.call_ratio,
+  },
+  revoke_leased_p50_ms: { goal: null, of: 'median', values: ({ leases }) => leases?.leased_ms },
+  revoke_leased_p99_ms: { goal: atMost(20), of: 'p99', values: ({ leases }) => leases?.leased_ms },
+  revoke_asked_p50_ms: { goal: null, of: 'median', values: ({ leases }) => leases?.asked_ms },
+  revoke_asked_p99_ms: { goal: null, of: 'p99', values: ({ leases }) => leases?.asked_ms },
+  revoke_silent_ms: { goal: atMost(2_100), of: 'max', values: ({ leases }) => leases?.silent_ms },
+  usher_over_jwt_authn: {
+    goal: atLeast(0.3),
+    of: 'median',
+    values: ({ peers }) => peers && peerRatio(peers, 'usher', 'jwt_authn'),
+  },
+  usher_over_openfga: {
+    goal: atLeast(0.45),
+    of: 'median',
+    values: ({ peers }) => peers && peerRatio(peers, 'usher', 'openfga'),
+  },
   two_workers_over_one: { goal: null, of: 'median', values: ratio('standing_two_sidecars', 'standing') },
   kept_over_standing: { goal: null, of: 'median', values: ratio('standing_kept', 'standing') },
+  leased_over_standing: { goal: null, of: 'median', values: ratio('standing_leased', 'standing') },
   ready_ms: { goal: atMost(1_000), of: 'median', values: ({ readyMs }) => readyMs },
   rss_mib_at_1000: {
-    goal: atMost(160),
+    goal: atMost(140),
     of: 'max',
     values: each('standing_at_1000', round => round.sidecar_rss_mib),
   },
@@ -90,13 +128,22 @@ export type FigureName = keyof typeof FIGURES
 /** The figures that can be made of a run. */
 export function figuresOf(facts: FigureFacts): Partial<Record<FigureName, Figure>> {
   const made = Object.entries(FIGURES).flatMap(([name, { goal, of, values }]): [string, Figure][] => {
-    const spread = spreadOf(values(facts) ?? [])
-    return spread === null ? [] : [[name, { value: spread[of], spread, goal }]]
+    const seen = values(facts)?.filter(value => value !== undefined) ?? []
+    const spread = spreadOf(seen)
+    if (spread === null) return []
+    const value =
+      of === 'p99'
+        ? percentile(
+            seen.toSorted((a, b) => a - b),
+            0.99,
+          )
+        : spread[of]
+    return [[name, { value, spread, goal }]]
   })
   return Object.fromEntries(made)
 }
 
-/** Whether a figure is as good as its goal asks; also where it has none. */
+/** Whether a figure is as good as its goal asks; also if it has none. */
 export function meets({ value, goal }: Pick<Figure, 'value' | 'goal'>): boolean {
   return goal === null || (goal.kind === 'least' ? value >= goal.bound : value <= goal.bound)
 }
@@ -108,6 +155,16 @@ function ratio(numerator: string, denominator: string): Definition['values'] {
     if (below === undefined) return undefined
     return rounds.get(numerator)?.map((round, n) => round.calls_per_second / below[n]!.calls_per_second)
   }
+}
+
+/** One rate over another's, cycle by cycle. */
+export function peerRatio(
+  { calls_per_second: rates }: Peers,
+  one: PeerName,
+  other: PeerName,
+): number[] | undefined {
+  const below = rates[other]
+  return below && rates[one]?.map((rate, n) => rate / below[n]!)
 }
 
 function each(scenario: string, read: (round: Round) => number | undefined): Definition['values'] {

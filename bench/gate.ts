@@ -1,8 +1,8 @@
 /**
- * Owns `make bench-gate`: a short run of what the ratios are made of, held against the committed ones where
- * the machine is the one they were made on, or, with `--against`, against another checkout here and now. A
- * clear loss fails; a machine that is busy with other work, or that nothing is known of, proves nothing, and
- * is told so. docs/performance.md says what counts as clear.
+ * Owns `make bench-gate`: a short run that measures the ratios, and compares them with the committed ones if
+ * they were made on this machine, or, with `--against`, with another checkout here and now. A clear loss
+ * fails. A busy or unknown machine proves nothing, and the gate says so. docs/performance.md says what counts
+ * as clear.
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ import { spreadOf, type FigureName, type Spread } from './figures.ts'
 import type { Machine } from './machine.ts'
 import type { Report } from './report.ts'
 
-/** What a ratio depends on beside the code: one core runs `verify` alone, and a call uses several. */
+/** What a ratio depends on besides the code: `verify` runs on one core, and a call uses several. */
 export type KnownMachine = Pick<Machine, 'cpu' | 'cores' | 'node'>
 
 type Ratios = Partial<Record<FigureName, Pick<Spread, 'median'>>>
@@ -26,8 +26,8 @@ export interface GateReport {
 }
 
 /**
- * What is committed: the ratios of a run of the gate itself, so that like is compared with like, and where
- * they were seen.
+ * The committed values: the ratios of a run of the gate itself, so that like is compared with like, and their
+ * machine.
  */
 export interface Baseline {
   machine: KnownMachine
@@ -45,7 +45,7 @@ const RATIOS = ['standing_over_verify', 'single_use_over_verify', 'negotiation_o
  * it does not cost all.
  */
 const CLEAR_LOSS = 0.75
-/** Of the CPU; more than that taken by others, and no ratio says anything of ours. */
+/** The share of the CPU; if other work takes more than this, no ratio says anything about us. */
 const OTHERS_MAX = 0.2
 
 /**

@@ -9,7 +9,7 @@ export interface Histogram {
   counts: number[]
 }
 
-/** The histogram of this name in a Prometheus text, over all its labels; undefined where there is none. */
+/** The histogram of this name in a Prometheus text, over all its labels; undefined if there is none. */
 export function readHistogram(text: string, name: string): Histogram | undefined {
   const byBound = new Map<number, number>()
   for (const [, labels, value] of text.matchAll(new RegExp(`^${name}_bucket\\{(.*)\\} (\\d+)$`, 'gm'))) {

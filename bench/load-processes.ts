@@ -15,7 +15,7 @@ export interface LoadProcesses {
 }
 
 const ENTRY = join(import.meta.dirname, 'load', 'main.ts')
-/** For what is asked beside a round: opening, and making a corpus. */
+/** The time limit for requests outside a round: opening, and making a corpus. */
 const ORDER_MS_MAX = 60_000
 /** Beyond its seconds, a round ends when the last call has been answered. */
 const ROUND_GRACE_MS = 15_000

@@ -1,6 +1,6 @@
 /**
- * Owns what a figure depends on beside the code: the machine, and how Postgres is set; and whose CPU time a
- * round took.
+ * Owns what a figure depends on besides the code: the machine, the settings of Postgres, and which processes
+ * used the CPU time of a round.
  */
 import { readdir, readFile, statfs } from 'node:fs/promises'
 import { arch, cpus, loadavg, release, tmpdir, totalmem } from 'node:os'
@@ -70,7 +70,7 @@ export interface CpuReading {
 const TICK_MS = 10
 
 /**
- * Reads the CPU time of the parties, each with the children of its processes; undefined where there is no
+ * Reads the CPU time of the parties, each with the children of its processes; undefined if there is no
  * /proc.
  */
 export async function readCpu(pids: Record<string, number[]>): Promise<CpuReading | undefined> {
@@ -90,7 +90,7 @@ export async function readCpu(pids: Record<string, number[]>): Promise<CpuReadin
   return { parties, machine, at }
 }
 
-/** Resident memory of the first of these processes, in MiB; undefined where there is no /proc. */
+/** Resident memory of the first of these processes, in MiB; undefined if there is no /proc. */
 export async function readResidentMib([pid]: readonly number[]): Promise<number | undefined> {
   if (process.platform !== 'linux' || pid === undefined) return undefined
   const status = await readFile(`/proc/${pid}/status`, 'utf8')

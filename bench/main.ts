@@ -1,6 +1,6 @@
 /**
- * Owns `make bench`: starts everything that is measured, runs the rounds, prints the report, and stops all it
- * started, also when it fails. docs/performance.md says what is measured and how to read it.
+ * Owns `make bench`: it starts everything that is measured, runs the rounds, prints the report, and stops
+ * everything that it started, even if it fails. docs/performance.md says what is measured and how to read it.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,8 +10,11 @@ import { readMachine, readPostgres } from './machine.ts'
 import { readOptions, secondsMax, USAGE, type Options } from './options.ts'
 import { makeReport, renderReport, type Report } from './report.ts'
 import { measureBridge, renderBridge, type BridgeCost } from './scenarios/bridge.ts'
+import { measureJoint, renderJoint, type JointCost } from './scenarios/joint.ts'
+import { measureLeaseRevokes, renderLeaseRevokes, type LeaseRevokes } from './scenarios/lease-revokes.ts'
 import { laneName, runRounds, type Lane } from './run.ts'
 import { measureNeighbour, renderNeighbour, type Neighbour } from './scenarios/neighbour.ts'
+import { measurePeers, renderPeers, type Peers } from './scenarios/peers.ts'
 import { measureOwnerLists, renderOwnerLists, type OwnerLists } from './scenarios/owner-lists.ts'
 import { measureScale, renderScale, type Scale } from './scenarios/scale.ts'
 import { startSystem, type System } from './system.ts'
@@ -21,6 +24,9 @@ type WholeReport = Report & {
   scale?: Scale
   neighbour?: Neighbour
   bridge?: BridgeCost
+  joint?: JointCost
+  leases?: LeaseRevokes
+  peers?: Peers
 }
 
 async function bench(options: Options, directory: string, aborted: Promise<never>): Promise<WholeReport> {
@@ -55,8 +61,12 @@ async function bench(options: Options, directory: string, aborted: Promise<never
     const neighbour = options.neighbour
       ? await Promise.race([measureNeighbour(system, { tell }), aborted])
       : undefined
-    const bridge = options.bridge
-      ? await Promise.race([measureBridge(directory, { tell }), aborted])
+    const { bridge, joint, leases } = await Promise.race([apart(directory, options, tell), aborted])
+    const peers = options.peers
+      ? await Promise.race([
+          measurePeers(system, { directory, cycles: rounds, seconds, inFlight, connections, tell }),
+          aborted,
+        ])
       : undefined
     const scale = options.scale ? await Promise.race([measureScale(directory, { tell }), aborted]) : undefined
     const report = makeReport({
@@ -66,6 +76,9 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       readyMs,
       scale: scale?.ratios,
       bridge,
+      joint,
+      leases,
+      peers,
       neighbour: neighbour && { ...neighbour.ratios, errors: neighbour.errors },
       crossCheck: checked,
       startedAt,
@@ -87,14 +100,30 @@ async function bench(options: Options, directory: string, aborted: Promise<never
       ...(neighbour && { neighbour }),
       ...(scale && { scale }),
       ...(bridge && { bridge }),
+      ...(joint && { joint }),
+      ...(leases && { leases }),
+      ...(peers && { peers }),
     }
     if (options.ledgerRows === undefined) return parts
-    // Last, for what it fills the database with must not weigh on anything else.
+    // It runs last, because its rows in the database must not slow anything else.
     const { ledgerRows } = options
     const lists = await Promise.race([measureOwnerLists(system, { ledgerRows, tell }), aborted])
     return { ...parts, owner_lists: lists }
   } finally {
     for (const stop of stops.reverse()) await stop()
+  }
+}
+
+/** What is measured on systems of its own, one after the other. */
+async function apart(
+  directory: string,
+  { bridge, joint, leases }: Options,
+  tell: (line: string) => void,
+): Promise<Pick<WholeReport, 'bridge' | 'joint' | 'leases'>> {
+  return {
+    ...(bridge && { bridge: await measureBridge(directory, { tell }) }),
+    ...(joint && { joint: await measureJoint(directory, { tell }) }),
+    ...(leases && { leases: await measureLeaseRevokes(directory, { tell }) }),
   }
 }
 
@@ -131,11 +160,14 @@ async function main(): Promise<number> {
       await mkdir(dirname(options.json), { recursive: true })
       await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`)
     }
-    const { neighbour, scale, bridge, owner_lists: lists } = report
+    const { neighbour, scale, bridge, joint, leases, peers, owner_lists: lists } = report
     const pages = [
       renderReport(report),
       ...(neighbour === undefined ? [] : [renderNeighbour(neighbour)]),
       ...(bridge === undefined ? [] : [renderBridge(bridge)]),
+      ...(joint === undefined ? [] : [renderJoint(joint)]),
+      ...(leases === undefined ? [] : [renderLeaseRevokes(leases)]),
+      ...(peers === undefined ? [] : [renderPeers(peers)]),
       ...(scale === undefined ? [] : [renderScale(scale)]),
       ...(lists === undefined ? [] : [renderOwnerLists(lists)]),
     ]

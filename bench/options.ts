@@ -16,6 +16,7 @@ export const USAGE = `usage: node bench/main.ts [options]
   --cross-check    make calls with h2load, too, as is done without --only
   --against DIR    measure another checkout of usher, too, round by round beside this one
   --profile DIR    write CPU profiles of authority and sidecar there
+PEERS=1 measures beside ours what others take for a decision: Envoy, its jwt_authn, OpenFGA (OPENFGA_BIN).
 SCALE=1 adds ten million grants, and times her lists over a ledger of 1,000,000 rows in place of 100,000.
 DATABASE_URL measures on a Postgres of yours instead of an embedded one.`
 
@@ -27,10 +28,16 @@ export interface Options {
   crossCheck: boolean
   /** Of the ledger that her lists are timed over; undefined: they are not. */
   ledgerRows: number | undefined
-  /** Whether one owner is flooded beside another. */
+  /** Whether one owner is flooded while another is measured. */
   neighbour: boolean
-  /** Whether the bridge is measured, on a stack of its own. */
+  /** Whether the bridge is measured, on its own stack. */
   bridge: boolean
+  /** Whether joint accounts are measured, on their own system. */
+  joint: boolean
+  /** Whether revokes are timed while sidecars hold leases, on a system of their own. */
+  leases: boolean
+  /** Whether other systems are measured, too. */
+  peers: boolean
   /** Whether to fill ten million grants. */
   scale: boolean
   /** As it was typed. */
@@ -42,7 +49,7 @@ export interface Options {
   connections: number
 }
 
-/** What the command line asks for; undefined where it asks for help. Throws where it makes no sense. */
+/** What the command line asks for; undefined if it asks for help. Throws if it makes no sense. */
 export function readOptions(): Options | undefined {
   const text = { type: 'string' } as const
   const { values } = parseArgs({
@@ -75,8 +82,12 @@ export function readOptions(): Options | undefined {
     crossCheck: values.only === undefined || values['cross-check'] === true,
     neighbour: values.only === undefined,
     bridge: values.only === undefined,
+    joint: values.only === undefined,
+    leases: values.only === undefined,
+    peers: process.env['PEERS'] === '1',
     scale: values.only === undefined && process.env['SCALE'] === '1',
     command: [
+      ...(process.env['PEERS'] === '1' ? ['PEERS=1'] : []),
       ...(process.env['SCALE'] === '1' ? ['SCALE=1'] : []),
       'node bench/main.ts',
       ...process.argv.slice(2),
@@ -97,19 +108,27 @@ const LISTS_SECONDS_MAX = 300
 const NEIGHBOUR_SECONDS_MAX = 240
 /** For a stack and a few starts of the bridge. */
 const BRIDGE_SECONDS_MAX = 120
+const JOINT_SECONDS_MAX = 300
+/** For ten sidecars, some hundred revokes and a few that wait. */
+const LEASES_SECONDS_MAX = 240
+/** For five servers, each warmed up and asked in each cycle. */
+const PEERS_COUNT = 5
 /** For ten million grants: filling, indexing and asking. */
 const SCALE_SECONDS_MAX = 3_600
 
 /** Everything a run may take, waits included; beyond, it has hung. */
 export function secondsMax(options: Options): number {
-  const { scenarios, rounds, seconds, warmUpSeconds, against, scale } = options
+  const { scenarios, rounds, seconds, warmUpSeconds, against, scale, peers } = options
   const lanes = scenarios.length * (against === undefined ? 1 : 2)
   return (
     120 +
     LISTS_SECONDS_MAX +
     NEIGHBOUR_SECONDS_MAX +
     BRIDGE_SECONDS_MAX +
+    JOINT_SECONDS_MAX +
+    LEASES_SECONDS_MAX +
     (scale ? SCALE_SECONDS_MAX : 0) +
+    (peers ? 120 + PEERS_COUNT * (warmUpSeconds + rounds * seconds) * 4 : 0) +
     lanes * (warmUpSeconds + rounds * seconds) * 4
   )
 }

@@ -36,9 +36,7 @@ interface Generator {
   ceiling_calls_per_second: number | null
 }
 
-/**
- * What `--json` writes. The figures of the goals stand at the top as plain numbers, under their own names.
- */
+/** What `--json` writes. The figures with goals are at the top as plain numbers, under their own names. */
 export type Report = Partial<Record<FigureName, number>> & {
   schema: 2
   command: string
@@ -47,7 +45,7 @@ export type Report = Partial<Record<FigureName, number>> & {
   figures: Partial<Record<FigureName, Figure>>
   scenarios: Record<string, ScenarioReport>
   generator: Generator | null
-  /** What h2load reached against the same servers; null where it is not installed, or was not to be run. */
+  /** What h2load reached against the same servers; null if it is not installed, or was not to be run. */
   cross_check: CrossCheck | null
   dropped_reports: number
   others_cpu_share: Spread | null

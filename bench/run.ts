@@ -18,7 +18,7 @@ export interface RunOptions {
   warmUpSeconds: number
   inFlight: number
   connections: number
-  /** Told what happens, for whoever waits. */
+  /** Called with progress messages, for a person who waits. */
   tell: (line: string) => void
 }
 
@@ -32,7 +32,7 @@ export interface Round {
   p99_ms: number
   /** CPU time per call, what follows it off its path included, by party; `load` is the load processes. */
   cpu_us_per_call: Record<string, number> | undefined
-  /** Of all cores, the share that went to none of ours. */
+  /** The share of all cores that other work used. */
   others_cpu_share: number | undefined
   /** From the end of the round until the ledger held its last call. */
   recorded_after_ms: number | undefined
@@ -42,7 +42,7 @@ export interface Round {
    */
   asked_per_second: number | undefined
   skipped: number
-  /** Median, over the round's calls, of what the sidecar took beside waiting for the authority. */
+  /** The median, over the round's calls, of the sidecar's time except for waiting for the authority. */
   own_p50_ms: number | undefined
   /** Resident memory of the sidecar when the round ended. */
   sidecar_rss_mib: number | undefined
@@ -52,11 +52,11 @@ export interface Round {
 export interface Lane {
   scenario: Scenario
   system: System
-  /** What the system is called where it is not this checkout's. */
+  /** The name of the system, if it is not this checkout's. */
   beside: string | undefined
 }
 
-/** What a lane's figures stand under. */
+/** The name for the figures of a lane. */
 export function laneName({ scenario, beside }: Lane): string {
   return beside === undefined ? scenario.name : `${scenario.name} (${beside})`
 }

@@ -24,8 +24,12 @@ export interface SidecarPlace {
   command: string[]
   /** Where its log goes. */
   logFile: string
-  /** Where it keeps reports until they are taken; left out, in memory. */
+  /** Where it keeps reports until they are accepted; if left out, in memory. */
   stateDirectory?: string | undefined
+  /** Whether it uses answers again under a lease; left out, as the file says where it says nothing. */
+  liveness?: 'leased' | undefined
+  /** Routes beside the owner's, as they stand in its file. */
+  others?: readonly object[] | undefined
 }
 
 const SERVING = 1
@@ -74,7 +78,7 @@ export async function timeToReady(name: string, place: SidecarPlace): Promise<nu
 
 async function launch(
   name: string,
-  { household, issuer, publicUrl, command, logFile, stateDirectory }: SidecarPlace,
+  { household, issuer, publicUrl, command, logFile, stateDirectory, liveness, others }: SidecarPlace,
 ): Promise<{ child: Child; ports: { check: number; documents: number } }> {
   const [check, documents] = (await freePorts(2)) as [number, number]
   const file = await writeSidecarFile(household, {
@@ -87,6 +91,8 @@ async function launch(
     challengesPerMinute: 600,
     drainMs: 0,
     stateDirectory,
+    liveness,
+    others,
   })
   const environment = { UMA_DEV_LOOPBACK: 'true', NODE_OPTIONS: HEAP }
   const child = startChild({ name, command: [...command, 'sidecar', '--config', file], environment, logFile })

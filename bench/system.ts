@@ -1,7 +1,7 @@
 /**
- * Owns what is measured, as processes of their own: Postgres with everything durable, authority, sidecar, and
- * the bare check servers; and the owner's world in it. Started as a deployment starts them, with the settings
- * that they have by default.
+ * Owns the measured system, each part as its own process: Postgres with everything durable, authority,
+ * sidecar, and the bare check servers; and the owner's world in it. Started as a deployment starts them, with
+ * the settings that they have by default.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -20,7 +20,7 @@ import { generatePrivateJwk, importPrivateJwk, publicJwk, thumbprintHandle } fro
 import type { Histogram } from './histogram.ts'
 import { bundledCommand } from '../test/support/deployed.ts'
 import { openAuthority } from './scenarios/negotiation.ts'
-import { startSidecar, timeToReady, type SidecarPlace } from './sidecars.ts'
+import { startSidecar, timeToReady, type MeasuredSidecar, type SidecarPlace } from './sidecars.ts'
 import type { KnownAgent, World } from './world.ts'
 import { asClientId, asOwner } from '../src/wire/identifiers.ts'
 
@@ -35,17 +35,19 @@ export interface System {
   ownerKeyFile: string
   pids: Partial<Record<Party, number[]>>
   /**
-   * Waits until the owner's ledger holds so many calls more than were waited for before. Throws where they do
+   * Waits until the owner's ledger holds so many calls more than were waited for before. Throws if they do
    * not come.
    */
   untilRecorded(more: number): Promise<void>
   /** Access reports that the sidecars gave up. */
   droppedReports(): Promise<number>
   /**
-   * What the first sidecar's calls took there beside waiting for the authority, in seconds, since its start;
-   * undefined where it does not tell.
+   * The time of the first sidecar's calls except for waiting for the authority, in seconds, since its start;
+   * undefined if it does not report that.
    */
   ownTimes(): Promise<Histogram | undefined>
+  /** Starts a further sidecar, which differs from the others in this; it ends with the system. */
+  sidecarWith(more: Pick<SidecarPlace, 'others' | 'liveness'>): Promise<MeasuredSidecar>
   /** How long a further sidecar takes from its start until it answers that it serves, in milliseconds. */
   timeToReady(): Promise<number>
   stop(): Promise<void>
@@ -60,7 +62,7 @@ export interface SystemOptions {
   databaseUrl: string | undefined
   /** Write CPU profiles of authority and sidecar there. */
   profileDirectory: string | undefined
-  /** Settings of the authority beside those that it has here. */
+  /** Further settings of the authority, in addition to those here. */
   settings?: Record<string, string>
 }
 
@@ -75,7 +77,7 @@ const RECORDED_TIMEOUT_MS = 60_000
 
 type Stoppable = () => Promise<void>
 
-/** Starts everything. Where a part does not start, what was started is stopped again. */
+/** Starts everything. If a part does not start, everything that was started is stopped again. */
 export async function startSystem(options: SystemOptions): Promise<System> {
   const stops: Stoppable[] = []
   const stop = async (): Promise<void> => {
@@ -115,6 +117,8 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     UMA_AS_KEYS_FILE: household.authorityKeysFile,
     UMA_AS_PROVISION: household.provisionFile,
     UMA_AS_POOL_MAX: String(POOL_MAX),
+    // Within a minute, a bench makes more grants of one owner than she may have by default.
+    UMA_AS_GRANTS_PER_OWNER: '1000000',
     ...options.settings,
   })
   await untilReady(authority, async () => (await fetch(`${issuer}/health`)).status === 200)
@@ -134,7 +138,14 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     stateDirectory: join(directory, 'kept-reports'),
   })
   stops.push(() => keepingSidecar.stop())
-  const sidecars = [sidecar, otherSidecar, keepingSidecar]
+  // An older checkout knows no leases, and would not start with them.
+  const leases = existsSync(join(tree, 'src', 'enforcement', 'leases'))
+  const leasingSidecar = await startSidecar('leasing-sidecar', {
+    ...place,
+    liveness: leases ? 'leased' : undefined,
+  })
+  stops.push(() => leasingSidecar.stop())
+  const sidecars = [sidecar, otherSidecar, keepingSidecar, leasingSidecar]
 
   const database = openDatabase({ url: postgres.url, poolMax: 4 })
   stops.push(() => database.close())
@@ -146,6 +157,7 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
       sidecar: sidecar.checkPort,
       otherSidecar: otherSidecar.checkPort,
       keepingSidecar: keepingSidecar.checkPort,
+      leasingSidecar: leasingSidecar.checkPort,
       noop,
       verify,
     },
@@ -159,11 +171,12 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     agents: [],
   }
   world.agents = await admitAgents(world, database)
-  // As autovacuum does within a minute: what was planned for empty tables reads all grants of an owner to
-  // find one.
+  // Does what autovacuum does within a minute, because a plan that was made for empty tables reads all grants
+  // of an owner to find one.
   await database.pool.query('ANALYZE')
   const bare = await startBare(world, directory, run)
   let recorded = 0
+  let furtherSidecars = 0
   return {
     world,
     database,
@@ -174,6 +187,11 @@ async function start(options: SystemOptions, stops: Stoppable[]): Promise<Omit<S
     droppedReports: async () =>
       (await Promise.all(sidecars.map(one => one.droppedReports()))).reduce((sum, dropped) => sum + dropped),
     ownTimes: () => sidecar.ownTimes(),
+    sidecarWith: async more => {
+      const further = await startSidecar(`further-sidecar-${++furtherSidecars}`, { ...place, ...more })
+      stops.push(() => further.stop())
+      return further
+    },
     timeToReady: () => timeToReady('sidecar-ready', place),
   }
 }
@@ -206,8 +224,8 @@ export async function obtainDatabase(
 }
 
 /**
- * As it is deployed; from its sources where it is profiled, so that a profile tells their names, and where it
- * is too old for a bundle.
+ * Started as it is deployed; or from the sources if it is profiled, so that the profile shows their names, or
+ * if it is too old for a bundle.
  */
 async function commandOf(tree: string, profileDirectory: string | undefined): Promise<string[]> {
   const cli = join(tree, 'src', 'cli.ts')

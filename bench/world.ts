@@ -1,6 +1,6 @@
 /**
  * Owns what the processes of the bench tell each other: where the measured parts are, who the known agents
- * are, and what a round came to.
+ * are, and the result of a round.
  */
 import type { PrivateJwk } from '../src/wire/keys.ts'
 import type { ClientId, Handle, Owner } from '../src/wire/identifiers.ts'
@@ -21,7 +21,14 @@ export interface World {
   /** RFC 9728 resource value of the owner's tools, and its path. */
   resource: string
   path: string
-  ports: { sidecar: number; otherSidecar: number; keepingSidecar: number; noop: number; verify: number }
+  ports: {
+    sidecar: number
+    otherSidecar: number
+    keepingSidecar: number
+    leasingSidecar: number
+    noop: number
+    verify: number
+  }
   issuer: string
   owner: Owner
   clientId: ClientId
@@ -69,8 +76,8 @@ export type LoadReply = { done: RoundPart | undefined } | { failed: string }
 export interface Load {
   prepare(calls: number): Promise<void>
   /**
-   * The next call, which rejects unless it is answered by exactly what was to come; undefined where nothing
-   * is left to call.
+   * The next call, which rejects unless the answer is exactly the expected one; undefined if nothing is left
+   * to call.
    */
   next(): Promise<void> | undefined
 }
@@ -89,7 +96,7 @@ export interface Scenario {
    * Left out: a closed loop.
    */
   pace?: { callsPerSecond: number } | { halfOf: string }
-  /** Of the length of a round, where it need not be a whole one. */
+  /** The fraction of a round's length, if it need not be a whole round. */
   share?: number
   open(world: World, share: Share): Promise<Load>
 }

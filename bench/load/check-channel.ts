@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net'
 
 export interface CheckChannel {
   /**
-   * Sends one CheckRequest; answers the bytes of its CheckResponse. Rejects where the stream or the
+   * Sends one CheckRequest; answers the bytes of its CheckResponse. Rejects if the stream or the
    * connection ends otherwise.
    */
   call(message: Buffer): Promise<Buffer>

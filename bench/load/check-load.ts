@@ -7,7 +7,7 @@ import { connect } from '../../test/support/check-client.ts'
 import type { Load, Share } from '../world.ts'
 import { openCheckChannel, type CheckChannel } from './check-channel.ts'
 
-/** Where checks come from: so many, signed now. `spent` ones may be sent once only. */
+/** The source of checks: this many, signed now. `spent` ones may be sent only once. */
 export interface Corpus {
   make(calls: number): Promise<Buffer[]>
   spent: boolean

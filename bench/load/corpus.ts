@@ -22,7 +22,17 @@ export interface AuthorizedCall {
 }
 
 /** The bytes of the CheckRequest for a call signed now. */
-export function checkOf(world: World, { call, key, rpt }: AuthorizedCall): Buffer {
+export function checkOf(world: World, call: AuthorizedCall): Buffer {
+  const { host, protocol } = new URL(world.publicUrl)
+  const scheme = protocol === 'http:' ? 'http' : 'https'
+  return REQUEST.serialize(checkRequest(world, { host, scheme, ...signedCall(world, call) }))
+}
+
+/** A call as an agent sends it, signed now. */
+export function signedCall(
+  world: World,
+  { call, key, rpt }: AuthorizedCall,
+): { id: string; headers: Record<string, string>; body: Buffer } {
   const { host, protocol } = new URL(world.publicUrl)
   const scheme = protocol === 'http:' ? 'http' : 'https'
   const id = randomUUID()
@@ -47,7 +57,7 @@ export function checkOf(world: World, { call, key, rpt }: AuthorizedCall): Buffe
     headers,
     signRequest(message, key, { components: COMPONENTS, created, keyid: key.thumbprint }),
   )
-  return REQUEST.serialize(checkRequest(world, { host, scheme, id, headers, body }))
+  return { id, headers, body }
 }
 
 interface Received {

@@ -30,7 +30,7 @@ export interface BridgeCost {
   added_p50_ms: number[]
 }
 
-/** Measures on a stack and a database of its own. Takes about 20 s. */
+/** Measures on its own stack and database. Takes about 20 s. */
 export async function measureBridge(
   directory: string,
   { tell }: { tell: (line: string) => void },

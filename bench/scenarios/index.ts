@@ -12,6 +12,7 @@ import {
   standingAt500,
   standingAtHalf,
   standingKept,
+  standingLeased,
   standingTwoSidecars,
 } from './standing.ts'
 import { verify, verifyAt500 } from './verify.ts'
@@ -22,6 +23,7 @@ export const SCENARIOS: readonly Scenario[] = [
   standing,
   standingTwoSidecars,
   standingKept,
+  standingLeased,
   singleUse,
   negotiation,
   bareNegotiation,

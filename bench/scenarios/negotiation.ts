@@ -30,22 +30,27 @@ export const negotiation: Scenario = {
 
 export interface AuthorityDoor {
   /**
-   * Beats 1 to 4 for the resource, with the operation where its tier asks for one. Answers the RPT; rejects,
-   * as `Unexpected`, where anything else is answered.
+   * Beats 1 to 4 for the resource, with the operation if its tier asks for one. Returns the RPT; rejects with
+   * `Unexpected` if anything else is answered.
    */
   negotiate(key: PrivateKey, operation?: { tool: string; params: JsonObject }): Promise<string>
+  /** One poll of what waits; likewise. */
+  poll(ticket: string): Promise<string>
   close(): Promise<void>
 }
 
-/** What was answered in place of what was to come. */
+/** The answer in place of the expected one. */
 export class Unexpected extends Error {
   readonly status: number
-  /** Its `error`, where the answer is JSON that has one. */
+  /** Its `error`, if the answer is JSON that has one. */
   readonly code: string
+  /** With which it is asked again; empty if there is none. */
+  readonly ticket: string
   constructor(path: string, status: number, text: string) {
     super(`${path} answered ${status} ${text}`)
     this.status = status
     this.code = /"error":"(\w+)"/.exec(text)?.[1] ?? ''
+    this.ticket = /"ticket":"([^"]+)"/.exec(text)?.[1] ?? ''
   }
 }
 
@@ -98,6 +103,7 @@ export async function openAuthority(
       const agreed = { ticket: needed.ticket, claim_token, claim_token_format: agreementFormat }
       return parseGrantAnswer(await present(agreed, 200)).access_token
     },
+    poll: async ticket => parseGrantAnswer(await present({ ticket }, 200)).access_token,
     close: () => http.close(),
   }
 }

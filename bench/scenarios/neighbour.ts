@@ -1,7 +1,7 @@
 /**
- * Owns what an owner feels while another is flooded: bob's introspections and consumes at a bounded rate,
- * alone; beside a flood of agents that is spread over many owners; and beside the same flood on alice alone,
- * whose queue row somebody holds, as a replica does that was stopped in the midst of a change.
+ * Owns what one owner notices while another is flooded: bob's introspections and consumes at a fixed rate,
+ * first alone; then during a flood of agents that is spread over many owners; and then during the same flood
+ * on alice alone, while her queue row is locked, as by a replica that was stopped in the middle of a change.
  * docs/performance.md says what is compared, and why. By itself: `node bench/scenarios/neighbour.ts`.
  */
 import { randomUUID } from 'node:crypto'
@@ -23,10 +23,12 @@ import { Unexpected, openAuthority, type AuthorityDoor } from './negotiation.ts'
 import { openProtection, type ProtectionDoor } from './protection-door.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 
-/** Far below what the authority can do, so that what is measured is waiting for her, not for the CPU. */
+/**
+ * Far below what the authority can do, so that the waiting for her is measured, not the waiting for the CPU.
+ */
 const CALLS_PER_SECOND = 100
 const FLOOD_PER_SECOND = 40
-/** Owners that the flood is spread over where no row is held. */
+/** Owners that the flood is spread over if no row is held. */
 const SPREAD_OVER = 40
 const TURNS = 5
 const PHASES = ['idle', 'spread', 'held'] as const

@@ -67,7 +67,7 @@ const TRIED = {
   terms: { purpose: 'Know what the account holds', scope: ['read'], expires_in: 60 },
 }
 
-/** Every list of hers, and where it has depth a page near its end, called `<list>, deep`. */
+/** All her lists, and for long ones also a page near the end, called `<list>, deep`. */
 function timedCalls(ledgerRows: number): Timed[] {
   const late = String(FIRST_SEQ + Math.floor(ledgerRows * 0.9))
   const preview = (name: string, after: number): Timed => ({
@@ -169,7 +169,7 @@ function countOf(answer: Json | undefined): number {
   return Array.isArray(found) ? found.length : 0
 }
 
-/** Milliseconds until the stream stands and has said where it begins. */
+/** Milliseconds until the stream is open and has said where it begins. */
 async function connectEvents({ access }: OwnerClient): Promise<number> {
   const leaving = new AbortController()
   const from = performance.now()

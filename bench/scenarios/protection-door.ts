@@ -11,7 +11,7 @@ export interface ProtectionDoor {
   close(): Promise<void>
 }
 
-/** Fetches a PAT, and keeps connections: one, for one call at a time, where nothing else is said. */
+/** Fetches a PAT, and keeps connections: one, for one call at a time, if nothing else is said. */
 export async function openProtection(
   { issuer, owner, clientId, clientSecret }: World,
   { connections = 1 }: { connections?: number } = {},

@@ -46,7 +46,7 @@ interface Filled {
   nextUnspent: number
 }
 
-/** Fills two authorities and times calls at both. Refuses to begin where the disk would not hold the rows. */
+/** Fills two authorities and times calls at both. Refuses to begin if the disk has no room for the rows. */
 export async function measureScale(
   directory: string,
   { many = MANY, tell }: { many?: number; tell: (line: string) => void },

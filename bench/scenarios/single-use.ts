@@ -1,7 +1,7 @@
 /**
  * Measures an authorized call under a single-use grant: introspected and consumed. The grants are signed by
- * the authority's own code with its own key, and inserted as it would insert them, only many at once: the
- * owner's approvals are not what is measured.
+ * the authority's own code with its own key, and inserted as it would insert them, only many at once, because
+ * the owner's approvals are not measured.
  */
 import { readFileSync } from 'node:fs'
 import { Pool } from 'pg'

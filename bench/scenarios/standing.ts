@@ -54,6 +54,14 @@ export const standingKept: Scenario = {
   open: (world, share) => checkLoad([world.ports.keepingSidecar], share, standingCorpus(world)),
 }
 
+export const standingLeased: Scenario = {
+  ...standing,
+  name: 'standing_leased',
+  title: 'the same, answers used again under a lease',
+  share: 0.5,
+  open: (world, share) => checkLoad([world.ports.leasingSidecar], share, standingCorpus(world)),
+}
+
 export const standingAt500: Scenario = {
   ...standing,
   name: 'standing_at_500',

@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createOwnerClient } from '../../src/owner/client.ts'
 import { signedFetch, type ApiAccess } from '../../src/client/signed-fetch.ts'
-import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
@@ -49,7 +49,7 @@ async function settle(system: System): Promise<Household> {
   return { owner, access: { api: system.ownerApi, issuer: system.world.issuer, key } }
 }
 
-/** Opens a stream, and counts what comes; resolves when it stands. */
+/** Opens a stream, and counts its events; resolves when it is open. */
 async function follow(audience: Audience, signal: AbortSignal): Promise<void> {
   const answer = await signedFetch(audience.access, { method: 'GET', path: '/owner/events', signal })
   if (answer.status !== 200) throw new Error(`a stream was answered ${answer.status} ${await answer.text()}`)

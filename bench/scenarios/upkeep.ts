@@ -11,7 +11,7 @@ import { createCountedRegistry } from '../../src/authority/registry/registry-hea
 import { sweepDue } from '../../src/authority/sweeper.ts'
 import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
 import { revokeConnection } from '../../src/storage/authority/connections.ts'
-import { migrate, openDatabase, type Database } from '../../src/storage/authority/database.ts'
+import { AUTHORITY_DATABASE, openDatabase, type Database } from '../../src/storage/authority/database.ts'
 import { dueNow } from '../../src/storage/authority/due.ts'
 import { inTransaction } from '../../src/storage/core/database.ts'
 import type { Owner } from '../../src/wire/identifiers.ts'
@@ -167,7 +167,7 @@ async function main(): Promise<void> {
       ? await startEmbeddedPostgres({ maxConnections: 20, durable: true })
       : { url: given, stop: async () => undefined }
   try {
-    await migrate(server.url)
+    await AUTHORITY_DATABASE.migrate(server.url)
     const database = openDatabase({ url: server.url, poolMax: 4, statementTimeoutMs: 60_000 })
     try {
       process.stdout.write(`${renderUpkeep(await measureUpkeep(database, sizes), sizes)}\n`)

@@ -14,7 +14,7 @@ export const verify: Scenario = {
   open: (world, share) => checkLoad([world.ports.verify], share, standingCorpus(world)),
 }
 
-/** What a call waits for where there is nothing to it but the verification: beside `standing_at_500`. */
+/** What a call waits for if there is nothing to it but the verification: beside `standing_at_500`. */
 export const verifyAt500: Scenario = {
   ...verify,
   name: 'verify_at_500',

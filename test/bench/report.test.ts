@@ -67,6 +67,7 @@ const FIGURES: (keyof Report)[] = [
   'p99_over_p50_at_half',
   'two_workers_over_one',
   'kept_over_standing',
+  'leased_over_standing',
   'ready_ms',
   'introspect_10m_over_10k',
   'consume_10m_over_10k',
@@ -77,6 +78,11 @@ const FIGURES: (keyof Report)[] = [
   'neighbour_p99_over_idle',
   'bridge_start_ms',
   'bridge_added_p50_ms',
+  'revoke_leased_p50_ms',
+  'revoke_leased_p99_ms',
+  'revoke_asked_p50_ms',
+  'revoke_asked_p99_ms',
+  'revoke_silent_ms',
 ]
 
 describe('The report of a bench', () => {
@@ -90,7 +96,8 @@ describe('The report of a bench', () => {
     const scale = { introspect: [1.1, 1, 1.2], consume: [1], revoke: [1] }
     const neighbour = { overSpread: [0.9, 1.1, 1], overIdle: [3], errors: [0] }
     const bridge = { start_ms: [300], added_p50_ms: [2] }
-    const report = makeReport({ ...facts({}), scale, neighbour, bridge })
+    const leases = { leased_ms: [9], asked_ms: [5], silent_ms: [2_005] }
+    const report = makeReport({ ...facts({}), scale, neighbour, bridge, leases })
     expect(report[name]).toEqual(expect.any(Number))
     expect(report.figures).toHaveProperty(name)
   })
@@ -122,6 +129,19 @@ describe('The report of a bench', () => {
     ])
     expect(figures.neighbour_p99_ratio!.value).toBe(1)
     expect(figures.neighbour_p99_over_idle).toMatchObject({ value: 4, goal: null })
+  })
+
+  it('takes the 99th of a hundred revokes in order, and the most of those that a silent sidecar keeps waiting', () => {
+    const leased_ms = Array.from({ length: 200 }, (_, n) => 200 - n)
+    const { figures } = makeReport({
+      ...facts({}),
+      leases: { leased_ms, asked_ms: [5, 1, 3], silent_ms: [2_004, 2_101, 2_001] },
+    })
+    expect(figures.revoke_leased_p99_ms).toMatchObject({ value: 199, spread: { min: 1, max: 200 } })
+    expect(figures.revoke_leased_p50_ms!.value).toBe(100.5)
+    expect(figures.revoke_asked_p50_ms!.value).toBe(3)
+    expect(figures.revoke_silent_ms!.value).toBe(2_101)
+    expect(meets(figures.revoke_silent_ms!)).toBe(false)
   })
 
   it('takes the median of an even number of rounds between the two in the middle', () => {
