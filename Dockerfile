@@ -4,7 +4,7 @@
 #   docker run usher authority      (settings: docs/configuration.md)
 #   docker run usher sidecar --config /etc/usher/sidecar.yaml
 #
-# It holds Node, the bundle, the migrations and nothing else: no node_modules, and nothing that is written at run time, so it runs with a read-only
+# It holds Node, the bundle with the binaries of libsodium, the migrations and nothing else: no node_modules, and nothing that is written at run time, so it runs with a read-only
 # root. The version of Node is that of package.json; a release names the base by its digest (release/image.sh). `usher dev` is not for this image.
 ARG BASE=node:24.21.0-slim
 
@@ -14,10 +14,12 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # No package's own commands: the bundler needs none.
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json rolldown.config.js ./
+COPY tsconfig.json rolldown.config.js rolldown.console.config.js ./
 COPY src src
 # The bundle, and a list of the packages in it, which nobody could read from the bundle.
-RUN node_modules/.bin/rolldown --config && npm sbom --omit dev --package-lock-only --sbom-format cyclonedx > sbom.cdx.json
+RUN node_modules/.bin/rolldown --config && \
+  node_modules/.bin/rolldown --config rolldown.console.config.js --dir dist/console && \
+  npm sbom --omit dev --package-lock-only --sbom-format cyclonedx > sbom.cdx.json
 
 FROM ${BASE}
 ARG BASE
@@ -29,12 +31,13 @@ LABEL org.opencontainers.image.title="usher" \
   org.opencontainers.image.base.name="${BASE}" \
   org.opencontainers.image.version="${VERSION}" \
   org.opencontainers.image.revision="${REVISION}"
-# Every thread with a part of the heap of its own would keep what it freed.
-ENV NODE_ENV=production MALLOC_ARENA_MAX=2
+# Every thread with a part of the heap of its own would keep what it freed; and so does the one heap, more than it needs, unless it is given a bound.
+ENV NODE_ENV=production MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
 WORKDIR /app
 COPY package.json LICENSE ./
 COPY --from=build /app/sbom.cdx.json ./
 COPY --from=build /app/dist/bin dist/bin
+COPY --from=build /app/dist/console dist/console
 COPY migrations dist/migrations
 COPY proto dist/proto
 # By number, so that a cluster can see that it is not root.

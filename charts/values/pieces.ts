@@ -138,7 +138,7 @@ export function podValues(defaults: { replicas: number; resources: object }) {
     podDisruptionBudget: disruptionBudget.prefault({}).describe('What voluntary evictions must leave.'),
     topologySpreadConstraints: anyList
       .default([])
-      .describe('Empty: spread over zones and nodes where that can be done.'),
+      .describe('Empty: spread over zones and nodes if possible.'),
     priorityClassName: objectName.describe('PriorityClass of the pods.'),
     nodeSelector: textMap.default({}).describe('Nodes that they may run on.'),
     tolerations: anyList.default([]).describe('Taints that they tolerate.'),

@@ -6,13 +6,14 @@ import { ENVOY_GATEWAY, EXPOSE, ISTIO, METRICS, NETWORK_POLICY, TEST } from './a
 import { AUTHORITY } from './authority.ts'
 import { anyMap, dataKey, flag, givenName, objectName, textMap, variables, whole } from './pieces.ts'
 import { SIDECAR } from './sidecar.ts'
+import { TALLY } from './tally.ts'
 
 const IMAGE = z.strictObject({
   repository: z
     .string()
     .min(1)
     .default('')
-    .describe('**Required.** Where the image is, such as registry.example.com/usher.'),
+    .describe('**Required.** Address of the image, such as registry.example.com/usher.'),
   tag: z
     .string()
     .regex(/^[\w.-]{0,128}$/)
@@ -33,7 +34,7 @@ const IMAGE = z.strictObject({
     .describe('Credentials of the registry.'),
 })
 
-const id = whole(0, 2_147_483_647).describe('0: leave it out, where the platform gives one (OpenShift).')
+const id = whole(0, 2_147_483_647).describe('0: leave it out, if the platform gives one (OpenShift).')
 
 const SECURITY = z.strictObject({
   runAsUser: id.default(1000),
@@ -51,14 +52,14 @@ const EXTRA_CA = z.strictObject({
 
 const SERVICE_ACCOUNT = z.strictObject({
   create: flag(true).describe('Make one. It has no rights, and its token is mounted nowhere.'),
-  name: objectName.describe('Its name; empty: of the release, or `default` where none is made.'),
+  name: objectName.describe('Its name; empty: of the release, or `default` if none is made.'),
   annotations: textMap.default({}).describe('Its annotations.'),
 })
 
 /** Every value of the chart with its default. */
 export const VALUES = z.strictObject({
-  nameOverride: objectName.describe('Stands for `usher` in names and labels.'),
-  fullnameOverride: objectName.describe('Stands for the name of the release and `usher` in names.'),
+  nameOverride: objectName.describe('Replaces `usher` in names and labels.'),
+  fullnameOverride: objectName.describe('Replaces the name of the release and `usher` in names.'),
   commonLabels: textMap.default({}).describe('Labels of everything.'),
   commonAnnotations: textMap.default({}).describe('Annotations of everything.'),
   image: IMAGE.prefault({}).describe('The image.'),
@@ -70,9 +71,9 @@ export const VALUES = z.strictObject({
   listenAddress: z
     .enum(['0.0.0.0', '[::]'])
     .default('0.0.0.0')
-    .describe('Address that the pods listen on; `[::]` where they have IPv6 alone.'),
+    .describe('Address that the pods listen on; `[::]` if they have IPv6 alone.'),
   extraCa: EXTRA_CA.prefault({}).describe(
-    'Certificates trusted beside the usual ones, by every process, for all that it asks: `NODE_EXTRA_CA_CERTS`, read at the start.',
+    'Certificates that every process trusts besides the usual ones, for all its requests: `NODE_EXTRA_CA_CERTS`, read at the start.',
   ),
   tracing: variables(
     TRACING_SETTINGS.settings,
@@ -81,10 +82,11 @@ export const VALUES = z.strictObject({
   ),
   serviceAccount: SERVICE_ACCOUNT.prefault({}).describe('ServiceAccount of all pods.'),
   security: SECURITY.prefault({}).describe(
-    'As whom the processes run. All else that the restricted Pod Security Standard asks for is fixed, and more: the root file system is read-only.',
+    'The user that the processes run as. Everything else that the restricted Pod Security Standard requires is fixed, and more: the root file system is read-only.',
   ),
   authority: AUTHORITY.prefault({}).describe('The authorization server (`usher authority`).'),
   sidecar: SIDECAR.prefault({}).describe('The enforcement point (`usher sidecar`).'),
+  tally: TALLY.prefault({}).describe('A tally (`usher tally`).'),
   networkPolicy: NETWORK_POLICY.prefault({}).describe('NetworkPolicies.'),
   expose: EXPOSE.prefault({}).describe('Routes from outside; all off by default.'),
   istio: ISTIO.prefault({}).describe('Istio asks the sidecar (docs/attaching.md).'),
@@ -110,7 +112,7 @@ const either = (...conditions: Condition[]): Condition => ({ anyOf: conditions }
 const rule = (when: Condition, then: Condition): Condition => ({ if: when, then })
 
 const asService = all(is('sidecar.enabled', true), is('sidecar.mode', 'service'))
-const certificates = ['authority.tls', 'sidecar.tls', 'sidecar.documentsTls']
+const certificates = ['authority.tls', 'tally.tls', 'sidecar.tls', 'sidecar.documentsTls']
 const routes = ['authority', 'ownerApi', 'documents'].map(name => `expose.${name}`)
 
 /** What several values must say together, as JSON Schema. */
@@ -123,6 +125,16 @@ export const RULES: Condition[] = [
       given('authority.keys.existingSecret'),
     ),
   ),
+  rule(
+    is('tally.enabled', true),
+    all(
+      given('tally.issuer'),
+      given('tally.database.existingSecret'),
+      given('tally.keys.existingSecret'),
+      either(at('tally.accounts.config', { minProperties: 1 }), given('tally.accounts.existingSecret')),
+    ),
+  ),
+  rule(given('tally.accounts.existingSecret'), at('tally.accounts.config', { maxProperties: 0 })),
   rule(is('authority.migration.job.enabled', true), given('authority.migration.job.existingSecret')),
   rule(
     given('authority.provisioning.existingSecret'),
@@ -136,7 +148,7 @@ export const RULES: Condition[] = [
     ),
   ),
   rule(given('sidecar.existingConfig.existingSecret'), at('sidecar.config', { maxProperties: 0 })),
-  // Whoever reaches the check port can spend grants.
+  // Anybody who reaches the check port can spend grants.
   rule(
     asService,
     either(

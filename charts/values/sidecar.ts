@@ -30,7 +30,7 @@ const OWN_VARIABLES = ['UMA_PEP_CONFIG', 'ENFORCEMENT_MODE', 'UMA_SPEC_NS', 'UMA
 
 const existingConfig = z.strictObject({
   existingSecret: objectName.describe(
-    'Name of a Secret with the whole file, which is mounted as it is, with every member. Where it listens and what it names must be what docs/kubernetes.md lists.',
+    'Name of a Secret with the whole file, which is mounted as it is, with every member. Its listen addresses and file names must be those that docs/kubernetes.md lists.',
   ),
   key: dataKey('sidecar.yaml'),
 })
@@ -72,7 +72,7 @@ export const SIDECAR = z.strictObject({
     .prefault({})
     .describe('Mutual TLS of the check ports. This, or `trustedNetwork`, is needed for `mode: service`.'),
   trustedNetwork: flag(false).describe(
-    'Says that nobody but the gateway can reach the check ports, because the network keeps others out: whoever does can spend grants. A NetworkPolicy does that only where the cluster enforces them.',
+    'Says that nobody but the gateway can reach the check ports, because the network keeps others out: anybody who reaches them can spend grants. A NetworkPolicy does that only if the cluster enforces it.',
   ),
   documentsTls: certificate('the certificate of the documents port').describe(
     'TLS of the port of the public documents.',

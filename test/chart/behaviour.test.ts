@@ -1,6 +1,6 @@
 /**
- * What the chart promises beside being well-formed: who may reach whom, what restarts and what does not,
- * which paths are public.
+ * What the chart promises besides being well-formed: which pods may reach which, what restarts and what does
+ * not, which paths are public.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,6 +30,8 @@ interface Route {
   hostnames: string[]
   rules: { matches: Match[]; backendRefs: { name: string; port: number }[] }[]
 }
+
+const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
 
 describeWith(tools('helm'), 'the chart', ({ helm }) => {
   const sets = new Map(VALUE_SETS.map(name => [name, rendered(helm, valueSet(name))]))
@@ -70,6 +72,23 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
       expect(named(of('locked-down'), 'NetworkPolicy', 'usher-migrate').spec).toMatchObject({ ingress: [] })
     })
 
+    test('a tally is reached by agents, and by sidecars and the authority of the release, at its public port', () => {
+      const [open, metrics] = ingress(of('tally'), 'usher-tally')
+      expect(open!.ports).toEqual([{ port: 'public' }])
+      const labels = JSON.stringify(open!.from)
+      for (const component of ['sidecar', 'authority']) expect(labels).toContain(`component":"${component}"`)
+      expect(metrics!.ports).toEqual([{ port: 'metrics' }])
+      const [container] = containers(podOf(of('tally'), 'Deployment usher-tally'))
+      expect(container!.args).toEqual(['tally'])
+      expect(container!.env).toContainEqual({
+        name: 'DATABASE_URL',
+        valueFrom: { secretKeyRef: { name: 'usher-tally-database', key: 'uri' } },
+      })
+      expect(named(of('tally'), 'Certificate', 'usher-tally').spec).toMatchObject({
+        dnsNames: expect.arrayContaining(['tally.example.com']) as unknown,
+      })
+    })
+
     test('where egress is held back, the database is reached at the address that was named alone', () => {
       const { egress } = named(of('locked-down'), 'NetworkPolicy', 'usher-authority').spec as unknown as {
         egress: { ports: { port: number }[]; to?: object[] }[]
@@ -106,9 +125,9 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     test('a migration is a Job of its own for each version and each change of it, and the authorities then migrate nothing', () => {
       const job = (changes: Values) =>
         changed('ha', changes).find(({ kind }) => kind === 'Job')!.metadata.name
-      expect(job({})).toMatch(/^usher-migrate-0-1-0-[0-9a-f]{8}$/)
+      expect(job({})).toMatch(new RegExp(`^usher-migrate-${version.replaceAll('.', '-')}-[0-9a-f]{8}$`))
       expect(job({ authority: { replicas: 9 } })).toBe(job({}))
-      expect(job({ image: { tag: '0.2.0' } })).toMatch(/^usher-migrate-0-2-0-/)
+      expect(job({ image: { tag: '9.2.0' } })).toMatch(/^usher-migrate-9-2-0-/)
       expect(job({ authority: { migration: { job: { existingSecret: 'other' } } } })).not.toBe(job({}))
       const [authority] = containers(podOf(of('ha'), 'Deployment usher-authority'))
       expect(authority!.env).toContainEqual({ name: 'UMA_AS_MIGRATE', value: 'false' })
@@ -122,6 +141,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     test.each([
       ['ha', 'Deployment usher-authority', 12_500],
       ['default', 'Deployment usher-authority', 5000],
+      ['tally', 'Deployment usher-tally', 5000],
       ['sidecar', 'Deployment usher-sidecar', 2000],
     ])('%s: %s has 15 s more than its drain', (name, pod, drainMs) => {
       expect(podOf(of(name), pod).spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(
@@ -142,7 +162,7 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
           .filter(({ of }) => !/^(?:Job|Pod) /.test(of))
           .flatMap(containers)) {
           const probes = [container.startupProbe, container.readinessProbe, container.livenessProbe]
-          const authority = container.args?.[0] === 'authority'
+          const authority = ['authority', 'tally'].includes(container.args![0]!)
           expect(
             probes.map(probe => probe?.httpGet?.path),
             name,
@@ -240,8 +260,24 @@ describeWith(tools('helm'), 'the chart', ({ helm }) => {
     })
   })
 
+  test('a route of Envoy Gateway without an owner is for all, and says nobody', () => {
+    const all = changed('envoy-gateway', { envoyGateway: { routes: [{ httpRoute: 'tools' }] } })
+    expect(JSON.stringify(named(all, 'SecurityPolicy', 'usher-tools').spec)).not.toContain(
+      'contextExtensions',
+    )
+  })
+
+  test('helm test calls the first of the resources that all owners have', () => {
+    const tools = [{ tool: 'note_read', resource_id: '{owner}/notes', scopes: ['read'] }]
+    const resources = [{ path: '/notes/{owner}', tools }]
+    const signing = { owner: 'bea', authority: 'https://as.example.com', signature: true, register: true }
+    const all = changed('mutual-tls', { sidecar: { config: { owners: [signing], resources } } })
+    const text = JSON.stringify(named(all, 'Pod', 'usher-test'))
+    expect(text).toContain('/notes/bea')
+    expect(text).toContain('note_read')
+  })
+
   test('the version of the chart, of its application and of the package are one', () => {
-    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
     const chart = parse(readFileSync(join(CHART, 'Chart.yaml'), 'utf8')) as object
     expect(chart).toMatchObject({ version, appVersion: version })
   })

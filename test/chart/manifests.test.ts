@@ -1,6 +1,6 @@
 /**
- * Every value set, rendered: against the schemas of Kubernetes, against what every pod is held to, and
- * against usher's own configuration.
+ * Every value set, rendered: checked against the schemas of Kubernetes, the rules for every pod, and usher's
+ * own configuration.
  */
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -8,6 +8,8 @@ import { AUTHORITY_SETTINGS } from '../../src/config/authority.ts'
 import { PROVISION_FILE } from '../../src/config/provision.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
+import { TALLY_FILE } from '../../src/config/tally-file.ts'
+import { TALLY_SETTINGS } from '../../src/config/tally.ts'
 import { SIDECAR_SETTINGS } from '../../src/config/sidecar.ts'
 import { TRACING_SETTINGS } from '../../src/config/tracing.ts'
 import { describeWith } from '../support/requirement.ts'
@@ -123,7 +125,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       env.map(({ name, value, valueFrom }) => [name, value ?? `from ${valueFrom?.secretKeyRef?.name}`]),
     )
   const known = new Set(
-    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS].flatMap(({ settings }) =>
+    [AUTHORITY_SETTINGS, SIDECAR_SETTINGS, TALLY_SETTINGS].flatMap(({ settings }) =>
       Object.values(settings).map(({ variable }) => variable),
     ),
   )
@@ -138,6 +140,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       const given = { ...environment, ...database, ...(environment['UMA_AS_OIDC_ISSUER'] && realm) }
       if (container.args?.[0] === 'authority') readSettings(AUTHORITY_SETTINGS, given, known)
       if (container.args?.[0] === 'sidecar') readSettings(SIDECAR_SETTINGS, given, known)
+      if (container.args?.[0] === 'tally') readSettings(TALLY_SETTINGS, given, known)
       const traces = Object.entries(environment).filter(([variable]) => variable.startsWith('OTEL_'))
       const plain = traces.map(([variable, value]) => [variable, value.startsWith('from ') ? 'a=b' : value])
       readSettings(TRACING_SETTINGS, Object.fromEntries(plain) as Record<string, string>, known)
@@ -151,6 +154,7 @@ describeWith(tools('helm', 'kubeconform', 'schemas'), 'the chart, of each value 
       const files = all.flatMap(({ data = {} }) => Object.entries(data))
       for (const [file, text] of files) {
         if (file === 'sidecar.yaml') expect(SIDECAR_FILE.safeParse(parse(text)).error).toBeUndefined()
+        if (file === 'tally.yaml') expect(TALLY_FILE.safeParse(parse(text)).error).toBeUndefined()
         if (file === 'provisioning.yaml') expect(PROVISION_FILE.safeParse(parse(text)).error).toBeUndefined()
       }
       const folders = pods(all)

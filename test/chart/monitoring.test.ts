@@ -56,6 +56,22 @@ test('alerts and dashboard ask for metrics that docs/operating.md names', () => 
   expect(unknown).toEqual([])
 })
 
+test('alerts and dashboard select and sum by labels that docs/operating.md names of the metric', () => {
+  const labels = new Map<string, string[]>()
+  for (const { first, cells } of operating)
+    if (first.startsWith('`usher_'))
+      labels.set(first.replaceAll('`', ''), (cells.get('Labels') ?? '').split(', '))
+  const ofEveryScrape = ['namespace', 'job', 'pod', 'le']
+  const unknown = [...rules.map(({ expr }) => expr), ...expressions].flatMap(text => {
+    const metrics = (text.match(/\busher_\w+/g) ?? []).map(name => name.replace(/_(?:bucket|count|sum)$/, ''))
+    const known = new Set([...ofEveryScrape, ...metrics.flatMap(name => labels.get(name) ?? [])])
+    const selected = [...text.matchAll(/(\w+)=~?"/g)].map(([, label]) => label!)
+    const summed = [...text.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list]) => list!.split(', '))
+    return [...selected, ...summed].filter(label => !known.has(label)).map(label => `${label} in ${text}`)
+  })
+  expect(unknown).toEqual([])
+})
+
 describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
   const withFiles = (files: Record<string, string>, run: (directory: string) => void): void => {
     const directory = mkdtempSync(join(tmpdir(), 'usher-rules-'))
@@ -102,7 +118,11 @@ describeWith(tools('promtool'), 'promtool', ({ promtool }) => {
     ['UsherCertificateRefused', 'usher_certificate_reloads_total{outcome="refused"}', '0+1x40', '1x40'],
     ['UsherCertificateExpires', 'usher_certificate_not_after_seconds', '600000x40', '700000x40'],
     ['UsherClockOff', 'usher_clock_offset_seconds', '-1.5x40', '1x40'],
+    ['UsherStandbySilent', 'usher_standby_silent_seconds', '6x40', '1x40'],
+    ['UsherLeasesUnanswered', 'usher_lease_unanswered_total', '0+1x40', '1x40'],
+    ['UsherDatabaseDown', 'usher_database_up', '0x40', '1x40'],
     ['UsherDatabaseWaiting', 'usher_database_waiting', '1x40', '0x40'],
+    ['UsherNotificationsFail', 'usher_notifications_total{outcome="failed"}', '0+1x40', '1x40'],
     ['UsherAuthorityFails', 'usher_http_request_seconds_count{status="503"}', '0+2x40', '2x40'],
   ]
 

@@ -1,4 +1,6 @@
-/** Owns the pods that a rendered chart starts, wherever they stand. */
+/**
+ * Owns the pods that a rendered chart starts, wherever the manifests have them.
+ */
 import { parse } from 'yaml'
 import type { Manifest } from './render.ts'
 

@@ -24,6 +24,14 @@ const FAULTS: [string, string, Values, string][] = [
     { authority: { issuer: 'https://example.com/as' } },
     '/authority/issuer',
   ],
+  ['a tally without an issuer', 'tally', { tally: { issuer: '' } }, '/tally/issuer'],
+  ['a tally without accounts', 'tally', { tally: { accounts: { config: {} } } }, '/tally/accounts'],
+  [
+    'a variable that a tally does not know',
+    'tally',
+    { tally: { settings: { UMA_TALLY_TICKETS: 3 } } },
+    'UMA_TALLY_TICKETS',
+  ],
   ['a value that does not exist', 'default', { replicas: 3 }, 'replicas'],
   ['a misspelt value', 'default', { authority: { replica: 3 } }, 'replica'],
   [
@@ -211,7 +219,7 @@ const FAULTS: [string, string, Values, string][] = [
   ['a mode that there is not', 'sidecar', { sidecar: { mode: 'daemonset' } }, '/sidecar/mode'],
 ]
 
-/** What the schema says of values that stand over the defaults, as Helm asks it. */
+/** What the schema says about values that override the defaults, as Helm checks them. */
 const schema = new Ajv({ strict: false, allErrors: true }).compile(
   JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')) as object,
 )

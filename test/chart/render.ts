@@ -1,6 +1,5 @@
 /**
- * Owns the chart as Helm renders it, for the tests; what they need beside Node is prepared by
- * test/chart/tools.sh.
+ * Owns the chart as Helm renders it, for the tests; test/chart/tools.sh prepares what they need besides Node.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -77,7 +76,7 @@ export function helm(helm: string, values: Values, command: string[]): { ok: boo
     writeFileSync(file, JSON.stringify(values))
     const { status, stdout, stderr } = spawnSync(helm, [...command, '-f', file], {
       encoding: 'utf8',
-      // Nothing of whoever runs the tests: no cluster, no plugins.
+      // Uses nothing of the user's environment: no cluster, no plugins.
       env: { HOME: directory, PATH: process.env['PATH'] },
     })
     return { ok: status === 0, text: status === 0 ? stdout : stderr }
@@ -113,7 +112,7 @@ export function named(all: Manifest[], kind: string, name: string): Manifest {
   return found
 }
 
-/** Runs a checker; what it says where it is not content. */
+/** Runs a checker; returns its output if it finds faults. */
 export function complaints(command: string, args: string[], input?: string): string {
   try {
     execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe', ...(input !== undefined && { input }) })

@@ -54,7 +54,7 @@ afterEach(async ({ task }) => {
   process.stdout.write([pods, events.split('\n').slice(-25).join('\n'), ...logs].join('\n'))
 })
 
-/** Where each pod of the release stands. */
+/** The node of each pod of the release. */
 async function allPods(): Promise<Pod[]> {
   return (await Promise.all(COMPONENTS.map(component => podsOf(NAMESPACE, component)))).flat()
 }
@@ -144,7 +144,7 @@ describe('While calls go on,', () => {
     'single use': { '200': expect.any(Number) },
   }
 
-  // After each, so that a failure stands with what was done.
+  // Checked after each step, so that a failure shows the step that caused it.
   afterEach(() => expect(load.tally).toEqual(RIGHT))
 
   test('every pod is replaced by a rolling restart', async () => {

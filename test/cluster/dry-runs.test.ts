@@ -1,7 +1,7 @@
 /**
- * What is applied to a cluster, held against a real API server with the real custom resources: every set of
- * values of the chart, and the manifests of envoy/. contract, "Resource server enforcement point". Nothing is
- * made: the API server says whether it would be.
+ * Everything that is applied to a cluster, checked by a real API server with the real custom resources: every
+ * set of values of the chart, and the manifests of envoy/. contract, "Resource server enforcement point".
+ * Nothing is made: the API server says whether it would be.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ beforeAll(async () => {
 async function dryRun(objects: Manifest[]): Promise<Ended> {
   const namespaces = new Set(objects.flatMap(({ metadata }) => metadata.namespace ?? []))
   await apply(restricted(...namespaces))
-  // A pod alone, which that of `helm test` is, is admitted only where its account is there.
+  // A pod alone, which that of `helm test` is, is admitted only if its account is there.
   const accounts = objects.flatMap(({ kind, metadata: { namespace }, spec }) =>
     kind === 'Pod' ? [{ namespace, name: spec?.serviceAccountName ?? 'default' }] : [],
   )

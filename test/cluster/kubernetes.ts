@@ -15,7 +15,7 @@ export interface Ended {
   err: string
 }
 
-/** Runs a command and answers what it wrote; fails with what it said where it ends otherwise than with 0. */
+/** Runs a command and answers what it wrote; fails with its output if its status is not 0. */
 export async function must(program: 'kubectl' | 'helm', args: string[], input?: string): Promise<string> {
   const ended = await tried(program, args, input)
   if (ended.code !== 0)
@@ -23,7 +23,7 @@ export async function must(program: 'kubectl' | 'helm', args: string[], input?: 
   return ended.out
 }
 
-/** The same, where failing is an answer. */
+/** The same, if a failure is a possible answer. */
 export async function tried(program: 'kubectl' | 'helm', args: string[], input = ''): Promise<Ended> {
   const child = spawn(program, args, { stdio: 'pipe' })
   const ended: Ended = { code: -1, out: '', err: '' }
@@ -94,7 +94,7 @@ export async function rolledOut(namespace: string, deployment: string): Promise<
   await kubectl('-n', namespace, 'rollout', 'status', `deployment/${deployment}`, '--timeout=150s')
 }
 
-/** Every log of a namespace's pods, for whoever reads a failure. */
+/** All logs of a namespace's pods, for the reader of a failure. */
 export async function logsOf(namespace: string): Promise<string> {
   const { stdout: names } = await run('kubectl', ['-n', namespace, 'get', 'pod', '-o', 'name'])
   const logs = names

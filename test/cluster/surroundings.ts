@@ -1,15 +1,15 @@
 /**
- * Owns what stands around usher in the cluster, as a deployment has it: a real Postgres, and a real Envoy as
- * the gateway. Both run as strictly as the release itself. contract, "Resource server enforcement point".
+ * Owns the surroundings of usher in the cluster, as in a deployment: a real Postgres, and a real Envoy as the
+ * gateway. Both run as strictly as the release itself. contract, "Resource server enforcement point".
  */
 import { parse } from 'yaml'
 import { envoyConfig } from '../../src/dev/envoy-config.ts'
 import { apply, kubectl, secret } from './kubernetes.ts'
 
 const STAGE = 'localhost/stage:lab'
-/** Where agents call, by the name that the gateway's certificate bears. */
+/** The address that agents call, by the name in the gateway's certificate. */
 export const GATEWAY = 'gateway.tools.svc.cluster.local'
-/** Where the gateway asks, by the name that the certificate of a sidecar bears. */
+/** The address that the gateway asks, by the name in the certificate of a sidecar. */
 export const CHECK = 'usher-check.usher.svc.cluster.local'
 export const DATABASE_URL = 'postgres://usher@postgres.data.svc.cluster.local:5432/postgres'
 

@@ -1,6 +1,6 @@
 /**
- * The agent of ours inside the official SDK's clients, to the end: a tool server that enforces by itself, a
- * real authority and its owner. contract, "Challenge (beat 1)" ("Where there is no status line"), beats 1 to
+ * Our agent inside the official SDK's clients, end to end: a tool server that enforces by itself, a real
+ * authority and its owner. contract, "Challenge (beat 1)" ("Where there is no status line"), beats 1 to
  * 4.
  */
 import { join } from 'node:path'

@@ -71,8 +71,8 @@ describeWith(await envoy(), 'an authority that is killed while calls go on', fou
   }
 
   /**
-   * Kills the authority once the first of a burst of single-use calls is answered, and says what came of all
-   * of them.
+   * Kills the authority once the first of a burst of single-use calls is answered, and returns the results of
+   * all of them.
    */
   async function killDuring(replica: number, burst: Trade[]): Promise<string[]> {
     const child = stack.children.find(({ name }) => name === `authority-${replica + 1}`)!

@@ -2,6 +2,8 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { JOINT_STORY } from '../../src/dev/joint-story.ts'
+import { ORGANIZATION_STORY } from '../../src/dev/organization-story.ts'
 import { STORY } from '../../src/dev/story.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
@@ -30,6 +32,17 @@ describeWith(await envoy(), 'usher dev', found => {
     expect(out).toContain(found.source)
     for (const [index, { title }] of STORY.entries()) expect(out).toContain(`${index + 1}. ${title}`)
     expect(out.trimEnd().split('\n').at(-1)).toMatch(/^All 14 steps held/)
+  })
+
+  test.each([
+    ['organization', 'of an organization above her', ORGANIZATION_STORY],
+    ['joint', 'of what she holds with others', JOINT_STORY],
+  ])('with --story %s it tells that %s', async (name, _of, story) => {
+    const { code, out, err } = await dev(['--story', name, '--once'])
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    for (const [index, { title }] of story.entries()) expect(out).toContain(`${index + 1}. ${title}`)
+    const held = `All ${story.length} steps held`
+    expect(out.trimEnd().split('\n').at(-1)?.startsWith(held)).toBe(true)
   })
 
   test('with --fetch-envoy it only makes sure that there is an Envoy', async () => {

@@ -1,7 +1,7 @@
 /**
- * What Envoy, as we configure it, and the sidecar make of requests together: who may be told what, what is
- * refused before anybody is asked, and that no answer is no permission. contract, "Resource server
- * enforcement point" and "Errors".
+ * What Envoy, in our configuration, and the sidecar do with requests together: who may learn what, what is
+ * refused before the authority is asked, and that a missing answer is never a permission. contract, "Resource
+ * server enforcement point" and "Errors".
  */
 import { readFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'

@@ -14,7 +14,7 @@ import { accepts, freePorts } from '../../src/dev/ports.ts'
 import { callByHand, type RawCall } from '../../src/dev/raw-call.ts'
 import { openScene, told, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
-import { startAlternatingDoor, type AlternatingDoor } from '../support/alternating-door.ts'
+import { doorOf, startAlternatingDoor, type AuthorityDoors } from '../support/alternating-door.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { severableLink, type SeverableLink } from '../support/severable-link.ts'
@@ -24,7 +24,7 @@ import { until } from '../support/until.ts'
 const TRADE = { symbol: 'VTI', qty: 2 }
 
 describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures', found => {
-  let doors: { agents: AlternatingDoor; owner: AlternatingDoor }
+  let doors: AuthorityDoors
   let link: SeverableLink
   let stack: Stack
   let scene: Scene
@@ -35,12 +35,10 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
     doors = { agents: await startAlternatingDoor(), owner: await startAlternatingDoor() }
     stack = await startStack({
       envoy: found,
-      door: { issuer: doors.agents.url, ownerApi: doors.owner.url },
+      door: doorOf(doors),
       deadlineMarginMs: 1_000, // a shared machine may stand still for longer than the default
       reachDatabase: async url => (link = await severableLink(url)).url,
     })
-    doors.agents.replicas.push(...stack.authorities.map(({ url }) => url))
-    doors.owner.replicas.push(...stack.authorities.map(({ ownerApi }) => ownerApi))
     ;({ child: open, url: openUrl } = await openOnFailures(found, stack))
     scene = await openScene(stack)
     const first = scene.startCall('portfolio_read')

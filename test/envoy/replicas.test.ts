@@ -8,23 +8,20 @@ import { openScene, told, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
 import { STORY } from '../../src/dev/story.ts'
 import { readAll } from '../../src/owner/index.ts'
-import { startAlternatingDoor, type AlternatingDoor } from '../support/alternating-door.ts'
+import { doorOf, startAlternatingDoor, type AuthorityDoors } from '../support/alternating-door.ts'
 import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
 import { until } from '../support/until.ts'
 
 describeWith(await envoy(), 'two authorities on one Postgres', found => {
-  let doors: { agents: AlternatingDoor; owner: AlternatingDoor }
+  let doors: AuthorityDoors
   let stack: Stack | undefined
   let scene: Scene
 
   const open = async () => {
     doors = { agents: await startAlternatingDoor(), owner: await startAlternatingDoor() }
-    const door = { issuer: doors.agents.url, ownerApi: doors.owner.url }
-    stack = await startStack({ envoy: found, authorities: 2, door })
-    doors.agents.replicas.push(...stack.authorities.map(({ url }) => url))
-    doors.owner.replicas.push(...stack.authorities.map(({ ownerApi }) => ownerApi))
+    stack = await startStack({ envoy: found, authorities: 2, door: doorOf(doors) })
     scene = await openScene(stack)
   }
   const close = async () => {

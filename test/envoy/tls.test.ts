@@ -16,7 +16,7 @@ import { makeLocalCa, trust } from '../support/local-ca.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
 
-/** The question of somebody without a certificate: why nobody answered, or undefined where somebody did. */
+/** The question of somebody without a certificate: why nobody answered, or undefined if somebody did. */
 type Stranger = (port: number, ca: string) => Promise<Error | undefined>
 
 const strangerByGrpc: Stranger = async (port, ca) => {

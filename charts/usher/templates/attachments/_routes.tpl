@@ -12,11 +12,13 @@ exact:
   - /introspect
   - /consume
   - /audit/access
+  - /leases
   - /rs/register
   - /org/notice
   - /openapi.json
 prefix:
   - /terms/
+  - /leases/
 {{- end }}
 
 {{- define "usher.ownerPaths" -}}

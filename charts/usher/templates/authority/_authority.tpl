@@ -21,6 +21,10 @@
       key: {{ $a.database.key }}
 - name: UMA_AS_KEYS_FILE
   value: /etc/usher/keys/keys.json
+{{- if $a.notificationKey.existingSecret }}
+- name: UMA_AS_NOTIFICATION_KEY_FILE
+  value: /etc/usher/notification/notification.json
+{{- end }}
 - name: UMA_AS_LISTEN
   value: {{ printf "%s:9100" .Values.listenAddress | quote }}
 - name: UMA_AS_OWNER_LISTEN
@@ -60,6 +64,11 @@
 - name: keys
   mountPath: /etc/usher/keys
   readOnly: true
+{{- if $a.notificationKey.existingSecret }}
+- name: notification
+  mountPath: /etc/usher/notification
+  readOnly: true
+{{- end }}
 {{- if include "usher.authority.provisioning" . }}
 - name: provisioning
   mountPath: /etc/usher/provisioning
@@ -81,6 +90,9 @@
 {{- define "usher.authority.volumes" -}}
 {{- $a := .Values.authority -}}
 {{ include "usher.secretVolume" (dict "name" "keys" "secret" $a.keys.existingSecret "items" (dict $a.keys.key "keys.json")) }}
+{{- with $a.notificationKey.existingSecret }}
+{{ include "usher.secretVolume" (dict "name" "notification" "secret" . "items" (dict $a.notificationKey.key "notification.json")) }}
+{{- end }}
 {{- if $a.provisioning.existingSecret }}
 {{ include "usher.secretVolume" (dict "name" "provisioning" "secret" $a.provisioning.existingSecret "items" (dict $a.provisioning.key "provisioning.yaml")) }}
 {{- else if $a.provisioning.config }}
