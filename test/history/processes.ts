@@ -1,0 +1,272 @@
+/**
+ * Owns the processes of a history: a Postgres that writes as a deployment's does, two authorities and two
+ * sidecars, each of which may be killed, held still and started again; what is done to them becomes part of
+ * the history.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { stringify } from 'yaml'
+import { Ended, startChild, until, type Child } from '../../src/dev/child-process.ts'
+import { startRestartablePostgres } from '../../src/dev/embedded-postgres.ts'
+import { freePorts } from '../../src/dev/ports.ts'
+import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
+import { asOwner } from '../../src/wire/identifiers.ts'
+import { generatePrivateJwk, importPrivateJwk } from '../../src/wire/keys.ts'
+import { PUBLIC_URL } from '../enforcement/calls.ts'
+import { CLIENT_ID, provisionDocument, WORLD, type TestOwner } from '../support/authority.ts'
+import { connect, type CheckClient } from '../support/check-client.ts'
+import { killFamily, signalFamily } from '../support/process-family.ts'
+
+/** One that a fault may happen to. */
+export interface Victim {
+  name: string
+  /** Ends it outright, and all that belongs to it. */
+  kill(): Promise<void>
+  /** Ends it in order. */
+  end(): Promise<void>
+  /** Starts it again; settles once it serves. */
+  start(): Promise<void>
+  /** Holds it still, and all that belongs to it. */
+  hold(): void
+  release(): void
+}
+
+export type Person = Omit<TestOwner, 'client'>
+
+export interface Processes {
+  issuer: string
+  people: Person[]
+  authorities: (Victim & { publicUrl: string; ownerUrl: string })[]
+  sidecars: (Victim & { check(): CheckClient })[]
+  postgres: Victim
+  close(): Promise<void>
+}
+
+const CLI = [join(import.meta.dirname, '../../src/cli.ts')]
+
+/** Two versions of the authority over one database. */
+export interface Versions {
+  /** What the older makes of an empty database. */
+  schema: string
+  /** What Node is to run as the first authority, and as the second, which brings the database up to date. */
+  older: string[]
+  newer: string[]
+}
+
+/**
+ * Starts them all: this version everywhere, or two beside each other. The first of the sidecars, as many as
+ * are `leased`, have `liveness: leased`.
+ */
+export async function startProcesses(
+  names: readonly string[],
+  { versions, leased = versions === undefined ? 1 : 0 }: { versions?: Versions; leased?: number },
+): Promise<Processes> {
+  const folder = mkdtempSync(join(tmpdir(), 'usher-history-'))
+  const server = await startRestartablePostgres({ maxConnections: 200 })
+  const closing: (() => Promise<void>)[] = [
+    () => server.stop(),
+    async () => rmSync(folder, { recursive: true, force: true }),
+  ]
+  const close = async (): Promise<void> => {
+    for (const one of closing) await one()
+  }
+  try {
+    await (versions === undefined
+      ? AUTHORITY_DATABASE.migrate(server.url)
+      : load(server.url, versions.schema))
+    const programs = versions === undefined ? [CLI, CLI] : [versions.older, versions.newer]
+    const people = names.map(name => ({
+      owner: asOwner(name),
+      key: importPrivateJwk(generatePrivateJwk()),
+      clientSecret: randomBytes(24).toString('base64url'),
+      resourceUri: `${PUBLIC_URL}/mcp/${name}`,
+    }))
+    const addresses = await Promise.all(
+      [0, 1].map(async () => (await freePorts(3)).map(port => `127.0.0.1:${port}`)),
+    )
+    const issuer = `http://${addresses[0]![0]!}`
+    const shared = authorityEnvironment(folder, { issuer, database: server.url, people })
+    const authorities = addresses.map(([agents, owner, metrics], at) => ({
+      publicUrl: `http://${agents!}`,
+      ownerUrl: `http://${owner!}`,
+      ...program(`authority-${at + 1}`, folder, {
+        command: [...programs[at]!, 'authority'],
+        ready: `http://${agents!}/ready`,
+        environment: {
+          ...shared,
+          UMA_AS_MIGRATE: String(versions !== undefined),
+          UMA_AS_LISTEN: agents!,
+          UMA_AS_OWNER_LISTEN: owner!,
+          UMA_AS_METRICS_LISTEN: metrics!,
+        },
+      }),
+    }))
+    const sidecars = await Promise.all(
+      [0, 1].map(at =>
+        sidecar(folder, at, {
+          issuer,
+          people,
+          addresses: authorities.map(one => one.publicUrl),
+          liveness: at < leased ? 'leased' : 'asked',
+        }),
+      ),
+    )
+    const processes = [...authorities, ...sidecars]
+    closing.unshift(async () => {
+      for (const one of processes) await one.kill()
+      for (const one of sidecars) one.check().close()
+    })
+    // The older first: it is there before it is upgraded.
+    for (const one of authorities) await one.start()
+    await Promise.all(sidecars.map(one => one.start()))
+    return { issuer, people, authorities, sidecars, postgres: postgresVictim(server), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function load(url: string, schema: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  await client.query(schema)
+  await client.end()
+}
+
+function authorityEnvironment(
+  folder: string,
+  of: { issuer: string; database: string; people: Person[] },
+): Record<string, string> {
+  const [keys, provision] = [join(folder, 'keys.json'), join(folder, 'provision.yaml')]
+  writeFileSync(keys, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
+  writeFileSync(provision, stringify(provisionDocument(of.people)))
+  return {
+    PATH: process.env['PATH'] ?? '',
+    DATABASE_URL: of.database,
+    UMA_AS_ISSUER: of.issuer,
+    UMA_AS_KEYS_FILE: keys,
+    UMA_AS_PROVISION: provision,
+    UMA_AS_POLL_SECONDS: '0',
+    UMA_AS_LOG_LEVEL: 'warn',
+    UMA_AS_DRAIN_MS: '0',
+    UMA_AS_DATABASE_WAIT_SECONDS: '120',
+    UMA_DEV_LOOPBACK: 'true',
+  }
+}
+
+/** What Node is to run, by a name of its own in all that is told of it. */
+function program(
+  name: string,
+  folder: string,
+  of: { command: string[]; ready: string; environment: Record<string, string> },
+): Victim {
+  let child: Child | undefined
+  const signal = (word: NodeJS.Signals): void => {
+    if (child?.pid !== undefined) process.kill(child.pid, word)
+  }
+  return {
+    name,
+    kill: async () => {
+      if (child === undefined || (await child.ended()) !== undefined) return
+      signal('SIGKILL')
+      await child.exited
+    },
+    end: async () => child?.stop(),
+    start: async () => {
+      const logFile = join(folder, `${name}.log`)
+      const command = [process.execPath, ...of.command]
+      child = startChild({ name, command, logFile, environment: of.environment })
+      await until(`${name} to serve`, () => isServing(child!, of.ready), START_MS_MAX)
+    },
+    hold: () => signal('SIGSTOP'),
+    release: () => signal('SIGCONT'),
+  }
+}
+
+/** A busy machine takes long. */
+const START_MS_MAX = 180_000
+
+async function isServing(child: Child, url: string): Promise<boolean> {
+  const ending = await child.ended()
+  if (ending !== undefined) throw new Ended(ending)
+  return (await fetch(url, soon())).status === 200
+}
+
+const soon = () => ({ signal: AbortSignal.timeout(2_000) })
+
+async function sidecar(
+  folder: string,
+  at: number,
+  of: { issuer: string; people: Person[]; addresses: string[]; liveness: 'asked' | 'leased' },
+): Promise<Processes['sidecars'][number]> {
+  const name = `sidecar-${at + 1}`
+  const here = join(folder, name)
+  mkdirSync(here)
+  const http = `127.0.0.1:${(await freePorts(1))[0]}`
+  const socket = `unix:${join(here, 'check')}`
+  const [keys_file, file] = [join(here, 'keys.json'), join(here, 'sidecar.yaml')]
+  writeFileSync(keys_file, JSON.stringify({ keys: [generatePrivateJwk()] }), { mode: 0o600 })
+  const tools = (owner: string) =>
+    WORLD.slice(0, 3).map(({ tool, resource, scope, consequence }) => ({
+      tool,
+      resource_id: `${owner}/${resource}`,
+      scopes: [scope],
+      consequence,
+    }))
+  const settings = {
+    public_url: PUBLIC_URL,
+    listen: { check: socket, http },
+    keys_file,
+    realm: 'tools',
+    challenges_per_minute: 1_000_000,
+    drain_ms: 0,
+    liveness: of.liveness,
+    reports: { state_dir: join(here, 'reports') },
+    authorities: [{ issuer: of.issuer, addresses: of.addresses }],
+    owners: of.people.map(({ owner, clientSecret: client_secret }) => ({
+      owner,
+      authority: of.issuer,
+      client_id: CLIENT_ID,
+      client_secret,
+      tools: tools(owner),
+    })),
+  }
+  writeFileSync(file, stringify(settings), { mode: 0o600 })
+  const victim = program(name, folder, {
+    command: [...CLI, 'sidecar', '--config', file],
+    ready: `http://${http}/health`,
+    environment: { PATH: process.env['PATH'] ?? '', UMA_DEV_LOOPBACK: 'true' },
+  })
+  let client = connect(socket)
+  return {
+    ...victim,
+    check: () => client,
+    start: async () => {
+      await victim.start()
+      client.close()
+      client = connect(socket)
+    },
+  }
+}
+
+function postgresVictim(server: Awaited<ReturnType<typeof startRestartablePostgres>>): Victim {
+  const signal = (word: NodeJS.Signals): void => signalFamily(server.process().pid!, word)
+  const gone = async (ends: (child: ChildProcess) => unknown): Promise<void> => {
+    const child = server.process()
+    const exited = new Promise(resolve => child.once('exit', resolve))
+    await ends(child)
+    await exited
+  }
+  return {
+    name: 'postgres',
+    kill: () => gone(({ pid }) => killFamily(pid!)),
+    end: () => gone(child => child.kill('SIGINT')),
+    start: () => server.startAgain(),
+    hold: () => signal('SIGSTOP'),
+    release: () => signal('SIGCONT'),
+  }
+}

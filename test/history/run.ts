@@ -1,0 +1,92 @@
+/**
+ * Owns a whole history: processes are started, clients act at random during faults, and what they saw is
+ * judged in between and at the end. A long one is made of parts, each with agents of its own and judged to
+ * its end, so that a million operations need no more memory than a part does.
+ */
+import { startProcesses, type Processes, type Versions } from './processes.ts'
+import { chance } from './chance.ts'
+import { ledgerWatch, type LedgerWatch } from './ledger-watch.ts'
+import { runPart } from './part.ts'
+import type { Op, Violation } from './record.ts'
+
+export interface RunOptions {
+  seed: number
+  /** Operations of clients until the end begins. */
+  ops: number
+  /** No more operations are begun after so long. */
+  secondsMax?: number
+  clients?: number
+  /** Something is done to a process after so many operations. */
+  faultEvery?: number
+  /** Sidecars are spared once so much of a part is done: what they left is sent 15 s later. */
+  spareSidecarsFrom?: number
+  onProgress?: (says: string) => void
+  /** Of the authorities; this one when left out. */
+  versions?: Versions
+  /**
+   * How many of the sidecars use answers again under a lease: one when left out, and none beside an older
+   * version, which ends grants without waiting for anybody.
+   */
+  leased?: number
+}
+
+export interface Ran {
+  violations: Violation[]
+  /** Of the last part. */
+  history: Op[]
+  tally: Record<string, number>
+  /** Operations that reached a process. */
+  count: number
+  parts: number
+  seconds: number
+}
+
+const OWNERS = ['alice', 'bea']
+/** The size of a part: the cost of a judgement grows with it, and so does the memory. */
+const PART_OPS_MAX = 10_000
+
+/** Makes a history and judges it. */
+export async function runHistory(options: RunOptions): Promise<Ran> {
+  const began = performance.now()
+  const processes = await startProcesses(OWNERS, options)
+  try {
+    return await runParts(options, { processes, ledgers: ledgerWatch(), began })
+  } finally {
+    await processes.close()
+  }
+}
+
+async function runParts(
+  options: RunOptions,
+  setting: { processes: Processes; ledgers: LedgerWatch; began: number },
+): Promise<Ran> {
+  const { seed, ops, secondsMax = Infinity, onProgress = () => {} } = options
+  const { processes, ledgers, began } = setting
+  const seconds = (): number => Math.round((performance.now() - began) / 1_000)
+  const ran: Ran = { violations: [], history: [], tally: {}, count: 0, parts: 0, seconds: 0 }
+  const random = chance(seed)
+  while (ran.count < ops && seconds() < secondsMax && ran.violations.length === 0) {
+    const before = ran.count
+    const part = await runPart({
+      processes,
+      ledgers,
+      chance: random,
+      ops: Math.min(PART_OPS_MAX, ops - before),
+      clients: options.clients ?? 10,
+      faultEvery: options.faultEvery ?? 250,
+      spareSidecarsFrom: options.spareSidecarsFrom ?? 1,
+      // Where both use answers again: what passed before then passes once more, or must not.
+      probes: options.leased === 2,
+      isLate: () => seconds() >= secondsMax,
+      onProgress: count => onProgress(`${before + count} operations in ${seconds()} s`),
+    })
+    ran.parts++
+    ran.count += part.count
+    ran.violations = part.violations
+    ran.history = part.history
+    for (const [name, times] of Object.entries(part.tally)) ran.tally[name] = (ran.tally[name] ?? 0) + times
+  }
+  if (ran.violations.length === 0) ran.violations = await ledgers.readWhole(processes)
+  ran.seconds = seconds()
+  return ran
+}
