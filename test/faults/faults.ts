@@ -1,7 +1,7 @@
 /**
- * Owns the lists of test/faults (*.yaml): the faults that such systems are known to have had, each as a patch
- * that brings it into this tree, and the one test that must then fail. Beside them those that cannot be
- * brought in yet, and why.
+ * Owns the lists of test/faults (*.yaml): faults that systems of this kind are known to have had, each as a
+ * patch that brings it into this tree, with the one test that must then fail. They also list faults that
+ * cannot be brought in yet, and why.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,13 +23,12 @@ const FAULT = z.strictObject({
 })
 const LIST = z.strictObject({
   faults: z.array(FAULT),
-  left_out: z.array(z.strictObject({ fault: z.string(), because: z.string() })).optional(),
 })
 
 export type Fault = z.infer<typeof FAULT>
 
 /**
- * The faults in their order. Throws where a list is malformed, names one twice, or differs from the patches
+ * The faults in their order. Throws if a list is malformed, names one twice, or differs from the patches
  * that are there.
  */
 export function readFaults(): Fault[] {

@@ -90,8 +90,8 @@ function escaped(test: string): string {
 }
 
 /**
- * Runs vitest as a group of its own, so that whatever a broken test left behind ends with it. Answers what it
- * printed.
+ * Runs vitest as its own process group, so that everything that a broken test left behind ends with it.
+ * Returns what it printed.
  */
 async function execute(
   directory: string,

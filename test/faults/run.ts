@@ -50,7 +50,7 @@ function readOptions(): Options | undefined {
   return { faults: wanted.filter((_, at) => at % parts === part - 1), list: values.list, jobs }
 }
 
-/** Each fault with what is wrong about it; undefined where its test failed as it must. */
+/** Each fault with what is wrong about it; undefined if its test failed as it must. */
 type Miss = string | undefined
 
 /** Without any fault every test that will be asked for must be green: one run for all of them. */

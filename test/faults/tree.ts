@@ -15,7 +15,7 @@ const LINKED = ['node_modules', '.cache']
 
 export interface Tree {
   directory: string
-  /** Brings a patch in. Throws, saying so, where it no longer applies. */
+  /** Applies a patch. Throws, with the reason, if it no longer applies. */
   apply(patch: string): Promise<void>
   /** Takes it out again. */
   revert(patch: string): Promise<void>
@@ -25,7 +25,7 @@ export interface Tree {
 /** Copies the tree as it is now, changes that are not committed included. */
 export async function copyTree(): Promise<Tree> {
   const directory = await mkdtemp(join(tmpdir(), 'usher-faults-'))
-  // Also where a signal ends us.
+  // Also if a signal ends us.
   const removeAtExit = (): void => rmSync(directory, { recursive: true, force: true })
   process.once('exit', removeAtExit)
   const { stdout } = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
@@ -47,7 +47,7 @@ export async function copyTree(): Promise<Tree> {
 }
 
 /**
- * Whether a patch applies to this tree as it stands: undefined where it does, else what git says. Changes
+ * Whether a patch applies to the present tree: undefined if it does, otherwise what git says. Changes
  * nothing.
  */
 export async function whyNotApplying(patch: string): Promise<string | undefined> {
@@ -59,8 +59,8 @@ export async function whyNotApplying(patch: string): Promise<string | undefined>
 
 async function applyPatch(cwd: string, args: string[]): Promise<void> {
   try {
-    // A line of context is enough: what only stands near a fault may change. Without the repository around
-    // it, so that the copy and a tree inside another repository are treated alike.
+    // One line of context is enough, because code that is only near a fault may change. Without the
+    // repository around it, so that the copy and a tree inside another repository behave in the same way.
     await run('git', ['apply', '-C1', ...args], {
       cwd,
       env: { ...process.env, GIT_CEILING_DIRECTORIES: cwd },
