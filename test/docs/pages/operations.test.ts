@@ -1,0 +1,184 @@
+/**
+ * docs/rotate-keys.md, docs/restore.md, docs/retention.md and docs/sizing.md: every command of these pages,
+ * in order, against a real authority, a real sidecar and a Postgres of the same version as the pg_dump and
+ * psql of this machine.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { runPage, type Ran } from '../../support/pages.ts'
+import { ROOT, tableRows } from '../../support/repository.ts'
+import { describeWith, type Requirement } from '../../support/requirement.ts'
+
+const INSTALLED = '/usr/lib/postgresql'
+const TIMEOUT_MS = 400_000
+
+/** The folder of a Postgres with its server and its clients, as Debian installs it. */
+function postgres(): Requirement<string> {
+  const versions = existsSync(INSTALLED) ? readdirSync(INSTALLED) : []
+  const found = versions
+    .map(version => join(INSTALLED, version, 'bin'))
+    .find(bin => ['initdb', 'postgres', 'psql', 'pg_dump'].every(name => existsSync(join(bin, name))))
+  return found === undefined
+    ? { missing: "no Postgres with psql and pg_dump: install Debian's package postgresql", inCi: false }
+    : { found }
+}
+
+/** What a reader of these pages has: a database, an authority, a sidecar, and alice with one agent. */
+const running = (bin: string): string => `
+cd ~
+chmod 711 .
+as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else "$@"; fi; }
+export PATH="${bin}:$PATH"
+mkdir database && chmod 777 database
+as initdb -D database/data -U usher --auth=trust > initdb.log 2>&1
+as postgres -D database/data -p 9300 -k "$PWD/database" -c listen_addresses=127.0.0.1 > postgres.log 2>&1 &
+until psql postgres://usher@127.0.0.1:9300/postgres -c 'SELECT 1' > /dev/null 2>&1; do sleep 0.2; done
+export DATABASE_URL=postgres://usher@127.0.0.1:9300/postgres
+umask 077
+export UMA_DEV_LOOPBACK=true UMA_AS_ISSUER=http://127.0.0.1:9100 UMA_AS_KEYS_FILE=authority-keys.json
+export UMA_AS_PROVISION=provision.yaml UMA_AS_DRAIN_MS=0
+export UMA_OWNER_ISSUER=http://127.0.0.1:9100 UMA_OWNER_KEY=alice-key.json
+usher owner key > alice.json
+usher keys new authority-keys.json > /dev/null
+usher keys new resource-keys.json > /dev/null
+echo a-secret-of-more-than-16 > alice-secret
+cat > provision.yaml <<EOF
+owners:
+  - owner: alice
+    device_keys: [{ name: laptop, jwk: $(tr -d '\\n' < alice.json) }]
+    resource_servers:
+      - { client_id: brokerage-tools, name: Tools, client_secret_file: alice-secret, resource_uri: 'http://127.0.0.1:10000/mcp/alice' }
+    resources:
+      - { id: alice/portfolio, client_id: brokerage-tools, name: Portfolio, resource_scopes: [read] }
+    tiers:
+      - { id: reading, name: Reading, resources: [alice/portfolio], terms: { purpose: Reading, scope: [read], expires_in: 600 } }
+EOF
+cat > sidecar.yaml <<EOF
+public_url: http://127.0.0.1:10000
+listen: { check: 127.0.0.1:9191, http: 127.0.0.1:9192 }
+keys_file: resource-keys.json
+realm: tools
+drain_ms: 0
+owners:
+  - owner: alice
+    authority: http://127.0.0.1:9100
+    client_id: brokerage-tools
+    client_secret_file: alice-secret
+    tools: [{ tool: portfolio_read, resource_id: alice/portfolio, scopes: [read] }]
+EOF
+declare -A process
+answers() { curl -sf --retry 100 --retry-delay 1 --retry-connrefused "$1" > /dev/null; }
+start() {
+  case $1 in
+  authority) usher authority >> authority.log 2>&1 & process[$1]=$!; answers http://127.0.0.1:9100/health ;;
+  sidecar) usher sidecar --config sidecar.yaml >> sidecar.log 2>&1 & process[$1]=$!; answers http://127.0.0.1:9192/health ;;
+  esac
+}
+stop() { kill "\${process[$1]}"; wait "\${process[$1]}"; unset "process[$1]"; }
+restart() { if [ -n "\${process[$1]:-}" ]; then stop "$1"; fi; start "$1"; }
+token() {
+  curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9100/token -d grant_type=client_credentials -d owner=alice -d scope=uma_protection \\
+    -d client_id=brokerage-tools --data-urlencode "client_secret=$(cat "$1")"
+}
+start authority
+psql "$DATABASE_URL" --quiet <<'EOF'
+INSERT INTO connections (owner, handle, identity, status, generation) VALUES ('alice', 'jkt:known', 'pseudonymous', 'active', 1);
+EOF
+`
+
+/** What a page says that is not printed, by the line of its block. */
+function untold(ran: Ran[]): object[] {
+  return ran.flatMap(({ line, shows, printed }) =>
+    shows.filter(what => !printed.includes(what)).map(what => ({ line, what, printed })),
+  )
+}
+
+describeWith(postgres(), 'the commands of the pages for operators', bin => {
+  test(
+    'docs/rotate-keys.md replaces the keys of an authority, a client secret and a device key',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async () => {
+      const ran = await runPage('docs/rotate-keys.md', {
+        before: `${running(bin)}cp alice-secret old-secret; start sidecar; echo "before: $(token old-secret)"`,
+        after:
+          'echo "old: $(token old-secret), new: $(token alice-secret)"; usher owner keys || echo "old key: $?"',
+        timeoutMs: TIMEOUT_MS,
+      })
+      expect(untold(ran)).toEqual([])
+      expect(ran.at(-1)!.printed).toContain('old: 401, new: 200')
+      expect(ran.at(-1)!.printed).toContain('old key: 1')
+    },
+  )
+
+  test(
+    'docs/restore.md restores into an empty database, and ends every connection there',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async () => {
+      const ran = await runPage('docs/restore.md', {
+        before: running(bin),
+        timeoutMs: TIMEOUT_MS,
+        environment: {},
+      })
+      expect(untold(ran)).toEqual([])
+      const [, restored, ended] = ran
+      expect(restored!.printed).toMatch(/jkt:known +active/)
+      expect(ended!.printed).toMatch(/jkt:known +revoked/)
+    },
+  )
+
+  test(
+    'docs/retention.md lets the ledger go by its age, and keeps every receipt',
+    { timeout: TIMEOUT_MS },
+    async () => {
+      // Rows from long ago, and rows from now.
+      const aged = `usher owner revoke jkt:known
+usher owner ban-origin https://tools.example.org
+psql "$DATABASE_URL" --quiet <<'EOF'
+UPDATE ledger SET ts = now() - interval '500 days' WHERE kind = 'revoked';
+UPDATE due SET at = now() - interval '500 days' WHERE kind = 'sweep';
+INSERT INTO receipts (owner, jti, family, handle, receipt) VALUES ('alice', 'rpt_old', 'fam_old', 'jkt:known', 'signed');
+EOF
+`
+      const ran = await runPage('docs/retention.md', {
+        before: `export UMA_AS_SWEEP_SECONDS=1\n${running(bin)}${aged}`,
+        timeoutMs: TIMEOUT_MS,
+      })
+      expect(untold(ran)).toEqual([])
+      const left = ran.find(({ text }) => text.includes('usher owner ledger'))!.printed
+      expect(left).toContain('origin_banned')
+      expect(left).not.toContain('revoked')
+    },
+  )
+
+  test('docs/sizing.md asks Postgres', { timeout: TIMEOUT_MS }, async () => {
+    const ran = await runPage('docs/sizing.md', { before: running(bin), timeoutMs: TIMEOUT_MS })
+    expect(untold(ran)).toEqual([])
+    expect(ran[0]!.printed).toMatch(/^\s*100\s+\d+\s*$/)
+  })
+})
+
+test('docs/sizing.md counts connections as the defaults have it', () => {
+  const settings = tableRows(readFileSync(join(ROOT, 'docs/configuration.md'), 'utf8'))
+  const byDefault = (name: string): number => {
+    const row = settings.find(({ first }) => first === `\`${name}\``)!
+    return Number(row.cells.get('Default')!.replaceAll('`', ''))
+  }
+  const one = byDefault('UMA_AS_CALL_POOL_MAX') + byDefault('UMA_AS_POOL_MAX') + 1
+  const rows = tableRows(readFileSync(join(ROOT, 'docs/sizing.md'), 'utf8')).filter(({ heading }) =>
+    heading.startsWith('Connections'),
+  )
+  expect(rows.length).toBeGreaterThan(2)
+  for (const { cells } of rows) {
+    const [replicas, running, starting, atLeast] = [...cells.values()].map(Number)
+    expect([running, starting, atLeast]).toEqual([
+      replicas! * one,
+      (replicas! + 1) * one,
+      (replicas! + 1) * one + 3,
+    ])
+  }
+})
