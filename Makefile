@@ -4,8 +4,9 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 .DEFAULT_GOAL := help
 
 INSTALLED := node_modules/.package-lock.json
+CONSOLE := .cache/console/console.js
 
-.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak envoy-matrix cluster-test gateway-test release clean
+.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
 CHECKS := check-lint chart check-types check-format check-tidy check-imports check-exports
 .PHONY: $(CHECKS)
@@ -14,14 +15,20 @@ help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 $(INSTALLED): package.json package-lock.json
+	@echo 'Installing the packages. With the Envoy that make demo fetches, if there is none, it takes two to four minutes.'
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-demo: $(INSTALLED) ## Run the whole story through a real Envoy, then stay up to try by hand (ONCE=1: end after the story)
-	@node src/cli.ts dev $(if $(ONCE),--once)
+# The owner's page, where the sources look for it.
+$(CONSOLE): $(INSTALLED) rolldown.console.config.js $(shell find src/console src/wire src/rules -type f)
+	@npm run console --silent -- --log-level warn
+	@touch $@
 
-test: check ## Everything: format, lint, types, import rules, then all tests (REQUIRE_ALL=1: a missing binary fails)
-	@vitest run
+demo: $(INSTALLED) $(CONSOLE) ## Run the whole story through a real Envoy, then stay up to try by hand (ONCE=1: end after the story; STORY=organization: one above her, STORY=joint: what three hold)
+	@node src/cli.ts dev $(if $(ONCE),--once) $(if $(STORY),--story $(STORY))
+
+test: check $(CONSOLE) ## Everything: format, lint, types, import rules, then all tests (REQUIRE_ALL=1: a missing binary fails)
+	@node test/support/run-tests.ts
 	@node test/support/contract-rows-check.ts
 
 python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
@@ -56,7 +63,7 @@ check-lint:
 	@oxlint --type-aware --quiet
 
 check-types:
-	@tsc -p .
+	@tsc -p . && tsc -p src/console
 
 check-imports:
 	@depcruise --config .dependency-cruiser.cjs --output-type err src
@@ -66,7 +73,7 @@ check-exports:
 	  echo 'Call it, delete it, or mark it @internal with the reason (docs/architecture.md, "What a machine checks").'; exit 1; }
 
 check-tidy:
-	@vitest run --project pure --reporter=agent test/tidy.test.ts test/import-rules.test.ts test/faults.test.ts
+	@vitest run --project pure --reporter=agent test/tidy.test.ts test/docs/readme.test.ts test/docs/blocks.test.ts test/import-rules.test.ts test/faults.test.ts
 
 format: $(INSTALLED) ## Format everything
 	@prettier --write --log-level warn .
@@ -78,6 +85,15 @@ docs: $(INSTALLED) ## Write docs/configuration.md and the chart's values from th
 fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SEED=n replays
 	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz
 
+history: $(INSTALLED) ## Random operations over two authorities and two sidecars that are killed, held and restarted (OPS=50000, SEED=n; SECONDS=n: no longer than that; FAULT_EVERY=n: something is killed, held or ended after so many; LEASES=1: both sidecars lease)
+	@HISTORY_OPS=$(or $(OPS),50000) HISTORY_SEED=$(or $(SEED),$(shell date +%s)) HISTORY_SECONDS=$(SECONDS) HISTORY_LEASES=$(LEASES) $(if $(FAULT_EVERY),HISTORY_FAULT_EVERY=$(FAULT_EVERY)) vitest run test/history/history.test.ts
+
+history-faults: $(INSTALLED) ## Known faults that `make history` must find, brought in one by one (FAULT=name runs one)
+	@node test/history/sensitivity.ts $(FAULT)
+
+upgrade-package: $(INSTALLED) ## Pack this version and dump its schemas into test/upgrade, for later versions to be upgraded from
+	@node test/upgrade/cut.ts
+
 soak: $(INSTALLED) ## A sidecar under calls and probes for MINUTES=60: its resident memory must stay as it is
 	@node test/soak/main.ts $(or $(MINUTES),60)
 
@@ -87,10 +103,10 @@ ENVOY_VERSIONS ?= 1.36.2 1.37.0 1.38.3 1.39.3 1.40.0
 envoy-matrix: $(INSTALLED) ## The story, overwriting and denials through each Envoy from 1.36 to 1.40 (ENVOY_VERSIONS='…')
 	@ENVOY_VERSIONS='$(ENVOY_VERSIONS)' REQUIRE_ALL=1 vitest run test/envoy/ext-authz.test.ts test/envoy/story.test.ts
 
-bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON; ARGS=--help)
+bench: $(INSTALLED) ## Measure, as ratios within one run (JSON=path also writes it as JSON; PEERS=1: other systems, too; ARGS=--help)
 	@node bench/main.ts $(if $(JSON),--json $(JSON)) $(ARGS)
 
-bench-gate: $(INSTALLED) ## A short run that fails where a ratio is clearly lost against bench/baseline.json (ARGS='--against DIR')
+bench-gate: $(INSTALLED) ## A short run that fails if a ratio is clearly lost against bench/baseline.json (ARGS='--against DIR')
 	@node bench/gate.ts $(ARGS)
 
 bench-docs: $(INSTALLED) ## Write the figures of docs/performance.md from bench/results.json

@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from 'node:fs'
+
 /**
  * The command line as a few files in place of a thousand modules, which a process would look for one by one
  * whenever it starts. Made from the sources; `npm run build` puts it beside the modules that `usher/agent`
@@ -24,6 +26,7 @@ export default {
     inPlaceOf('@fastify/ajv-compiler', 'export {}'),
     inPlaceOf('@fastify/fast-json-stringify-compiler', 'export {}'),
     asciiAlone(),
+    libsodiumBeside(),
   ],
   output: {
     dir: 'dist/bin/usher',
@@ -55,6 +58,31 @@ function inPlaceOf(name, code) {
 }
 
 /**
+ * The binaries of libsodium for the platforms of the image, which has no packages; the package of npm has
+ * them as a dependency instead (src/native/libsodium.ts).
+ */
+function libsodiumBeside() {
+  const folder = 'node_modules/sodium-native'
+  const wanted = [
+    // What they are made of has a licence each.
+    [`${folder}/LICENSE`, 'LICENSE'],
+    ['src/native/LICENSE.libsodium', 'LICENSE.libsodium'],
+    ...['linux-x64', 'linux-arm64'].map(platform => [
+      `${folder}/prebuilds/${platform}/sodium-native.node`,
+      `${platform}/sodium-native.node`,
+    ]),
+  ]
+  return {
+    name: 'libsodium-beside',
+    generateBundle() {
+      if (!existsSync(folder)) return this.warn('sodium-native is not installed: made without it')
+      for (const [from, to] of wanted)
+        this.emitFile({ type: 'asset', fileName: `native/${to}`, source: readFileSync(from) })
+    },
+  }
+}
+
+/**
  * Every other character as its escape: a text with one of them takes two bytes for each of its characters.
  */
 function asciiAlone() {
@@ -62,6 +90,7 @@ function asciiAlone() {
     name: 'ascii-alone',
     generateBundle(_options, bundle) {
       for (const chunk of Object.values(bundle)) {
+        if (chunk.type !== 'chunk') continue
         // An escape of its own would become one of a backslash.
         if (/(?<!\\)(?:\\\\)*\\[^\0-\x7f]/.test(chunk.code))
           throw new Error(`${chunk.fileName} escapes a character beyond ASCII`)

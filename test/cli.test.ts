@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readKeysFile } from '../src/config/files.ts'
+import { readKeysFile, readNotificationKeyFile } from '../src/config/files.ts'
 import { nodeFault } from '../src/files/package.ts'
 
 const CLI = join(import.meta.dirname, '..', 'src', 'cli.ts')
@@ -60,6 +60,25 @@ describe('usher', () => {
     }
   })
 
+  it('makes the key by which an authority notifies owners, likewise, and refuses one of another kind', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'usher-keys-'))
+    try {
+      const [file, other] = [join(folder, 'notification.json'), join(folder, 'keys.json')]
+      const made = await usher('keys', 'new-notification', file)
+      expect(made).toMatchObject({ code: 0, err: '' })
+      expect(statSync(file).mode & 0o777).toBe(0o600)
+      const read = readNotificationKeyFile('UMA_AS_NOTIFICATION_KEY_FILE', file)
+      expect(made.out).toBe(`${read.publicBytes.toString('base64url')}\n`)
+      expect((await usher('keys', 'new-notification', file)).code).toBe(2)
+      await usher('keys', 'new', other)
+      expect(() => readNotificationKeyFile('UMA_AS_NOTIFICATION_KEY_FILE', other)).toThrow(
+        /UMA_AS_NOTIFICATION_KEY_FILE.*usher keys new-notification/,
+      )
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
   it.each([
     ['22.18.0', undefined],
     ['24.1.0', undefined],
@@ -80,6 +99,7 @@ describe('usher', () => {
   it.each([
     [['frobnicate'], "unknown command 'frobnicate'"],
     [['owner', 'pending'], 'Name the authority: --issuer <url> or UMA_OWNER_ISSUER.'],
+    [['admin', 'pending', 'list', 'alice'], 'Name the organization: --issuer <url> or UMA_ADMIN_ISSUER.'],
     [['admin', 'members'], 'Name the organization: --issuer <url> or UMA_ADMIN_ISSUER.'],
     [['authority'], 'Set UMA_AS_ISSUER'],
     [['sidecar', '--config', '/nonexistent/sidecar.yaml'], '/nonexistent/sidecar.yaml'],

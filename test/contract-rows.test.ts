@@ -1,6 +1,6 @@
 /**
- * Holds the list of the contract's rows (test/contract-rows.yaml) to its own form, and what is told where it
- * falls short.
+ * Checks the form of the list of the contract's rows (test/contract-rows.yaml), and the messages for its
+ * gaps.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

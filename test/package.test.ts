@@ -1,6 +1,6 @@
 /**
- * The package as somebody installs it: packed, unpacked where nothing else of this repository is, with the
- * dependencies that it names and no others. contract, "What the service does": `usher` the command,
+ * The package as somebody installs it: packed, unpacked in a place without the rest of this repository, with
+ * the dependencies that it names and no others. contract, "What the service does": `usher` the command,
  * `usher/agent` and `usher/embedded` the libraries.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
@@ -89,7 +89,15 @@ describe('The packed package', () => {
       manifest.bin.usher,
       ...Object.values(manifest.exports).flatMap(entry => Object.values(entry)),
     ]
-    for (const path of [...named, 'README.md', 'LICENSE'])
+    for (const path of [
+      ...named,
+      'README.md',
+      'LICENSE',
+      'docs/configuration.md',
+      'docs/tutorial.md',
+      'dist/console/index.html',
+      'dist/console/console.js',
+    ])
       expect(readFileSync(installed(path)).length).toBeGreaterThan(0)
     const all = readdirSync(installed(), { recursive: true }).map(String)
     expect(all.filter(path => /(^|\/)(test|bench|node_modules)(\/|$)|\.test\./.test(path))).toEqual([])
@@ -225,7 +233,7 @@ async function statusOf(url: string): Promise<number | undefined> {
   )
 }
 
-/** Each `@ts-expect-error` fails where a type has become `any`. */
+/** Each `@ts-expect-error` fails if a type has become `any`. */
 const CONSUMER = `
 import { createServer } from 'node:http'
 import Fastify from 'fastify'

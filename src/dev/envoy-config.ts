@@ -1,6 +1,6 @@
 /**
  * Owns turning envoy/envoy.yaml, or envoy/envoy-http.yaml, into the configuration of one Envoy: the ports put
- * in, and TLS where it is wanted. Contract: "Resource server enforcement point".
+ * in, and TLS if it is wanted. Contract: "Resource server enforcement point".
  */
 import { readFile } from 'node:fs/promises'
 import { parse, stringify } from 'yaml'

@@ -1,12 +1,12 @@
 /**
- * Owns that nothing which we started outlives us, even where we are killed outright: a demo or a test run
- * that was cut short must not leave servers behind. Contract: "Parties".
+ * Ensures that nothing that we started outlives us, even if we are killed: an interrupted demo or test run
+ * must not leave servers behind. Contract: "Parties".
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import type { Writable } from 'node:stream'
 
 export interface GuardedOptions {
-  /** Sent to the program once we are gone. */
+  /** The signal that the program gets when we are gone. */
   signal: 'INT' | 'TERM'
   /** Deleted then, after the program has ended. */
   removeDirectory?: string
@@ -19,9 +19,9 @@ export interface GuardedOptions {
 }
 
 /**
- * The program replaces the shell, so that it has the process id and the exit status that we see. Beside it
- * waits one that reads a pipe of ours: a line says that the program has ended by itself, the end of the pipe
- * that we have.
+ * The program replaces the shell, so that it has the process id and the exit status that we see. A second
+ * process reads a pipe of ours: a line says that the program has ended by itself, and the end of the pipe
+ * says that we have ended.
  */
 const SHELL = `
 signal=$1; directory=$2; shift 2
@@ -46,7 +46,7 @@ export function spawnGuarded(command: string[], options: GuardedOptions): ChildP
     ...(cwd === undefined ? {} : { cwd }),
   })
   const pipe = child.stdio[PIPE] as Writable
-  // The guard may be gone first, as we end.
+  // The guard may end first when we end.
   pipe.on('error', () => undefined)
   child.once('exit', () => pipe.end('ended\n'))
   return child

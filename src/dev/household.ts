@@ -8,13 +8,14 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../wire/keys.ts'
+import { generateNotificationJwk } from '../wire/notification-key.ts'
 
 export const OWNER = 'alice'
 export const CLIENT_ID = 'demo-tools'
 /** The path of her resource at the gateway. */
 export const RESOURCE_PATH = `/mcp/${OWNER}`
 
-/** Her tools, each over a resource of its own; `tier` is what governs that resource. */
+/** Her tools, each on its own resource; `tier` governs that resource. */
 export const TOOLS = [
   {
     tool: 'portfolio_read',
@@ -99,6 +100,7 @@ export interface Household {
   ownerKey: PrivateKey
   /** `{keys: […]}` of the authority, and of the resource server. */
   authorityKeysFile: string
+  notificationKeyFile: string
   resourceKeysFile: string
   provisionFile: string
   ownerKeyFile: string
@@ -147,6 +149,7 @@ export async function writeHousehold(directory: string, addresses: HouseholdAddr
     ownerKey,
     clientSecret,
     authorityKeysFile: await writeJson('authority-keys.json', { keys: [generatePrivateJwk()] }),
+    notificationKeyFile: await writeJson('notification-key.json', generateNotificationJwk()),
     resourceKeysFile: await writeJson('resource-keys.json', { keys: [generatePrivateJwk()] }),
     ownerKeyFile: await writeJson('owner-key.json', ownerJwk),
     agentKeyFile: await writeJson('agent-key.json', generatePrivateJwk()),
@@ -164,7 +167,7 @@ export interface SidecarTls {
 export interface SidecarPlace extends HouseholdAddresses {
   name: string
   check: string
-  /** Where it also answers checks by HTTP, as envoy/envoy-http.yaml asks them; left out, it does not. */
+  /** Where it also answers checks by HTTP, as envoy/envoy-http.yaml asks them; if left out, it does not. */
   checkHttp?: string | undefined
   http: string
   tls: SidecarTls | undefined
@@ -172,13 +175,19 @@ export interface SidecarPlace extends HouseholdAddresses {
   drainMs: number
   /** The sidecar's default when left out. */
   deadlineMarginMs?: number | undefined
-  /** Where the authority is reached, where that is not its issuer alone. */
+  /** The addresses of the authority, if it is not reached only at its issuer. */
   authorityAddresses?: string[] | undefined
-  /** Where reports of its calls outlive a kill; left out, they wait in memory. */
+  /** The directory in which reports of its calls survive a kill; if left out, they wait in memory. */
   stateDirectory?: string | undefined
+  /** Whether it uses answers again under a lease; left out, it asks about every call. */
+  liveness?: 'asked' | 'leased' | undefined
+  /** The organization above her, as its route names it; left out, none is asked. */
+  organization?: { issuer: string; credential: string; resources: readonly string[] } | undefined
+  /** Further entries of `owners`, as they are in the file. */
+  others?: readonly object[] | undefined
 }
 
-/** Writes the file of one sidecar and answers its path. */
+/** Writes the file of one sidecar and returns its path. */
 export async function writeSidecarFile(household: Household, place: SidecarPlace): Promise<string> {
   const { tls, issuer, authorityAddresses = [] } = place
   const certificate = tls && { cert_file: tls.certFile, key_file: tls.keyFile }
@@ -199,6 +208,7 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
     challenges_per_minute: place.challengesPerMinute,
     drain_ms: place.drainMs,
     ...(place.deadlineMarginMs !== undefined && { deadline_margin_ms: place.deadlineMarginMs }),
+    ...(place.liveness !== undefined && { liveness: place.liveness }),
     ...(place.stateDirectory !== undefined && { reports: { state_dir: place.stateDirectory } }),
     ...(authorityAddresses.length > 0 && { authorities: [{ issuer, addresses: authorityAddresses }] }),
     owners: [
@@ -208,6 +218,9 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
         authority: place.issuer,
         client_id: CLIENT_ID,
         client_secret: household.clientSecret,
+        ...(place.organization && {
+          organization: { ...place.organization, resources: [...place.organization.resources] },
+        }),
         tools: TOOLS.map(({ tool, resource, scope, consequence }) => ({
           tool,
           resource_id: `${OWNER}/${resource}`,
@@ -215,12 +228,41 @@ export async function writeSidecarFile(household: Household, place: SidecarPlace
           consequence,
         })),
       },
+      ...(place.others ?? []),
     ],
   }
   return writePrivate(household.directory, `${place.name}.yaml`, stringify(settings))
 }
 
-async function writePrivate(directory: string, file: string, text: string): Promise<string> {
+/** Where an authority listens, its database, and its files. */
+export interface AuthorityPlace {
+  issuer: string
+  /** As `host:port`: for agents, and for owners. */
+  listen: string
+  ownerListen: string
+  databaseUrl: string
+  keysFile: string
+  provisionFile: string
+}
+
+/** The environment of one process, besides what every party gets. */
+export function authorityEnvironment(place: AuthorityPlace): Record<string, string> {
+  return {
+    DATABASE_URL: place.databaseUrl,
+    UMA_AS_ISSUER: place.issuer,
+    UMA_AS_LISTEN: place.listen,
+    UMA_AS_OWNER_LISTEN: place.ownerListen,
+    UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
+    // Only the end of the stack waits for it.
+    UMA_AS_DRAIN_MS: '0',
+    UMA_AS_KEYS_FILE: place.keysFile,
+    UMA_AS_PROVISION: place.provisionFile,
+    UMA_AS_POLL_SECONDS: '1',
+  }
+}
+
+/** Writes a file that only this user may read. @returns its path. */
+export async function writePrivate(directory: string, file: string, text: string): Promise<string> {
   const path = join(directory, file)
   await writeFile(path, text, { mode: 0o600 })
   return path

@@ -1,31 +1,43 @@
 /**
- * Owns `usher dev`, which `make demo` runs: everything started, the story walked through a real Envoy, then
- * left up to be tried by hand. Contract: "What the service does". Development only: plain http on loopback.
+ * Owns `usher dev`, which `make demo` runs: it starts everything, walks the story through a real Envoy, and
+ * then stays up to be tried by hand. Contract: "What the service does". Development only: plain http on
+ * loopback.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { styleText } from 'node:util'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { readDevConfig } from '../config.ts'
 import { Exit, EXIT, processTerminal, runCommand, type Terminal } from '../terminal/command.ts'
 import { printableLines } from '../terminal/printable.ts'
 import { startComposeTools, writeComposeFiles } from './compose.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { EnvoyAbsent, findEnvoy, type Envoy } from './envoy-binary.ts'
-import { openScene, type Scene } from './scene.ts'
+import { runDatabase, runEnvoy } from './one-part.ts'
+import { serveConsole } from '../owner/index.ts'
+import { openAgent, openScene, type Scene } from './scene.ts'
+import { startIdentityProvider } from './identity-provider.ts'
+import { openJointScene } from './joint-scene.ts'
+import { JOINT_STORY } from './joint-story.ts'
+import { openOrganizationScene } from './organization-scene.ts'
+import { ORGANIZATION_STORY } from './organization-story.ts'
 import { startStack, type Stack } from './stack.ts'
 import { STORY, type Step } from './story.ts'
 import { afterTheStory, tryByHand, writeTryFile } from './try-by-hand.ts'
+import { startTurnedTally } from './turned-tally.ts'
 
 interface DevOptions {
   once?: boolean
+  story: keyof typeof STORIES
   fetchEnvoy?: boolean
   files?: string
   tools?: boolean
+  database?: boolean
+  envoy?: string
 }
 
-/** Where things listen if nothing else does: easy to remember. */
+/** The preferred ports, if they are free: easy to remember. */
 const PREFERRED_PORTS = {
   envoy: 10000,
   authority: 9100,
@@ -35,17 +47,33 @@ const PREFERRED_PORTS = {
   tool: 9300,
 }
 const DATABASE_CONNECTIONS_MAX = 60
+/** Each story, what it starts besides the authority of alice, and how its scene is set. */
+const STORIES = {
+  owner: { steps: STORY, starts: '', open: openScene },
+  organization: { steps: ORGANIZATION_STORY, starts: 'an organization, ', open: openOrganizationScene },
+  joint: { steps: JOINT_STORY, starts: 'a tally, a second authority, ', open: openJointScene },
+}
 
-/** Runs `usher dev` with the arguments after it. Answers the exit code: 0 where the whole story held. */
+/** Runs `usher dev` with the arguments after it. Returns the exit code: 0 if the whole story held. */
 export function runDev(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
   const program = new Command('usher dev')
     .description(
       'Walk the whole story on this machine through a real Envoy, then stay up to be tried by hand.',
     )
     .option('--once', 'end after the story')
+    .addOption(
+      new Option(
+        '--story <name>',
+        'which story: hers, of an organization above her, or of what she holds jointly',
+      )
+        .choices(Object.keys(STORIES))
+        .default('owner'),
+    )
     .option('--fetch-envoy', 'only make sure that there is an Envoy, then end')
     .option('--files <directory>', 'only write the files that envoy/compose.yaml needs, then end')
     .option('--tools', 'only run the sample server, as envoy/compose.yaml does')
+    .option('--database', 'only run a throw-away Postgres, whose URL is printed (docs/tutorial.md)')
+    .option('--envoy <file>', 'only run Envoy on a file of yours (docs/tutorial.md)')
     .action((options: DevOptions) => dev(options, terminal))
   return runCommand(program, args, terminal)
 }
@@ -61,11 +89,17 @@ interface Run {
 async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   if (options.files !== undefined) return writeComposeFiles(options.files)
   if (options.tools === true) return void (await startComposeTools())
+  if (options.database === true) return runDatabase(terminal, interrupted())
   const envoy = await obtainEnvoy(terminal)
+  if (options.envoy !== undefined) {
+    const status = await runEnvoy(envoy, options.envoy, interrupted())
+    if (status !== 0) throw new Exit(EXIT.refused)
+    return
+  }
   if (options.fetchEnvoy === true) return terminal.out(`Envoy: ${envoy.source}\n`)
   const run: Run = { terminal, undo: [], interrupted: interruption() }
   try {
-    await show(run, envoy, options.once === true)
+    await show(run, envoy, options)
   } finally {
     for (const undo of run.undo.reverse()) await undo()
   }
@@ -86,7 +120,8 @@ async function obtainEnvoy(terminal: Terminal): Promise<Envoy> {
   }
 }
 
-async function show(run: Run, envoy: Envoy, once: boolean): Promise<void> {
+async function show(run: Run, envoy: Envoy, { story, once = false }: DevOptions): Promise<void> {
+  const { steps, open } = STORIES[story]
   const { terminal } = run
   const directory = await mkdtemp(join(tmpdir(), 'usher-dev-'))
   let logsWanted = true
@@ -94,13 +129,13 @@ async function show(run: Run, envoy: Envoy, once: boolean): Promise<void> {
     if (!logsWanted) await rm(directory, { recursive: true, force: true })
   })
   try {
-    const stack = await start(run, envoy, directory)
-    const scene = await openScene(stack)
+    const stack = await start(run, envoy, { directory, story })
+    const scene = await open(stack)
     run.undo.push(() => scene.close())
-    const seconds = await walk(run, scene)
+    const seconds = await walk(run, steps, scene)
     if (once) terminal.out(afterTheStory(stack))
-    // The last line of what ends by itself, for whoever reads only that.
-    terminal.out(`${bold(`All ${STORY.length} steps held (${seconds} s).`)}\n`)
+    // The last line of a run that ends by itself, for readers who read only that.
+    terminal.out(`${bold(`All ${steps.length} steps held (${seconds} s).`)}\n`)
     if (!once) await stayUp(run, stack)
     logsWanted = false
   } catch (error) {
@@ -109,21 +144,32 @@ async function show(run: Run, envoy: Envoy, once: boolean): Promise<void> {
       throw new Exit(EXIT.interrupted)
     }
     if (!(error instanceof Exit)) terminal.err(`\n${describe(error)}\n`)
-    terminal.err(`The logs are in ${directory}\n`)
+    logsWanted = (await readdir(directory)).length > 0
+    if (logsWanted) terminal.err(`The logs are in ${directory}\n`)
     throw new Exit(EXIT.refused)
   }
 }
 
-async function start(run: Run, envoy: Envoy, directory: string): Promise<Stack> {
+async function start(
+  run: Run,
+  envoy: Envoy,
+  { directory, story }: { directory: string } & Pick<DevOptions, 'story'>,
+): Promise<Stack> {
   const began = performance.now()
   run.terminal.out(
-    `Starting Postgres, the authority, the sidecar, an MCP server and Envoy (${envoy.source}) …\n`,
+    `Starting Postgres, ${STORIES[story].starts}the authority, the sidecar, an MCP server and Envoy (${envoy.source}) …\n`,
   )
-  const postgres = await startEmbeddedPostgres({ maxConnections: DATABASE_CONNECTIONS_MAX })
-  run.undo.push(() => postgres.stop())
+  const databaseUrl = async (): Promise<string> => {
+    const postgres = await startEmbeddedPostgres({ maxConnections: DATABASE_CONNECTIONS_MAX })
+    run.undo.push(() => postgres.stop())
+    return postgres.url
+  }
   const stack = await startStack({
     directory: join(directory, 'stack'),
-    databaseUrl: postgres.url,
+    databaseUrl: await databaseUrl(),
+    // It has its own database server.
+    organization: story === 'organization' ? await organization(run, await databaseUrl()) : undefined,
+    joint: story === 'joint' ? await joint(run, databaseUrl) : undefined,
     envoy,
     preferredPorts: PREFERRED_PORTS,
   })
@@ -135,10 +181,22 @@ async function start(run: Run, envoy: Envoy, directory: string): Promise<Stack> 
   return stack
 }
 
+async function organization(run: Run, databaseUrl: string) {
+  const identityProvider = await startIdentityProvider()
+  run.undo.push(() => identityProvider.stop())
+  return { databaseUrl, identityProvider }
+}
+
+async function joint(run: Run, databaseUrl: () => Promise<string>) {
+  const turned = await startTurnedTally()
+  run.undo.push(() => turned.stop())
+  return { databases: { tally: await databaseUrl(), authority: await databaseUrl() }, turned }
+}
+
 /** @returns how many seconds it took. */
-async function walk(run: Run, scene: Scene): Promise<string> {
+async function walk(run: Run, steps: readonly Step[], scene: Scene): Promise<string> {
   const began = performance.now()
-  for (const [index, step] of STORY.entries()) {
+  for (const [index, step] of steps.entries()) {
     run.terminal.out(`${bold(`${String(index + 1).padStart(2)}. ${step.title}`)}\n`)
     const lines = await Promise.race([walkStep(run, step, scene), run.interrupted])
     run.terminal.out(`${lines.map(line => `    ${printableLines(line)}\n`).join('')}\n`)
@@ -159,12 +217,26 @@ async function walkStep({ terminal }: Run, step: Step, scene: Scene): Promise<st
   }
 }
 
-/** Until the user ends it, or a part of it ends by itself. */
+/**
+ * Her page, signed in as alice, with a request of an unknown agent. @returns the link; undefined if the page
+ * is not built.
+ */
+async function openConsole(run: Run, stack: Stack): Promise<string | undefined> {
+  const { ownerApi: api, issuer, household } = stack
+  const served = await serveConsole({ api, issuer, key: household.ownerKey }).catch(() => undefined)
+  if (served === undefined) return undefined
+  run.undo.push(() => served.close())
+  openAgent(stack, { waitSecondsMax: 1 }).startCall('portfolio_read', {})
+  return served.link
+}
+
+/** Waits until the user ends it, or until a part of it ends by itself. */
 async function stayUp(run: Run, stack: Stack): Promise<void> {
-  run.terminal.out(tryByHand(stack, await writeTryFile(stack)))
+  const link = await openConsole(run, stack)
+  run.terminal.out(tryByHand(stack, await writeTryFile(stack), link))
   const ended = Promise.race(stack.children.map(child => child.exited.then(() => child)))
   const child = await Promise.race([ended, run.interrupted.catch(() => undefined)])
-  // That the user has had enough is no failure: the story held.
+  // If the user ends it, that is no failure: the story held.
   if (child !== undefined) throw new Error(await child.ended())
 }
 
@@ -176,6 +248,11 @@ function interruption(): Promise<never> {
   })
   interrupted.catch(() => undefined)
   return interrupted
+}
+
+/** Resolves when the user has had enough. */
+function interrupted(): Promise<void> {
+  return interruption().catch(() => undefined)
 }
 
 function describe(error: unknown): string {

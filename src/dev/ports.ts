@@ -1,7 +1,7 @@
 /**
  * Owns the choice of loopback ports for a local stack. Contract: "Parties": each listens for itself.
  */
-import { connect, createServer, type AddressInfo, type Server } from 'node:net'
+import { connect, createServer } from 'node:net'
 
 export interface StackPorts {
   /** Where agents call. */
@@ -17,13 +17,13 @@ interface AuthorityPorts {
 }
 
 /**
- * The ports to take where nothing listens there yet, by what listens there; for the first replica of each.
+ * The ports to take if nothing listens there yet, by what listens there; for the first replica of each.
  */
 export type PreferredPorts = Partial<
   Record<'envoy' | 'authority' | 'owner' | 'check' | 'documents' | 'tool', number>
 >
 
-/** Ports for a whole stack: the preferred ones where they are free, else any. */
+/** Ports for a whole stack: the preferred ones if they are free, else any. */
 export async function choosePorts(wanted: {
   sidecars: number
   authorities: number
@@ -53,20 +53,35 @@ export async function choosePorts(wanted: {
   }
 }
 
-/** So many different loopback ports that were free a moment ago. */
+/**
+ * The ports are below those that systems give to outgoing connections (from 32768 on by default, elsewhere
+ * from 49152): of those, any connection may take the one that was just found free.
+ */
+const LOWEST = 10_240
+const COUNT = 32_768 - LOWEST
+/** Far apart for processes that follow each other, as the workers of a test run do. */
+let next = (process.pid * 7919) % COUNT
+
+/**
+ * This many different loopback ports that were free a moment ago. Each process searches its own range, so
+ * that two processes do not get the same port before either listens there.
+ */
 export async function freePorts(count: number): Promise<[number, ...number[]]> {
-  // All are held until the last is had, so that none is given twice.
-  const probes = await Promise.all(Array.from({ length: count }, listenAnywhere))
-  const ports = probes.map(probe => (probe.address() as AddressInfo).port)
-  await Promise.all(probes.map(probe => new Promise(resolve => probe.close(resolve))))
+  const ports: number[] = []
+  for (let tried = 0; ports.length < count; tried++) {
+    if (tried === COUNT) throw new Error(`No ${count} ports from ${LOWEST} on are free on 127.0.0.1.`)
+    const port = LOWEST + next
+    next = (next + 1) % COUNT
+    if (await isFree(port)) ports.push(port)
+  }
   return ports as [number, ...number[]]
 }
 
-async function listenAnywhere(): Promise<Server> {
+function isFree(port: number): Promise<boolean> {
   const probe = createServer()
-  return new Promise((resolve, reject) => {
-    probe.once('error', reject)
-    probe.listen(0, '127.0.0.1', () => resolve(probe))
+  return new Promise(resolve => {
+    probe.once('error', () => resolve(false))
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
   })
 }
 

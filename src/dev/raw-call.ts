@@ -1,11 +1,11 @@
 /**
- * Owns tool calls made by hand, header by header: what a stock client sends, and what a thief or a forger
- * would. Contract: "Authorized call". The agent of ours would not send these.
+ * Owns tool calls made by hand, header by header: what an ordinary client sends, and what a thief or a forger
+ * would send. Contract: "Authorized call". Our own agent would not send these.
  */
 import { contentDigest } from '../wire/encoding.ts'
-import { signRequest } from '../wire/http-signature.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import type { PrivateKey } from '../wire/keys.ts'
+import { signSent } from '../wire/sent-request.ts'
 
 /** Which tool, with which arguments. */
 export interface RawCall {
@@ -16,10 +16,10 @@ export interface RawCall {
   through?: string | undefined
 }
 
-/** The credential of a call, as whoever sends it makes it. */
+/** The credential of a call, as its sender makes it. */
 export interface Credential {
   token: string
-  /** Signs the request; left out, it bears no signature. */
+  /** Signs the request; if left out, it has no signature. */
   key?: PrivateKey | undefined
   /** `PoP` when left out. */
   scheme?: string | undefined
@@ -29,7 +29,7 @@ export interface Credential {
   headers?: Record<string, string> | undefined
 }
 
-/** What came back: the body as JSON where it is some, `undefined` otherwise. */
+/** What came back: the body as JSON if it is JSON, `undefined` otherwise. */
 export interface RawAnswer {
   status: number
   headers: Headers
@@ -58,7 +58,7 @@ export async function callByHand(call: RawCall, credential?: Credential): Promis
   return { status: response.status, headers: response.headers, json: readBody(await response.text()) }
 }
 
-/** What a tool said, where the answer is a tool's. */
+/** What a tool said, if the answer is a tool's. */
 export function toolText({ json }: Pick<RawAnswer, 'json'>): string | undefined {
   const result = isJsonObject(json) ? (json['result'] ?? json) : undefined
   const content = isJsonObject(result) ? result['content'] : undefined
@@ -66,7 +66,7 @@ export function toolText({ json }: Pick<RawAnswer, 'json'>): string | undefined 
   return isJsonObject(first) && typeof first['text'] === 'string' ? first['text'] : undefined
 }
 
-/** The word and the sentence of a refusal. */
+/** The code and the sentence of a refusal. */
 export function refusalIn({ json }: RawAnswer): { error: string | undefined; sentence: string | undefined } {
   const { error, error_description } = isJsonObject(json) ? json : ({} as JsonObject)
   const text = (value: Json | undefined): string | undefined =>
@@ -78,28 +78,13 @@ function credentialHeaders(resource: string, body: string, credential: Credentia
   const { token, key, scheme = 'PoP', forge = false } = credential
   const authorization = `${scheme} ${token}`
   if (key === undefined) return { authorization }
-  const url = new URL(resource)
-  const digest = contentDigest(body)
-  const signed = signRequest(
-    {
-      method: 'POST',
-      scheme: url.protocol === 'http:' ? 'http' : 'https',
-      authority: url.host,
-      path: url.pathname,
-      headers: new Map([
-        ['authorization', [authorization]],
-        ['content-digest', [digest]],
-      ]),
-    },
-    key,
-    {
-      components: ['@method', '@authority', '@path', 'authorization', 'content-digest'],
-      created: Math.floor(Date.now() / 1000),
-      keyid: key.thumbprint,
-    },
-  )
+  const fields = { authorization, 'content-digest': contentDigest(body) }
+  const signed = signSent({ method: 'POST', url: new URL(resource), headers: fields }, key, {
+    created: Math.floor(Date.now() / 1000),
+    keyid: key.thumbprint,
+  })
   const signature = forge ? flipOneBit(signed.signature) : signed.signature
-  return { authorization, 'content-digest': digest, 'signature-input': signed['signature-input'], signature }
+  return { ...fields, 'signature-input': signed['signature-input'], signature }
 }
 
 /** The same signature but for one bit, still well-formed. */

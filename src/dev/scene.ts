@@ -13,6 +13,7 @@ import {
 } from '../agent/index.ts'
 import { createOwnerClient, watchEvents, type OwnerClient, type OwnerEvent } from '../owner/index.ts'
 import { generatePrivateJwk, importPrivateJwk, type PrivateKey } from '../wire/keys.ts'
+import type { JsonObject } from '../wire/json.ts'
 import type { Challenge } from '../wire/negotiation.ts'
 import { until } from './child-process.ts'
 import type { Stack } from './stack.ts'
@@ -58,31 +59,61 @@ export interface Memory {
   family?: string
   standing?: Grant
   trade?: Grant
+  /** Grants from before she joined an organization, and from after. */
+  before?: Grant
+  governed?: { agent: ActingAgent; grant: Grant }
+  /** The code of an invitation, and what it would bind her to. */
+  code?: string
+  preview?: JsonObject
+  /** Who acts in an emergency. */
+  desk?: ActingAgent
 }
 
 /** How a call that is started is followed, and ended early. */
 export interface CallWatch {
   signal?: AbortSignal
-  /** Hears each event as it happens. */
+  /** Called with each event as it happens. */
   onEvent?: (event: AgentEvent) => void
 }
 
-export interface Scene {
-  stack: Stack
+/** An agent of ours, which keeps its grants between its calls. */
+export interface ActingAgent {
+  agent: Agent
   agentKey: PrivateKey
-  /** `jkt:…`: what the owner knows the agent by. */
+  /** `jkt:…`: what the owner knows it by. */
   handle: string
+  /** Starts a call; one at a time. */
+  startCall(tool: string, args?: object, options?: CallWatch): RunningCall
+}
+
+export interface Scene extends ActingAgent {
+  stack: Stack
   owner: OwnerClient
   /** Everything that came down her event stream. */
   ownerEvents: OwnerEvent[]
   memory: Memory
-  /** Starts a call of our agent; one agent makes them all, and keeps its grants between them. */
-  startCall(tool: string, args?: object, options?: CallWatch): RunningCall
+  /** Another agent like it, which nobody knows. */
+  newAgent(): ActingAgent
   close(): Promise<void>
 }
 
 /** Sets the scene: a new agent, and an owner who listens to her events. */
 export async function openScene(stack: Stack, options: Partial<AgentOptions> = {}): Promise<Scene> {
+  const access = { api: stack.ownerApi, issuer: stack.issuer, key: stack.household.ownerKey }
+  const stream = await listen(access)
+  return {
+    ...openAgent(stack, options),
+    stack,
+    owner: createOwnerClient(access),
+    ownerEvents: stream.events,
+    memory: {},
+    newAgent: () => openAgent(stack, options),
+    close: stream.close,
+  }
+}
+
+/** A new agent, which nobody knows. */
+export function openAgent(stack: Stack, options: Partial<AgentOptions> = {}): ActingAgent {
   const agentKey = importPrivateJwk(generatePrivateJwk())
   let tell: (event: AgentEvent) => void = () => undefined
   const agent: Agent = createAgent({
@@ -92,15 +123,10 @@ export async function openScene(stack: Stack, options: Partial<AgentOptions> = {
     onEvent: event => tell(event),
     ...options,
   })
-  const access = { api: stack.ownerApi, issuer: stack.issuer, key: stack.household.ownerKey }
-  const stream = await listen(access)
   return {
-    stack,
+    agent,
     agentKey,
     handle: `jkt:${agentKey.thumbprint}`,
-    owner: createOwnerClient(access),
-    ownerEvents: stream.events,
-    memory: {},
     startCall: (tool, args, { signal, onEvent } = {}) => {
       const events: AgentEvent[] = []
       tell = event => {
@@ -112,11 +138,10 @@ export async function openScene(stack: Stack, options: Partial<AgentOptions> = {
       result.catch(() => undefined)
       return { events, result }
     },
-    close: stream.close,
   }
 }
 
-/** Opens her event stream, and answers once it stands: an event after that is not missed. */
+/** Opens her event stream, and returns when it is open, so that no event after that is missed. */
 async function listen(access: Parameters<typeof watchEvents>[0]) {
   const events: OwnerEvent[] = []
   const ending = new AbortController()
@@ -140,7 +165,7 @@ async function listen(access: Parameters<typeof watchEvents>[0]) {
   return { events, close }
 }
 
-/** The first event of the type, once it was told; fails as the call fails, if that comes first. */
+/** The first event of the type, when it comes; fails like the call, if that fails first. */
 export async function told<T extends AgentEvent['type']>(
   call: RunningCall,
   type: T,
@@ -155,7 +180,7 @@ export async function told<T extends AgentEvent['type']>(
   })
 }
 
-/** The owner's event that fits, once it came. */
+/** The owner's event that fits, when it comes. */
 export function heard(scene: Scene, what: string, fits: (event: OwnerEvent) => boolean): Promise<OwnerEvent> {
   return until(what, async () => scene.ownerEvents.find(fits))
 }

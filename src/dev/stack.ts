@@ -3,19 +3,22 @@
  * sample tool server is a process of its own, started as it would be in the world. The demo and the
  * end-to-end tests start the same one.
  */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { embed } from '../enforcement/doors/embedded/index.ts'
 import { startChild, untilReady, type Child } from './child-process.ts'
 import type { Envoy } from './envoy-binary.ts'
 import { envoyConfig } from './envoy-config.ts'
 import {
+  authorityEnvironment,
   RESOURCE_PATH,
   writeHousehold,
   writeSidecarFile,
   type Household,
   type SidecarPlace,
 } from './household.ts'
+import { placeJoint, type JointOptions, type JointPlace, type PlacedServer } from './joint-place.ts'
+import { placeOrganization, type OrganizationOptions, type OrganizationPlace } from './organization-place.ts'
 import { accepts, choosePorts, type PreferredPorts, type StackPorts } from './ports.ts'
 import { startToolServer, type ToolServer } from './tool-server.ts'
 
@@ -28,26 +31,33 @@ export interface StackTls {
   envoyDirectory: string
 }
 
+/** What is behind a balancer of the caller. */
+export type DoorTargets = Pick<Stack, 'authorities' | 'organization'>
+
 export interface StackOptions {
   /** Where files and logs go. */
   directory: string
   /** An empty database. */
   databaseUrl: string
   /**
-   * Stands in front of the tool server, with the sidecars; left out, the tool server enforces by itself, over
-   * plain http.
+   * The gateway in front of the tool server, with the sidecars; if left out, the tool server enforces by
+   * itself, over plain http.
    */
   envoy?: Envoy | undefined
-  /** TLS throughout, under a DNS name; left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
+  /** TLS throughout, under a DNS name; if left out, plain http on literal loopback with UMA_DEV_LOOPBACK. */
   tls?: StackTls | undefined
   /** Envoy asks by HTTP, not by gRPC. */
   checksByHttp?: boolean | undefined
-  /** How many sidecars share the checks; 1 when left out. */
+  /** How many sidecars share the checks; 1 if left out. */
   sidecars?: number | undefined
   /** How many replicas of the authority share the database. 1 when left out. */
   authorities?: number | undefined
-  /** Where everybody reaches them, a balancer of the caller's; at the first of them when left out. */
-  door?: { issuer: string; ownerApi: string } | undefined
+  /**
+   * Where everybody reaches them, for example a balancer of the caller; at the first of them if left out.
+   * `open` is called when they answer and before a sidecar starts, so that the sidecar's first requests are
+   * answered.
+   */
+  door?: { issuer: string; ownerApi: string; open(started: DoorTargets): void } | undefined
   challengesPerMinute?: number | undefined
   /** How long before Envoy's deadline a sidecar ends its waits; its default when left out. */
   deadlineMarginMs?: number | undefined
@@ -55,8 +65,14 @@ export interface StackOptions {
   authorityEnvironment?: Record<string, string> | undefined
   /** Changes the YAML of Envoy's configuration before it is used. */
   changeEnvoy?: ((yaml: string) => string) | undefined
+  /** The same of each sidecar's file. */
+  changeSidecar?: ((yaml: string, household: Household) => Promise<string>) | undefined
   preferredPorts?: PreferredPorts | undefined
-  /** Where nothing stands in front of it, in place of the sample tool server. */
+  /** The organization above her, over plain http; none if left out. */
+  organization?: OrganizationOptions | undefined
+  /** What she holds with others, at a tally, over plain http; nothing if left out. */
+  joint?: JointOptions | undefined
+  /** If nothing stands in front of it, in place of the sample tool server. */
   toolServer?: typeof startToolServer | undefined
 }
 
@@ -73,19 +89,27 @@ export interface Stack {
   publicUrl: string
   resource: string
   household: Household
+  /** None when left out. */
+  organization?: OrganizationPlace | undefined
+  joint?: JointPlace | undefined
   toolServer: ToolServer
   /** Whether http on loopback is admitted. */
   devLoopback: boolean
   children: Child[]
   /** Ends one replica by SIGTERM, in its own time, starts it anew, and waits until it answers. */
-  restart(what: 'authority' | 'sidecar', index: number): Promise<void>
+  restart(what: Replicated, index: number): Promise<void>
   stop(): Promise<void>
 }
+
+/** The parts of a stack that may have replicas. */
+type Replicated = 'authority' | 'sidecar' | 'organization'
 
 const CLI = join(import.meta.dirname, '..', `cli${extname(import.meta.filename)}`)
 
 /** What every part of the stack is told. */
-interface Plan extends StackOptions {
+interface Plan extends Omit<StackOptions, 'organization' | 'joint'> {
+  organization: OrganizationPlace | undefined
+  joint: JointPlace | undefined
   ports: StackPorts
   urls: Pick<Stack, 'issuer' | 'ownerApi' | 'publicUrl' | 'authorities'>
   household: Household
@@ -93,28 +117,35 @@ interface Plan extends StackOptions {
 }
 
 /**
- * Starts everything and waits until it answers. Where a part does not start, what was started is stopped
- * again.
+ * Starts everything and waits until it answers. If a part does not start, everything that was started is
+ * stopped again.
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const started: { stop(): Promise<void> }[] = []
   const stop = async (): Promise<void> => {
-    // Last started, first stopped: nobody is left asking one that is gone.
+    // The last one started is stopped first, so that nothing asks a stopped part.
     for (const one of started.splice(0).reverse()) await one.stop()
   }
   try {
     const plan = await makePlan(options, child => void started.push(child))
-    const authorities = await Promise.all(
-      plan.ports.authorities.map((_, index) => startAuthority(plan, index)),
-    )
+    const [organizations, servers, authorities] = await Promise.all([
+      Promise.all((plan.organization?.replicas ?? []).map((_, index) => startOrganization(plan, index))),
+      Promise.all((plan.joint?.servers ?? []).map(server => startServer(plan, server))),
+      Promise.all(plan.ports.authorities.map((_, index) => startAuthority(plan, index))),
+    ])
+    options.door?.open({ authorities: plan.urls.authorities, organization: plan.organization })
     const toolServer = await startTools(plan, started)
     const gateway = plan.envoy === undefined ? [] : await startGateway(plan, plan.envoy)
     const { directory, household, urls } = plan
     const restart: Stack['restart'] = async (what, index) => {
-      // Of the gateway the sidecars come first.
-      const replicas = what === 'authority' ? authorities : gateway
+      // In front of the gateway, the sidecars come first.
+      const [replicas, start] = {
+        authority: [authorities, startAuthority] as const,
+        organization: [organizations, startOrganization] as const,
+        sidecar: [gateway, startSidecar] as const,
+      }[what]
       await replicas[index]!.stop()
-      replicas[index] = await (what === 'authority' ? startAuthority : startSidecar)(plan, index)
+      replicas[index] = await start(plan, index)
     }
     return {
       ...urls,
@@ -125,7 +156,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       documentPorts: plan.ports.sidecars.map(({ documents }) => documents),
       resource: urls.publicUrl + RESOURCE_PATH,
       devLoopback: plan.tls === undefined,
-      children: [...authorities, ...gateway],
+      organization: plan.organization,
+      joint: plan.joint,
+      children: [...organizations, ...servers, ...authorities, ...gateway],
       restart,
       stop,
     }
@@ -135,7 +168,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** The tool server; where nothing stands in front of it, it enforces by itself. */
+/** The tool server; if nothing stands in front of it, it enforces by itself. */
 async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Promise<ToolServer> {
   if (plan.envoy !== undefined) {
     const behind = await startToolServer(plan.ports.tool)
@@ -153,7 +186,7 @@ async function startTools(plan: Plan, started: { stop(): Promise<void> }[]): Pro
   return toolServer
 }
 
-/** The same file as a sidecar's: where a sidecar would listen has no effect inside a resource. */
+/** The same file as for a sidecar: its listen addresses have no effect inside a resource. */
 function embeddedPlace({ urls, ports, challengesPerMinute = 600 }: Plan): SidecarPlace {
   const [{ check, documents }] = ports.sidecars as [StackPorts['sidecars'][number]]
   return {
@@ -186,11 +219,17 @@ async function makePlan(options: StackOptions, onStart: (child: Child) => void):
     })),
     publicUrl: origin(options.envoy === undefined ? ports.tool : ports.envoy),
   }
+  const household = await writeHousehold(directory, urls)
+  const resource = urls.publicUrl + RESOURCE_PATH
   return {
     ...options,
     ports,
     urls,
-    household: await writeHousehold(directory, urls),
+    household,
+    organization:
+      options.organization &&
+      (await placeOrganization(directory, options.organization, { issuer: urls.issuer, resource })),
+    joint: options.joint && (await placeJoint(directory, options.joint, { ...urls, household })),
     start: (name, command, environment) => {
       const logFile = join(directory, `${name}.log`)
       const child = startChild({ name, command, logFile, ...(environment && { environment }) })
@@ -200,7 +239,7 @@ async function makePlan(options: StackOptions, onStart: (child: Child) => void):
   }
 }
 
-/** What every party of ours is told by its environment, which holds nothing else. */
+/** The environment of each of our parties, which contains nothing else. */
 function sharedEnvironment({ tls }: Plan): Record<string, string> {
   return tls ? {} : { UMA_DEV_LOOPBACK: 'true' }
 }
@@ -208,29 +247,52 @@ function sharedEnvironment({ tls }: Plan): Record<string, string> {
 async function startAuthority(plan: Plan, index: number): Promise<Child> {
   const { tls, household, ports, urls } = plan
   const { agents, owner } = ports.authorities[index]!
-  const child = plan.start(
-    numbered('authority', index, ports.authorities),
-    [process.execPath, CLI, 'authority'],
-    {
-      ...sharedEnvironment(plan),
-      DATABASE_URL: plan.databaseUrl,
-      UMA_AS_ISSUER: urls.issuer,
-      UMA_AS_LISTEN: `127.0.0.1:${agents}`,
-      UMA_AS_OWNER_LISTEN: `127.0.0.1:${owner}`,
-      UMA_AS_METRICS_LISTEN: '127.0.0.1:0',
-      // Nobody waits for it but whoever ends the stack.
-      UMA_AS_DRAIN_MS: '0',
-      UMA_AS_KEYS_FILE: household.authorityKeysFile,
-      UMA_AS_PROVISION: household.provisionFile,
-      UMA_AS_POLL_SECONDS: '1',
+  return startServer(plan, {
+    name: numbered('authority', index, ports.authorities),
+    command: 'authority',
+    url: urls.authorities[index]!.url,
+    environment: {
+      ...authorityEnvironment({
+        issuer: urls.issuer,
+        listen: `127.0.0.1:${agents}`,
+        ownerListen: `127.0.0.1:${owner}`,
+        databaseUrl: plan.databaseUrl,
+        keysFile: household.authorityKeysFile,
+        provisionFile: household.provisionFile,
+      }),
+      UMA_AS_NOTIFICATION_KEY_FILE: household.notificationKeyFile,
       ...(tls && {
         UMA_AS_TLS_CERT_FILE: tls.authority.certFile,
         UMA_AS_TLS_KEY_FILE: tls.authority.keyFile,
       }),
+      ...(plan.organization && {
+        UMA_AS_ORGANIZATIONS: plan.organization.issuer,
+        UMA_AS_IDENTITY_ISSUERS: plan.organization.identityProvider.issuer,
+      }),
+      ...(plan.joint && { UMA_AS_TALLIES: plan.joint.tally }),
       ...plan.authorityEnvironment,
     },
-  )
-  await untilReady(child, async () => (await statusOf(`${urls.authorities[index]!.url}/health`)) === 200)
+  })
+}
+
+async function startOrganization(plan: Plan, index: number): Promise<Child> {
+  const place = plan.organization!
+  const { replicas } = place
+  return startServer(plan, {
+    name: numbered('organization', index, replicas),
+    command: 'organization',
+    url: replicas[index]!.url,
+    environment: place.environment(index),
+  })
+}
+
+/** Starts one that serves its health, and waits until it is well. */
+async function startServer(plan: Plan, { name, command, url, environment }: PlacedServer): Promise<Child> {
+  const child = plan.start(name, [process.execPath, CLI, command], {
+    ...sharedEnvironment(plan),
+    ...environment,
+  })
+  await untilReady(child, async () => (await statusOf(`${url}/health`)) === 200)
   return child
 }
 
@@ -241,7 +303,7 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
   const file = await writeSidecarFile(household, {
     name,
     issuer: urls.issuer,
-    // A door in front of them is where they are reached; without one, each by itself.
+    // They are reached at the balancer in front of them; without one, each at its own address.
     authorityAddresses:
       plan.door || urls.authorities.length === 1 ? [] : urls.authorities.map(({ url }) => url),
     publicUrl: urls.publicUrl,
@@ -251,11 +313,14 @@ async function startSidecar(plan: Plan, index: number): Promise<Child> {
     http: `127.0.0.1:${documents}`,
     tls: tls && { ...tls.sidecar, caFile: tls.caFile },
     challengesPerMinute: plan.challengesPerMinute ?? 600,
-    // Where others go on, long enough for Envoy to hear of it; else nobody waits for it but whoever ends the
-    // stack.
+    // If others go on, long enough for Envoy to notice; otherwise only the end of the stack waits for it.
     drainMs: ports.sidecars.length > 1 ? 2_500 : 100,
     deadlineMarginMs: plan.deadlineMarginMs,
+    organization: plan.organization?.route,
+    others: plan.joint && [plan.joint.route],
   })
+  const changed = await plan.changeSidecar?.(await readFile(file, 'utf8'), household)
+  if (changed !== undefined) await writeFile(file, changed)
   const child = plan.start(
     name,
     [process.execPath, CLI, 'sidecar', '--config', file],

@@ -1,5 +1,5 @@
 /**
- * Owns the last step of the story: what the owner's ledger must tell of it. Contract: "Events" (row 5).
+ * Owns the last step of the story: what the owner's ledger must say about it. Contract: "Events" (row 5).
  */
 import { readAll, type LedgerEntry } from '../owner/index.ts'
 import { until } from './child-process.ts'

@@ -25,17 +25,17 @@ import {
 import { tellLedger } from './story-ledger.ts'
 
 /**
- * One step: what it shows, and the walk through it. It answers what was sent and what came back, a line each,
- * for a reader.
+ * One step: what it shows, and the walk through it. It returns what was sent and what came back, one line
+ * each, for a reader.
  */
 export interface Step {
   title: string
   walk(scene: Scene): Promise<string[]>
 }
 
-const sent = (text: string): string => `→ ${text}`
-const got = (text: string): string => `← ${text}`
-const note = (text: string): string => `  ${text}`
+export const sent = (text: string): string => `→ ${text}`
+export const got = (text: string): string => `← ${text}`
+export const note = (text: string): string => `  ${text}`
 
 const TRADE = { symbol: 'VTI', qty: 2 }
 
@@ -347,7 +347,11 @@ async function revoked(scene: Scene): Promise<string[]> {
   ]
 }
 
-function expectRefusal(what: string, answer: RawAnswer, wanted: { status: number; error: string }): void {
+export function expectRefusal(
+  what: string,
+  answer: RawAnswer,
+  wanted: { status: number; error: string },
+): void {
   expectEqual(what, { status: answer.status, error: refusalIn(answer).error }, wanted)
 }
 
@@ -357,7 +361,7 @@ function expectChallenge(what: string, answer: RawAnswer): void {
 }
 
 /** The arguments of every execution of a tool so far. */
-function executions({ stack }: Scene, tool: string): unknown[] {
+export function executions({ stack }: Scene, tool: string): unknown[] {
   return stack.toolServer.record.executions.filter(one => one.tool === tool).map(one => one.arguments)
 }
 
@@ -373,7 +377,7 @@ function namesFamily(data: Json, family: string): boolean {
   return isJsonObject(data) && data['family'] === family
 }
 
-async function fetchJson(url: string): Promise<JsonObject> {
+export async function fetchJson(url: string): Promise<JsonObject> {
   const response = await fetch(url, { headers: { accept: 'application/json' } })
   expectEqual(`GET ${url} answers.`, response.status, 200)
   const json = parseJson(await response.text())

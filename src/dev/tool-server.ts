@@ -1,6 +1,6 @@
 /**
  * Owns the sample MCP server of the demo and the end-to-end tests: four tools of the owner `alice`, on the
- * official SDK. It knows nothing of usher; it records what reached it, so that a test can say what did and
+ * official SDK. It knows nothing of usher; it records what reached it, so that a test can check what did and
  * what did not. Contract: "Authorized call".
  */
 import {
@@ -45,8 +45,8 @@ type Handler = (request: IncomingMessage, response: ServerResponse, body?: unkno
 export type Protect = (handler: Handler) => Handler
 
 /**
- * Starts it on loopback; `port` 0 takes a free one. `protect` stands in front of everything, where nothing
- * else does. Fails with a sentence where the SDK (a development package) is absent.
+ * Starts it on loopback; `port` 0 takes a free one. `protect` runs in front of everything, if nothing else
+ * does. Fails with a sentence if the SDK (a development package) is missing.
  */
 export async function startToolServer(
   port: number,
@@ -128,7 +128,7 @@ function addTools(server: McpServer, onExecution: (execution: Execution) => void
     'place_trade',
     {
       description: 'Buys at the market; it cannot be undone.',
-      // Further members are kept: what was executed can be held against what was approved.
+      // Further members are kept, so that what was executed can be compared with what was approved.
       inputSchema: z.looseObject({ symbol: z.string(), qty: z.number() }),
       annotations: destroys,
     },

@@ -9,12 +9,11 @@ import type { Stack } from './stack.ts'
 /**
  * Writes the file to be sourced: it makes `usher` a command, as alice and as an agent she does not know yet.
  */
-export async function writeTryFile({ directory, household, issuer, ownerApi }: Stack): Promise<string> {
+export async function writeTryFile({ directory, household, issuer }: Stack): Promise<string> {
   const cli = join(import.meta.dirname, '..', `cli${extname(import.meta.filename)}`)
   const settings = {
     UMA_DEV_LOOPBACK: 'true',
     UMA_OWNER_ISSUER: issuer,
-    UMA_OWNER_API: ownerApi,
     UMA_OWNER_KEY: household.ownerKeyFile,
     UMA_AGENT_KEY: household.agentKeyFile,
     UMA_AGENT_STORE: join(directory, 'agent'),
@@ -34,9 +33,14 @@ export function clientLine(resource: string): string {
 }
 
 /** What to type. */
-export function tryByHand({ resource, toolServer }: Stack, tryFile: string): string {
+export function tryByHand(
+  { resource, toolServer }: Stack,
+  tryFile: string,
+  link: string | undefined,
+): string {
+  const page = link === undefined ? '' : `Decide as alice, with an agent that waits:\n\n  ${link}\n\n`
   return `
-It all stays up until you press Ctrl-C. In another terminal:
+${page}It all stays up until you press Ctrl-C. In another terminal:
 
   . ${tryFile}
 
@@ -54,7 +58,7 @@ It all stays up until you press Ctrl-C. In another terminal:
 `
 }
 
-/** What is left to say where the demo ends after its story. */
+/** What is left to say if the demo ends after its story. */
 export function afterTheStory({ resource }: Pick<Stack, 'resource'>): string {
   return `With everything up (make demo), one line adds these tools to an MCP client (also: cursor, vscode, …):
 

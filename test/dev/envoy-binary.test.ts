@@ -1,4 +1,6 @@
-/** Where an Envoy is looked for, and what is said where there is none. */
+/**
+ * Where we look for an Envoy, and what is said if there is none.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,10 +1,11 @@
 /**
  * Owns one address in front of several replicas, as a balancer would be: each request goes to the next
- * replica in turn, and to another where one cannot be reached. It can lose an answer, as networks do.
+ * replica in turn, and to another one if that cannot be reached. It can lose an answer, as networks do.
  */
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
+import type { StackOptions } from '../../src/dev/stack.ts'
 
 export interface Passage {
   method: string
@@ -20,24 +21,27 @@ export interface AlternatingDoor {
   answered: number[]
   /** How many requests each replica is answering now, open streams left out. */
   busy: number[]
-  /** The answer to the first request that fits is lost on the way; the replica has given it. */
-  loseAnswer(fits: (passage: Passage) => boolean): void
+  /**
+   * The answer to the first request that fits is lost on the way; the replica has given it. `meanwhile` is
+   * done before the caller learns that.
+   */
+  loseAnswer(fits: (passage: Passage) => boolean, meanwhile?: () => Promise<void>): void
   /** Answers that fit are held back, the replica having given them, until the returned function is called. */
   holdAnswers(fits: (passage: Passage) => boolean): () => void
   close(): Promise<void>
 }
 
-/** Starts on a free port of 127.0.0.1; `replicas` may be filled in later. */
-export async function startAlternatingDoor(): Promise<AlternatingDoor> {
-  let losing: ((passage: Passage) => boolean) | undefined
+/** Starts on a port of 127.0.0.1, a free one if none is given; `replicas` may be filled in later. */
+export async function startAlternatingDoor(port = 0): Promise<AlternatingDoor> {
+  let losing: { fits: (passage: Passage) => boolean; meanwhile?: () => Promise<void> } | undefined
   let holding: { fits: (passage: Passage) => boolean; over: Promise<void> } | undefined
   let turn = 0
   const door: Omit<AlternatingDoor, 'url' | 'close'> = {
     replicas: [],
     answered: [],
     busy: [],
-    loseAnswer: fits => {
-      losing = fits
+    loseAnswer: (fits, meanwhile) => {
+      losing = { fits, ...(meanwhile && { meanwhile }) }
     },
     holdAnswers: fits => {
       const { promise, resolve } = Promise.withResolvers<void>()
@@ -52,7 +56,7 @@ export async function startAlternatingDoor(): Promise<AlternatingDoor> {
   const pass = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await buffer(request)
     const passage = { method: request.method!, path: request.url!, body: body.toString() }
-    const lost = losing?.(passage) === true
+    const lost = losing?.fits(passage) === true ? losing : undefined
     if (lost) losing = undefined
     for (let tried = 0; tried < door.replicas.length; tried++) {
       const replica = turn++ % door.replicas.length
@@ -62,6 +66,7 @@ export async function startAlternatingDoor(): Promise<AlternatingDoor> {
       door.answered[replica] = (door.answered[replica] ?? 0) + 1
       if (lost) {
         await buffer(answer)
+        await lost.meanwhile?.()
         break
       }
       if (holding?.fits(passage) === true) await holding.over
@@ -75,7 +80,7 @@ export async function startAlternatingDoor(): Promise<AlternatingDoor> {
   }
 
   const server = createServer((request, response) => void pass(request, response))
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>(resolve => server.listen(port, '127.0.0.1', resolve))
   return Object.assign(door, {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     close: async () => {
@@ -125,4 +130,21 @@ function forward(
     })
     sent.end(body)
   })
+}
+
+export interface AuthorityDoors {
+  agents: AlternatingDoor
+  owner: AlternatingDoor
+}
+
+/** The `door` of a stack whose authorities are reached by these. */
+export function doorOf({ agents, owner }: AuthorityDoors): NonNullable<StackOptions['door']> {
+  return {
+    issuer: agents.url,
+    ownerApi: owner.url,
+    open: ({ authorities }) => {
+      agents.replicas.push(...authorities.map(({ url }) => url))
+      owner.replicas.push(...authorities.map(({ ownerApi }) => ownerApi))
+    },
+  }
 }

@@ -11,6 +11,7 @@ import { stringify } from 'yaml'
 import { startAuthority } from '../../src/authority/main.ts'
 import { readAuthorityConfig, type AuthorityConfig } from '../../src/config.ts'
 import { createOwnerClient, type OwnerClient } from '../../src/owner/index.ts'
+import type { Logger } from '../../src/http/log.ts'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { contentDigest } from '../../src/wire/encoding.ts'
 import { signRequest, type SigningOptions } from '../../src/wire/http-signature.ts'
@@ -84,7 +85,7 @@ export interface Reply {
   status: number
   headers: Headers
   text: string
-  /** The JSON of the answer, undefined where it is none. */
+  /** The JSON of the answer, undefined if it is none. */
   // oxlint-disable-next-line typescript/no-explicit-any -- tests read members of it
   body: any
 }
@@ -92,6 +93,8 @@ export interface Reply {
 export interface TestAuthority {
   issuer: string
   config: AuthorityConfig
+  /** What it was started with. */
+  environment: Record<string, string>
   database: Database
   publicUrl: string
   ownerUrl: string
@@ -118,20 +121,19 @@ export interface TestAuthority {
 export interface TestAuthorityOptions {
   /** Served, each with a world of her own; `['alice']` when left out. */
   owners?: string[]
-  /** Settings beside the usual ones, by variable. */
+  /** Settings in addition to the usual ones, by variable. */
   environment?: Record<string, string>
   /** Of its machine, in milliseconds; the right one when left out. */
   localClock?: () => number
-  /** A second replica beside this one: same database, keys and provisioning. */
+  /** Where its lines go. */
+  log?: Logger
+  /** A second replica: same database, keys and provisioning. */
   beside?: TestAuthority
   /** Changes the provisioning document before it is written. */
   provision?: (document: ProvisionDocument) => unknown
 }
 
 export type ProvisionDocument = ReturnType<typeof provisionDocument>
-
-/** The settings of the first authority on a database: those beside it have the same. */
-const SETTINGS = new WeakMap<Database, Record<string, string>>()
 
 /** Starts an authority on ephemeral ports. `close` ends it, and with the first of several its database. */
 export async function startTestAuthority(options: TestAuthorityOptions = {}): Promise<TestAuthority> {
@@ -140,11 +142,12 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
   const directory = beside === undefined ? mkdtempSync(join(tmpdir(), 'usher-test-')) : undefined
   const people = beside?.owners ?? makePeople(options.owners ?? ['alice'])
   const environment = {
-    ...(beside === undefined ? writeFiles(directory!, people, options) : SETTINGS.get(database)!),
+    ...(beside?.environment ?? { DATABASE_URL: database.url, ...writeFiles(directory!, people, options) }),
     ...options.environment,
   }
-  const config = readAuthorityConfig({ DATABASE_URL: database.url, ...environment })
-  const running = await startAuthority(config, { localClock: options.localClock, onUndeclared })
+  const config = readAuthorityConfig(environment)
+  const { localClock, log } = options
+  const running = await startAuthority(config, { localClock, log, onUndeclared })
   const publicUrl = `http://${running.publicAddress}`
   const ownerUrl = `http://${running.ownerAddress}`
   const owners = Object.fromEntries(
@@ -153,9 +156,10 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
       return [person.owner, { ...person, client: createOwnerClient(access) }]
     }),
   )
-  const authority: TestAuthority = {
+  return {
     issuer: config.issuer,
     config,
+    environment,
     database,
     publicUrl,
     ownerUrl,
@@ -180,8 +184,6 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
       rmSync(directory!, { recursive: true })
     },
   }
-  if (beside === undefined) SETTINGS.set(database, environment)
-  return authority
 }
 
 function makePeople(names: string[]): Record<string, Omit<TestOwner, 'client'>> {
@@ -267,7 +269,7 @@ function tier(
   }
 }
 
-/** A request as it is sent, signed with a key of whoever asks. */
+/** A request as it is sent, signed with the caller's key. */
 // oxlint-disable-next-line eslint/max-params -- where it goes, whose authority is signed for, who asks, what
 export function prepare(
   ownerUrl: string,
@@ -318,7 +320,7 @@ function split(target: string): [string, string | undefined] {
   return at < 0 ? [target, undefined] : [target.slice(0, at), target.slice(at + 1)]
 }
 
-/** The answer becomes a 500, and the sentence stands in what the test printed. */
+/** The answer becomes a 500, and the test's output has the sentence. */
 export function onUndeclared(fault: string): never {
   process.stderr.write(`${fault}\n`)
   throw new Error(fault)
@@ -356,7 +358,8 @@ export async function exchange(prepared: PreparedCall): Promise<Reply> {
   return { status: response.status, headers: response.headers, text, body: json }
 }
 
-async function fetchPat(publicUrl: string, owner: TestOwner): Promise<string> {
+/** A PAT of `demo-tools` for the owner, from the authority at `publicUrl`. */
+export async function fetchPat(publicUrl: string, owner: TestOwner): Promise<string> {
   const form = new URLSearchParams({
     grant_type: 'client_credentials',
     scope: 'uma_protection',

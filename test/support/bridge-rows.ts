@@ -1,6 +1,6 @@
 /**
  * Owns test/bridge-rows.yaml: every rule of the bridge, in our own words, and which tests show it, by file
- * and words of their name as the file has them (`%s` and `$name` stand for whatever a table puts there).
+ * and words of their name as the file has them (`%s` and `$name` stand for what a table puts there).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ const LIST = z.strictObject({
 
 export type BridgeRow = z.infer<typeof LIST>['rows'][number]
 
-/** The list, which throws where it is malformed or names one id twice. */
+/** The list, which throws if it is malformed or names one id twice. */
 export function readBridgeRows(): BridgeRow[] {
   const { rows } = LIST.parse(parse(readFileSync(join(ROOT, 'test', 'bridge-rows.yaml'), 'utf8')))
   const twice = rows.map(({ id }) => id).filter((id, at, all) => all.indexOf(id) !== at)

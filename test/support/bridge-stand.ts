@@ -23,7 +23,7 @@ export interface BridgeStand {
   readonly folder: string
   /** A number that no other call of the file has. */
   unique: () => number
-  /** A bridge for a client of that name; another name is another agent, and none is one of its own. */
+  /** A bridge for a client of that name; another name is another agent, and so is no name. */
   bridge: (options?: Partial<BridgeOptions>) => Promise<BridgedClient>
   /** Ended after the test, with the rest. */
   ending: (one: { close: () => Promise<unknown> }) => void

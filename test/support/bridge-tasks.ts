@@ -16,7 +16,7 @@ export interface TaskClient {
   latest: () => string | undefined
   /** One request about a task. */
   ask: (taskId: string, method?: 'tasks/get' | 'tasks/cancel') => Promise<Record<string, unknown>>
-  /** The answer of a call; where that is a task, what came of it. One call at a time. */
+  /** The answer of a call; if that is a task, its result. One call at a time. */
   finished: (call: Promise<Record<string, unknown>>) => Promise<Record<string, unknown>>
 }
 

@@ -1,5 +1,5 @@
 /**
- * Owns the bridge as a client meets it: a process of its own on standard input and output, under the official
+ * Owns the bridge as a client meets it: a separate process on standard input and output, under the official
  * SDK's clients of both revisions.
  */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
@@ -26,7 +26,7 @@ const pythonWithMcp = python('mcp')
 /** Those that this machine has. */
 export const CLIENTS: readonly ClientKind[] =
   'found' in pythonWithMcp ? [...TYPESCRIPT, ...PYTHON] : TYPESCRIPT
-/** A line for the report where those of Python are missing. */
+/** A line for the report if those of Python are missing. */
 export const PYTHON_CLIENT = pythonWithMcp
 
 export interface Elicited {
@@ -37,12 +37,14 @@ export interface Elicited {
 
 export interface BridgeOptions {
   kind?: ClientKind
-  /** What the client calls itself, which is whose keys are used. */
+  /** The client's name, which decides whose keys are used. */
   name: string
   resources: readonly string[]
   /** The folder of the bridge's state. */
   state: string
   args?: readonly string[]
+  /** Words before its command, such as those that give it processes of its own. */
+  under?: readonly string[]
   capabilities?: object
   /** The person's word to each question; questions are counted. */
   word?: (asked: Elicited) => 'accept' | 'decline' | 'cancel' | Promise<'accept' | 'decline' | 'cancel'>
@@ -95,9 +97,10 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
     const action = (await word?.(asked)) ?? 'accept'
     return action === 'accept' && asked.mode !== 'url' ? { action, content: {} } : { action }
   }
+  const [command, ...rest] = [...(options.under ?? []), process.execPath, CLI, 'agent', 'bridge']
   const server = {
-    command: process.execPath,
-    args: [CLI, 'agent', 'bridge', ...resources, ...args],
+    command,
+    args: [...rest, ...resources, ...args],
     env: {
       PATH: process.env['PATH']!,
       HOME: state,
@@ -196,6 +199,19 @@ export function answerIn(result: Record<string, unknown>): ToolAnswer {
     reason: meta['usher/reason'],
     family: meta['usher/family'],
     meta,
+  }
+}
+
+/** Whether the client is to call again: a slow machine takes longer for it than a call is held. */
+export function isToRepeat({ reason }: ToolAnswer): boolean {
+  return reason === 'waiting' || reason === 'approved'
+}
+
+/** The answer of a call that is repeated as its words say. */
+export async function repeated(call: () => Promise<ToolAnswer>): Promise<ToolAnswer> {
+  for (;;) {
+    const answer = await call()
+    if (!isToRepeat(answer)) return answer
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Owns calls that go on while something is done to the stack under them, and what came of each. contract,
- * "Authorized call": what should pass passes, and nothing else.
+ * Owns calls that go on while something is done to the stack, and their results. contract, "Authorized call":
+ * what should pass passes, and nothing else.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Grant } from '../../src/agent/index.ts'
@@ -9,11 +9,11 @@ import { told, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
 
-/** Calls that go on until the end, and what came of each kind of them. */
+/** Calls that go on until the end, and the results of each kind. */
 export interface Load {
-  /** How often what came of each kind so far. */
+  /** The number of results of each kind so far. */
   tally: Record<string, Record<string, number>>
-  /** Makes one call and counts what came of it. */
+  /** Makes one call and counts its result. */
   call(kind: string, tool: string, credential?: Credential, args?: JsonObject): Promise<void>
   /** Does the work again and again, a little after each time: the load itself, not a wait for anything. */
   keep(work: () => Promise<void>, pauseMs?: number): void

@@ -68,7 +68,7 @@ export function deniedBody(answer: Answer): Record<string, unknown> {
   return JSON.parse(answer.denied_response?.body ?? 'null') as Record<string, unknown>
 }
 
-/** A denial as its caller sees it: the HTTP status beside the body. Throws for an answer that is none. */
+/** A denial as its caller sees it: the HTTP status and the body. Throws if the answer is no denial. */
 export function denialIn(answer: Answer): Record<string, unknown> {
   const status = answer.denied_response?.status?.code
   if (!answer.status?.code || status === undefined || answer.ok_response) {

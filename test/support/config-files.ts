@@ -18,7 +18,7 @@ export function configFolder(): { folder: string; keysFile: string } {
   return { folder, keysFile }
 }
 
-/** The sentences of the ConfigFault that `read` throws, none where it throws nothing. */
+/** The sentences of the ConfigFault that `read` throws, none if it throws nothing. */
 export function faultsOf(read: () => unknown): string[] {
   try {
     read()

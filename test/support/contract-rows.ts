@@ -11,7 +11,7 @@ import { z } from 'zod'
 import { contractItems, type ContractItem } from './contract-items.ts'
 import { ROOT } from './repository.ts'
 
-/** When a row must be shown; `never` where it says what is outside. */
+/** When a row must be shown; `never` if it says what is outside. */
 const DUE = z.enum(['issue-2', 'issue-3', 'issue-4', 'organization', 'tally', 'never'])
 
 const ROW = z.strictObject({
@@ -43,7 +43,7 @@ export interface ExecutedTest {
 /** Parts of the contract whose due rows each need a test named after them. */
 const NAMED_PARTS = ['States and transitions', 'Endpoints', 'Authentication', 'Errors']
 
-/** The list, which throws where it is malformed or names one id or row twice. */
+/** The list, which throws if it is malformed or names one id or row twice. */
 export function readContractRows(): ContractRows {
   const list = LIST.parse(parse(readFileSync(join(ROOT, 'test', 'contract-rows.yaml'), 'utf8')))
   for (const key of ['id', 'row'] as const) {
@@ -95,7 +95,7 @@ function fileOf(name: string): string {
   return name.slice(0, name.indexOf(' > '))
 }
 
-/** Where the list and the contract's own text differ, a sentence each. */
+/** A sentence for each difference between the list and the contract's own text. */
 export function unlistedRows({ rows }: ContractRows, contract: string): string[] {
   const items = contractItems(contract)
   const listed = new Set(rows.map(({ row: digest }) => digest))
@@ -112,7 +112,7 @@ export function unlistedRows({ rows }: ContractRows, contract: string): string[]
   ]
 }
 
-/** Twelve hexadecimal digits that stand for one row under one heading, whatever its blanks. */
+/** Twelve hexadecimal digits that identify one row under one heading, ignoring blanks. */
 export function digestOf({ heading, cells }: ContractItem): string {
   const text = [heading, ...cells].join('\n').replace(/\s+/g, ' ')
   return createHash('sha256').update(text).digest('hex').slice(0, 12)

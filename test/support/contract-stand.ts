@@ -1,8 +1,8 @@
 /**
  * Owns the started parties that the rows of the contract are tested against: an authority with the owners
- * alice and bea, and a sidecar in front of their tools. Carl's tools stand behind the same sidecar, and his
- * authority is one that says what it is told to, because the real one never says some of what a sidecar must
- * be ready for.
+ * alice and bea, and a sidecar in front of their tools. Carl's tools are behind the same sidecar, and his
+ * authority is a scripted one, because the real one never gives some answers that a sidecar must be ready
+ * for.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,7 +40,7 @@ export interface Decision {
   answer: Answer
 }
 
-/** Starts them; the authority's issuer is where it really listens, so that the sidecar finds it. */
+/** Starts them; the authority's issuer is its real address, so that the sidecar finds it. */
 export async function startContractStand(environment: Record<string, string> = {}): Promise<ContractStand> {
   const address = `127.0.0.1:${(await freePorts(1))[0]}`
   const authority = await startTestAuthority({

@@ -5,8 +5,8 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { RequestFacts } from '../../src/rules/conditions.ts'
 import type { Db } from '../../src/storage/authority/database.ts'
-import { waitingItem } from './seed.ts'
-import type { Owner } from '../../src/wire/identifiers.ts'
+import { basisOf, templateOf, waitingItem } from './seed.ts'
+import { asFamily, asHandle, type Owner } from '../../src/wire/identifiers.ts'
 
 export interface Crowd {
   owner: Owner
@@ -107,22 +107,23 @@ async function crowdFamilies(
 ): Promise<void> {
   const waits = sql`n <= ${waiting}`
   const item = JSON.stringify(waitingItem(owner))
+  // Nobody polls them, so it does not matter which agents they belong to.
+  const family = asFamily('fam_of_the_crowd')
+  const template = JSON.stringify(templateOf(owner, family))
+  const held = JSON.stringify(basisOf(owner, family, asHandle(BUSY)))
   await sql`
     INSERT INTO families (owner, family, state, client_id, resource_id, resource_scopes, tier_id, template, sealed_expires_at,
       negotiation_expires_at, ticket_hash, ticket_expires_at, kind, handle, operator, attested, params_key, requested_at,
       held, item)
     SELECT ${owner}, 'fam_' || lpad(n::text, 8, '0'), CASE WHEN ${waits} THEN 'awaiting_owner' ELSE 'granted' END,
-      'demo-tools', ${`${owner}/portfolio`}, '{read}', 'reading', '{}', now() + interval '5 minutes',
+      'demo-tools', ${`${owner}/portfolio`}, '{read}', 'reading', ${template}::json, now() + interval '5 minutes',
       now() + interval '7 days', CASE WHEN ${waits} THEN sha256(n::text::bytea) END, now() + interval '1 hour',
-      'operation', ${handle(sql`n % ${connections}::int`)}, NULL, false, n::text, now() - n * interval '1 second', '{}',
+      'operation', ${handle(sql`n % ${connections}::int`)}, NULL, false, n::text, now() - n * interval '1 second', ${held}::json,
       ${item}::json
     FROM generate_series(1, ${waiting * 50}) n`.execute(db)
 }
 
-/**
- * Mostly touches. A kind that hardly occurs stands at the very beginning; one that the busy agent never had
- * is frequent.
- */
+/** Mostly touches. A rare kind is at the very beginning; a kind that the busy agent never had is frequent. */
 async function crowdLedger(
   db: Db,
   { owner, connections, ledgerRows }: Omit<Crowd, 'waiting'>,

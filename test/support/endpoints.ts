@@ -1,5 +1,5 @@
 /**
- * Owns what is served where: the routes that the sources register, and the endpoints that docs/contract.md
+ * Owns which party serves what: the routes that the sources register, and the endpoints that docs/contract.md
  * lists.
  */
 import type { Described } from '../../src/http/endpoint.ts'
@@ -31,7 +31,7 @@ export function registeredEndpoints(sources: readonly TextFile[]): Endpoint[] {
   )
 }
 
-/** The endpoints that are served as they are declared; one that stands at several listeners is one. */
+/** The endpoints that are served as they are declared; one that several listeners serve counts once. */
 export function declaredEndpoints(declared: readonly Described[], party: string): Endpoint[] {
   return [...new Set(declared)]
     .filter(one => 'answer' in one)

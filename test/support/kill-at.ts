@@ -1,8 +1,8 @@
 /**
- * Owns where a process is killed: preloaded (`--import`) before the program, it counts what the program does
- * to the world outside (requests that it sends, files that it gives their name) and ends the process by
- * SIGKILL at the step named by `KILL_AT`: `<what>#<n>`, `before` or `after` it. Each step that was reached is
- * a line of the file `STEPS`. At the step `FULL_AT` the disk is full, for that one file.
+ * Owns the point at which a process is killed: preloaded (`--import`) before the program, it counts what the
+ * program does to the world outside (requests that it sends, files that it gives their name) and ends the
+ * process by SIGKILL at the step named by `KILL_AT`: `<what>#<n>`, `before` or `after` it. Each step that was
+ * reached is a line of the file `STEPS`. At the step `FULL_AT` the disk is full, for that one file.
  */
 import { appendFileSync } from 'node:fs'
 import promises from 'node:fs/promises'
@@ -14,7 +14,7 @@ const steps = process.env['STEPS']
 const fullAt = process.env['FULL_AT']
 const counts = new Map<string, number>()
 
-/** Runs one step, and ends the process around it where that was asked. */
+/** Runs one step, and ends the process before or after it if that was asked. */
 async function step<T>(what: string, run: () => Promise<T>): Promise<T> {
   const count = (counts.get(what) ?? 0) + 1
   counts.set(what, count)

@@ -1,9 +1,9 @@
 /** Owns the count of who waits for a lock, which tests of races wait for. */
-import type { Database } from '../../src/storage/authority/database.ts'
+import type { Database } from '../../src/storage/core/database.ts'
 
 /** Sessions of this database that wait for a lock. */
-export async function lockWaiters(database: Database): Promise<number> {
-  const { rows } = await database.pool.query<{ n: number }>(
+export async function lockWaiters({ pool }: Pick<Database<unknown>, 'pool'>): Promise<number> {
+  const { rows } = await pool.query<{ n: number }>(
     `SELECT count(*)::int AS n FROM pg_stat_activity
      WHERE datname = current_database() AND wait_event_type = 'Lock'`,
   )

@@ -1,5 +1,5 @@
 /**
- * Owns the official SDK's clients as tests use them: what they send is signed where there is a grant; they
+ * Owns the official SDK's clients as tests use them: what they send is signed if there is a grant; they
  * themselves know nothing of it.
  */
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
@@ -39,7 +39,7 @@ export function signingFetch(wallet: Wallet, resource: string): typeof fetch {
     }
     const response = await fetch(url, { ...init, headers })
     const { status, headers: told } = response
-    // Not a clone: whoever cancels its own branch of a body would wait for ours.
+    // A clone is not used, because a client that cancels its own branch of a body would wait for ours.
     if (status >= 400 && status !== 405) wallet.denied.push({ status, headers: told })
     return response
   }

@@ -1,6 +1,6 @@
 /**
- * Owns an authority and an organization of which its owners may become members, for tests: each at the
- * address that it is called by, so that they find and prove each other as they do in the world.
+ * Owns an authority and an organization of which its owners may become members, for tests: each at its own
+ * address, so that they find and prove each other as in production.
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -58,11 +58,18 @@ export interface MembershipStand {
 
 /**
  * Starts both; `charter` are changes of the first charter beside `CLAIMING`, `file` members of the
- * organization's provisioning file, `listen` is where the organization listens for whoever stands in front of
- * it at its issuer's address.
+ * organization's provisioning file, `listen` is where the organization listens for the relay in front of it
+ * at its issuer's address.
  */
 export async function startMembershipStand(
-  options: { charter?: object; file?: object; authority?: TestAuthorityOptions; listen?: string } = {},
+  options: {
+    charter?: object
+    file?: object
+    authority?: TestAuthorityOptions
+    listen?: string
+    /** The organization is a separate process. */
+    asProcess?: boolean
+  } = {},
 ): Promise<MembershipStand> {
   const [forOrganization, forAuthority] = await freePorts(2)
   const issuer = `http://127.0.0.1:${forOrganization}`
@@ -75,6 +82,7 @@ export async function startMembershipStand(
       UMA_ORG_AUTHORITIES: as_uri,
     },
     file: { charter: charterOf({ ...CLAIMING, ...options.charter }), ...options.file },
+    asProcess: options.asProcess ?? false,
   })
   const authority = await startTestAuthority({
     ...options.authority,

@@ -1,6 +1,6 @@
 /**
- * Owns an organization with two authorization servers whose owners may join it, for tests. Of those servers
- * nothing is needed but their keys; everything goes through real sockets.
+ * Owns an organization with two authorization servers whose owners may join it, for tests. Those servers need
+ * nothing but their keys; everything goes through real sockets.
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,7 +14,7 @@ export interface MemberAuthority {
   server: Server
   /** The notices that it was told, as their bodies had them, those that it did not take among them. */
   notices: string[]
-  /** How it answers a notice: 200 where nothing else is said. */
+  /** How it answers a notice; 200 by default. */
   answers: { status: number; body?: object }
   /** Answers a notice in place of that, as its text tells; `hang`: never. */
   decide?: ((notice: string) => { status: number; body?: object } | 'hang' | undefined) | undefined
@@ -28,7 +28,7 @@ export interface MemberStand {
   organization: TestOrganization
   /** Signs as an authority and sends. */
   signedBy(authority: MemberAuthority, call: OwnerCall, at?: TestOrganization): Promise<Reply>
-  /** POST to `/member/<what>`, signed by the first where nothing else is said. */
+  /** POST to `/member/<what>`, signed by the first by default. */
   post(what: string, json: object, by?: MemberAuthority): Promise<Reply>
   /** Signs as an authority, covering a membership token, and sends. */
   asMember(token: string, call: OwnerCall, by?: MemberAuthority): Promise<Reply>
@@ -79,10 +79,17 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return text
 }
 
-/** Starts all three; `file` are members of the provisioning file beside the usual ones. */
-export async function startMemberStand({ file }: { file?: object } = {}): Promise<MemberStand> {
+/**
+ * Starts all three; `file` are members of the provisioning file beside the usual ones, `environment` further
+ * settings of the organization.
+ */
+export async function startMemberStand({
+  file,
+  environment: more = {},
+}: { file?: object; environment?: Record<string, string> } = {}): Promise<MemberStand> {
   const [first, second] = [await startMemberAuthority(), await startMemberAuthority()]
-  const environment = { UMA_DEV_LOOPBACK: 'true', UMA_ORG_AUTHORITIES: `${first.uri},${second.uri}` }
+  const listed = { UMA_DEV_LOOPBACK: 'true', UMA_ORG_AUTHORITIES: `${first.uri},${second.uri}` }
+  const environment = { ...listed, ...more }
   const organization = await startTestOrganization({ environment, ...(file === undefined ? {} : { file }) })
   const signedBy: MemberStand['signedBy'] = (authority, call, at = organization) =>
     exchange(prepare(at.publicUrl, ORG_ISSUER, { key: authority.key }, call))

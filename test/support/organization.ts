@@ -7,7 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { readOrganizationConfig } from '../../src/config.ts'
-import { startOrganization } from '../../src/organization/main.ts'
+import { startChild, untilReady } from '../../src/dev/child-process.ts'
+import { freePorts } from '../../src/dev/ports.ts'
+import { startOrganization, type RunningOrganization } from '../../src/organization/main.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import {
   exchange,
@@ -52,6 +54,8 @@ export interface TestOrganization {
   send(prepared: PreparedCall): Promise<Reply>
   /** Signs as `ines` and sends. */
   admin(call: OwnerCall): Promise<Reply>
+  /** Kills it, if it is a separate process. */
+  kill(): Promise<void>
   close(): Promise<void>
 }
 
@@ -61,8 +65,12 @@ export interface TestOrganizationOptions {
   file?: object
   /** Who else administers. */
   administrators?: object[]
-  /** A second replica beside this one: same database and files. */
+  /** A second replica: same database and files. */
   beside?: TestOrganization
+  /** Of its machine, in milliseconds; the right one when left out. */
+  localClock?: () => number
+  /** It is a separate process, which can be killed. */
+  asProcess?: boolean
 }
 
 /** Starts one on ephemeral ports; `close` ends it, and with the first of several its database. */
@@ -79,7 +87,12 @@ export async function startTestOrganization(
     ...options.environment,
   }
   const issuer = environment['UMA_ORG_ISSUER']!
-  const running = await startOrganization(readOrganizationConfig(environment), { onUndeclared })
+  const running = await (options.asProcess === true
+    ? startProcess(folder, environment)
+    : startOrganization(readOrganizationConfig(environment), {
+        localClock: options.localClock,
+        onUndeclared,
+      }).then(serving => ({ ...serving, kill: cannotBeKilled })))
   const adminUrl = `http://${running.adminAddress}`
   const publicUrl = `http://${running.publicAddress}`
   return {
@@ -98,12 +111,43 @@ export async function startTestOrganization(
     prepare: call => prepare(adminUrl, issuer, { key }, call),
     send: exchange,
     admin: call => exchange(prepare(adminUrl, issuer, { key }, call)),
+    kill: () => running.kill(),
     close: async () => {
       await running.close()
       await database?.close()
       rmSync(folder, { recursive: true })
     },
   }
+}
+
+type Running = Omit<RunningOrganization, 'drain'> & Pick<TestOrganization, 'kill'>
+
+const cannotBeKilled = (): Promise<never> => Promise.reject(new Error('this one is no process of its own'))
+
+/** Started like `usher organization`, at its own addresses; if it was killed, `close` has nothing to do. */
+async function startProcess(folder: string, environment: Record<string, string>): Promise<Running> {
+  const [publicPort, adminPort, metricsPort] = await freePorts(3)
+  const [publicAddress, adminAddress, metricsAddress] = [publicPort, adminPort, metricsPort].map(
+    port => `127.0.0.1:${port}`,
+  ) as [string, string, string]
+  const child = startChild({
+    name: 'organization',
+    command: [process.execPath, join(import.meta.dirname, '../../src/cli.ts'), 'organization'],
+    logFile: join(folder, 'organization.log'),
+    environment: {
+      ...environment,
+      UMA_ORG_LISTEN: publicAddress,
+      UMA_ORG_ADMIN_LISTEN: adminAddress,
+      UMA_ORG_METRICS_LISTEN: metricsAddress,
+      UMA_ORG_DRAIN_MS: '0',
+    },
+  })
+  await untilReady(child, async () => (await fetch(`http://${publicAddress}/ready`)).status === 200)
+  const kill = async (): Promise<void> => {
+    process.kill(child.pid!, 'SIGKILL')
+    await child.exited
+  }
+  return { publicAddress, adminAddress, metricsAddress, kill, close: () => child.stop() }
 }
 
 function writeFiles(

@@ -36,8 +36,8 @@ export interface CommandRun {
 }
 
 /**
- * Registers the hooks that give each test an API, a key and the settings that lead to both. Where it
- * `publishes` keys, the issuer is a server of its own that answers them.
+ * Registers the hooks that give each test an API, a key and the settings that lead to both. If it `publishes`
+ * keys, the issuer is a separate server that serves them, and metadata that names the API.
  */
 export function ownerCommand(publishes?: () => unknown): OwnerCommand {
   const answers: Record<string, Reply> = {}
@@ -50,7 +50,11 @@ export function ownerCommand(publishes?: () => unknown): OwnerCommand {
     for (const path of Object.keys(answers)) delete answers[path]
     if (publishes !== undefined)
       publisher = await startScriptedServer(({ path }) =>
-        path === '/jwks' ? { body: publishes() } : undefined,
+        path === '/jwks'
+          ? { body: publishes() }
+          : path === '/.well-known/uma2-configuration'
+            ? { body: { issuer: issuer(), owner_endpoint: `${holder.current?.origin}/owner` } }
+            : undefined,
       )
     const key = await writeNewKey(join(directory, 'key.json'))
     holder.current = await startScriptedOwnerApi(

@@ -3,7 +3,7 @@
  * owner with one key.
  */
 import { inTransaction } from '../../src/storage/core/database.ts'
-import { insertDeviceKey } from '../../src/storage/authority/owners.ts'
+import { insertDeviceKey } from '../../src/storage/authority/device-keys.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from '../../src/wire/keys.ts'
 import type { OwnerCall, TestOwner } from './authority.ts'
 import type { RealmAuthority } from './realm-authority.ts'

@@ -16,7 +16,9 @@ export type Bodies = 'shown' | 'dropped' | 'refused'
 
 type Stand = () => PlainApiStand
 
-/** How a call with a body is refused that the token does not cover: for the body where it is not shown. */
+/**
+ * How a call with a body is refused that the token does not cover: because of the body, if it is not shown.
+ */
 const UNSEEN: Record<Bodies, [number, string]> = {
   shown: [401, 'insufficient_authorization'],
   dropped: [400, 'request_body_missing'],

@@ -1,6 +1,6 @@
 /**
- * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL where set, else the embedded server,
- * else a container. It makes one migrated template database; test/support/postgres.ts clones it.
+ * Owns the Postgres of a test run (a vitest globalSetup): DATABASE_URL if it is set, otherwise the embedded
+ * server, otherwise a container. It makes one migrated template database; test/support/postgres.ts clones it.
  */
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
@@ -11,7 +11,7 @@ import {
   type PostgresServer,
 } from '../../src/dev/embedded-postgres.ts'
 import { RUNTIME_ROLE } from '../../src/storage/core/runtime-role.ts'
-import { migrate } from '../../src/storage/authority/database.ts'
+import { AUTHORITY_DATABASE } from '../../src/storage/authority/database.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -53,8 +53,8 @@ async function start(): Promise<RunServer> {
     await execute(server.url, `CREATE DATABASE ${template}`)
     const url = new URL(server.url)
     url.pathname = `/${template}`
-    await migrate(url.href)
-    // Tests watch who waits for whom, and tell the planner of rows that they made.
+    await AUTHORITY_DATABASE.migrate(url.href)
+    // Tests watch which session waits for which, and run ANALYZE on rows that they made.
     await execute(server.url, `GRANT pg_read_all_stats, pg_maintain TO ${RUNTIME_ROLE}`)
   } catch (error) {
     await server.stop()

@@ -15,9 +15,8 @@ const CLONE_DEADLINE_MS = 30_000
 export type FreshDatabaseOptions = Partial<Omit<DatabaseOptions, 'url'>>
 
 /**
- * For races that say who wins, not how soon: on a loaded machine 32 callers stand longer in line for one row,
- * or for a connection, than the product lets anybody wait. What comes of that is for `shares.test.ts` and
- * `outage.test.ts`.
+ * For races that show who wins, not how soon: on a loaded machine, 32 callers wait longer for one row, or for
+ * a connection, than the product allows. `shares.test.ts` and `outage.test.ts` test what happens then.
  */
 export const PATIENT = { lockTimeoutMs: 60_000, connectTimeoutMs: 60_000, statementTimeoutMs: 60_000 }
 

@@ -14,7 +14,7 @@ import { accepts, freePorts } from '../../src/dev/ports.ts'
 export interface ProxyListener {
   /** Members of the ext_authz filter. */
   authorization: Record<string, unknown>
-  /** `context_extensions` of the route; none where undefined. */
+  /** `context_extensions` of the route; none if undefined. */
   context?: Record<string, string> | undefined
   /** The port of the check server, or the path of its socket. */
   check: number | string

@@ -1,7 +1,7 @@
 /**
  * Owns the Python programs that tests run beside ours: other people's libraries and clients.
- * `python/<set>.txt` pins each set whole; it stands in a virtual environment of its own in the project's
- * cache, made by `make python` and never by a test, so that no test waits for a download.
+ * `python/<set>.txt` pins each whole set; it has its own virtual environment in the project's cache, made by
+ * `make python` and never by a test, so that no test waits for a download.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -58,7 +58,7 @@ async function ask(program: string, script: string, input: unknown): Promise<unk
 }
 
 /**
- * Installs what is not there yet. A set is made beside its place and moved there, so that an interrupted
+ * Installs what is not there yet. A set is made in a temporary place and then moved, so that an interrupted
  * install leaves no half of it.
  */
 async function install(set: string): Promise<void> {

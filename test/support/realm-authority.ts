@@ -14,7 +14,7 @@ export interface RealmAuthorityOptions {
   owners?: string[]
   realm?: RealmOptions
   environment?: Record<string, string>
-  /** Who the owners are at the realm, by owner; none is bound where left out. */
+  /** The owners' identities at the realm, by owner; if left out, none is bound. */
   logins?: Record<string, string>
 }
 

@@ -9,6 +9,8 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, importJWK, SignJWT, type JWK, type JWTPayload } from 'jose'
 import { Provider, type Configuration } from 'oidc-provider'
 
+/** A public client that runs in a browser: the page of an authority. */
+export const PAGE = 'page'
 /** The audience that the realm gives its access tokens, and the client that asks for them. */
 export const AUDIENCE = 'https://owner-api.example'
 export const PORTAL = 'portal'
@@ -33,6 +35,8 @@ export interface TestRealm {
   claims(subject: string): JWTPayload
   /** Signs with a key that the realm publishes: what only the realm could have made. */
   sign(claims: JWTPayload, how?: { alg?: RealmAlgorithm; header?: Record<string, unknown> }): Promise<string>
+  /** Lets a page at this address log people in, as the client `PAGE`. */
+  admitPage(redirectUri: string): void
   /** Publishes new keys alone, from now on. */
   rotate(): Promise<void>
   /** How often its key set was fetched. */
@@ -53,6 +57,7 @@ export interface RealmOptions {
 /** Starts a realm on an ephemeral loopback port. */
 export async function startRealm(options: RealmOptions = {}): Promise<TestRealm> {
   let keys = await makeKeys()
+  let page: string | undefined
   let provider: Provider
   let fetches = 0
   const server = createServer((request, response) => {
@@ -63,6 +68,7 @@ export async function startRealm(options: RealmOptions = {}): Promise<TestRealm>
   const { port } = server.address() as AddressInfo
   const issuer = `http://127.0.0.1:${port}`
   provider = newProvider(issuer, keys, options)
+  const renew = (): void => void (provider = newProvider(issuer, keys, { ...options, page }))
   const away = (): Promise<void> =>
     new Promise(resolve => {
       if (!server.listening) return resolve()
@@ -79,9 +85,13 @@ export async function startRealm(options: RealmOptions = {}): Promise<TestRealm>
         .setProtectedHeader({ alg, kid: jwk.kid!, typ: 'at+jwt', ...header })
         .sign(await importJWK(jwk, alg))
     },
+    admitPage: redirectUri => {
+      page = redirectUri
+      renew()
+    },
     rotate: async () => {
       keys = await makeKeys()
-      provider = newProvider(issuer, keys, options)
+      renew()
     },
     keyFetches: () => fetches,
     goAway: away,
@@ -106,18 +116,32 @@ async function makeKeys(): Promise<JWK[]> {
   )
 }
 
-function newProvider(issuer: string, keys: JWK[], { alg = 'RS256', seconds = 300 }: RealmOptions): Provider {
+function newProvider(
+  issuer: string,
+  keys: JWK[],
+  { alg = 'RS256', seconds = 300, page }: RealmOptions & { page?: string | undefined },
+): Provider {
+  const common = {
+    token_endpoint_auth_method: 'none' as const,
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code' as const],
+    id_token_signed_response_alg: alg,
+  }
   const configuration: Configuration = {
     clients: [
+      // Native is what it calls a client on a loopback address.
+      ...(page === undefined
+        ? []
+        : [{ client_id: PAGE, redirect_uris: [page], application_type: 'native' as const, ...common }]),
       {
         client_id: PORTAL,
         redirect_uris: [REDIRECT],
-        token_endpoint_auth_method: 'none',
-        grant_types: ['authorization_code', 'refresh_token'],
-        response_types: ['code'],
-        id_token_signed_response_alg: alg,
+        ...common,
       },
     ],
+    clientBasedCORS: (_ctx, origin) => page?.startsWith(`${origin}/`) === true,
+    issueRefreshToken: async (_ctx, client, code) =>
+      client.clientId === PAGE || code.scopes.has('offline_access'),
     jwks: { keys },
     enabledJWA: { idTokenSigningAlgValues: [...ALGORITHMS] },
     scopes: ['openid', 'offline_access'],

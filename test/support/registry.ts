@@ -1,6 +1,6 @@
 /**
- * Owns how the registry stands in tests: what its owner is told of a source, and making a pull due without
- * waiting.
+ * Owns the state of the registry in tests: what its owner is told about a source, and a way to make a pull
+ * due without waiting.
  */
 import type { Reply, TestAuthority, TestOwner } from './authority.ts'
 import { decideServer, type ListedResource, type TestResourceServer, type Twists } from './resource-server.ts'
@@ -13,7 +13,7 @@ export interface SourceState {
   conflicts: number
 }
 
-/** What alice is told of the pulls from a resource server; null where nothing is pulled. */
+/** What alice is told of the pulls from a resource server; null if nothing is pulled. */
 export async function registryOf(authority: TestAuthority, client_id: string): Promise<SourceState | null> {
   const { body } = await authority.call(authority.alice, { target: '/owner/resource-servers?limit=1000' })
   const found = (body as { client_id: string; registry: SourceState | null }[]).find(

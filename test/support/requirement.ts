@@ -1,7 +1,7 @@
 /**
- * Owns tests that need something this machine may lack (Envoy, a container runtime): where it is missing, one
- * line says so and they are not registered, so not counted; with `REQUIRE_ALL=1`, which CI sets, missing is
- * failing, but for what CI cannot get.
+ * Owns tests that need something this machine may lack (Envoy, a container runtime): if it is missing, one
+ * line says so and they are not registered, so not counted. With `REQUIRE_ALL=1`, which CI sets, a missing
+ * one fails, except for what CI cannot get.
  */
 import { describe, expect, test } from 'vitest'
 

@@ -1,6 +1,6 @@
 /**
  * A resource server on the wire as an authority meets it: its documents, its listing, its signed requests.
- * Plain by default, hostile or broken where a test changes what it publishes. The address is a loopback one
+ * Plain by default, hostile or broken if a test changes what it publishes. The address is a loopback one
  * (UMA_DEV_LOOPBACK).
  */
 import { randomBytes } from 'node:crypto'
@@ -41,8 +41,8 @@ export interface ListedResource {
 export type Signing = Partial<SigningOptions> & { key?: PrivateKey; issuer?: string; digestOf?: string }
 
 /**
- * What authorities read is kept for a while, so each test takes a resource of another name: all stand at one
- * origin.
+ * Authorities cache what they read for a while, so each test uses a resource with another name; all are at
+ * one origin.
  */
 export interface TestResourceServer {
   origin: string
@@ -72,17 +72,21 @@ export interface TestResourceServer {
   close(): Promise<void>
 }
 
-/** Starts one whose documents name this issuer. */
+/**
+ * Starts one whose documents name this issuer; with `tls`, under https and by the host of its certificate.
+ */
 export async function startResourceServer(
   issuer: string,
   key = importPrivateJwk(generatePrivateJwk()),
+  tls?: { key: string; cert: string; host: string },
 ): Promise<TestResourceServer> {
   const state: State = { key, twists: {}, listings: {}, issuer, origin: '' }
-  const server = await startScriptedServer(({ path }) => plainAnswer(state, path))
-  state.origin = server.origin
-  const resource = (name: string): string => `${server.origin}/mcp/${name}`
+  const server = await startScriptedServer(({ path }) => plainAnswer(state, path), tls)
+  const { port } = new URL(server.origin)
+  state.origin = tls === undefined ? server.origin : `https://${tls.host}:${port}`
+  const resource = (name: string): string => `${state.origin}/mcp/${name}`
   const self: TestResourceServer = {
-    origin: server.origin,
+    origin: state.origin,
     key,
     server,
     twists: state.twists,

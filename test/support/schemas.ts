@@ -1,7 +1,7 @@
 /**
  * Owns the way to the schemas of Kubernetes' custom resources, which are not part of this repository:
- * `SCHEMAS_DIR` says where they are. They are closed here, as the API server is to whoever asks for strict
- * validation: a member that they do not name is a fault.
+ * `SCHEMAS_DIR` says where they are. They are closed here, as in the API server's strict validation: a member
+ * that they do not name is a fault.
  */
 import { Ajv } from 'ajv'
 import { existsSync, readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ export interface Manifest {
 }
 
 /**
- * What is wrong with a manifest, as sentences; none when it is right. Throws where no schema of its kind is
+ * What is wrong with a manifest, as sentences; none when it is right. Throws if no schema of its kind is
  * here.
  */
 export type ManifestCheck = (manifest: Manifest) => string[]

@@ -24,10 +24,17 @@ export interface Received {
 }
 
 /**
- * A status and a body (text as it is, anything else as JSON); or no answer: `hang`, or the connection `cut`.
+ * A status and a body (text as it is, anything else as JSON); the plain answer, once `after` is settled; or
+ * no answer: `hang`, or the connection `cut`.
  */
-export type Script =
-  { status: number; body: unknown; headers?: Record<string, string>; delayMs?: number } | 'hang' | 'cut'
+export type Script = Immediate | { after: Promise<unknown> }
+interface Written {
+  status: number
+  body: unknown
+  headers?: Record<string, string>
+  delayMs?: number
+}
+type Immediate = Written | 'hang' | 'cut'
 export type Scripted = Script | ((received: Received, nth: number) => Script)
 
 export interface ScriptedAuthority {
@@ -80,10 +87,13 @@ export async function startScriptedAuthority(): Promise<ScriptedAuthority> {
     }
     received.push(one)
     const scripted = scripts.get(one.path)
+    const given = typeof scripted === 'function' ? scripted(one, count(one.path)) : scripted
     const script =
-      typeof scripted === 'function'
-        ? scripted(one, count(one.path))
-        : (scripted ?? plain(one, { key, told }))
+      given === undefined
+        ? plain(one, { key, told })
+        : typeof given === 'object' && 'after' in given
+          ? await given.after.then(() => plain(one, { key, told }))
+          : given
     if (script === 'hang') return
     if (script === 'cut') return void request.socket.destroy()
     if (script.delayMs !== undefined) await new Promise(resolve => setTimeout(resolve, script.delayMs))
@@ -147,7 +157,7 @@ export function claimsOf(
 function plain(
   { path, body }: Received,
   { key, told }: { key: PrivateKey; told: Map<string, Told> },
-): Script {
+): Immediate {
   const token = () => new URLSearchParams(body).get('token') ?? ''
   switch (path) {
     case '/token':

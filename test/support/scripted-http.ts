@@ -49,10 +49,14 @@ export interface ScriptedServer {
   close(): Promise<void>
 }
 
-/** Starts listening on a free port of 127.0.0.1; with `tls` (PEM), under https. */
+/**
+ * Starts listening on a free port of 127.0.0.1; with `tls` (PEM), under https. What `aside` answers is
+ * neither recorded nor to be scripted.
+ */
 export async function startScriptedServer(
   plain: Scripted,
   tls?: { key: string; cert: string },
+  aside: (received: Received) => Reply | undefined = () => undefined,
 ): Promise<ScriptedServer> {
   const received: Received[] = []
   const scripts = new Map<string, Scripted>()
@@ -60,6 +64,8 @@ export async function startScriptedServer(
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     void readRequest(request)
       .then(async one => {
+        const passing = aside(one)
+        if (passing !== undefined) return send(passing, { request, response })
         received.push(one)
         const nth = to(one.path).length
         const reply = (await scripts.get(one.path)?.(one, nth)) ?? (await plain(one, nth))

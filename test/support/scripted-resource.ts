@@ -1,7 +1,7 @@
 /**
  * A resource and its owner's authority on the wire, as an agent meets them: plain by default, and hostile or
- * broken where a test changes one of their documents or answers. They stand in for peers that the real ones
- * cannot be made to be.
+ * broken if a test changes one of their documents or answers. They simulate peers that the real ones cannot
+ * be made to be.
  */
 import { s256Json } from '../../src/wire/encoding.ts'
 import { verifyRequest } from '../../src/wire/http-signature.ts'
@@ -34,6 +34,11 @@ export interface Twists {
   owner?: { polls: number; kind: 'connection' | 'operation'; interval: number; denied?: boolean }
   /** The tool asks each time: a single-use grant for one operation. */
   perOperation?: boolean
+  /**
+   * What a server says to `server/discover`; one of MCP 2026-07-28 when left out. Undefined: as any other
+   * request.
+   */
+  discovery?: (id: string) => Reply | undefined
 }
 
 export interface ScriptedPeers {
@@ -71,7 +76,11 @@ export async function startScriptedPeers(): Promise<ScriptedPeers> {
     issuer: '',
   }
   const authority = await startScriptedServer(received => authorityAnswer(state, received))
-  const tools = await startScriptedServer(received => resourceAnswer(state, received))
+  const tools = await startScriptedServer(
+    received => resourceAnswer(state, received),
+    undefined,
+    received => discoveryAnswer(state, received),
+  )
   state.issuer = authority.origin
   state.resource = `${tools.origin}/mcp/alice`
   return {
@@ -119,6 +128,15 @@ export function challengeOf(state: Pick<ScriptedPeers, 'resource' | 'issuer'>, t
     scope: SCOPE,
     authorization_remediation: buildRemediation({ ...call, ticket, as_uri: issuer }),
   }
+}
+
+/** Which revision it speaks, which is asked before a call and no call itself. */
+function discoveryAnswer({ twists }: State, { path, body }: Received): Reply | undefined {
+  if (path !== '/mcp/alice' || !body.includes('"server/discover"')) return undefined
+  const { id } = JSON.parse(body.toString()) as { id: string }
+  if (twists.discovery !== undefined) return twists.discovery(id)
+  const result = { supportedVersions: ['2026-07-28'], capabilities: {} }
+  return { body: { jsonrpc: '2.0', id, result } }
 }
 
 function resourceAnswer(state: State, received: Received): Reply | undefined {
@@ -169,7 +187,7 @@ function challengeReply(state: State, tool: string): Reply {
 }
 
 /**
- * As an enforcement point does: the signature of the key in the grant, over what was sent. Throws where it is
+ * As an enforcement point does: the signature of the key in the grant, over what was sent. Throws if it is
  * not.
  */
 function verifyCall(state: State, received: Received, token: string): RptClaims {

@@ -1,6 +1,6 @@
 /**
- * Rows for storage tests: an owner with a resource server, a resource, a tier, and whatever a test needs
- * beside.
+ * Rows for storage tests: an owner with a resource server, a resource, a tier, and everything else that a
+ * test needs.
  */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
@@ -27,7 +27,7 @@ import type { RptClaims } from '../../src/wire/tokens.ts'
 export const CLIENT_ID = asClientId('demo-tools')
 export const CLIENT_SECRET = 'a secret of sixteen'
 export const TIER = 'reading'
-/** Who decides, where it is the owner. */
+/** Who decides, if it is the owner. */
 export const ACTOR = { kind: 'owner', credential: 'device_key', kid: 'laptop' } as const
 
 export const bytes = () => randomBytes(32)
@@ -129,7 +129,7 @@ export function grantRow(owner: Owner, handle: Handle, generation: number, rpt: 
 
 const CNF = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo' } as const
 
-function claimsOf(owner: Owner, handle: Handle): RptClaims {
+function claimsOf(owner: Owner, handle: Handle): Omit<RptClaims, 'joint'> {
   const [family, exp] = [name('fam_'), Math.floor(Date.now() / 1000) + 600]
   return {
     iss: 'https://as.example',
@@ -164,7 +164,7 @@ export function templateOf(owner: Owner, family: Family): TermsTemplate {
 }
 
 /** What the grant of a request that waits would be made of. */
-function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasis {
+export function basisOf(owner: Owner, family: Family, handle: Handle): GrantBasis {
   const { template_id, terms_uri } = templateOf(owner, family)
   return {
     owner,
@@ -271,7 +271,7 @@ export async function seedFamily(db: Db, owner: Owner, ticketHash: Buffer | null
   return family
 }
 
-/** What the owner is shown of a waiting request, beside what its row says. */
+/** What the owner is shown of a waiting request, besides the columns of its row. */
 export function waitingItem(owner: Owner): ShownItem {
   return {
     tier: TIER,

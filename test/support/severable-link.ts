@@ -9,8 +9,8 @@ export interface SeverableLink {
   /** Lets nothing more through on the open connections, and breaks none: what a frozen server looks like. */
   freeze(): void
   /**
-   * Takes new connections, and never says a word on them: what a server looks like whose machine accepts for
-   * it.
+   * Accepts new connections, and never sends anything on them, like a server whose machine still accepts
+   * connections for it.
    */
   silence(): void
   mend(): void

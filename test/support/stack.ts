@@ -1,6 +1,6 @@
 /**
- * Owns a whole stack for a test: the one that the demo starts (src/dev/stack.ts), on a database of its own
- * and free ports. Where a part does not start, the error carries its last lines.
+ * Owns a whole stack for a test: the one that the demo starts (src/dev/stack.ts), on its own database and
+ * free ports. If a part does not start, the error contains its last lines.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,12 +1,12 @@
 /**
- * Owns what stands for all tests of a file: it is started before the first of them and closed after the last.
+ * Owns what all tests of a file share: it is started before the first of them and closed after the last.
  */
 import { afterAll, beforeAll } from 'vitest'
 import type { Database } from '../../src/storage/authority/database.ts'
 import { startTestAuthority, type TestAuthority, type TestAuthorityOptions } from './authority.ts'
 import { freshDatabase, type FreshDatabaseOptions } from './postgres.ts'
 
-/** As long as a machine may take that does much else. */
+/** How long a busy machine may take. */
 const START_MS_MAX = 120_000
 
 /**

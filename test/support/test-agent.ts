@@ -26,7 +26,7 @@ export interface TestAgent {
   handle: Handle
   /** A sealed ticket, as the enforcement point would get it. */
   ticket(tool?: ToolName, owner?: string): Promise<string>
-  /** Presents a ticket with whatever is given beside. */
+  /** Presents a ticket, with the other given members. */
   present(ticket: string, form?: Record<string, string>): Promise<Reply>
   /** Beats 1 and 2. */
   offer(tool?: ToolName, owner?: string): Promise<{ ticket: string; template: TermsTemplate }>
@@ -34,7 +34,7 @@ export interface TestAgent {
   agree(offer: { ticket: string; template: TermsTemplate }, claims?: Claims): Promise<Reply>
   /** Beats 1 to 3. */
   ask(tool?: ToolName, claims?: Claims, owner?: string): Promise<Reply>
-  /** Beats 1 to 4 with the owner's approval where she is asked. */
+  /** Beats 1 to 4, with the owner's approval if she is asked. */
   granted(tool?: ToolName, claims?: Claims): Promise<{ rpt: string; receipt: string }>
   claimToken(template: TermsTemplate, claims?: Claims): string
 }
@@ -47,7 +47,7 @@ export interface TestAgentOptions {
   identified?: { agent_token: string; handle: Handle }
 }
 
-/** An agent with a key of its own, at one authority (its calls go to `through` where given). */
+/** An agent with a key of its own, at one authority (its calls go to `through` if given). */
 export function testAgent(authority: TestAuthority, options: TestAgentOptions = {}): TestAgent {
   const key = options.key ?? importPrivateJwk(generatePrivateJwk())
   const form = (fields: Record<string, string>) => ({

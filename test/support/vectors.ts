@@ -1,7 +1,7 @@
 /**
  * Owns the way to the official test vectors: they are not part of this repository. `VECTORS_DIR` says where
- * they are; where one is absent, a line says so and its tests are not registered, unless `REQUIRE_ALL=1`
- * makes that a failure.
+ * they are; if one is absent, a line says so and its tests are not registered, unless `REQUIRE_ALL=1` makes
+ * that a failure.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
