@@ -8,7 +8,7 @@ import { consumeGrant } from '../../src/storage/authority/grants.ts'
 import { sha256 } from '../../src/wire/encoding.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { CLIENT_ID, type Reply } from '../support/authority.ts'
-import { denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { decide, denyAll, pendingAt, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { asClientId, asOwner } from '../../src/wire/identifiers.ts'
 import { authorityStand } from '../support/stands.ts'
 
@@ -94,6 +94,24 @@ describe('An agent whose answer was lost after the owner approved', () => {
       expect(waiting).toHaveLength(spent === undefined ? 0 : 1)
       if (spent === undefined) expect(await consume(await collect(agent, asked))).toBe(familyOf(rpt))
       await denyAll(authority)
+    }
+  })
+
+  it('is not asked about again where its earlier poll collects her approval at the same moment', async () => {
+    for (let round = 0; round < 20; round++) {
+      const agent = testAgent(authority)
+      await agent.granted()
+      const claims = trade()
+      const held = await agent.ask('place_trade', claims)
+      const offer = await agent.offer('place_trade')
+      await decide(authority, agent.handle, 'approved')
+      const [earlier, asked] = await Promise.all([
+        agent.present(held.body.ticket as string),
+        agent.agree(offer, { ...claims, ...LOST }),
+      ])
+      const rpts = [await collect(agent, asked)]
+      if (earlier.status === 200) rpts.push(earlier.body.access_token as string)
+      expect((await Promise.all(rpts.map(consume))).filter(Boolean)).toHaveLength(1)
     }
   })
 

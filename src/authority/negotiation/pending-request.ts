@@ -103,7 +103,7 @@ async function holdLocked(tx: Tx, { awaitingSeconds }: Holding['limits'], weighe
 
   const { handle } = agent
   const same = sameRequest(weighed)
-  const waiting = (await findWaiting(tx, owner, same)) ?? (await findLost(tx, weighed, same))
+  const waiting = (await findWaiting(tx, owner, same, 'locked')) ?? (await findLost(tx, weighed, same))
   if (waiting !== undefined) {
     const join = { owner, family: family.family, waiting: waiting.family, ticketHash, awaitingSeconds }
     if (comesToTheSame(waiting, weighed) && (await joinFamily(tx, join)))

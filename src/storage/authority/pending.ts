@@ -82,15 +82,24 @@ export async function countWaiting(
 export type WaitingItem = Held<'kind' | 'attested' | 'template' | 'held'> &
   Pick<Selectable<FamiliesTable>, 'family' | 'operator' | 'resource_scopes' | 'ticket_issued_at'>
 
+/** What makes two requests the same one. */
+interface SameRequest {
+  handle: Handle
+  resource_id: string
+  paramsKey: string
+}
+
 /**
  * The item that a repeat of the same request joins: an item with the same handle, resource and parameters,
  * which waits or is approved and not yet collected. This decides nothing unless the caller holds the owner's
- * queue lock.
+ * queue lock. A poll collects an approval without that lock, so an item that is to be joined is also `locked`
+ * itself: if a poll is just collecting it, this waits, and finds that it was collected.
  */
 export async function findWaiting(
   db: Db,
   owner: Owner,
-  same: { handle: Handle; resource_id: string; paramsKey: string },
+  same: SameRequest,
+  locking: 'locked' | 'unlocked' = 'unlocked',
 ): Promise<WaitingItem | undefined> {
   // `held` names the tool as the agent did, so it may contain a NUL. Postgres extracts no member from JSON
   // with a NUL anywhere, and refuses the statement.
@@ -100,7 +109,7 @@ export async function findWaiting(
     WHERE owner = ${owner} AND state = 'awaiting_owner' AND handle = ${same.handle}
       AND resource_id = ${same.resource_id} AND params_key = ${same.paramsKey}
       AND (decision IS NULL OR decision = 'approved') AND ${NOT_EXPIRED}
-    ORDER BY requested_at DESC LIMIT 1`.execute(db)
+    ORDER BY requested_at DESC LIMIT 1 ${locking === 'locked' ? sql`FOR UPDATE` : sql``}`.execute(db)
   return rows[0]
 }
 
@@ -111,11 +120,7 @@ export async function findWaiting(
  * same transaction whether the agent joins the item.
  * @returns whether there was one.
  */
-export async function reopenCollected(
-  tx: Tx,
-  owner: Owner,
-  same: { handle: Handle; resource_id: string; paramsKey: string },
-): Promise<boolean> {
+export async function reopenCollected(tx: Tx, owner: Owner, same: SameRequest): Promise<boolean> {
   const { rows } = await sql<{ family: Family }>`
     UPDATE grants SET consumed_at = clock_timestamp()
     WHERE owner = ${owner} AND single_use AND consumed_at IS NULL AND expires_at > clock_timestamp()
