@@ -259,10 +259,14 @@ export async function bridgeFolder(): Promise<{ folder: string; remove: () => Pr
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
 }
 
-/** Every file under a folder, with its text; without those that a bridge removes while this looks. */
+/**
+ * Every file under a folder, with its text; without those that a bridge removes while this looks. Left out is
+ * also what it is writing, or was killed in the middle of: names that begin with a dot.
+ */
 export async function filesIn(folder: string): Promise<{ path: string; text: string }[]> {
   const names = await readdir(folder, { recursive: true, withFileTypes: true })
-  const files = names.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name))
+  const whole = names.filter(entry => entry.isFile() && !entry.name.startsWith('.'))
+  const files = whole.map(entry => join(entry.parentPath, entry.name))
   const read = await Promise.all(
     files.map(async path => {
       const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {

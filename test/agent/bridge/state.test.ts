@@ -4,7 +4,7 @@
  * nobody is asked twice.
  */
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { bridgeState } from '../../../src/agent/bridge/state.ts'
 import { bridgeFolder, filesIn, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
@@ -20,10 +20,18 @@ const FORM = { elicitation: {} }
 const BUSY = { timeout: 60_000 }
 const PRELOAD = `--import=${join(import.meta.dirname, '..', '..', 'support', 'kill-at.ts')}`
 
-const recordOf = async (name: string): Promise<string> =>
-  (await filesIn(stand.folder)).find(
-    ({ path }) => path.includes(`/${name}-`) && dirname(path).endsWith('/families'),
-  )!.path
+/**
+ * The path of the one record of a client, once it is written. The authority tells her what waits before the
+ * bridge has the answer, so a bridge that is killed as soon as she sees it may have kept nothing.
+ */
+async function recordOf(name: string): Promise<string> {
+  const written = async (): Promise<string[]> =>
+    (await filesIn(stand.folder))
+      .map(({ path }) => path)
+      .filter(path => path.includes(`/${name}-`) && path.includes('/families/'))
+  await expect.poll(written, BUSY).toHaveLength(1)
+  return (await written())[0]!
+}
 
 describe('A disk that is full for one file', () => {
   it.each([
@@ -86,9 +94,10 @@ describe('A record of a request that cannot be read', () => {
     const left = new AbortController()
     first.call('place_trade', trade, { signal: left.signal }).catch(() => undefined)
     const { family } = await waiting()
+    const path = await recordOf(name)
     await first.kill()
     await stand.owner.decide(family, 'approved')
-    await spoil(await recordOf(name))
+    await spoil(path)
     const { call } = await bridge({ name, capabilities: FORM })
     const refused = await call('place_trade', trade)
     expect(refused).toMatchObject({ isError: true, reason: 'state_unusable' })
@@ -136,8 +145,8 @@ describe('A bridge that starts again', () => {
     const first = await bridge({ name, capabilities: FORM })
     first.call('place_trade', trade).catch(() => undefined)
     const { family } = await waiting()
-    await first.kill()
     const path = await recordOf(name)
+    await first.kill()
     const record = JSON.parse(await readFile(path, 'utf8')) as { since: number }
     await writeFile(path, JSON.stringify({ ...record, since: record.since - 7200 }))
     const { call } = await bridge({ name, capabilities: FORM, args: ['--client-name', name] })
