@@ -9,7 +9,9 @@ import type { SerializedError } from 'vitest'
 import type { Reporter, TestModule } from 'vitest/node'
 import { ROOT } from './repository.ts'
 
-export const COUNTS_FILE = join(ROOT, '.cache', 'test-counts.json')
+/** The folder of what a run leaves for those who ask afterwards. */
+export const RECORDS = process.env['TEST_RECORDS'] ?? join(ROOT, '.cache')
+export const COUNTS_FILE = join(RECORDS, 'test-counts.json')
 const STDOUT = 1
 
 export interface Counts {
@@ -22,10 +24,25 @@ export interface Counts {
 export interface RunCounts {
   files: Record<string, Counts>
   elsewhere: number
+  failures: Failure[]
+}
+
+/** What failed, and the first line of how. */
+export interface Failure {
+  /** Its path in the repository. */
+  file: string
+  /** The whole name; empty if the file itself failed. */
+  test: string
+  error: string
+}
+
+/** One failure in a line. */
+export function failureLine({ file, test, error }: Failure): string {
+  return `${test === '' ? file : `${file} > ${test}`}: ${error}`
 }
 
 /** Of a whole run. */
-export function total({ files, elsewhere }: RunCounts): Counts {
+export function total({ files, elsewhere }: Pick<RunCounts, 'files' | 'elsewhere'>): Counts {
   const sum = { passed: 0, failed: elsewhere, skipped: 0 }
   for (const { passed, failed, skipped } of Object.values(files)) {
     sum.passed += passed
@@ -45,7 +62,7 @@ export function closingLine({ passed, failed, skipped }: Counts): string {
  * count as failed.
  */
 export default class ClosingLineReporter implements Reporter {
-  readonly #failures: string[] = []
+  readonly #failures: Failure[] = []
   readonly #countsFile = process.env['TEST_COUNTS_FILE']
   #line: string | undefined
 
@@ -54,21 +71,22 @@ export default class ClosingLineReporter implements Reporter {
     if (this.#countsFile !== undefined) rmSync(this.#countsFile, { force: true })
     // At the exit, so that not even the teardown of a server writes after it.
     process.on('exit', () => {
-      if (this.#line !== undefined) writeSync(STDOUT, [...this.#failures, this.#line, ''].join('\n'))
+      const failed = this.#failures.map(failure => `FAILED ${failureLine(failure)}`)
+      if (this.#line !== undefined) writeSync(STDOUT, [...failed, this.#line, ''].join('\n'))
     })
   }
 
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
     // A mistyped path must not look like a pass (vitest.config.ts lets a file without tests be).
     if (modules.length === 0) process.exitCode = 1
-    const counts: RunCounts = { files: {}, elsewhere: 0 }
+    const counts: RunCounts = { files: {}, elsewhere: 0, failures: this.#failures }
     for (const module of modules) counts.files[module.relativeModuleId] = this.#countsOf(module)
     for (const error of unhandled) {
       const path = error['VITEST_TEST_PATH'] as string | undefined
       const file = path === undefined ? undefined : counts.files[relative(ROOT, path)]
       if (file === undefined) counts.elsewhere++
       else file.failed++
-      this.#tell(path === undefined ? 'outside any test' : relative(ROOT, path), [error])
+      this.#tell({ file: path === undefined ? 'outside any test' : relative(ROOT, path), test: '' }, [error])
     }
     this.#line = this.#countsFile === undefined ? closingLine(total(counts)) : ''
     if (this.#countsFile === undefined) return
@@ -79,20 +97,20 @@ export default class ClosingLineReporter implements Reporter {
   #countsOf(module: TestModule): Counts {
     const file = module.relativeModuleId
     const count = { passed: 0, failed: module.errors().length, skipped: 0 }
-    this.#tell(file, module.errors())
+    this.#tell({ file, test: '' }, module.errors())
     for (const test of module.children.allTests()) {
       const { state, errors = [] } = test.result()
       count[state === 'pending' ? 'skipped' : state]++
-      this.#tell(`${file} > ${test.fullName}`, errors.slice(0, 1))
+      this.#tell({ file, test: test.fullName }, errors.slice(0, 1))
     }
     for (const suite of module.children.allSuites()) {
-      this.#tell(`${file} > ${suite.fullName}`, suite.errors())
+      this.#tell({ file, test: suite.fullName }, suite.errors())
       count.failed += suite.errors().length
     }
     return count
   }
 
-  #tell(where: string, errors: readonly SerializedError[]): void {
-    for (const { message } of errors) this.#failures.push(`FAILED ${where}: ${message.split('\n', 1)[0]!}`)
+  #tell(where: Pick<Failure, 'file' | 'test'>, errors: readonly SerializedError[]): void {
+    for (const { message } of errors) this.#failures.push({ ...where, error: message.split('\n', 1)[0]! })
   }
 }

@@ -3,12 +3,12 @@
  * afterwards what was shown (test/support/contract-rows-check.ts). Written to .cache/executed-tests.json.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'
+import { RECORDS } from './closing-line-reporter.ts'
 import type { ExecutedTest } from './contract-rows.ts'
-import { ROOT } from './repository.ts'
 
-export const EXECUTED_TESTS_FILE = join(ROOT, '.cache', 'executed-tests.json')
+export const EXECUTED_TESTS_FILE = join(RECORDS, 'executed-tests.json')
 
 const recorded = (): ExecutedTest[] => JSON.parse(readFileSync(EXECUTED_TESTS_FILE, 'utf8')) as ExecutedTest[]
 
@@ -27,7 +27,7 @@ export default class ExecutedTestsReporter implements Reporter {
     )
     const files = new Set(modules.map(module => module.relativeModuleId))
     const before = process.env['TESTS_RUN_AGAIN'] ? recorded().filter(({ file }) => !files.has(file)) : []
-    mkdirSync(dirname(EXECUTED_TESTS_FILE), { recursive: true })
+    mkdirSync(RECORDS, { recursive: true })
     writeFileSync(EXECUTED_TESTS_FILE, JSON.stringify([...before, ...executed]))
   }
 }
