@@ -3,13 +3,13 @@
  * again). A real authority serves what the command left.
  */
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 const AT = '2026-11-01T00:00:00Z'
 
 let authority: TestAuthority

@@ -18,9 +18,10 @@ import { lockWaiters } from '../support/lock-waiters.ts'
 import { freshDatabase } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 import { protectionCall, testAgent, type PendingItem, type TestAgent } from '../support/test-agent.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 const [alice, bob, carol] = [asOwner('alice'), asOwner('bob'), asOwner('carol')]
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 const KILL = join(import.meta.dirname, '..', 'support', 'kill-at-statement.ts')
 const run = promisify(execFile)
 

@@ -17,8 +17,9 @@ import { startTestAuthority, type OwnerCall, type Reply } from '../support/autho
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 const run = promisify(execFile)
 
 let both: RealmAuthority

@@ -17,6 +17,7 @@ import { checkBytes, connect, type CheckClient } from '../support/check-client.t
 import { sidecarSettings, writeSidecarFiles } from '../support/sidecar.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 let authority: TestAuthority
 let agent: TestAgent
@@ -56,7 +57,7 @@ async function start(more: object = {}): Promise<Running> {
   const credential = { client_id: CLIENT_ID, client_secret: authority.alice.clientSecret }
   const owners = [{ ...alice, ...credential }]
   const file = await writeSidecarFiles(directory, { ...settings, owners, deadline_ms: 30_000, ...more })
-  const child = spawn(process.execPath, ['src/cli.ts', 'sidecar', '--config', file], {
+  const child = spawn(process.execPath, [usherProgram(), 'sidecar', '--config', file], {
     env: { ...process.env, UMA_DEV_LOOPBACK: 'true' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

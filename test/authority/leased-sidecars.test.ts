@@ -25,9 +25,10 @@ import { severableLink, type SeverableLink } from '../support/severable-link.ts'
 import { authorityStand } from '../support/stands.ts'
 import { testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 const PUBLIC_URL = 'https://tools.example'
-const CLI = join(import.meta.dirname, '../../src/cli.ts')
+const CLI = usherProgram()
 /** What a machine that does much else adds to the two seconds. */
 const LATE_MS = 1_500
 

@@ -15,8 +15,9 @@ import { freshDatabase } from '../support/postgres.ts'
 import { severableLink } from '../support/severable-link.ts'
 import { until } from '../support/until.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 let directory: string
 let database: Database
 let environment: Record<string, string>

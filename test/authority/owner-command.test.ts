@@ -10,8 +10,9 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 const run = promisify(execFile)
 
 let authority: TestAuthority

@@ -10,8 +10,9 @@ import { promisify } from 'node:util'
 import { afterAll, expect, it } from 'vitest'
 import { configurationFaults, type Checked } from '../../src/config.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 const run = promisify(execFile)
 const directory = mkdtempSync(join(tmpdir(), 'usher-check-'))
 afterAll(() => rmSync(directory, { recursive: true }))

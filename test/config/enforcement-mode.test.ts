@@ -12,7 +12,7 @@ import { ConfigFault, readEmbeddedConfig, readSidecarConfig } from '../../src/co
 import { embed } from '../../src/enforcement/doors/embedded/index.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { embeddedSettings } from '../support/embedded.ts'
-import { ROOT } from '../support/repository.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 let folder: string
 let settings: object
@@ -53,8 +53,7 @@ describe('The sidecar', () => {
   test('says so as a command, with the exit code of wrong usage, before it listens', async () => {
     const env = { PATH: process.env['PATH'], ENFORCEMENT_MODE: 'embedded' }
     const ended = await new Promise<{ code: unknown; said: string }>(resolve => {
-      const cli = join(ROOT, 'src', 'cli.ts')
-      execFile(process.execPath, [cli, 'sidecar', '--config', file], { env }, (error, out, said) =>
+      execFile(process.execPath, [usherProgram(), 'sidecar', '--config', file], { env }, (error, out, said) =>
         resolve({ code: error?.code ?? 0, said: out + said }),
       )
     })

@@ -8,6 +8,7 @@ import { stringify } from 'yaml'
 import { configurationFaults, configurationWarnings, readSidecarConfig } from '../../src/config.ts'
 import { generatePrivateJwk, importPrivateJwk, publicJwk } from '../../src/wire/keys.ts'
 import { configFolder } from '../support/config-files.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 const { folder, keysFile } = configFolder()
 const at = (name: string): string => join(folder, name)
@@ -105,7 +106,7 @@ describe('The file of the sidecar, of a tool that asks for her signature,', () =
     expect(configurationWarnings('sidecar', path, {})).toEqual([warning])
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
-      [join(import.meta.dirname, '..', '..', 'src', 'cli.ts'), 'sidecar', '--check', '--config', path],
+      [usherProgram(), 'sidecar', '--check', '--config', path],
       { env: { PATH: process.env['PATH'] ?? '' } },
     )
     expect([stdout, stderr]).toEqual(['The configuration of usher sidecar has no fault.\n', warning])

@@ -13,9 +13,9 @@ import { asOwner } from '../../src/wire/identifiers.ts'
 import { publicJwk } from '../../src/wire/keys.ts'
 import { installedBrowser, type Device } from '../support/browser.ts'
 import { card, consoleStand, DESK, PHONE, pictured, WAYS } from '../support/console-stand.ts'
-import { ROOT } from '../support/repository.ts'
 import { describeWith } from '../support/requirement.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 describeWith(installedBrowser(), 'What she decides on her page', path => {
   const stand = consoleStand(path)
@@ -131,7 +131,7 @@ describeWith(installedBrowser(), 'What she decides on her page', path => {
     const [file, keysFile] = [join(folder, 'statement.jws'), join(folder, 'keys.json')]
     const verified = async (keys: object[]): Promise<number> => {
       writeFileSync(keysFile, JSON.stringify({ keys }))
-      const program = join(ROOT, 'src/cli.ts')
+      const program = usherProgram()
       const child = spawn(process.execPath, [program, 'verify', 'statement', file, '--keys', keysFile])
       const [code] = (await once(child, 'exit')) as [number]
       return code

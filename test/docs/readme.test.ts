@@ -6,7 +6,8 @@ import { parse } from 'yaml'
 import { PROVISION_FILE } from '../../src/config/provision.ts'
 import { SIDECAR_FILE } from '../../src/config/sidecar-file.ts'
 import { STORY } from '../../src/dev/story.ts'
-import { repositoryFiles, ROOT } from '../support/repository.ts'
+import { repositoryFiles } from '../support/repository.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 const files = repositoryFiles()
 const textOf = (path: string): string => files.find(file => file.path === path)?.text ?? ''
@@ -73,7 +74,7 @@ describe('the index of the documents', () => {
 })
 
 test.each(['owner', 'agent'])('docs/commands.md lists each command of usher %s', party => {
-  const help = execFileSync(process.execPath, [join(ROOT, 'src/cli.ts'), party, '--help'], {
+  const help = execFileSync(process.execPath, [usherProgram(), party, '--help'], {
     encoding: 'utf8',
   })
   const commands = said(help.slice(help.indexOf('Commands:')), /^ {2}([a-z-]+) /gm)

@@ -18,9 +18,10 @@ import { envoy } from '../support/envoy.ts'
 import { describeWith } from '../support/requirement.ts'
 import { startStack } from '../support/stack.ts'
 import { until } from '../support/until.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 const run = promisify(execFile)
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 
 interface Routed {
   static_resources: {

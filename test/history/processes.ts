@@ -20,6 +20,7 @@ import { PUBLIC_URL } from '../enforcement/calls.ts'
 import { CLIENT_ID, provisionDocument, WORLD, type TestOwner } from '../support/authority.ts'
 import { connect, type CheckClient } from '../support/check-client.ts'
 import { killFamily, signalFamily } from '../support/process-family.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 /** One that a fault may happen to. */
 export interface Victim {
@@ -46,7 +47,7 @@ export interface Processes {
   close(): Promise<void>
 }
 
-const CLI = [join(import.meta.dirname, '../../src/cli.ts')]
+const CLI = [usherProgram()]
 
 /** Two versions of the authority over one database. */
 export interface Versions {

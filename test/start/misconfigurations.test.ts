@@ -10,8 +10,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { closeBed, folder, openBed, taken } from './bed.ts'
 import { WRONG_FILES } from './wrong-files.ts'
 import { WRONG_SETTINGS, type Case } from './wrong-settings.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 const OWN_TIME = join(import.meta.dirname, 'own-time.mjs')
 const OWN_MS_MAX = 2_000
 const CASES = [...WRONG_SETTINGS, ...WRONG_FILES]

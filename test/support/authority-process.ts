@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { startChild, untilReady } from '../../src/dev/child-process.ts'
 import { freePorts } from '../../src/dev/ports.ts'
 import { exchange, type OwnerCall, type Reply, type TestAuthority } from './authority.ts'
+import { usherProgram } from './usher-program.ts'
 
 export interface AuthorityProcess {
   publicUrl: string
@@ -19,7 +20,7 @@ export interface AuthorityProcess {
   close(): Promise<void>
 }
 
-const CLI = [join(import.meta.dirname, '../../src/cli.ts')]
+const CLI = [usherProgram()]
 
 /**
  * Starts it beside the authority, as `usher authority` runs.

@@ -15,7 +15,7 @@ import { createOwnerClient, type OwnerClient, type PendingItem } from '../../src
 import { python } from './python.ts'
 import { withTasks } from './bridge-tasks.ts'
 import { startPythonClient, type PythonClient } from './python-client.ts'
-import { ROOT } from './repository.ts'
+import { usherProgram } from './usher-program.ts'
 
 /** The SDK's clients, by package and revision. */
 export type ClientKind = (typeof TYPESCRIPT)[number] | (typeof PYTHON)[number]
@@ -83,7 +83,7 @@ export interface CallOptions {
   onprogress?: (progress: { progress: number; message?: string | undefined }) => void
 }
 
-const CLI = join(ROOT, 'src', 'cli.ts')
+const CLI = usherProgram()
 
 /** Starts a bridge under a client of that kind. */
 export async function startBridge(options: BridgeOptions): Promise<BridgedClient> {

@@ -1,9 +1,9 @@
 /** Owns `usher doctor` as its tests run it: a process with these variables and no others of ours. */
 import { execFile } from 'node:child_process'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { usherProgram } from './usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 
 /** Runs it. */
 export function doctor(

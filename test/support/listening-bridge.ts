@@ -3,11 +3,10 @@
  * official SDK's clients of both revisions that speak to it.
  */
 import { spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'vitest'
 import type { BridgeStand } from './bridge-stand.ts'
-import { ROOT } from './repository.ts'
+import { usherProgram } from './usher-program.ts'
 
 export interface ListeningBridge {
   url: URL
@@ -20,9 +19,8 @@ export interface ListeningBridge {
 
 /** Starts it, and waits until it listens. */
 export async function listeningBridge(stand: BridgeStand, ...args: string[]): Promise<ListeningBridge> {
-  const cli = join(ROOT, 'src', 'cli.ts')
   const given = ['agent', 'bridge', stand.stack.resource, '--listen', '127.0.0.1:0', ...args]
-  const child = spawn(process.execPath, [cli, ...given], {
+  const child = spawn(process.execPath, [usherProgram(), ...given], {
     env: {
       PATH: process.env['PATH'],
       HOME: stand.folder,

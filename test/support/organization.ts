@@ -20,6 +20,7 @@ import {
   type Reply,
 } from './authority.ts'
 import { emptyDatabase } from './postgres.ts'
+import { usherProgram } from './usher-program.ts'
 
 /** Signatures are made over this; the sockets are elsewhere. */
 export const ORG_ISSUER = 'https://org.example'
@@ -132,7 +133,7 @@ async function startProcess(folder: string, environment: Record<string, string>)
   ) as [string, string, string]
   const child = startChild({
     name: 'organization',
-    command: [process.execPath, join(import.meta.dirname, '../../src/cli.ts'), 'organization'],
+    command: [process.execPath, usherProgram(), 'organization'],
     logFile: join(folder, 'organization.log'),
     environment: {
       ...environment,

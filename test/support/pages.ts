@@ -10,6 +10,7 @@ import { parse } from 'yaml'
 import { z } from 'zod'
 import { freePorts } from '../../src/dev/ports.ts'
 import { ROOT } from './repository.ts'
+import { usherProgram } from './usher-program.ts'
 
 /** One `sh` block; `shows` are the lines of the `text` block after it, each a part of what it prints. */
 export interface Block {
@@ -68,9 +69,13 @@ interface Session {
 /** The ports that pages name, as people are told them; each is replaced by a free one. */
 const PRINTED_PORTS = [9100, 9101, 9102, 9191, 9192, 9300, 10000, 8080]
 
-/** Makes `usher` a program of this shell, as an installed package does. */
+/** Makes `usher` a program of this shell, as an installed package does. `usher dev` is in no bundle. */
 const PROGRAM = `mkdir "$HOME/bin"
-printf '#!/bin/sh\\nexec "${process.execPath}" "${join(ROOT, 'src/cli.ts')}" "$@"\\n' > "$HOME/bin/usher"
+cat > "$HOME/bin/usher" <<'SCRIPT'
+#!/bin/sh
+[ "$1" = dev ] && exec "${process.execPath}" "${join(ROOT, 'src/cli.ts')}" "$@"
+exec "${process.execPath}" "${usherProgram()}" "$@"
+SCRIPT
 chmod +x "$HOME/bin/usher"
 export PATH="$HOME/bin:$PATH"`
 

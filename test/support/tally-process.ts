@@ -9,6 +9,7 @@ import { startChild, untilReady } from '../../src/dev/child-process.ts'
 import { freePorts } from '../../src/dev/ports.ts'
 import { exchange } from './authority.ts'
 import type { TestTally } from './tally.ts'
+import { usherProgram } from './usher-program.ts'
 
 export type TallyProcess = Pick<TestTally, 'request' | 'pat' | 'close'> & {
   /** Settles once it was killed. */
@@ -25,7 +26,7 @@ export async function startTallyProcess(beside: TestTally, killAt: string): Prom
       process.execPath,
       '--import',
       join(import.meta.dirname, 'kill-at-statement.ts'),
-      join(import.meta.dirname, '../../src/cli.ts'),
+      usherProgram(),
       'tally',
     ],
     logFile: join(folder, 'tally.log'),

@@ -2,13 +2,12 @@
  * contract, "What the service does": a person is told what is wrong before a client runs into it.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Stack } from '../../../src/dev/stack.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
-import { ROOT } from '../../support/repository.ts'
 import { startScriptedServer } from '../../support/scripted-http.ts'
 import { startStack } from '../../support/stack.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 let stack: Stack
 let folder: Awaited<ReturnType<typeof bridgeFolder>>
@@ -32,7 +31,7 @@ function run(...args: string[]) {
     UMA_DEV_LOOPBACK: 'true',
     UMA_BRIDGE_STATE: folder.folder,
   }
-  const child = spawn(process.execPath, [join(ROOT, 'src', 'cli.ts'), 'agent', 'bridge', ...args], {
+  const child = spawn(process.execPath, [usherProgram(), 'agent', 'bridge', ...args], {
     env,
     stdio: 'pipe',
   })

@@ -22,6 +22,7 @@ import {
   type BridgeOptions,
 } from '../../support/bridge.ts'
 import { ROOT } from '../../support/repository.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 const HOSTILE = '\u001b]0;x\u0007 \u202eevil <img src=x> ![a](https://evil.example) \u200b\ufe0f\u3164'
 const PRELOAD = `--import=${join(ROOT, 'test', 'support', 'kill-at.ts')}`
@@ -354,7 +355,7 @@ describe('A hostile resource', () => {
     'with %s: standard output holds messages alone, and standard error nothing that acts',
     async (_what, set) => {
       set()
-      const child = spawn(process.execPath, [join(ROOT, 'src', 'cli.ts'), 'agent', 'bridge', resource], {
+      const child = spawn(process.execPath, [usherProgram(), 'agent', 'bridge', resource], {
         env: { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', UMA_BRIDGE_STATE: folder.folder },
         stdio: 'pipe',
       })

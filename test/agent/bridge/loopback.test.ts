@@ -14,7 +14,7 @@ import { openClients } from '../../../src/agent/bridge/clients.ts'
 import { answerIn, bridgeFolder, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { clientOver, listeningBridge, type ListeningBridge } from '../../support/listening-bridge.ts'
-import { ROOT } from '../../support/repository.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
 const { unique, waiting } = stand
@@ -120,7 +120,7 @@ describe('The bridge on the loopback', () => {
 
 /** What a bridge says that does not start. */
 async function refusedStart(...args: string[]): Promise<string> {
-  const cli = [join(ROOT, 'src', 'cli.ts'), 'agent', 'bridge', stand.stack.resource, ...args]
+  const cli = [usherProgram(), 'agent', 'bridge', stand.stack.resource, ...args]
   const env = { PATH: process.env['PATH'], UMA_DEV_LOOPBACK: 'true', UMA_BRIDGE_STATE: stand.folder }
   const refused = promisify(execFile)(process.execPath, cli, { env })
   const { code, stderr } = (await refused.catch((error: unknown) => error)) as {

@@ -13,6 +13,7 @@ import { useBridges } from '../../support/bridge-stand.ts'
 import { TASKS, withTasks, type TaskClient } from '../../support/bridge-tasks.ts'
 import { listeningBridge } from '../../support/listening-bridge.ts'
 import { ROOT } from '../../support/repository.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 const stand = useBridges({ stack: { authorityEnvironment: { UMA_AS_POLL_SECONDS: '1' } } })
 const { executions, unique, waiting } = stand
@@ -45,7 +46,7 @@ async function connected(name: string, transport: Parameters<Client['connect']>[
 }
 
 const bridgeArgs = (...args: string[]): string[] => [
-  join(ROOT, 'src', 'cli.ts'),
+  usherProgram(),
   'agent',
   'bridge',
   stand.stack.resource,
