@@ -34,7 +34,7 @@ test: check $(CONSOLE) ## Everything: format, lint, types, import rules, then al
 python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
 	@node test/support/python.ts
 
-cluster-test: $(INSTALLED) ## The image and the chart in a real Kubernetes, built for it, with a real Postgres and Envoy (USHER_LAB_CACHE=folder)
+cluster-test: $(INSTALLED) ## The image and the chart in a real Kubernetes, built for it, with a real Postgres and Envoy (USHER_LAB_CACHE=folder for what is compiled)
 	@test/cluster/main.sh $(ARGS)
 
 gateway-test: $(INSTALLED) ## Istio's real control plane with envoy/istio, feeding a real Envoy (ten minutes of Go more than cluster-test; not in CI)

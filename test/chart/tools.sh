@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Prepares what `make chart` needs beside Node, in .cache/chart: helm and kubeconform out of their Go modules, promtool out of Debian's package
-# (which is not installed), and the schemas of Kubernetes and of the custom resources that the chart makes. What is there already stays.
+# (which is not installed), and the schemas of Kubernetes and of the custom resources that the chart makes. What is there already stays, and is
+# kept outside the checkout for the next one (test/cluster/cache.sh).
 #
 #   test/chart/tools.sh          says in one line what cannot be had; fails then only under REQUIRE_ALL=1
 set -euo pipefail
@@ -8,13 +9,23 @@ cd "$(dirname "$0")/../.."
 HELM=v3.21.4 KUBECONFORM=v0.8.0 KUBERNETES=v1.36.3
 ISTIO_API=v1.31.1 ENVOY_GATEWAY=v1.9.1 PROMETHEUS_OPERATOR=v0.85.0 CERT_MANAGER=v1.21.2
 dir=$PWD/.cache/chart
-mkdir -p "$dir"
+kept=$(test/cluster/cache.sh test/chart/tools.sh)
+mkdir -p "$dir" "$kept"
 export CGO_ENABLED=0 GOBIN=$dir GOFLAGS=-buildvcs=false
 missing=()
 
 # Once for each version: a new one is made beside what is there, and takes its place when it is whole.
-made() { [ "$(cat "$dir/$1.version" 2> /dev/null)" = "$2" ]; }
-note() { echo "$2" > "$dir/$1.version"; }
+made() { [ "$(cat "$dir/$1.version" 2> /dev/null)" = "$2" ] || taken "$1" "$2"; }
+note() { echo "$2" > "$dir/$1.version" && keep "$1"; }
+# From an earlier checkout of this machine, and for a later one; the version comes last, so that half of one is none.
+taken() { [ "$(cat "$kept/$1.version" 2> /dev/null)" = "$2" ] && move "$1" "$kept" "$dir"; }
+keep() { move "$1" "$dir" "$kept"; }
+move() {
+  local part
+  for part in "$1" "$1.version"; do
+    rm -rf "$3/$part.new" && cp -r "$2/$part" "$3/$part.new" && rm -rf "${3:?}/$part" && mv "$3/$part.new" "$3/$part" || return 1
+  done
+}
 
 helm() {
   local module=helm.sh/helm/v3 minor=${KUBERNETES#v1.}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make cluster-test`: builds a Kubernetes and the project's image, installs the chart into it, and runs the tests of this folder inside. All of it is in
-# namespaces and a folder of its own, which are gone at the end; only what was built stays, in USHER_LAB_CACHE or .cache/lab.
+# namespaces and a folder of its own, which are gone at the end; only what was compiled stays (cache.sh).
 #
 #   main.sh [ARGUMENTS OF VITEST]
 #   main.sh --possible        ends at once: whether this machine can, and if not, why
@@ -9,7 +9,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
-cache=${USHER_LAB_CACHE:-$PWD/.cache/lab}
+cache=$("$here/cache.sh" "$here/programs.sh")
 
 # One line on why it cannot run here; with REQUIRE_ALL=1 that is a failure.
 absent() {

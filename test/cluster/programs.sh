@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of a Kubernetes cluster, out of their Go modules, as one module, so that what they share is compiled once.
 #
-#   programs.sh DIR     programs land in DIR/bin, CRDs in DIR/crds; nothing is done where they stand there already
+#   programs.sh [DIR]    programs land in DIR/bin, CRDs in DIR/crds, by default in the folder of cache.sh; nothing is done where they stand there already
 #
 # The versions go together. Kubernetes 1.36 is the last whose kubelet takes Debian 12's containerd 1.6 and a cgroup v1; helm and CoreDNS are
 # those that compile with the k8s.io modules of that Kubernetes.
@@ -13,7 +13,10 @@ staging=v0.${KUBE#v1.}
 programs=(kube-apiserver kube-controller-manager kubelet kube-scheduler kube-proxy kubectl) others=(./coredns ./pause)
 stamp="$KUBE $HELM $COREDNS $ISTIO $ENVOY_GATEWAY $PROMETHEUS_OPERATOR $CERT_MANAGER $(uname -m)"
 
-mkdir -p "$1/bin" "$1/crds" "$1/module" && cd "$1"
+target=${1:-$("$project/test/cluster/cache.sh" "$project/test/cluster/programs.sh")}
+mkdir -p "$target/bin" "$target/crds" "$target/module" && cd "$target"
+# Another checkout may be making the same.
+exec 9> lock && flock 9
 dir=$PWD
 [ "$(cat bin/versions 2> /dev/null)" != "$stamp" ] || exit 0
 command -v go > /dev/null || { echo 'The cluster is built with Go 1.26 or later: https://go.dev/dl' >&2; exit 1; }
