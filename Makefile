@@ -6,10 +6,14 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 CONSOLE := .cache/console/console.js
 
-.PHONY: help demo test python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
+.PHONY: help demo test test-full python chart-tools faults check format docs bench bench-gate bench-docs fuzz soak history history-faults upgrade-package envoy-matrix cluster-test gateway-test release clean
 # The parts of `make check`, which run side by side; those that take longest begin first.
-CHECKS := check-lint chart check-types check-format check-tidy check-imports check-exports
-.PHONY: $(CHECKS)
+CHECKS := check-lint check-types check-format check-imports check-exports
+# Those that are tests, which a run of the tests runs itself.
+CHECKING_TESTS := chart check-tidy
+.PHONY: $(CHECKS) $(CHECKING_TESTS)
+# Two at a time, each with its output as one.
+SIDE_BY_SIDE = @mkdir -p .cache && $(MAKE) --no-print-directory --jobs=2 --output-sync=target
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -27,9 +31,17 @@ $(CONSOLE): $(INSTALLED) rolldown.console.config.js $(shell find src/console src
 demo: $(INSTALLED) $(CONSOLE) ## Run the whole story through a real Envoy, then stay up to try by hand (ONCE=1: end after the story; STORY=organization: one above her, STORY=joint: what three hold)
 	@node src/cli.ts dev $(if $(ONCE),--once) $(if $(STORY),--story $(STORY))
 
-test: check $(CONSOLE) ## Everything: format, lint, types, import rules, then all tests (REQUIRE_ALL=1: a missing binary fails)
-	@node test/support/run-tests.ts
+test: $(INSTALLED) $(CONSOLE) ## Format, lint, types, import rules, then what each change must pass (REQUIRE_ALL=1: a missing binary fails)
+	$(SIDE_BY_SIDE) $(CHECKS)
+	@TEST_LAYER=landing RACE_ROUNDS=15 FUZZ_RUNS=2000 node test/support/run-tests.ts
 	@node test/support/contract-rows-check.ts
+
+# Five Envoys, as below.
+test-full: $(INSTALLED) $(CONSOLE) ## All tests at full strength, known faults, cluster, gateways and the bench gate (an hour and a half)
+	$(SIDE_BY_SIDE) $(CHECKS)
+	@REQUIRE_ALL=1 RACE_ROUNDS=100 ENVOY_VERSIONS='$(ENVOY_VERSIONS)' node test/support/run-tests.ts
+	@node test/support/contract-rows-check.ts
+	@$(MAKE) --no-print-directory faults cluster-test gateway-test bench-gate
 
 python: $(INSTALLED) ## Install the Python packages that tests run beside ours (test/support/python), where they are not yet
 	@node test/support/python.ts
@@ -47,8 +59,7 @@ faults: $(INSTALLED) ## Bring in known faults one by one; each must turn its tes
 	@node test/faults/run.ts $(ARGS) $(FAULT)
 
 check: $(INSTALLED) ## The quick checks, two at a time: format, lint, types, import rules, exports, tidiness, chart (under a minute)
-	@mkdir -p .cache
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
+	$(SIDE_BY_SIDE) $(CHECKS) $(CHECKING_TESTS)
 
 chart-tools: $(INSTALLED) ## Prepare what `make chart` needs beside Node: helm, kubeconform, promtool and schemas, in .cache/chart
 	@test/chart/tools.sh
@@ -86,7 +97,7 @@ fuzz: $(INSTALLED) ## Fuzz the enforcement point, SECONDS=60 per target; FUZZ_SE
 	@FUZZ_SECONDS=$(or $(SECONDS),60) vitest run test/fuzz
 
 history: $(INSTALLED) ## Random operations over two authorities and two sidecars that are killed, held and restarted (OPS=50000, SEED=n; SECONDS=n: no longer than that; FAULT_EVERY=n: something is killed, held or ended after so many; LEASES=1: both sidecars lease)
-	@HISTORY_OPS=$(or $(OPS),50000) HISTORY_SEED=$(or $(SEED),$(shell date +%s)) HISTORY_SECONDS=$(SECONDS) HISTORY_LEASES=$(LEASES) $(if $(FAULT_EVERY),HISTORY_FAULT_EVERY=$(FAULT_EVERY)) vitest run test/history/history.test.ts
+	@HISTORY_OPS=$(or $(OPS),50000) HISTORY_SEED=$(or $(SEED),$(shell date +%s)) HISTORY_SECONDS=$(SECONDS) HISTORY_LEASES=$(LEASES) $(if $(FAULT_EVERY),HISTORY_FAULT_EVERY=$(FAULT_EVERY)) vitest run test/history/history.full.test.ts
 
 history-faults: $(INSTALLED) ## Known faults that `make history` must find, brought in one by one (FAULT=name runs one)
 	@node test/history/sensitivity.ts $(FAULT)

@@ -21,8 +21,8 @@ const PRODUCT = [
   'test/envoy/**/*.test.ts',
   'test/console/**/*.test.ts',
   'test/docs/pages/**/*.test.ts',
-  'test/image.test.ts',
-  'test/package.test.ts',
+  'test/image.full.test.ts',
+  'test/package.full.test.ts',
 ]
 /** How long `expect.poll` waits, which by default is a second. */
 const WAITING = { poll: { timeout: 15_000 } }
@@ -31,7 +31,9 @@ const WAITING = { poll: { timeout: 15_000 } }
  * other: 522 tests of storage and owners took 165 s with one worker and 94 s with two.
  */
 const ALL_PROCESSORS = '100%'
-const HISTORY = ['test/history/history.test.ts', 'test/history/versions.test.ts']
+/** What `make test` leaves to `make test-full` (CONTRIBUTING.md). */
+const LATER = process.env['TEST_LAYER'] === 'landing' ? ['test/**/*.full.test.ts'] : []
+const HISTORY = ['test/history/history.full.test.ts', 'test/history/versions.full.test.ts']
 const SERVER = './test/support/postgres-server.ts'
 const PROPERTIES = ['./test/support/property-seed.ts']
 
@@ -50,8 +52,11 @@ export default defineConfig({
           name: 'pure',
           include: ['test/**/*.test.ts'],
           setupFiles: PROPERTIES,
-          exclude: [...POSTGRES, ...PRODUCT, ...HISTORY, 'test/cluster/**', 'test/gateway/**'],
+          exclude: [...POSTGRES, ...PRODUCT, ...HISTORY, ...LATER, 'test/cluster/**', 'test/gateway/**'],
           maxWorkers: ALL_PROCESSORS,
+          // They share nothing but what they import, which is then read once for each worker: 68 files of
+          // `wire` and `rules` took 52 s of processor so, and take 19.
+          isolate: false,
           testTimeout: 60_000,
           expect: WAITING,
           sequence: { groupOrder: 0 },
@@ -61,6 +66,7 @@ export default defineConfig({
         test: {
           name: 'postgres',
           include: POSTGRES,
+          exclude: LATER,
           setupFiles: PROPERTIES,
           globalSetup: SERVER,
           maxWorkers: ALL_PROCESSORS,
@@ -74,6 +80,7 @@ export default defineConfig({
         test: {
           name: 'product',
           include: PRODUCT,
+          exclude: LATER,
           setupFiles: PROPERTIES,
           globalSetup: SERVER,
           fileParallelism: false,
@@ -84,7 +91,15 @@ export default defineConfig({
           sequence: { groupOrder: 2 },
         },
       },
-      { test: { name: 'history', include: HISTORY, fileParallelism: false, sequence: { groupOrder: 3 } } },
+      {
+        test: {
+          name: 'history',
+          include: HISTORY,
+          exclude: LATER,
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
+        },
+      },
     ],
   },
 })

@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readKeysFile, readNotificationKeyFile } from '../src/config/files.ts'
 import { nodeFault } from '../src/files/package.ts'
+import { usherProgram } from './support/usher-program.ts'
 
-const CLI = join(import.meta.dirname, '..', 'src', 'cli.ts')
+const CLI = usherProgram()
 
 function usher(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   return new Promise(resolve => {

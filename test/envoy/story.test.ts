@@ -1,4 +1,7 @@
-/** The story of the demo, through a real Envoy and on a real Postgres. contract, "What the service does". */
+/**
+ * The story of the demo, through a real Envoy and on a real Postgres. contract, "What the service does" and
+ * "Behaviour that must hold".
+ */
 import { afterAll, beforeAll, test } from 'vitest'
 import { openScene, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'

@@ -24,7 +24,7 @@ const FAULTS = [
 /** With these, both sidecars use answers again. */
 const OF_LEASES = ['lease-dropped-by-word-alone', 'lease-nobody-waited-for']
 const HISTORY = {
-  file: 'test/history/history.test.ts',
+  file: 'test/history/history.full.test.ts',
   test: 'A history of random operations > breaks no promise, whatever is killed, held still or started again',
 }
 const SECONDS_MAX = 400

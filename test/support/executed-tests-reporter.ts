@@ -1,6 +1,7 @@
 /**
  * Owns the record of a test run: which tests were executed, and which of them passed, for those who ask
- * afterwards what was shown (test/support/contract-rows-check.ts). Written to .cache/executed-tests.json.
+ * afterwards what was shown (test/support/contract-rows-check.ts). Written to .cache/executed-tests.json; and
+ * what each file took, the longest first, to .cache/file-times.json.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import { RECORDS } from './closing-line-reporter.ts'
 import type { ExecutedTest } from './contract-rows.ts'
 
 export const EXECUTED_TESTS_FILE = join(RECORDS, 'executed-tests.json')
+const TIMES_FILE = join(RECORDS, 'file-times.json')
 
 const recorded = (): ExecutedTest[] => JSON.parse(readFileSync(EXECUTED_TESTS_FILE, 'utf8')) as ExecutedTest[]
 
@@ -29,5 +31,19 @@ export default class ExecutedTestsReporter implements Reporter {
     const before = process.env['TESTS_RUN_AGAIN'] ? recorded().filter(({ file }) => !files.has(file)) : []
     mkdirSync(RECORDS, { recursive: true })
     writeFileSync(EXECUTED_TESTS_FILE, JSON.stringify([...before, ...executed]))
+    if (process.env['TESTS_RUN_AGAIN']) return
+    const seconds = (ms: number): number => Math.round(ms / 100) / 10
+    const times = modules.map(module => {
+      const { duration, collectDuration, setupDuration } = module.diagnostic()
+      const file = module.relativeModuleId
+      return {
+        file,
+        project: module.project.name,
+        tests: seconds(duration),
+        loading: seconds(collectDuration + setupDuration),
+      }
+    })
+    const lines = times.toSorted((one, other) => other.tests - one.tests).map(time => JSON.stringify(time))
+    writeFileSync(TIMES_FILE, `[\n${lines.join(',\n')}\n]\n`)
   }
 }

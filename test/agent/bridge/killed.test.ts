@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { filesIn, isToRepeat, pendingOf, type ToolAnswer } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
+import { rowsOfLayer } from '../../support/layer.ts'
 import type { PendingItem } from '../../../src/owner/index.ts'
 
 const stand = useBridges({
@@ -125,15 +126,17 @@ describe('A bridge that is killed', () => {
     expect(steps).toEqual(STEPS)
   })
 
-  it.each(STEPS.filter(step => UNKNOWN[step] === undefined))(
-    'after %s: the owner is asked once, the call runs once, the answer arrives once',
-    async step => {
-      const story = await trade(step.replaceAll(/\W+/g, '-'), { KILL_AT: `after ${step}` })
-      expect(story.answer).toMatchObject({ isError: false, reason: undefined })
-      expect(story).toMatchObject({ asked: { size: 1 }, executions: 1, starts: 2 })
-      await expect.poll(story.kept).toEqual([])
-    },
-  )
+  it.each(
+    rowsOfLayer(
+      STEPS.filter(step => UNKNOWN[step] === undefined),
+      step => step === 'ticket#3',
+    ),
+  )('after %s: the owner is asked once, the call runs once, the answer arrives once', async step => {
+    const story = await trade(step.replaceAll(/\W+/g, '-'), { KILL_AT: `after ${step}` })
+    expect(story.answer).toMatchObject({ isError: false, reason: undefined })
+    expect(story).toMatchObject({ asked: { size: 1 }, executions: 1, starts: 2 })
+    await expect.poll(story.kept).toEqual([])
+  })
 
   it.each(STEPS.filter(step => UNKNOWN[step] !== undefined))(
     'after %s: the outcome is told as unknown, once, and the call is never sent again',
@@ -170,7 +173,7 @@ describe('A bridge that is killed in a negotiation for a standing grant', () => 
     expect((await readFile(file, 'utf8')).trim().split('\n')).toEqual([...STANDING_STEPS, 'signed call#1'])
   })
 
-  it.each(STANDING_STEPS)(
+  it.each(rowsOfLayer(STANDING_STEPS, step => step === 'resources kept#1'))(
     'after %s: the owner is asked once, the call runs once, the answer arrives once',
     async step => {
       const name = `standing-${step.replaceAll(/\W+/g, '-')}`

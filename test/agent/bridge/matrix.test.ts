@@ -28,6 +28,7 @@ import {
 } from '../../support/bridge.ts'
 import { TASKS } from '../../support/bridge-tasks.ts'
 import { oldTools } from '../../support/old-tools.ts'
+import { rowsOfLayer } from '../../support/layer.ts'
 import { startStack } from '../../support/stack.ts'
 
 /**
@@ -49,7 +50,7 @@ const FORM = { elicitation: { form: {} } }
 const URL = { elicitation: { url: {} } }
 const BOTH = { elicitation: { form: {}, url: {} } }
 
-const cells: Cell[] = CLIENTS.flatMap(kind => {
+const allCells: Cell[] = CLIENTS.flatMap(kind => {
   const modern = kind.endsWith('2026-07-28')
   const cell = (name: string, capabilities: object, rung: Rung, listens = false): Cell => {
     return { kind, with: name, capabilities, listens, rung }
@@ -64,6 +65,16 @@ const cells: Cell[] = CLIENTS.flatMap(kind => {
     cell('all of it', { ...BOTH, ...TASKS }, modern ? 'a task' : 'a link', true),
   ]
 })
+
+/** One for each client, and one for each rung, that of `make test`. */
+const QUICK: Partial<Record<ClientKind, string>> = {
+  '1.x 2025-11-25': 'links',
+  '2.x 2025-11-25': 'progress',
+  '2.x 2026-07-28': 'tasks',
+  'Python 2025-11-25': 'nothing',
+  'Python 2026-07-28': 'all of it',
+}
+const cells = rowsOfLayer(allCells, cell => QUICK[cell.kind] === cell.with)
 
 /** The resources, by their revision: each has an owner of its own. */
 const REVISIONS = ['2026-07-28', '2025-11-25'] as const

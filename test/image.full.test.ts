@@ -67,7 +67,7 @@ describe('.dockerignore', () => {
     const copied = new Set(stages.flatMap(copies).flatMap(({ sources }) => sources))
     expect(lines.filter(line => /[*?[]/.test(line))).toEqual(['*'])
     expect(lines.filter(line => line.startsWith('!') && !copied.has(line.slice(1)))).toEqual([])
-    for (const path of ['.git/config', 'node_modules/pg/package.json', 'test/image.test.ts', '.env'])
+    for (const path of ['.git/config', 'node_modules/pg/package.json', 'test/image.full.test.ts', '.env'])
       expect(passes(path), path).toBe(false)
   })
 })
