@@ -24,8 +24,8 @@ const PRODUCT = [
   'test/image.full.test.ts',
   'test/package.full.test.ts',
 ]
-/** How long `expect.poll` waits, which by default is a second. */
-const WAITING = { poll: { timeout: 15_000 } }
+/** How long `expect.poll` waits, which by default is a second; as long as `until` does. */
+const WAITING = { poll: { timeout: 60_000 } }
 /**
  * The default leaves one processor out, which on a machine of two is half of it. Postgres does not fill the
  * other: 522 tests of storage and owners took 165 s with one worker and 94 s with two.
@@ -57,7 +57,8 @@ export default defineConfig({
           // They share nothing but what they import, which is then read once for each worker: 68 files of
           // `wire` and `rules` took 52 s of processor so, and take 19.
           isolate: false,
-          testTimeout: 60_000,
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
           expect: WAITING,
           sequence: { groupOrder: 0 },
         },
@@ -71,7 +72,7 @@ export default defineConfig({
           globalSetup: SERVER,
           maxWorkers: ALL_PROCESSORS,
           testTimeout: 120_000,
-          hookTimeout: 60_000,
+          hookTimeout: 120_000,
           expect: WAITING,
           sequence: { groupOrder: 1 },
         },

@@ -162,7 +162,7 @@ describe('The packed package', () => {
     let said = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (said += String(chunk)))
     child.stdin.end(`${JSON.stringify(message)}\n`)
-    await until(() => child.exitCode !== null, 30_000)
+    await until(() => child.exitCode !== null)
     expect(JSON.parse(said)).toMatchObject({ id: 1, result: { serverInfo: { name: 'usher-bridge' } } })
   }, 60_000)
 
@@ -204,7 +204,7 @@ describe('The packed package', () => {
         return (await statusOf(`http://127.0.0.1:${http}/health`)) === 200
       }, 30_000)
       child.kill('SIGTERM')
-      await until(() => child.exitCode !== null, 15_000)
+      await until(() => child.exitCode !== null)
       expect(child.exitCode).toBe(0)
     } finally {
       child.kill('SIGKILL')

@@ -105,7 +105,7 @@ const waits = async (handle: string): Promise<boolean> => {
 /** Calls, and lets the owner approve the first contact. */
 async function callsApproved(options: AgentOptions, handle: string): Promise<string> {
   const called = calls(options)
-  await until(() => waits(handle), 20_000)
+  await until(() => waits(handle))
   await decide(authority, handle, 'approved')
   return called
 }
@@ -124,7 +124,7 @@ describe('The published agent', () => {
     const key = ownKey
     const handle = `jkt:${key.thumbprint}`
     const called = calls({ key, client_id, signature_agent: origin })
-    await until(() => waits(handle), 20_000)
+    await until(() => waits(handle))
     const { body } = await authority.call(authority.alice, { target: '/owner/pending?limit=1000' })
     expect(body).toContainEqual(
       expect.objectContaining({ handle, assurance: { binding: 1, provenance: 0, accountability: 2 } }),

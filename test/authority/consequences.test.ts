@@ -29,7 +29,7 @@ beforeAll(async () => {
   broker = ownSidecar({ issuer, port: port! })
   await broker.start(of({ read: 'reversible' }))
   const listed = () => authority.call(authority.alice, { target: '/owner/resource-servers' })
-  await until(async () => (await listed()).body.length === 1, 20_000)
+  await until(async () => (await listed()).body.length === 1)
   await decideServer(authority, broker.resource, 'approved')
   await pulled(authority, broker.resource)
 })

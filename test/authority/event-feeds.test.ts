@@ -14,7 +14,7 @@ import { authorityStand } from '../support/stands.ts'
 
 const PER_OWNER = 12
 const IN_ALL = 15
-const WAIT = { timeout: 15_000, interval: 10 }
+const WAIT = { timeout: 60_000, interval: 10 }
 const authority = authorityStand({
   owners: ['alice', 'bea'],
   environment: { UMA_AS_STREAMS_PER_OWNER: String(PER_OWNER), UMA_AS_STREAMS_MAX: String(IN_ALL) },

@@ -61,7 +61,7 @@ describe('What began to wait before the organization had anybody vouched for', (
     await stand.publish({ identity_provider: stand.provider })
     await sql`UPDATE due SET at = now() WHERE kind = 'view'`.execute(stand.authority.database.db)
     await expect
-      .poll(async () => (await stand.own('GET')).body.waiting?.changes, { timeout: 20_000 })
+      .poll(async () => (await stand.own('GET')).body.waiting?.changes)
       .toContain(`${stand.realm.issuer} would vouch for who you are.`)
     return { agent, ticket: body.ticket as string }
   }

@@ -307,9 +307,7 @@ describe('Where nobody can be vouched for', () => {
     await sql`UPDATE due SET at = now() WHERE kind = 'view'`.execute(stand.authority.database.db)
   }
   const settles = (issuer: string, subject: string | null) =>
-    expect
-      .poll(async () => (await stand.own('GET')).body.identity_provider, { timeout: 20_000 })
-      .toEqual({ issuer, subject })
+    expect.poll(async () => (await stand.own('GET')).body.identity_provider).toEqual({ issuer, subject })
 
   it('the request is denied: the charter has no entry for her', async () => {
     await stand.publish({ identity_provider: { issuer: stand.realm.issuer, subjects: { bob: 'p-bob' } } })
@@ -372,9 +370,7 @@ describe('A provider that cannot be asked', () => {
     expect([out.status, out.body.error, out.body.ticket]).toEqual([503, 'temporarily_unavailable', ticket])
     expect(out.headers.get('retry-after')).toBe('5')
     await away.comeBack()
-    await expect
-      .poll(async () => (await agent.present(ticket)).status, { timeout: 20_000, interval: 500 })
-      .toBe(403)
+    await expect.poll(async () => (await agent.present(ticket)).status, { interval: 500 }).toBe(403)
     await fresh.close()
     await away.close()
   })

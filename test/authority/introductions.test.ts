@@ -52,7 +52,7 @@ describe('An agent introduced by an active connection', () => {
         expect(entries.map((entry: { kind: string }) => entry.kind)).toEqual(['connected', 'promised'])
         expect(entries[0]).toMatchObject({ by: 'introduction', introduced_by: parent.handle })
       },
-      { timeout: 10_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     )
     // And from now on it is an agent she knows.
     expect((await child.ask('statement_read')).status).toBe(200)

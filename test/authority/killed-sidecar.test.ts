@@ -64,7 +64,7 @@ async function start(more: object = {}): Promise<Running> {
   children.push(child)
   let said = ''
   child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  await until(() => said.includes('"msg":"serving"'), 60_000)
+  await until(() => said.includes('"msg":"serving"'))
   return { child, client: connect(socket) }
 }
 
@@ -109,7 +109,7 @@ async function load({ client }: Running, enough: (allowed: number) => boolean): 
  */
 async function killUnderLoad(running: Running, since: number): Promise<number> {
   const first = await load(running, allowed => allowed >= 20)
-  await until(async () => (await ledger('touched', since)).length === first, 30_000)
+  await until(async () => (await ledger('touched', since)).length === first)
   const unrecorded = await inTransaction(authority.database.db, async tx => {
     await sql`SET LOCAL idle_in_transaction_session_timeout = 0`.execute(tx)
     await sql`LOCK TABLE report_instances IN EXCLUSIVE MODE`.execute(tx)
@@ -130,7 +130,7 @@ describe('A sidecar killed while calls go on', () => {
     const next = await start(settings)
     const { db } = authority.database
     const ended = async () => (await sql`SELECT n FROM report_instances WHERE ended`.execute(db)).rows
-    await until(async () => (await ended()).length === 1, 60_000)
+    await until(async () => (await ended()).length === 1)
     next.client.close()
     const told = await ledger('touched', since)
     expect(told.map(({ n }) => n).toSorted((a, b) => a - b)).toEqual(told.map((_, index) => index + 1))

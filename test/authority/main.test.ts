@@ -75,7 +75,7 @@ const serving = (run: Run) =>
       expect(line, run.output()).toBeDefined()
       return JSON.parse(line!) as { public: string; owner: Owner }
     },
-    { timeout: 30_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   )
 
 describe('usher authority', () => {
@@ -146,7 +146,7 @@ describe('usher authority', () => {
       await spendSignature(tx, asOwner('alice'), Buffer.alloc(32, 1), 600)
     })
     usher(['authority'], { UMA_AS_SWEEP_SECONDS: '1' })
-    await vi.waitFor(async () => expect(await spent()).toBe(1), { timeout: 30_000, interval: 50 })
+    await vi.waitFor(async () => expect(await spent()).toBe(1), { timeout: 60_000, interval: 50 })
   })
 
   it('does not start on a faulty configuration, and lists every fault', async () => {

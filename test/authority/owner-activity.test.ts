@@ -55,7 +55,7 @@ const ledger = (query: string, entries: number, owner = authority.alice) =>
       expect(reply.body.entries).toHaveLength(entries)
       return reply
     },
-    { timeout: 10_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   )
 /** What two answers may differ in without telling anything. */
 const told = ({ status, text, headers }: Reply) => ({

@@ -227,7 +227,7 @@ describe('POST /owner/connections/revoke', () => {
           ]),
         )
       },
-      { timeout: 10_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     )
   })
 

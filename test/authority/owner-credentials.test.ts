@@ -18,7 +18,7 @@ import { addKey, addLogin, newcomer, PENDING, removeKey, removeLogin } from '../
 import { realmEnvironment, startRealmAuthority, type RealmAuthority } from '../support/realm-authority.ts'
 import * as seed from '../support/seed.ts'
 
-const WAIT = { timeout: 15_000, interval: 10 }
+const WAIT = { timeout: 60_000, interval: 10 }
 
 let both: RealmAuthority
 /** Alice, as each test finds her: with the device key of the provisioning file and no other credential. */

@@ -16,7 +16,7 @@ import { asOwner } from '../../src/wire/identifiers.ts'
 import { authorityStand } from '../support/stands.ts'
 
 const HEARTBEAT = { environment: { UMA_AS_HEARTBEAT_SECONDS: '1' } }
-const WAIT = { timeout: 15_000, interval: 10 }
+const WAIT = { timeout: 60_000, interval: 10 }
 
 const authority = authorityStand({ owners: ['alice', 'bea'], ...HEARTBEAT })
 const alicesKey = () => ({ kind: 'owner', credential: 'device_key', kid: authority.alice.key.thumbprint })

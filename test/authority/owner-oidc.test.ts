@@ -307,7 +307,7 @@ describe('The keys of the realm', () => {
     // What its claims alone rule out needs no key.
     refused(await ask(expired))
     await realm.comeBack()
-    await until(async () => (await ask(access_token)).status === 401, 15_000)
+    await until(async () => (await ask(access_token)).status === 401)
     await authority.close()
     await realm.close()
   })

@@ -49,7 +49,7 @@ const record = async () => {
 /** The ticket of a challenge, once there is one: a refused PAT is not asked for again at once. */
 async function challenged(parts?: CallParts): Promise<string> {
   let said: Record<string, unknown> = {}
-  await until(async () => (said = await denial(parts))['status'] === 401, 20_000)
+  await until(async () => (said = await denial(parts))['status'] === 401)
   return said['ticket'] as string
 }
 const saidLately = (words: string) => broker.lines.some(line => line.includes(words))
@@ -76,7 +76,7 @@ describe('A sidecar that registers itself, step by step', () => {
       }),
     })
     agent = testAgent(authority)
-    await until(async () => (await record()) !== undefined, 20_000)
+    await until(async () => (await record()) !== undefined)
     expect(await record()).toMatchObject({ status: 'pending', name: 'The broker', auth: 'signature' })
     await until(() => saidLately('"status":"pending"'))
     expect((await denial())['error_description']).toMatch(/authorization_pending|no protection access token/)
@@ -167,7 +167,7 @@ describe('A sidecar that registers itself, step by step', () => {
     await until(async () => (await record())?.status === 'pending')
     expect(await denial({ token, signer: agent.key })).toMatchObject({ status: 503 })
     await decideServer(authority, resource(), 'approved')
-    await until(async () => (await check({ token, signer: agent.key })).status?.code === 0, 20_000)
+    await until(async () => (await check({ token, signer: agent.key })).status?.code === 0)
   })
 
   test('no log line holds a token, a ticket or a signature', () => {

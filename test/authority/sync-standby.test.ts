@@ -141,7 +141,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
     expect((await revoke(authority, agent)).status).toBe(503)
     expect(await outcome(introspected(authority, rpt))).toBe(503)
     following.mend()
-    await until(async () => (await outcome(introspected(authority, rpt))) !== 503, 60_000)
+    await until(async () => (await outcome(introspected(authority, rpt))) !== 503)
     expect(isAcknowledged(await revoke(authority, testAgent(authority)))).toBe(false)
     expect(isAcknowledged(await revoke(authority, agent))).toBe(true)
     expect(await introspected(authority, rpt)).toBe(false)
@@ -215,7 +215,7 @@ describeWith(await installedPostgres(), 'An authority that requires a synchronou
         if (proof !== undefined) acknowledged[what as keyof typeof rounds].push(proof)
       }
     })
-    const enough = until(() => Object.values(acknowledged).every(({ length }) => length >= 5), 60_000)
+    const enough = until(() => Object.values(acknowledged).every(({ length }) => length >= 5))
     await Promise.race([enough, Promise.all(loops)])
     killed.abort()
     await killFamily(pair.primary.pid!)

@@ -81,7 +81,7 @@ describe('A release in a namespace that enforces the restricted Pod Security Sta
     await release('install', world.values)
     await allReady()
     // A GET is refused by the sidecar: once the gateway has found one healthy, it is 405, and 503 before.
-    await until(async () => (await fetch(world.stack.resource)).status === 405, 60_000)
+    await until(async () => (await fetch(world.stack.resource)).status === 405)
   })
 
   test('walks one challenge by `helm test`', async () => {
@@ -228,7 +228,7 @@ describe('A pod that outgrows its memory', () => {
     await tried('kubectl', ['-n', NAMESPACE, 'exec', name, '--', 'sh', '-c', hog])
     const status = async () =>
       (await podsOf(NAMESPACE, component)).find(one => one.metadata.name === name)?.status
-    await until(async () => ((await status())?.containerStatuses?.[0]?.restartCount ?? 0) > 0, 60_000)
+    await until(async () => ((await status())?.containerStatuses?.[0]?.restartCount ?? 0) > 0)
     expect((await status())?.containerStatuses?.[0]?.lastState?.terminated?.reason).toBe('OOMKilled')
     await allReady()
     const again = startLoad(world.stack)
@@ -241,6 +241,6 @@ describe('`helm uninstall`', () => {
   test('leaves no pod but that of `helm test`, which is of no release for Helm', async () => {
     await must('helm', ['-n', NAMESPACE, 'uninstall', 'usher', '--wait', '--timeout', '90s'])
     const left = (): Promise<string> => kubectl('-n', NAMESPACE, 'get', 'pod', '-o', 'name')
-    await until(async () => (await left()) === 'pod/usher-test\n', 60_000)
+    await until(async () => (await left()) === 'pod/usher-test\n')
   })
 })

@@ -213,7 +213,7 @@ describe('Health', () => {
     const registry = async () => (await stand.authority.request('GET', '/health/registry')).body
     expect(await registry()).toMatchObject({ landed: expect.any(Boolean) })
     await approved()
-    await until(async () => (await registry()).landed === true, 15_000)
+    await until(async () => (await registry()).landed === true)
     // A listing that cannot be had keeps nobody from being served.
     const away = await startRegisteringServer(stand.authority, 'away')
     await away.register()
@@ -222,7 +222,7 @@ describe('Health', () => {
       client_id: away.resource,
       decision: 'approved',
     })
-    await until(async () => (await registry()).landed === false, 15_000)
+    await until(async () => (await registry()).landed === false)
     expect(await stand.authority.request('GET', '/health')).toMatchObject({
       status: 200,
       body: { status: 'ok' },

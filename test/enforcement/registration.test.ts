@@ -96,7 +96,7 @@ describe('A registration', () => {
         : { status: 202, body: { client_id: resource, status: 'pending' } },
     )
     start()
-    await until(settled, 10_000)
+    await until(settled)
     expect(asked()).toBe(3)
     const retries = lines.filter(({ msg }) => msg === 'not registered yet')
     expect(retries).toHaveLength(2)
@@ -132,7 +132,7 @@ describe('A registration', () => {
         : { status: 200, body: { client_id: resource, status: 'active' } }
     })
     start(undefined, 20)
-    await until(() => lines.some(({ status }) => status === 'active'), 10_000)
+    await until(() => lines.some(({ status }) => status === 'active'))
     expect(asked()).toBe(4)
     // Each is told of once.
     expect(lines.map(({ status }) => status).filter(Boolean)).toEqual(['pending', 'active'])
@@ -150,7 +150,7 @@ describe('A registration', () => {
           : { status, body: { error, reason } },
       )
       start(undefined, 20)
-      await until(() => lines.some(({ msg }) => msg.startsWith('the owner has refused')), 10_000)
+      await until(() => lines.some(({ msg }) => msg.startsWith('the owner has refused')))
       expect(asked()).toBe(2)
       expect(lines.some(({ msg }) => msg === 'not registered yet')).toBe(false)
     },

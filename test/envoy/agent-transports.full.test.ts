@@ -205,7 +205,7 @@ describe.each([
         ? client.callTool(params, undefined, { signal: giving.signal })
         : client.callTool(params, { signal: giving.signal })
     waiting.catch(() => undefined)
-    await until(() => kinds().includes('waiting'), 20_000)
+    await until(() => kinds().includes('waiting'))
     giving.abort()
     await expect(waiting).rejects.toThrow()
     const family = events.flatMap(event => (event.type === 'waiting' ? [event.family] : []))[0]!

@@ -100,8 +100,8 @@ describeWith(await envoy(), 'an outage is 503, whatever Envoy makes of failures'
   async function unspent(token: string): Promise<void> {
     const before = executions()
     const credential = { token, key: scene.agentKey }
-    await until(async () => (await callByHand(read(), standing())).status === 200, 30_000)
-    await until(async () => (await callByHand(trade(), credential)).status === 200, 30_000)
+    await until(async () => (await callByHand(read(), standing())).status === 200)
+    await until(async () => (await callByHand(trade(), credential)).status === 200)
     expect((await callByHand(trade(), credential)).status).toBe(401)
     expect(executions()).toBe(before + 2)
   }

@@ -89,10 +89,10 @@ describeWith(await envoy(), 'An owner who is added while everything runs', found
 
     // Each resource asks to serve her, by itself.
     const [mcp, notes] = [`${stack.publicUrl}/mcp/bea`, `${stack.publicUrl}/notes/bea`]
-    await until(async () => (await readAll(bea.resourceServers())).length === 2, 30_000)
+    await until(async () => (await readAll(bea.resourceServers())).length === 2)
     expect((await readAll(bea.resourceServers())).map(one => one.client_id).sort()).toEqual([mcp, notes])
     await bea.decideServers([mcp, notes], 'approved')
-    await until(async () => (await readAll(bea.resources())).length === 2, 30_000)
+    await until(async () => (await readAll(bea.resources())).length === 2)
     expect((await readAll(bea.resources())).map(({ _id }) => _id).sort()).toEqual([
       'bea/notes',
       'bea/portfolio',

@@ -67,9 +67,9 @@ describeWith(await envoy(), 'a rolling restart under load', found => {
     for (const [what, index] of REPLICAS) {
       await stack.restart(what, index)
       // Envoy has found the new one; only then the next may go.
-      if (what === 'sidecar') await until(async () => (await decided(stack, index)) > 20, 30_000)
+      if (what === 'sidecar') await until(async () => (await decided(stack, index)) > 20)
     }
-    await until(() => unspent.length === 0, 30_000)
+    await until(() => unspent.length === 0)
     const tally = await load.end()
     expect(tally).toEqual({
       'spend one': { '200': 1 },
@@ -104,11 +104,11 @@ describeWith(await envoy(), 'an Envoy that is set to let calls through where it 
     load.keep(() => load.call('challenge', 'portfolio_read'))
     load.keep(() => load.call('trade', 'place_trade', undefined, { symbol: 'VTI', qty: 1 }))
     load.keep(() => load.call('forged', 'portfolio_read', { token: 'made-up', key: stranger }))
-    await until(async () => (await decided(stack, 0)) > 20 && (await decided(stack, 1)) > 20, 30_000)
+    await until(async () => (await decided(stack, 0)) > 20 && (await decided(stack, 1)) > 20)
     await stack.restart('sidecar', 0)
-    await until(async () => (await decided(stack, 0)) > 20, 30_000)
+    await until(async () => (await decided(stack, 0)) > 20)
     await stack.restart('sidecar', 1)
-    await until(async () => (await decided(stack, 1)) > 20, 30_000)
+    await until(async () => (await decided(stack, 1)) > 20)
     expect(await load.end()).toEqual({
       challenge: { '401 insufficient_authorization': expect.any(Number) },
       trade: { '401 insufficient_authorization': expect.any(Number) },

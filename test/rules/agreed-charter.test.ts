@@ -81,8 +81,8 @@ describe('A hostile organization', () => {
         invokers: [],
       },
     })) as unknown as [MemberView, MemberView]
-    const before = performance.now()
+    const before = process.cpuUsage().user
     for (let i = 0; i < 200; i++) expect(reachOf(`amy/${'x'.repeat(200)}${i}`, { agreed, view })).toBeNull()
-    expect(performance.now() - before).toBeLessThan(8_000)
+    expect(process.cpuUsage().user - before).toBeLessThan(8_000_000)
   })
 })

@@ -22,9 +22,9 @@ describe('a pattern names a resource id', () => {
 
   it('in linear time, whatever the pattern', () => {
     const pattern = `acme/${'a*'.repeat(120)}b`
-    const before = performance.now()
+    const before = process.cpuUsage().user
     expect(patternMatches(pattern, `acme/${'a'.repeat(200)}`)).toBe(false)
-    expect(performance.now() - before).toBeLessThan(1_000)
+    expect(process.cpuUsage().user - before).toBeLessThan(1_000_000)
   })
 })
 

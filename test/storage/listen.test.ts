@@ -46,7 +46,7 @@ it('a listener whose server is gone without a word notices within 30 s, and is c
   })
   try {
     link.freeze()
-    await until(() => connects === 2, 30_000)
+    await until(() => connects === 2)
     await database.pool.query('SELECT pg_notify($1, $2)', ['said', 'after'])
     await until(() => heard.length === 1)
   } finally {

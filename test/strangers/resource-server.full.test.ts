@@ -62,7 +62,7 @@ it('challenges our agent, and executes once the very operation that the owner ap
   const trade = { symbol: 'VTI', qty: 2 }
   const asked = agent.call({ resource, tool: 'place_trade', arguments: trade })
   asked.catch(() => undefined)
-  await until(async () => (await items()).length === 1, 20_000)
+  await until(async () => (await items()).length === 1)
   const [item] = await items()
   expect(item!.operation).toEqual({ tool: 'place_trade', params: trade })
   await authority.alice.client.decide(item!.family, 'approved')

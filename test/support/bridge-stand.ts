@@ -88,7 +88,7 @@ export function useBridges(
           one.tool === tool && (args === undefined || JSON.stringify(one.arguments) === JSON.stringify(args)),
       ).length,
     waiting: async () => {
-      await expect.poll(() => pendingOf(owner), { timeout: 15_000 }).toHaveLength(1)
+      await expect.poll(() => pendingOf(owner)).toHaveLength(1)
       return (await pendingOf(owner))[0]!
     },
     changeTerms: async (id, change) => {

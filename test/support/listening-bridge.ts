@@ -37,7 +37,7 @@ export async function listeningBridge(stand: BridgeStand, ...args: string[]): Pr
   stand.ending({ close: kill })
   let said = ''
   child.stderr.on('data', chunk => (said += String(chunk)))
-  await expect.poll(() => /listening on (\S+)/.exec(said)?.[1], { timeout: 60_000 }).toBeDefined()
+  await expect.poll(() => /listening on (\S+)/.exec(said)?.[1]).toBeDefined()
   const url = new URL(/listening on (\S+)/.exec(said)![1]!)
   return { url, token: /Authorization: Bearer ([\w-]{43})/.exec(said)?.[1], said: () => said, kill }
 }

@@ -1,11 +1,21 @@
 /** Owns waiting in tests: for a condition, with a deadline, never for a time. */
 
-/** Resolves once `condition` holds; rejects after `withinMs`. */
-export async function until(condition: () => boolean | Promise<boolean>, withinMs = 15_000): Promise<void> {
+/** A busy machine is not a fault: this is how long nothing that works takes, however much else runs. */
+const WITHIN_MS = 60_000
+/** Between two looks; whoever has waited long is not in a hurry, and leaves the processor to others. */
+const PAUSE_MS = { first: 2, most: 50 }
+
+/** Resolves once `condition` holds; rejects after a minute, or `withinMs`. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  withinMs = WITHIN_MS,
+): Promise<void> {
   const deadline = Date.now() + withinMs
+  let pause = PAUSE_MS.first
   while (!(await condition())) {
     if (Date.now() > deadline)
       throw new Error(`the condition did not come true within ${withinMs} ms: ${condition.toString()}`)
-    await new Promise(resolve => setTimeout(resolve, 2))
+    await new Promise(resolve => setTimeout(resolve, pause))
+    pause = Math.min(pause * 1.2, PAUSE_MS.most)
   }
 }

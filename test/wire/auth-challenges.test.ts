@@ -133,12 +133,12 @@ describe('WWW-Authenticate', () => {
       }),
       { numRuns: 2000 },
     )
-    const started = performance.now()
+    const started = process.cpuUsage().user
     for (const piece of [' ', ',', ' ,', 'a', 'a=', '"\\', 'a ']) {
       refusalOrValue(() => parseAuthChallenges([piece.repeat(8000)]))
       refusalOrValue(() => parseAuthChallenges([`UMA ${piece.repeat(8000)}`]))
     }
-    expect(performance.now() - started).toBeLessThan(2000)
+    expect(process.cpuUsage().user - started).toBeLessThan(2_000_000)
   })
 })
 

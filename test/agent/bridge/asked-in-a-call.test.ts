@@ -133,7 +133,7 @@ describe('A server that asks what it may not', () => {
     const { call, elicited } = await bridge({ resources: [resource], capabilities: FORM, word: () => held })
     const first = call('portfolio_read')
     first.catch(() => undefined)
-    await expect.poll(() => elicited.length, { timeout: 15_000 }).toBe(1)
+    await expect.poll(() => elicited.length).toBe(1)
     expect(await call('place_trade')).toMatchObject({ isError: true })
     release()
     expect((await first).text).toBe('did portfolio_read')

@@ -70,7 +70,7 @@ async function askedAnew(
   const owner = ownerOf(moved)
   const again = client.call('portfolio_read')
   again.catch(() => undefined)
-  await expect.poll(() => pendingOf(owner), { timeout: 30_000 }).toHaveLength(1)
+  await expect.poll(() => pendingOf(owner)).toHaveLength(1)
   expect(client.elicited.map(({ message }) => message.includes(moved.issuer))).toEqual([false, true])
   expect(moved.toolServer.record.executions).toEqual([])
   await owner.decide((await pendingOf(owner))[0]!.family, 'approved')

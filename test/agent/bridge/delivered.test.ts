@@ -60,7 +60,7 @@ it('An answer that was not written whole when the connection closed is had by th
     { ...call, params: { name: 'place_trade', arguments: trade } },
   )
   await stand.owner.decide((await waiting()).family, 'approved')
-  await expect.poll(() => kept(name), { timeout: 20_000 }).toEqual(['answered'])
+  await expect.poll(() => kept(name)).toEqual(['answered'])
   await begun
   close()
   const answer = answerIn(await client.callTool({ name: 'place_trade', arguments: trade }))
@@ -86,10 +86,10 @@ it('A task whose answer was not written whole is completed for whoever asks agai
   const first = await listeningBridge(stand)
   const { client, made, latest } = await connected(first)
   client.callTool({ name: 'place_trade', arguments: trade }).catch(() => undefined)
-  await expect.poll(made, { timeout: 30_000 }).toBe(1)
+  await expect.poll(made).toBe(1)
   const taskId = latest()!
   await stand.owner.decide((await waiting()).family, 'approved')
-  await expect.poll(() => kept(name), { timeout: 20_000 }).toEqual(['answered'])
+  await expect.poll(() => kept(name)).toEqual(['answered'])
   const envelope = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientInfo': { name, version: '1' },
@@ -105,7 +105,7 @@ it('A task whose answer was not written whole is completed for whoever asks agai
   await first.kill()
   expect(await kept(name)).toEqual(['answered'])
   const again = await connected(await listeningBridge(stand))
-  await expect.poll(async () => (await again.ask(taskId))['status'], { timeout: 20_000 }).toBe('completed')
+  await expect.poll(async () => (await again.ask(taskId))['status']).toBe('completed')
   expect(executions('place_trade', trade)).toBe(1)
-  await expect.poll(() => kept(name), { timeout: 10_000 }).toEqual([])
+  await expect.poll(() => kept(name)).toEqual([])
 })

@@ -88,7 +88,7 @@ async function answeredBy(
     let ended = false
     const call = client.call(tool, given).finally(() => (ended = true))
     call.catch(() => undefined)
-    await expect.poll(async () => (await approve(), ended), { timeout: 40_000, interval: 100 }).toBe(true)
+    await expect.poll(async () => (await approve(), ended), { interval: 100 }).toBe(true)
     const answer = await call.catch(() => undefined)
     if (answer === undefined || !isToRepeat(answer)) return answer
   }

@@ -64,7 +64,7 @@ describe('Several resources behind one bridge', () => {
     const before = changes()
     const late = await startToolServer(port)
     first.ending({ close: () => late.stop() })
-    await expect.poll(changes, { timeout: 30_000 }).toBeGreaterThan(before)
+    await expect.poll(changes).toBeGreaterThan(before)
     expect(await names()).toContain('late_portfolio_read')
     expect((await call('late_portfolio_read')).text).toBe('12 VTI, 40 BND')
   }, 60_000)

@@ -64,7 +64,7 @@ describe('A disk that is full for one file', () => {
       let ended = false
       const answer = call('place_trade', trade).finally(() => (ended = true))
       answer.catch(() => undefined)
-      await expect.poll(async () => (await approve(), ended), { timeout: 40_000, interval: 100 }).toBe(true)
+      await expect.poll(async () => (await approve(), ended), { interval: 100 }).toBe(true)
       answers.push(await answer)
     }
     expect(answers.at(-1)!.text).toBe(`Bought ${trade.qty} VTI`)
@@ -79,7 +79,7 @@ describe('A disk that is full for one file', () => {
       (await filesIn(stand.folder)).filter(
         ({ path }) => path.includes(`/${name}-`) && path.includes('/families/'),
       )
-    await expect.poll(left, { timeout: 10_000 }).toEqual([])
+    await expect.poll(left).toEqual([])
   })
 })
 
@@ -130,7 +130,7 @@ describe('A grant that the bridge collects while nobody waits', () => {
     const path = await recordOf(name)
     const phase = async (): Promise<string> =>
       (JSON.parse(await readFile(path, 'utf8')) as { phase: { name: string } }).phase.name
-    await expect.poll(phase, { timeout: 30_000 }).not.toBe('waiting')
+    await expect.poll(phase).not.toBe('waiting')
     expect(await phase()).toBe('granted')
     expect(executions('place_trade', trade)).toBe(0)
     expect((await call('place_trade', trade)).text).toBe(`Bought ${trade.qty} VTI`)

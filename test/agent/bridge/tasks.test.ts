@@ -39,7 +39,7 @@ async function connected(name: string, transport: Parameters<Client['connect']>[
     toTask: async trade => {
       const before = tasks.made()
       client.callTool({ name: 'place_trade', arguments: { ...trade } }).catch(() => undefined)
-      await expect.poll(tasks.made, { timeout: 30_000 }).toBe(before + 1)
+      await expect.poll(tasks.made).toBe(before + 1)
       return tasks.latest()!
     },
   }
@@ -61,7 +61,7 @@ const environment = () => ({
 
 /** The text of the answer that a task came to. */
 async function answerOf({ ask }: TaskCaller, taskId: string): Promise<string> {
-  await expect.poll(async () => (await ask(taskId))['status'], { timeout: 60_000 }).toBe('completed')
+  await expect.poll(async () => (await ask(taskId))['status']).toBe('completed')
   const { result } = (await ask(taskId)) as { result: { content: { text: string }[] } }
   return result.content[0]!.text
 }
@@ -124,8 +124,8 @@ describe('A task', () => {
     await waiting()
     await client.ask(taskId, 'tasks/cancel')
     expect(await client.ask(taskId)).toMatchObject({ status: 'cancelled' })
-    await expect.poll(() => pendingOf(stand.owner), { timeout: 15_000 }).toEqual([])
-    await expect.poll(() => keptOf(name), { timeout: 15_000 }).toEqual([])
+    await expect.poll(() => pendingOf(stand.owner)).toEqual([])
+    await expect.poll(() => keptOf(name)).toEqual([])
     expect(executions('place_trade', trade)).toBe(0)
   })
 })

@@ -215,7 +215,7 @@ describe('Calls of one tool that come together', () => {
           }
           return decided
         },
-        { timeout: 15_000 },
+        { timeout: 60_000 },
       )
       .toBe(3)
     expect((await answers).map(({ text }) => text)).toEqual(trades.map(({ qty }) => `Bought ${qty} VTI`))

@@ -73,14 +73,14 @@ describe('A form that two calls wait for', () => {
     const leaving = new AbortController()
     const first = call('place_trade', trade, { signal: leaving.signal })
     first.catch(() => undefined)
-    await expect.poll(() => elicited.length, { timeout: 15_000 }).toBe(1)
+    await expect.poll(() => elicited.length).toBe(1)
     const second = call('place_trade', trade)
     second.catch(() => undefined)
     // The bridge has the second call by the time that it answered these.
     for (let answers = 0; answers < 3; answers++) await tools()
     leaving.abort()
     await expect(first).rejects.toThrow()
-    await expect.poll(() => elicited.length, { timeout: 15_000 }).toBe(2)
+    await expect.poll(() => elicited.length).toBe(2)
     await stand.owner.decide((await waiting()).family, 'approved')
     expect((await second).text).toBe(`Bought ${trade.qty} VTI`)
     expect(elicited).toHaveLength(2)
@@ -134,7 +134,7 @@ describe.each(CLIENTS)('The SDK client %s that cancels its call', kind => {
     }
     const family = await cancelled()
     expect(await cancelled()).toBe(family)
-    await expect.poll(() => pendingOf(stand.owner), { timeout: 30_000 }).toEqual([])
+    await expect.poll(() => pendingOf(stand.owner)).toEqual([])
     const withdrawn = []
     for await (const entry of stand.owner.ledger())
       if (entry.kind === 'withdrawn' && entry['family'] === family) withdrawn.push(entry)

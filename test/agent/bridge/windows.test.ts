@@ -42,9 +42,9 @@ async function askAndLeave({ call }: BridgedClient, name: string, given: Trade):
     (await pendingOf(stand.owner)).find(({ operation }) =>
       JSON.stringify(operation).includes(`:${given.qty}}`),
     )
-  await expect.poll(item, { timeout: 15_000 }).toBeDefined()
+  await expect.poll(item).toBeDefined()
   leaving.abort()
-  await expect.poll(() => offers(name), { timeout: 15_000 }).toBe(before + 1)
+  await expect.poll(() => offers(name)).toBe(before + 1)
   return (await item())!.family
 }
 
@@ -132,7 +132,7 @@ describe('A request that one window asked the owner about', () => {
     // Whoever has it waits, and the others are told so.
     const told: ToolAnswer[] = []
     for (const answer of answers) void answer.then(one => told.push(one)).catch(() => undefined)
-    await expect.poll(() => told.length, { timeout: 15_000 }).toBe(racing.length - 1)
+    await expect.poll(() => told.length).toBe(racing.length - 1)
     expect((await waiting()).family).toBe(family)
     await stand.owner.decide(family, 'approved')
     const reasons = (await Promise.all(answers)).map(({ text, reason }) => reason ?? text)
@@ -151,7 +151,7 @@ describe('A request that one window asked the owner about', () => {
     await askAndLeave(first!, name, forgotten)
     // That which nobody took is declined: so the time of the one before it is over too.
     const families = async () => (await pendingOf(stand.owner)).map(item => item.family)
-    await expect.poll(families, { timeout: 30_000 }).toEqual([family])
+    await expect.poll(families).toEqual([family])
     await stand.owner.decide(family, 'approved')
     expect(await answer).toMatchObject({ isError: false, text: `Bought ${taken.qty} VTI` })
     await expectOnce(name, taken)
