@@ -1,7 +1,7 @@
 /**
- * Owns the lists of test/faults (*.yaml): faults that systems of this kind are known to have had, each as a
- * patch that brings it into this tree, with the one test that must then fail. They also list faults that
- * cannot be brought in yet, and why.
+ * Owns the lists of test/faults (*.yaml): faults that systems of this kind are known to have had, each as the
+ * edits that bring it into this tree as a programmer would have made it, with the one test that must then
+ * fail.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,14 +12,26 @@ import { ROOT } from '../support/repository.ts'
 
 export const FAULTS_DIRECTORY = join(ROOT, 'test', 'faults')
 
+const EDIT = z.strictObject({
+  /** The file of `src` that is edited. */
+  file: z.string().regex(/^src\/\S+$/),
+  /** What stands there, once. */
+  replace: z.string().min(1),
+  with: z.string(),
+})
+
+/** One place of the tree, and what a fault makes of it. */
+export type Edit = z.infer<typeof EDIT>
+
 const FAULT = z.strictObject({
-  /** Its patch is `<name>.patch`. */
   name: z.string().regex(/^[a-z0-9-]+$/),
   /** What a programmer would have got wrong, and what it leads to. */
   fault: z.string().min(20),
   /** The test that must fail: its file, and its whole name with the suites around it, joined by ` > `. */
   file: z.string().regex(/^test\/\S+\.test\.ts$/),
   test: z.string().min(1),
+  /** In their order: each finds what those before it left. */
+  edits: z.array(EDIT).min(1),
 })
 const LIST = z.strictObject({
   faults: z.array(FAULT),
@@ -27,20 +39,15 @@ const LIST = z.strictObject({
 
 export type Fault = z.infer<typeof FAULT>
 
-/**
- * The faults in their order. Throws if a list is malformed, names one twice, or differs from the patches
- * that are there.
- */
+/** The faults in their order. @throws if a list is malformed, or names one twice. */
 export function readFaults(): Fault[] {
-  const files = readdirSync(FAULTS_DIRECTORY)
-  const lists = files.filter(file => file.endsWith('.yaml')).toSorted()
-  const faults = lists.flatMap(
-    file => LIST.parse(parse(readFileSync(join(FAULTS_DIRECTORY, file), 'utf8'))).faults,
-  )
-  const listed = faults.map(({ name }) => `${name}.patch`).toSorted()
-  const there = files.filter(file => file.endsWith('.patch')).toSorted()
-  if (listed.join() !== there.join())
-    throw new Error(`${lists.join(', ')} list ${listed.join(' ')}, but there are ${there.join(' ')}.`)
+  const lists = readdirSync(FAULTS_DIRECTORY).filter(file => file.endsWith('.yaml'))
+  const faults = lists
+    .toSorted()
+    .flatMap(file => LIST.parse(parse(readFileSync(join(FAULTS_DIRECTORY, file), 'utf8'))).faults)
+  const names = faults.map(({ name }) => name)
+  const twice = names.filter((name, at) => names.indexOf(name) !== at)
+  if (twice.length > 0) throw new Error(`test/faults lists this twice: ${twice.join(', ')}`)
   return faults
 }
 
@@ -55,7 +62,23 @@ export function missingTests(faults: readonly Fault[], executed: readonly Execut
     .map(({ name, file, test }) => `${name}: ${file} has no test called so (any more): ${test}`)
 }
 
-/** The absolute path of a fault's patch. */
-export function patchOf({ name }: Pick<Fault, 'name'>): string {
-  return join(FAULTS_DIRECTORY, `${name}.patch`)
+/**
+ * What the edited files become, by their path; `textOf` reads one. @throws with what to do where an edit no
+ * longer finds its place.
+ */
+export function edited(
+  { name, edits }: Pick<Fault, 'name' | 'edits'>,
+  textOf: (file: string) => string,
+): Map<string, string> {
+  const texts = new Map<string, string>()
+  for (const { file, replace, with: instead } of edits) {
+    const text = texts.get(file) ?? textOf(file)
+    const [before, after, ...more] = text.split(replace)
+    if (after === undefined || more.length > 0)
+      throw new Error(
+        `${name} no longer fits: ${file} has this ${after === undefined ? 'nowhere' : `${more.length + 1} times`}, so write its edit anew:\n${replace}`,
+      )
+    texts.set(file, before + instead + after)
+  }
+  return texts
 }

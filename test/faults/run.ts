@@ -1,17 +1,17 @@
 /**
- * Owns `make faults`: brings the faults of test/faults/faults.yaml into copies of this tree, one at a time,
+ * Owns `make faults`: brings the faults of test/faults/*.yaml into copies of this tree, one at a time,
  * and demands that the test each one names is green without it and fails with it. A suite that lets a known
  * fault pass is no proof of its absence.
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../../src/dev/embedded-postgres.ts'
-import { patchOf, readFaults, type Fault } from './faults.ts'
+import { readFaults, type Fault } from './faults.ts'
 import { runTests } from './one-test.ts'
 import { copyTree, type Tree } from './tree.ts'
 
 const USAGE = `usage: node test/faults/run.ts [options] [name...]
-  name         run these faults only (test/faults/<name>.patch)
+  name         run these faults only
   --list       list them
   --shard I/N  run the I-th of N parts
   --jobs N     faults at a time, each in a copy of its own (half of the cores)
@@ -68,9 +68,8 @@ async function missWith(
   fault: Fault,
   databaseUrl: string,
 ): Promise<{ miss: Miss; said: string }> {
-  const patch = patchOf(fault)
   try {
-    await tree.apply(patch)
+    await tree.bringIn(fault)
   } catch (error) {
     return { miss: (error as Error).message, said: '' }
   }
@@ -85,7 +84,7 @@ async function missWith(
         return { miss: `nothing is shown: ${ending!.said}`, said: '' }
     }
   } finally {
-    await tree.revert(patch)
+    await tree.restore()
   }
 }
 

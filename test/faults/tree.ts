@@ -3,22 +3,23 @@
  * the installed packages and the cache linked. The tree itself is never touched.
  */
 import { execFile } from 'node:child_process'
-import { existsSync, rmSync } from 'node:fs'
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { ROOT } from '../support/repository.ts'
+import { edited, type Fault } from './faults.ts'
 
 const run = promisify(execFile)
 const LINKED = ['node_modules', '.cache']
 
 export interface Tree {
   directory: string
-  /** Applies a patch. Throws, with the reason, if it no longer applies. */
-  apply(patch: string): Promise<void>
-  /** Takes it out again. */
-  revert(patch: string): Promise<void>
+  /** Brings a fault in. @throws with the reason if it no longer fits. */
+  bringIn(fault: Fault): Promise<void>
+  /** Takes out whatever was brought in. */
+  restore(): Promise<void>
   remove(): Promise<void>
 }
 
@@ -35,38 +36,24 @@ export async function copyTree(): Promise<Tree> {
     await cp(join(ROOT, path), join(directory, path))
   for (const name of LINKED)
     if (existsSync(join(ROOT, name))) await symlink(join(ROOT, name), join(directory, name))
+  const textOf = (file: string): string => readFileSync(join(directory, file), 'utf8')
+  /** Of the files that hold a fault: what they were before. */
+  const sound = new Map<string, string>()
   return {
     directory,
-    apply: patch => applyPatch(directory, [patch]),
-    revert: patch => applyPatch(directory, ['--reverse', patch]),
+    bringIn: async fault => {
+      for (const [file, text] of edited(fault, textOf)) {
+        sound.set(file, textOf(file))
+        await writeFile(join(directory, file), text)
+      }
+    },
+    restore: async () => {
+      for (const [file, text] of sound) await writeFile(join(directory, file), text)
+      sound.clear()
+    },
     remove: async () => {
       await rm(directory, { recursive: true, force: true })
       process.off('exit', removeAtExit)
     },
-  }
-}
-
-/**
- * Whether a patch applies to the present tree: undefined if it does, otherwise what git says. Changes
- * nothing.
- */
-export async function whyNotApplying(patch: string): Promise<string | undefined> {
-  return applyPatch(ROOT, ['--check', patch]).then(
-    () => undefined,
-    (error: Error) => error.message,
-  )
-}
-
-async function applyPatch(cwd: string, args: string[]): Promise<void> {
-  try {
-    // One line of context is enough, because code that is only near a fault may change. Without the
-    // repository around it, so that the copy and a tree inside another repository behave in the same way.
-    await run('git', ['apply', '-C1', ...args], {
-      cwd,
-      env: { ...process.env, GIT_CEILING_DIRECTORIES: cwd },
-    })
-  } catch (error) {
-    const { stderr = '' } = error as { stderr?: string }
-    throw new Error(`The patch no longer applies: ${stderr.trim()}`, { cause: error })
   }
 }

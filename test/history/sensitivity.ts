@@ -2,7 +2,7 @@
  * Owns `make history-faults`: brings known faults into a copy of this tree, one at a time, and demands that
  * the history of random operations finds each. A judge that lets a known fault pass proves little.
  */
-import { patchOf } from '../faults/faults.ts'
+import { readFaults } from '../faults/faults.ts'
 import { runTests } from '../faults/one-test.ts'
 import { copyTree } from '../faults/tree.ts'
 
@@ -33,17 +33,19 @@ const given = process.argv.slice(2)
 const names = given.length === 0 ? [...FAULTS, ...OF_LEASES] : given
 const ops = (process.env['HISTORY_OPS'] ??= '3000')
 const seed = (process.env['HISTORY_SEED'] ??= '20')
+const faults = readFaults()
 const tree = await copyTree()
 const missed: string[] = []
 try {
   for (const name of names) {
-    const patch = patchOf({ name })
-    await tree.apply(patch)
+    const fault = faults.find(one => one.name === name)
+    if (fault === undefined) throw new Error(`No fault is called ${name}.`)
+    await tree.bringIn(fault)
     process.env['HISTORY_LEASES'] = OF_LEASES.includes(name) ? '1' : ''
     const began = performance.now()
     const limits = { databaseUrl: undefined, secondsMax: SECONDS_MAX }
     const [ending] = await runTests(tree.directory, [HISTORY], limits)
-    await tree.revert(patch)
+    await tree.restore()
     const said = ending!.kind === 'failed' ? ending!.said : ''
     // Any other failure, for example of a start, shows nothing.
     const isCaught = said.includes('violations with seed')

@@ -1,7 +1,7 @@
 /**
  * Run after a whole test run: fails on a due row of the contract that no executed test names, and, where the
  * contract's own text is at hand (SHARED_DIR, ../shared when left out), on a row of it that
- * test/contract-rows.yaml lacks; and on a fault whose test is gone (test/faults/faults.yaml), and a rule of
+ * test/contract-rows.yaml lacks; and on a fault whose test is gone (test/faults), and a rule of
  * the bridge whose test is (test/bridge-rows.yaml).
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ const faults = [
 ]
 const gone = missingTests(readFaults(), executed)
 for (const fault of faults) process.stderr.write(`contract rows: ${fault}\n`)
-for (const fault of gone) process.stderr.write(`test/faults/faults.yaml: ${fault}\n`)
+for (const fault of gone) process.stderr.write(`test/faults: ${fault}\n`)
 const bridge = unshownBridgeRows(readBridgeRows(), executed)
 for (const fault of bridge) process.stderr.write(`test/bridge-rows.yaml: ${fault}\n`)
 if (faults.length + gone.length + bridge.length > 0) process.exitCode = 1
