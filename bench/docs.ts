@@ -1,7 +1,10 @@
 /**
- * Owns the figures in docs/performance.md: made from the JSON of a run, between two marks, so that no figure
- * is ever typed. Run as `make bench-docs` after a run that wrote bench/results.json.
+ * Owns the figures in docs/performance.md: made from the JSON of a run, between two marks and with their
+ * digest, so that no figure is ever typed. Run as `make bench-docs` after a run that wrote
+ * bench/results.json, which stays on the machine that measured.
  */
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { meets, type Figure } from './figures.ts'
@@ -14,9 +17,9 @@ const END = '<!-- end of the figures -->'
 const PEERS_BEGIN = '<!-- peers: written by `make bench-docs` -->'
 const PEERS_END = '<!-- end of the peers -->'
 const ROOT = join(import.meta.dirname, '..')
-export const RESULTS = join(ROOT, 'bench', 'results.json')
+const RESULTS = join(ROOT, 'bench', 'results.json')
 /** What `node bench/scenarios/peers.ts --json` wrote. */
-export const PEERS = join(ROOT, 'bench', 'peers.json')
+const PEERS = join(ROOT, 'bench', 'peers.json')
 export const PAGE = join(ROOT, 'docs', 'performance.md')
 
 /**
@@ -35,7 +38,23 @@ function withText(page: string, [begin, end]: [string, string], text: () => stri
   const from = page.indexOf(begin)
   const to = page.indexOf(end)
   if (from < 0 || to < from) throw new Error('the page has no place for figures')
-  return `${page.slice(0, from + begin.length)}\n\n${text()}\n\n${page.slice(to)}`
+  const figures = text()
+  return `${page.slice(0, from + begin.length)}\n\n${figures}\n\n${digestLine(figures)}\n\n${page.slice(to)}`
+}
+
+const digestLine = (figures: string): string =>
+  `<!-- digest: ${createHash('sha256').update(figures).digest('hex').slice(0, 16)} -->`
+
+/** The headings of those figures of the page that nobody wrote but `make bench-docs`, and of the others. */
+export function writtenFigures(page: string): { begin: string; isWritten: boolean }[] {
+  return [
+    [BEGIN, END],
+    [PEERS_BEGIN, PEERS_END],
+  ].map(([begin, end]) => {
+    const text = page.slice(page.indexOf(begin!) + begin!.length, page.indexOf(end!)).trim()
+    const at = text.lastIndexOf('<!-- digest: ')
+    return { begin: begin!, isWritten: text.slice(at) === digestLine(text.slice(0, at).trimEnd()) }
+  })
 }
 
 function peersPage(run: PeersRun): string {
@@ -142,7 +161,8 @@ function percent(share: number): string {
 }
 
 if (import.meta.main) {
-  const report = JSON.parse(await readFile(RESULTS, 'utf8')) as Report
-  const peers = JSON.parse(await readFile(PEERS, 'utf8')) as PeersRun
-  await writeFile(PAGE, withPeers(withFigures(await readFile(PAGE, 'utf8'), report), peers))
+  let page = await readFile(PAGE, 'utf8')
+  if (existsSync(RESULTS)) page = withFigures(page, JSON.parse(await readFile(RESULTS, 'utf8')) as Report)
+  if (existsSync(PEERS)) page = withPeers(page, JSON.parse(await readFile(PEERS, 'utf8')) as PeersRun)
+  await writeFile(PAGE, page)
 }
