@@ -275,6 +275,23 @@ describe('the repository', () => {
     expect(linesWith(tests, left)).toEqual([])
   })
 
+  it('marks no export as internal that other code of the product imports', () => {
+    const marked =
+      /\/\*\*(?:(?!\*\/)[^])*?@internal(?:(?!\*\/)[^])*?\*\/\s*export (?:async )?(?:function|const|class|interface|type) (\w+)/g
+    const imported = new Set(
+      sources.flatMap(({ text }) =>
+        [...text.matchAll(/^import (?:type )?\{([^}]*)\}/gm)].flatMap(
+          ([, names]) => names!.match(/\w+/g) ?? [],
+        ),
+      ),
+    )
+    const exported = sources.flatMap(({ path, text }) =>
+      [...text.matchAll(marked)].map(([, name]) => ({ path, name: name! })),
+    )
+    expect(exported.length).toBeGreaterThan(3)
+    expect(exported.filter(({ name }) => imported.has(name))).toEqual([])
+  })
+
   it('has no file over 400 lines of code, and no test over 400 lines: split it by noun', () => {
     const codeLines = (text: string): number =>
       text.split('\n').filter(line => !/^\s*(?:$|\/\/|\/?\*|--|#)/.test(line)).length

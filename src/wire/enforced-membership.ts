@@ -34,7 +34,6 @@ export type EnforcedBreakGlass = { enabled: boolean; resources: string[]; max_ex
 
 /**
  * Reads an answer; refuses (`invalid_request`) every other form.
- * @internal until the enforcement point reads it.
  */
 export function parseEnforcedMembership(value: unknown): EnforcedMembership {
   const answer = asObject(value, 'a membership')

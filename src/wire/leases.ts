@@ -50,8 +50,6 @@ export type LeaseMessage = { type: 'lease'; lease: Lease } | { type: 'invalidate
 
 /**
  * One event; undefined for one of another type. Refuses (`invalid_request`) a malformed one.
- *
- * @internal for sidecars, which read it, and for the tests.
  */
 export function parseLeaseMessage({ type, data }: ServerSentEvent): LeaseMessage | undefined {
   if (type === LEASE_EVENT.lease) return { type, lease: parseLease(parseJsonObject(data)) }
@@ -61,8 +59,6 @@ export function parseLeaseMessage({ type, data }: ServerSentEvent): LeaseMessage
 
 /**
  * The number up to which a holder is asked to drop what it has: of an event, or of a renewal's answer.
- *
- * @internal for sidecars, which read it, and for the tests.
  */
 export function parseAsked(json: unknown): number {
   return integerMember(asObject(json, 'the answer about a lease'), 'asked')

@@ -63,7 +63,6 @@ export interface ReceivedNotice {
 
 /**
  * The compact notice.
- * @internal until the organization sends it.
  */
 export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey): string {
   return signJws({ typ: TYP.notice, payload: { ...claims, ...notice } }, key)
@@ -72,7 +71,6 @@ export function signNotice(claims: NoticeClaims, notice: Notice, key: PrivateKey
 /**
  * The member that a notice claims to be about, not verified: used to find the keys. Refuses
  * (`invalid_request`) anything that is no notice by form, `typ` and `iss`.
- * @internal until the authority of a member reads it.
  */
 export function noticeIssuer(jwt: string, typAlias?: string): string {
   const { header, payload } = parseJws(jwt)
@@ -85,7 +83,6 @@ export function noticeIssuer(jwt: string, typAlias?: string): string {
  * Verifies a notice of `issuer` to `audience` at `now` (seconds): `typ`, signature by one of the keys, `iss`,
  * `aud`, `iat`, an `exp` at most 300 s after it, and the members of its kind. Refuses with `invalid_request`.
  * It checks neither the owner nor the membership, nor whether the notice was received before.
- * @internal until the authority of a member reads it.
  */
 export function verifyNotice(
   jwt: string,
