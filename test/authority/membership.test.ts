@@ -92,10 +92,6 @@ describe("Organization membership, on the member's authorization server", () => 
 
   row('organization-join', async () => {
     const agreeing = await stand.agreeing(await stand.invited())
-    const { agreed: _agreed, ...without } = agreeing
-    const refused = await own('POST', '', without)
-    expect([refused.status, refused.body.reason]).toEqual([400, 'agreement_required'])
-    expect(await members()).not.toContain('alice')
     const { status, body } = await own('POST', '', agreeing)
     expect([status, body.enrolled]).toEqual([200, true])
     expect(await members()).toContain('alice')
@@ -105,6 +101,14 @@ describe("Organization membership, on the member's authorization server", () => 
       binds_s256: agreeing['binds_s256'],
       actor: { kind: 'owner', credential: 'device_key' },
     })
+  })
+
+  row('error-agreed-missing', async () => {
+    const { agreed: _agreed, ...without } = await stand.agreeing(await stand.invited())
+    const refused = await own('POST', '', without)
+    expect([refused.status, refused.body.reason]).toEqual([400, 'agreement_required'])
+    expect(await members()).not.toContain('alice')
+    expect((await own('GET')).body.enrolled).toBe(false)
   })
 
   row('organization-decline', async () => {

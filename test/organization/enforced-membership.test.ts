@@ -123,7 +123,7 @@ describe('An enforcement point', () => {
     expect((await told('ben')).body).toMatchObject({ member: true, view: 1 })
   })
 
-  it('proves itself by the one credential that it was provisioned with', async () => {
+  row('auth-enforcement-at-organization', async () => {
     for (const refused of [
       await stand.organization.request('/membership/ben'),
       await told('ben', `${CREDENTIAL}x`),
