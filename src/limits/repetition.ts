@@ -9,27 +9,45 @@ export interface Repetition {
   stop(): Promise<void>
 }
 
+/** Work that can be had sooner. */
+export interface WakeableRepetition extends Repetition {
+  /** Ends the pause; if the work is running, it runs once more right after. */
+  wake(): void
+}
+
 /**
- * Runs `work` after each pause of `pauseSeconds`; never twice at once. `work` may ask `stopped` whether it
- * should end early; an error that it throws goes to `onError`, and it still runs again.
+ * Runs `work` after each pause of `pauseSeconds`, or when it is woken; never twice at once. `work` may ask
+ * `stopped` whether it should end early; an error that it throws goes to `onError`, and it still runs again.
  */
 export function startRepeating(
   work: (stopped: () => boolean) => Promise<void>,
   { pauseSeconds, onError }: { pauseSeconds: number; onError: (error: unknown) => void },
-): Repetition {
+): WakeableRepetition {
   let stopped = false
-  let running = Promise.resolve()
+  let running: Promise<void> | undefined
+  let isWanted = false
   let timer: ReturnType<typeof setTimeout>
+  const begin = (): void => {
+    clearTimeout(timer)
+    isWanted = false
+    running = work(() => stopped)
+      .catch(onError)
+      .then(() => {
+        running = undefined
+        if (!stopped) later()
+      })
+  }
   const later = (): void => {
-    timer = setTimeout(() => {
-      running = work(() => stopped)
-        .catch(onError)
-        .then(() => (stopped ? undefined : later()))
-    }, pauseSeconds * 1_000)
+    if (isWanted) return begin()
+    timer = setTimeout(begin, pauseSeconds * 1_000)
     timer.unref()
   }
   later()
   return {
+    wake() {
+      isWanted = true
+      if (!stopped && running === undefined) begin()
+    },
     async stop() {
       stopped = true
       clearTimeout(timer)

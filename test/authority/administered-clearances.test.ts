@@ -9,6 +9,7 @@ import { askAdmin } from '../support/organization-admin.ts'
 import { startedOnce } from '../support/started.ts'
 import { protectionCall, testAgent, type TestAgent, type ToolName } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const stand = startedOnce(async () => {
   const started = await startMembershipStand()
@@ -96,7 +97,7 @@ describe('A clearance that was checked', () => {
     await stand.publish({ claims })
     const seen = async () => (await stand.own('GET')).body
     await until(async () => {
-      await stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+      await dueAtOnce(stand.authority.database, 'view')
       return (await seen()).waiting !== null
     })
     const { charter_version, binds_s256 } = await seen()

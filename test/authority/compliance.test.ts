@@ -8,6 +8,7 @@ import { freePorts } from '../../src/dev/ports.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startedForEach } from '../support/started.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 /** The relay in front of the organization. */
 interface Relay {
@@ -82,8 +83,7 @@ const dueIn = async () => {
   )
   return rows[0]?.seconds
 }
-const nextNow = () =>
-  stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'compliance'")
+const nextNow = () => dueAtOnce(stand.authority.database, 'compliance')
 
 describe("A member's authority", () => {
   it('reports compliance after a join, and after a policy write that was cut', async () => {
@@ -107,7 +107,7 @@ describe("A member's authority", () => {
     await stand.joined()
     const { charter_version } = await reported()
     await stand.publish({ claims: ['alice/*'] })
-    await stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+    await dueAtOnce(stand.authority.database, 'view')
     await until(async () => (await reported()).charter_version > charter_version)
     expect(await reported()).toMatchObject({ agreed_version: charter_version, resources_governed: 3 })
     const { body } = await stand.own('GET')

@@ -3,13 +3,13 @@
  * (beat 2)" (format id-jag), "Organization membership, on the member's authorization server".
  */
 import { randomBytes } from 'node:crypto'
-import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ID_JAG } from '../../src/wire/names.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { startRealm } from '../support/realm.ts'
 import { startedOnce } from '../support/started.ts'
 import { decide, denyAll, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 /** A provider, an organization that may name it, and an authority that lists it. */
 const stand = startedOnce(async () => {
@@ -59,7 +59,7 @@ describe('What began to wait before the organization had anybody vouched for', (
     const { body } = await agent.ask('portfolio_read')
     expect(body.error).toBe('request_submitted')
     await stand.publish({ identity_provider: stand.provider })
-    await sql`UPDATE due SET at = now() WHERE kind = 'view'`.execute(stand.authority.database.db)
+    await dueAtOnce(stand.authority.database, 'view')
     await expect
       .poll(async () => (await stand.own('GET')).body.waiting?.changes)
       .toContain(`${stand.realm.issuer} would vouch for who you are.`)

@@ -12,6 +12,7 @@ import { startMembershipStand } from '../support/membership.ts'
 import { startRealm, type TestRealm } from '../support/realm.ts'
 import { startedOnce } from '../support/started.ts'
 import { AGREEMENT_FORMAT, decide, denyAll, testAgent, type TestAgent } from '../support/test-agent.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const SUBJECT = 'p-alice'
 const CALLED = 'https://tools.example/mcp/alice'
@@ -304,7 +305,7 @@ describe('Where nobody can be vouched for', () => {
     expect((await ledger('identity_refused')).map(({ reason }) => reason)).toContain(code)
   }
   const reread = async () => {
-    await sql`UPDATE due SET at = now() WHERE kind = 'view'`.execute(stand.authority.database.db)
+    await dueAtOnce(stand.authority.database, 'view')
   }
   const settles = (issuer: string, subject: string | null) =>
     expect.poll(async () => (await stand.own('GET')).body.identity_provider).toEqual({ issuer, subject })

@@ -13,6 +13,8 @@ import { ACCOUNT, startJointStand } from '../support/joint-holder.ts'
 import { startedForEach } from '../support/started.ts'
 import { ask, questionOf } from '../support/tally-requests.ts'
 import { until } from '../support/until.ts'
+import { DUE_CHANNEL } from '../../src/storage/authority/due.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const WITHDRAWAL = '/joint/withdrawal'
 
@@ -25,6 +27,7 @@ const waiting = () => rows<{ id: string; attempts: number }>('SELECT id, attempt
 /** What is due is due now; a replica that finds nothing more to tell says that nothing is due. */
 const settled = async () => {
   await rows("UPDATE due SET at = now() WHERE kind = 'withdraw' AND at < now() + interval '5 seconds'")
+  await rows(`SELECT pg_notify('${DUE_CHANNEL}', 'withdraw')::text`)
   return (await rows("SELECT 1 FROM due WHERE kind = 'withdraw'")).length === 0
 }
 const keys = async () => parseJwks((await stand.authority.request('GET', '/jwks')).body)
@@ -199,7 +202,7 @@ describe('A tally that does not take it', () => {
     })
     stand.server.script(WITHDRAWAL, { body: { withdrawn: 1 } })
     await until(async () => {
-      await rows("UPDATE due SET at = now() WHERE kind = 'withdraw'")
+      await dueAtOnce(stand.authority.database, 'withdraw')
       return (await waiting()).length === 0
     })
     await until(settled)
@@ -228,7 +231,7 @@ describe('A tally that does not take it', () => {
     expect((await revoke()).body.joint_withdrawals_waiting).toBe(1)
     await rows("UPDATE joint_withdrawals SET matters_until = now() - interval '1 second'")
     await until(async () => {
-      await rows("UPDATE due SET at = now() WHERE kind = 'withdraw'")
+      await dueAtOnce(stand.authority.database, 'withdraw')
       return (await waiting()).length === 0
     })
   })

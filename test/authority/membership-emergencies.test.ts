@@ -15,6 +15,7 @@ import * as seed from '../support/seed.ts'
 import { startedForEach } from '../support/started.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const RESOURCE = 'https://tools.example/mcp/alice'
 const CREDENTIAL = randomBytes(24).toString('base64url')
@@ -179,7 +180,7 @@ describe('A break_glass notice', () => {
 
   it('is refused where it asks for what only a later charter allows, which she has not agreed to', async () => {
     await stand.publish({ break_glass: clause({ resources: ['alice/trades', 'alice/account'] }) })
-    await stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+    await dueAtOnce(stand.authority.database, 'view')
     await until(async () => (await stand.own('GET')).body.waiting !== null)
     expect((await told(asking({ resource_id: 'alice/account' }))).status).toBe(403)
     const { body } = await stand.own('GET')

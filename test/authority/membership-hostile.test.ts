@@ -10,6 +10,7 @@ import { startTestAuthority } from '../support/authority.ts'
 import { authorityUnder, noticeOf, startHostile, viewOf } from '../support/hostile-organization.ts'
 import { testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 describe('An organization that answers a join with other terms than were agreed', () => {
   it('makes nobody a member, and is told that she left', async () => {
@@ -81,7 +82,7 @@ async function member() {
   /** Makes it ask how she stands, and waits for the answer. */
   const asks = async () => {
     const before = hostile.asked.length
-    await authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+    await dueAtOnce(authority.database, 'view')
     await until(() => hostile.asked.slice(before).includes('/envelope'))
     await until(async () => {
       const { rows } = await authority.database.pool.query(

@@ -11,13 +11,13 @@ import { startMembershipStand, type MembershipStand } from '../support/membershi
 import { startedForEach } from '../support/started.ts'
 import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const stand = startedForEach(() => startMembershipStand())
 const membership = async () => (await stand.own('GET')).body
 const introspect = async (token: string) =>
   (await protectionCall(stand.authority, '/introspect', { token })).body.reason as string | undefined
-const asksNow = () =>
-  stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view' AND owner = 'alice'")
+const asksNow = () => dueAtOnce(stand.authority.database, 'view')
 const roleChanged: Notice = { kind: 'role_changed', role: 'traders' }
 
 const noticeOf: MembershipStand['noticeOf'] = (...given) => stand.noticeOf(...given)

@@ -12,6 +12,7 @@ import { verifiedSender, verifiedWebhook } from '../support/notifications.ts'
 import { notificationStand, type Hook } from '../support/notification-stand.ts'
 import { decide, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const stand = notificationStand()
 const { authority, receiver, rows, asks, familyOf, hurry, outbox, nothingIsDue, webhook, browserOf } = stand
@@ -320,7 +321,7 @@ describe('Several replicas', () => {
       const survivor = await startAuthorityProcess(beside)
       try {
         await sql`UPDATE notifications SET at = now()`.execute(quiet.database.db)
-        await sql`UPDATE due SET at = now() WHERE kind = 'notify'`.execute(quiet.database.db)
+        await dueAtOnce(quiet.database, 'notify')
         await until(() => receiver.to(path).length === 2)
         const told = receiver.to(path)
         for (const one of told) verifiedWebhook(body.secret as string, one)

@@ -12,6 +12,7 @@ import * as seed from '../support/seed.ts'
 import { startedForEach } from '../support/started.ts'
 import { decide, pendingAt, protectionCall, testAgent, type TestAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
+import { dueAtOnce } from '../support/due.ts'
 
 const stand = startedForEach(async () => {
   const started = await startMembershipStand({ authority: { owners: ['alice', 'bea'] } })
@@ -152,7 +153,7 @@ describe('An administrator of her organization', () => {
 
   it('reaching for what a later charter claims, to which she has not agreed, is refused as not agreed', async () => {
     await stand.publish({ claims: ['alice/portfolio', 'alice/trades', 'alice/account', 'alice/statements'] })
-    await stand.authority.database.pool.query("UPDATE due SET at = now() WHERE kind = 'view'")
+    await dueAtOnce(stand.authority.database, 'view')
     await until(async () => (await own('GET', '/owner/organization')).body.waiting !== null)
     const { family } = await waits(testAgent(stand.authority), 'statement_read')
     const { status, body } = await decision(family, 'denied')

@@ -3,16 +3,18 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import { pino } from 'pino'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { startAnnouncements } from '../../src/authority/owner/announcements.ts'
 import { provision } from '../../src/authority/provision.ts'
 import { createCountedRegistry } from '../../src/authority/registry/registry-health.ts'
 import { sweepDue } from '../../src/authority/sweeper.ts'
 import type { ProvisionedOwner } from '../../src/config/provision.ts'
 import { dueNoMore, dueNow, dueWithin, sweepWithin, takeDue } from '../../src/storage/authority/due.ts'
 import { sweepAgain } from '../../src/storage/authority/sweep.ts'
-import { STATEMENTS_CHANNEL } from '../../src/storage/core/database.ts'
+import { inTransaction, STATEMENTS_CHANNEL } from '../../src/storage/core/database.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
+import { until } from '../support/until.ts'
 
 const OWNERS = 20_000
 const database = coreStand()
@@ -211,5 +213,28 @@ describe('A round of sweeping', () => {
       database.db,
     )
     expect(rows).toEqual([{ seq: 1 }])
+  })
+})
+
+describe('Whoever does such work', () => {
+  it('is woken once it was written, of that kind alone, and not before that is committed', async () => {
+    const owner = await seed.seedOwner(database.db)
+    const announcements = await startAnnouncements({ url: database.url })
+    try {
+      const woken: string[] = []
+      announcements.watchDue('tell', () => woken.push('tell'))
+      announcements.watchDue('view', () => woken.push('view'))
+      await inTransaction(database.db, async tx => {
+        await dueNow(tx, owner, 'tell')
+        // What is committed now wakes at once, and the other not yet.
+        await dueNow(database.db, owner, 'view')
+        await until(() => woken.length > 0)
+        expect(woken).toEqual(['view'])
+      })
+      await until(() => woken.length > 1)
+      expect(woken).toEqual(['view', 'tell'])
+    } finally {
+      await announcements.close()
+    }
   })
 })

@@ -7,6 +7,7 @@ import { startAlternatingDoor, type AlternatingDoor, type Passage } from './alte
 import { startMembershipStand, type MembershipStand } from './membership.ts'
 import { until } from './until.ts'
 import { startTestOrganization, type TestOrganization } from './organization.ts'
+import { dueAtOnce } from './due.ts'
 
 /** How an organization lists a member. */
 export interface ListedMember {
@@ -65,7 +66,7 @@ export async function startFaultyStand({ asProcess = false } = {}): Promise<Faul
       return other
     },
     sql,
-    hurry: kind => sql(`UPDATE due SET at = now() WHERE kind = '${kind}'`),
+    hurry: kind => dueAtOnce(authority.database, kind),
     hurryNotices: async () => {
       const pool = new Pool({ connectionString: organization.environment['DATABASE_URL'], max: 1 })
       await pool.query('UPDATE notice_lines SET due_at = now()')

@@ -10,6 +10,7 @@ import { startScriptedServer, type Received } from './scripted-http.ts'
 import { authorityStand } from './stands.ts'
 import { startedOnce } from './started.ts'
 import { testAgent, type TestAgent } from './test-agent.ts'
+import { dueAtOnce } from './due.ts'
 
 /** One that she has, and what came there. */
 export interface Hook {
@@ -67,9 +68,11 @@ export function notificationStand() {
       (await rows<{ family: string }>(`SELECT family FROM families WHERE handle = '${agent.handle}'`))[0]!
         .family,
     /** Whatever is put off is due now. */
-    hurry: () =>
-      rows(`WITH a AS (UPDATE subscriptions SET retry_at = now() WHERE retry_at IS NOT NULL),
-        b AS (UPDATE notifications SET at = now()) UPDATE due SET at = now() WHERE kind = 'notify'`),
+    hurry: async () => {
+      await rows('UPDATE subscriptions SET retry_at = now() WHERE retry_at IS NOT NULL')
+      await rows('UPDATE notifications SET at = now()')
+      await dueAtOnce(authority.database, 'notify')
+    },
     outbox: () => rows<{ id: string }>('SELECT id FROM notifications'),
     nothingIsDue: async () => (await rows("SELECT 1 FROM due WHERE kind = 'notify'")).length === 0,
     webhook: async (owner: TestOwner, timing: object = {}): Promise<Hook> => {

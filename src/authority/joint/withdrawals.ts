@@ -24,7 +24,10 @@ import { CLIENT_ID } from '../owner/name-schemas.ts'
 import { TallyFault, TallyOutage } from './tallies.ts'
 
 /** What telling takes. */
-export type Telling = Pick<Authority, 'database' | 'tallies' | 'issuer' | 'keys' | 'now' | 'log'>
+export type Telling = Pick<
+  Authority,
+  'database' | 'announcements' | 'tallies' | 'issuer' | 'keys' | 'now' | 'log'
+>
 
 const count = z.int().min(0)
 

@@ -36,7 +36,7 @@ export type Outcome = 'sent' | 'failed' | 'gone' | 'given_up' | 'ended'
 /** Counts one more. */
 export type CountNotification = (kind: Subscription['kind'], outcome: Outcome) => void
 
-export interface Delivering extends Pick<Authority, 'database' | 'log'> {
+export interface Delivering extends Pick<Authority, 'database' | 'announcements' | 'log'> {
   notifier: Notifier
   count: CountNotification
 }
@@ -58,7 +58,7 @@ const TOGETHER_MAX = 500
 
 /** Starts sending. `stop` waits for what is under way. */
 export function startDelivery(delivering: Delivering): Repetition {
-  const { database, log } = delivering
+  const { database, announcements, log } = delivering
   const underWay = new Set<Promise<void>>()
   let isStopped = false
   const tell = (err: unknown, about: object, words: string): void =>
@@ -83,9 +83,11 @@ export function startDelivery(delivering: Delivering): Repetition {
       onError: error => tell(error, {}, 'notifying was broken off'),
     },
   )
+  const unwatch = announcements.watchDue('notify', () => repetition.wake())
   return {
     async stop() {
       isStopped = true
+      unwatch()
       await repetition.stop()
       await Promise.all(underWay)
     },

@@ -19,7 +19,7 @@ import type { Authority } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 
-type Calling = Pick<Authority, 'database' | 'organizations' | 'log'>
+type Calling = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
 
 /** How long one replica has an owner's calls to itself: longer than sending them takes. */
 const TAKEN_SECONDS = 60

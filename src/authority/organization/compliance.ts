@@ -14,7 +14,7 @@ import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { foresee, tiersOf } from './settlement.ts'
 
-type Reporting = Pick<Authority, 'database' | 'organizations' | 'log'>
+type Reporting = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
 
 /** How long one replica has a member to itself: longer than reporting takes. */
 const TAKEN_SECONDS = 30

@@ -1,6 +1,6 @@
 /**
- * Owns the rounds in which owners come due for an organization or a tally: each is taken by one replica, and
- * a failure for one stops no others. Contract: "The organization's authority", "Events" (notices and
+ * Owns the rounds in which owners come due for an organization or a tally: one begins when work is written,
+ * and each second; each owner is taken by one replica, and a failure for one stops no others. Contract: "The organization's authority", "Events" (notices and
  * reports).
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
@@ -24,7 +24,7 @@ interface Round {
  * again.
  */
 export function startDueRounds(
-  { database: { db }, log }: Pick<Authority, 'database' | 'log'>,
+  { database: { db }, announcements, log }: Pick<Authority, 'database' | 'announcements' | 'log'>,
   { kind, takenSeconds, said }: Round,
   one: (taken: Taken) => Promise<void>,
 ): Repetition {
@@ -40,5 +40,12 @@ export function startDueRounds(
     }
   }
   const onError = (error: unknown): void => tell(error, {}, said.round)
-  return startRepeating(untilNoneIsDue, { pauseSeconds: PAUSE_SECONDS, onError })
+  const repetition = startRepeating(untilNoneIsDue, { pauseSeconds: PAUSE_SECONDS, onError })
+  const unwatch = announcements.watchDue(kind, () => repetition.wake())
+  return {
+    stop: () => {
+      unwatch()
+      return repetition.stop()
+    },
+  }
 }

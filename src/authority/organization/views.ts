@@ -26,7 +26,7 @@ import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
 import { settle } from './settlement.ts'
 
-type Asking = Pick<Authority, 'database' | 'organizations' | 'log'>
+type Asking = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
 
 /** How long one replica has a member to itself: longer than asking takes. */
 const TAKEN_SECONDS = 30

@@ -3,6 +3,7 @@
  * There is one LISTEN per process, fanned out by owner. It carries no facts, so waiters read the store again.
  * Contract: "Events".
  */
+import { DUE_CHANNEL, type DueKind } from '../../storage/authority/due.ts'
 import { EVENTS_CHANNEL } from '../../storage/authority/events.ts'
 import { LEASES_CHANNEL } from '../../storage/authority/leases.ts'
 import { listen, type Listener, type ListenOptions } from '../../storage/core/listen.ts'
@@ -20,6 +21,8 @@ export interface Announcements {
   watch(owner: Owner, wake: () => void): () => void
   /** The same, of sidecars that hold leases and must let go: of nothing else, for that is often. */
   watchLeases(owner: Owner, wake: () => void): () => void
+  /** The same, of work that was made due for any owner. */
+  watchDue(kind: DueKind, wake: () => void): () => void
   close(): Promise<void>
 }
 
@@ -29,21 +32,22 @@ export async function startAnnouncements(
 ): Promise<Announcements> {
   const events = createWaiters()
   const leases = createWaiters()
+  const due = createWaiters()
   const wakeAll = () => {
-    events.wakeAll()
-    leases.wakeAll()
+    for (const waiters of [events, leases, due]) waiters.wakeAll()
   }
   const listener: Listener = await listen({
     ...around,
     channel: EVENTS_CHANNEL,
     onNotify: owner => events.wake(owner),
-    others: { [LEASES_CHANNEL]: owner => leases.wake(owner) },
+    others: { [LEASES_CHANNEL]: owner => leases.wake(owner), [DUE_CHANNEL]: kind => due.wake(kind) },
     onConnect: wakeAll,
   })
   const { watch } = events
   return {
     watch,
     watchLeases: leases.watch,
+    watchDue: due.watch,
     next: (owner, ms) =>
       new Promise(resolve => {
         const settle = (happened: boolean) => {
@@ -62,8 +66,8 @@ export async function startAnnouncements(
 }
 
 interface Waiters {
-  watch: Announcements['watch']
-  wake(owner: string): void
+  watch(name: string, wake: () => void): () => void
+  wake(name: string): void
   wakeAll(): void
 }
 

@@ -5,11 +5,15 @@
  */
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { prepared } from '../core/database.ts'
+import { notify } from '../core/notify.ts'
 import type { Db } from './database.ts'
 import type { DueTable } from './tables.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
 
 export type DueKind = DueTable['kind']
+
+/** Whoever does such work listens here; the payload is its kind. */
+export const DUE_CHANNEL = 'usher_due'
 
 /** Work to be done, and until when (as Postgres writes it) the taker has it alone. */
 export interface Taken extends Pick<Selectable<DueTable>, 'owner' | 'kind' | 'client_id'> {
@@ -67,11 +71,17 @@ export async function dueNoMore(db: Db, { owner, kind, client_id, until }: Taken
       AND at = ${until}::timestamptz`.execute(db)
 }
 
-/** Makes it due at once, whether or not it was. */
+/** Makes it due at once, whether or not it was, and wakes whoever does it. */
 export async function dueNow(db: Db, owner: Owner, kind: DueKind, clientId = '' as ClientId): Promise<void> {
   await sql`
     INSERT INTO due (owner, kind, client_id, at) VALUES (${owner}, ${kind}, ${clientId}, clock_timestamp())
     ON CONFLICT (owner, kind, client_id) DO UPDATE SET at = excluded.at`.execute(db)
+  await wakeFor(db, kind)
+}
+
+/** Wakes, once the transaction commits, whoever does such work. Those who miss it look by themselves. */
+export async function wakeFor(db: Db, kind: DueKind): Promise<void> {
+  await notify(db, DUE_CHANNEL, kind)
 }
 
 /** Makes it due in so many seconds, whenever it was due before. */

@@ -7,7 +7,7 @@ import { sql, type RawBuilder, type Selectable } from 'kysely'
 import type { Asking } from '../../wire/notification.ts'
 import type { Family, Owner } from '../../wire/identifiers.ts'
 import type { Db, Tx } from './database.ts'
-import { dueAgain, dueNoMore, type Taken } from './due.ts'
+import { dueAgain, dueNoMore, wakeFor, type Taken } from './due.ts'
 import { WAITS } from './pending.ts'
 import type { Subscription } from './subscriptions.ts'
 import type { FamiliesTable } from './tables.ts'
@@ -62,6 +62,7 @@ export async function notify(
     SELECT ${owner}, 'notify', id, greatest(clock_timestamp(), retry_at) FROM told
     ON CONFLICT (owner, kind, client_id)
       DO UPDATE SET at = least(due.at - interval '1 microsecond', excluded.at)`.execute(tx)
+  await wakeFor(tx, 'notify')
 }
 
 /** Takes the oldest messages to one of her subscriptions that nobody else is sending, in no order. */
