@@ -18,8 +18,9 @@ import { Refusal } from '../../src/wire/refusal.ts'
 import { PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
+import { raceRounds } from '../support/layer.ts'
 
-const ROUNDS = 100
+const ROUNDS = raceRounds(100)
 const CALLERS = 32
 const AT_ONCE = 3
 const ISSUER = 'https://org.example'

@@ -9,8 +9,9 @@ import { readMembership } from '../../src/storage/authority/membership.ts'
 import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { callers } from '../support/seed.ts'
+import { raceRounds } from '../support/layer.ts'
 
-const ROUNDS = 100
+const ROUNDS = raceRounds(100)
 const CALLERS = 32
 
 let stand: MembershipStand
@@ -30,7 +31,7 @@ const rows = async <T extends object>(sql: string) => (await stand.authority.dat
 const standing = async () => (await readMembership(stand.authority.database.db, stand.alice.owner))!
 
 describe('One notice', () => {
-  it(`that ${CALLERS} bring at once to two replicas is received once, ${ROUNDS} times`, async () => {
+  it(`that ${CALLERS} bring at once to two replicas is received once`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const before = (await standing()).org_epoch
       const notice = await stand.noticeOf({ kind: 'role_changed', role: 'traders' })
@@ -50,7 +51,7 @@ describe('One notice', () => {
 })
 
 describe('Views of one membership', () => {
-  it(`of which ${CALLERS} arrive at once in any order leave the latest, ${ROUNDS} times`, async () => {
+  it(`of which ${CALLERS} arrive at once in any order leave the latest`, async () => {
     // Asked by the test alone from here on.
     await rows("DELETE FROM due WHERE kind = 'view'")
     const { join_id, view, agreed, org_epoch } = await standing()

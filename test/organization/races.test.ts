@@ -10,9 +10,9 @@ import type { Reply } from '../support/authority.ts'
 import { charterOf, startTestOrganization, type TestOrganization } from '../support/organization.ts'
 import { startMemberStand, type MemberStand } from '../support/organization-members.ts'
 import { callers } from '../support/seed.ts'
+import { raceRounds } from '../support/layer.ts'
 
-/** A hundred take a minute: `RACE_ROUNDS=100`. */
-const ROUNDS = Number(process.env['RACE_ROUNDS'] ?? 25)
+const ROUNDS = raceRounds(25)
 const CALLERS = 32
 
 let stand: MemberStand

@@ -15,9 +15,10 @@ import * as seed from '../support/seed.ts'
 import type { Handle, Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT } from '../support/postgres.ts'
 import { coreStand } from '../support/stands.ts'
+import { raceRounds } from '../support/layer.ts'
 
 const OPERATOR = 'https://operator.example'
-const ROUNDS = 60
+const ROUNDS = raceRounds(60)
 
 const database = coreStand(PATIENT)
 

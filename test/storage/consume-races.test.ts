@@ -20,8 +20,9 @@ import { asHandle, type Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT } from '../support/postgres.ts'
 import { coreStand } from '../support/stands.ts'
 import { onlyOnce } from '../support/only-once.ts'
+import { raceRounds } from '../support/layer.ts'
 
-const ROUNDS = 60
+const ROUNDS = raceRounds(60)
 const CONSUMERS = 16
 const AT_ONCE = 3
 

@@ -29,6 +29,7 @@ import * as seed from '../support/seed.ts'
 import { asHandle, type Handle, type Owner } from '../../src/wire/identifiers.ts'
 import { PATIENT } from '../support/postgres.ts'
 import { coreStand } from '../support/stands.ts'
+import { raceRounds } from '../support/layer.ts'
 
 const OPERATOR = 'https://operator.example'
 const JKT = (n: number) => String(n).padStart(43, 'k')
@@ -182,10 +183,10 @@ describe('An introduced agent written against the end of its introducer', () => 
   }
 
   it.each(['revoked', 'blocked'] as const)(
-    '%s: 100 rounds of eight, none is connected and none of their grants live once it has returned',
+    '%s: of eight in each round none is connected and none of their grants live once it has returned',
     async how => {
       const written = { before: 0, refused: 0, overCap: 0 }
-      await seed.inRounds(100, 3, async round => {
+      await seed.inRounds(raceRounds(100), 3, async round => {
         const owner = await seed.seedOwner(database.db)
         await admit(owner, asHandle('p@i'))
         const children = Array.from({ length: 8 }, (_, n) => ({

@@ -26,8 +26,9 @@ import { PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { coreStand } from '../support/stands.ts'
 import { until } from '../support/until.ts'
+import { raceRounds } from '../support/layer.ts'
 
-const ROUNDS = 100
+const ROUNDS = raceRounds(100)
 const CALLERS = 32
 const AT_ONCE = 3
 const database = coreStand({ poolMax: 64, ...PATIENT })

@@ -23,8 +23,9 @@ import { freshDatabase, onServer, PATIENT } from '../support/postgres.ts'
 import * as seed from '../support/seed.ts'
 import { until } from '../support/until.ts'
 import type { Family, Handle, Owner } from '../../src/wire/identifiers.ts'
+import { raceRounds } from '../support/layer.ts'
 
-const ROUNDS = 100
+const ROUNDS = raceRounds(100)
 const CALLERS = 32
 /** Rounds at once: three share the pool, so that each still sees real contention. */
 const AT_ONCE = 3

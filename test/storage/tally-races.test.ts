@@ -29,8 +29,9 @@ import {
   waiting,
 } from '../support/tally-database.ts'
 import { until } from '../support/until.ts'
+import { raceRounds } from '../support/layer.ts'
 
-const ROUNDS = 40
+const ROUNDS = raceRounds(40)
 const CALLERS = 32
 const database = startedOnce(tallyDatabase)
 const [BEA, CARL, DORA] = HOLDERS as [Owner, Owner, Owner]

@@ -13,3 +13,8 @@ export function rowsOfLayer<T>(all: readonly T[], isQuick: (row: T) => boolean):
   if (quick.length === 0) throw new Error('no row of this table would be tried by make test')
   return isLanding ? quick : all
 }
+
+/** How often a race is run: as RACE_ROUNDS says (`make test`: 15), else `otherwise`. */
+export function raceRounds(otherwise: number): number {
+  return Number(process.env['RACE_ROUNDS'] ?? otherwise)
+}
