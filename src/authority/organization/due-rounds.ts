@@ -1,7 +1,7 @@
 /**
  * Owns the rounds in which owners come due for an organization or a tally: one begins when work is written,
- * and each second; each owner is taken by one replica, and a failure for one stops no others. Contract: "The organization's authority", "Events" (notices and
- * reports).
+ * and each second; each owner is taken by one replica, and a failure for one stops no others. Contract: "The
+ * organization's authority", "Events" (notices and reports).
  */
 import { startRepeating, type Repetition } from '../../limits/repetition.ts'
 import { takeDue, type Taken } from '../../storage/authority/due.ts'
