@@ -2,7 +2,7 @@
  * Software of others, unmodified, at a real authority and a real sidecar: libraries of OAuth and of RFC 9421
  * that know nothing of ours, and a client that knows only RFC 7662. contract, "Token endpoint",
  * "Introspection and consume answers", "Authorized call". The clients of MCP are driven through a real Envoy
- * in test/envoy/mcp-clients.full.test.ts, that of Python in test/agent/bridge/examples.test.ts.
+ * in test/envoy/mcp-clients.full.test.ts, that of Python in test/agent/bridge/examples.full.test.ts.
  */
 import { createSignatureSync } from 'http-message-sig'
 import * as oauth from 'oauth4webapi'
