@@ -19,7 +19,13 @@ function started() {
     for (const end of runs) end()
     await repetition.stop()
   })
-  return { ...repetition, runs, errors, failing: () => void (fails = true) }
+  return {
+    wake: () => repetition.wake(),
+    stop: () => repetition.stop(),
+    runs,
+    errors,
+    failing: () => void (fails = true),
+  }
 }
 
 describe('Work that is repeated', () => {

@@ -66,7 +66,7 @@ export async function startAnnouncements(
 }
 
 interface Waiters {
-  watch(name: string, wake: () => void): () => void
+  watch: (name: string, wake: () => void) => () => void
   wake(name: string): void
   wakeAll(): void
 }

@@ -1,0 +1,21 @@
+/** Owns `usher dev` as its tests run it, from the sources: it is in no bundle. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+
+const CLI = join(import.meta.dirname, '..', '..', 'src', 'cli.ts')
+
+interface Ended {
+  code: number
+  out: string
+  err: string
+}
+
+/** Runs it to its end. */
+export function dev(args: string[], environment: Record<string, string> = {}): Promise<Ended> {
+  const env = { ...process.env, ...environment }
+  return new Promise(resolve => {
+    execFile(process.execPath, [CLI, 'dev', ...args], { env, timeout: 110_000 }, (error, out, err) =>
+      resolve({ code: error === null ? 0 : Number(error.code), out, err }),
+    )
+  })
+}
