@@ -71,7 +71,7 @@ async function obtainServer(): Promise<PostgresServer> {
   const given = process.env['DATABASE_URL']
   if (given !== undefined && given !== '') return { url: given, stop: async () => {} }
   try {
-    return await startEmbeddedPostgres({ maxConnections: 300 })
+    return await startEmbeddedPostgres({ maxConnections: 450 })
   } catch (error) {
     if (!(error instanceof PostgresAbsent)) throw error
     return await startContainer(error)
@@ -83,7 +83,7 @@ async function startContainer(absent: PostgresAbsent): Promise<PostgresServer> {
   try {
     const container = await new GenericContainer('postgres:18-alpine')
       .withEnvironment({ POSTGRES_PASSWORD: 'usher', POSTGRES_USER: 'usher', POSTGRES_DB: 'postgres' })
-      .withCommand(['-c', 'fsync=off', '-c', 'max_connections=300'])
+      .withCommand(['-c', 'fsync=off', '-c', 'max_connections=450'])
       .withExposedPorts(5432)
       .withWaitStrategy(Wait.forLogMessage(/ready to accept connections/, 2))
       .start()
