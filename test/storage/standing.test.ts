@@ -15,13 +15,13 @@ const COUNT_TO = 4
 
 const database = coreStand()
 
-/** An agent that did the same again and again, one second apart, until now. */
+/** An agent that did the same again and again, one hour apart, until now. */
 async function busy(kind: string): Promise<{ owner: Owner; handle: Handle }> {
   const owner = await seed.seedOwner(database.db)
   const handle = seed.name('jkt:')
   await seed.seedConnection(database.db, owner, handle)
   await sql`INSERT INTO ledger (owner, id, seq, ts, kind, handle, data)
-    SELECT ${owner}, n, n, now() - n * interval '1 second', ${kind}, ${handle}, '{}'
+    SELECT ${owner}, n, n, now() - n * interval '1 hour', ${kind}, ${handle}, '{}'
     FROM generate_series(1, ${ROWS}::int) n`.execute(database.db)
   // As autovacuum would have, by now.
   await sql`ANALYZE ledger`.execute(database.db)
@@ -57,7 +57,7 @@ describe('Counts of what an agent did lately', () => {
 
   it('leave out what is older than the window, and are not read where no rule asks', async () => {
     const { owner, handle } = await busy('denied')
-    const of = { handle, tier_id: seed.TIER, windowSeconds: 10 }
+    const of = { handle, tier_id: seed.TIER, windowSeconds: 9.5 * 3_600 }
     expect(await readStanding(database.db, owner, { ...of, countTo: ROWS })).toMatchObject({
       denials: 9,
       calls: 0,
