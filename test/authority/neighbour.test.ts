@@ -10,6 +10,8 @@ import { authorityStand } from '../support/stands.ts'
 
 /** Three times the connections of the pool. */
 const FLOOD = 60
+/** Half of what a caller who waits for a row, or for a connection, takes. */
+const LONG_MS = 500
 const authority = authorityStand({ owners: ['alice', 'bob'] })
 
 /** An agent that bob knows, and the RPT of its standing grant. */
@@ -34,8 +36,11 @@ it('while one owner’s rows are held and her agents flood her, another’s call
   const flood = strangers.map((stranger, n) => stranger.agree(offers[n]!).finally(() => answered++))
 
   const seen: unknown[] = []
+  const took: number[] = []
   const ask = async (name: string, call: () => Promise<Reply>): Promise<void> => {
+    const since = performance.now()
     const { status, body } = await call()
+    took.push(performance.now() - since)
     seen.push(name === 'introspect' ? [status, body.active] : status)
   }
   const isUnderWay = (): boolean => answered < FLOOD
@@ -44,8 +49,10 @@ it('while one owner’s rows are held and her agents flood her, another’s call
     await ask('negotiate', () => agent.ask('portfolio_read', {}, 'bob'))
   }
   expect(new Set(seen.map(one => JSON.stringify(one)))).toEqual(new Set(['[200,true]', '200']))
-  // Whoever waited for that row, or for a connection, would wait as long as the flood: once, and no more.
-  expect(seen.length).toBeGreaterThan(10)
+  // Whoever waits for that row, or for a connection, waits more than half of the time. One call may be
+  // long for other reasons.
+  const total = (times: number[]): number => times.reduce((sum, ms) => sum + ms, 0)
+  expect(total(took.filter(ms => ms > LONG_MS))).toBeLessThan(total(took) / 3)
 
   const told = await Promise.all(flood)
   expect(new Set(told.map(({ status }) => status))).toEqual(new Set([503]))
