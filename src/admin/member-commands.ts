@@ -58,20 +58,22 @@ export function addBreakGlass(program: Command, action: Action): void {
     .command('break-glass')
     .argument('<owner>', 'the member whose resources are needed')
     .requiredOption('--reason <text>', 'what the emergency is; she reads it')
-    .option('--window <seconds>', 'how long the voucher may be redeemed (default 600)', wholeNumber)
+    .option(
+      '--window <seconds>',
+      'how long the voucher may be redeemed (default 300, at most 3600)',
+      wholeNumber,
+    )
     .description(
       'open an emergency window at a member, who is notified; prints the voucher for one call, once',
     )
     .action(
-      action(
-        async (session, owner: string, { reason, window = 600 }: { reason: string; window?: number }) => {
-          const body = { owner, reason, window_s: window }
-          const opened = await session.client.ask({ method: 'POST', path: '/admin/break-glass', body })
-          const said = `For one call at ${printable(owner)}, within ${window} s. She is notified now, and of its use.\n`
-          if (!session.json) session.terminal.err(said)
-          tell(session, opened, ({ voucher }) => `${printableValue(voucher)}\n`)
-        },
-      ),
+      action(async (session, owner: string, { reason, window }: { reason: string; window?: number }) => {
+        const body = { owner, reason, window_s: window }
+        const opened = await session.client.ask({ method: 'POST', path: '/admin/break-glass', body })
+        const said = `For one call at ${printable(owner)}, within ${printableValue(opened['expires_in'])} s. She is notified now, and of its use.\n`
+        if (!session.json) session.terminal.err(said)
+        tell(session, opened, ({ voucher }) => `${printableValue(voucher)}\n`)
+      }),
     )
 }
 

@@ -195,6 +195,8 @@ describe('usher admin break-glass', () => {
       printed: expect.stringMatching(/^bgv_\S+\n$/),
       said: 'For one call at dora, within 60 s. She is notified now, and of its use.\n',
     })
+    const brief = await admin('break-glass', 'dora', '--reason', 'The vault burns')
+    expect(brief.said).toContain(', within 300 s.')
     const nobody = await admin('break-glass', 'nobody', '--reason', 'The vault burns')
     expect(nobody).toMatchObject({ code: 1, printed: '', said: expect.stringMatching(/^not_found: /) })
     expect((await admin('break-glass', 'dora')).code).toBe(2)

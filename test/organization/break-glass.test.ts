@@ -101,7 +101,15 @@ describe('An emergency window', () => {
     })
     expect((await open({ owner: 'nobody' })).status).toBe(404)
     expect((await open({ reason: '' })).status).toBe(400)
-    expect((await open({ window_s: 86_401 })).status).toBe(400)
+    expect((await open({ window_s: 3_601 })).status).toBe(400)
+  })
+
+  it('is of 300 seconds, unless the administrator gives another time, of an hour at most', async () => {
+    expect((await open({ window_s: undefined })).body).toMatchObject({ expires_in: 300 })
+    const long = (await open({ window_s: 3_600 })).body
+    expect(long).toMatchObject({ expires_in: 3_600 })
+    const told = () => stand.first.notices.map(notice => parseJws(notice).payload['window_s'])
+    await until(() => told().includes(300) && told().includes(3_600))
   })
 
   it('is redeemed once: a spent voucher, an unknown one and another member’s are answered alike', async () => {

@@ -20,7 +20,9 @@ import { refuse } from '../../wire/refusal.ts'
 import type { Administration } from '../context.ts'
 import { ADMINISTRATOR, changeAs } from './guard.ts'
 
-const WINDOW_SECONDS_MAX = 86_400
+/** An emergency is minutes long: a voucher that is stolen or forgotten is worth nothing soon after. */
+const WINDOW_SECONDS = 300
+const WINDOW_SECONDS_MAX = 3_600
 
 export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
   endpoint({
@@ -33,7 +35,7 @@ export const BREAK_GLASS_WINDOWS: readonly Endpoint<Administration>[] = [
       schema: z.strictObject({
         owner: z.string().regex(NAME_PATTERN, 'give the name of an owner').transform(asOwner),
         reason: plainText(500),
-        window_s: z.int().min(1).max(WINDOW_SECONDS_MAX),
+        window_s: z.int().min(1).max(WINDOW_SECONDS_MAX).default(WINDOW_SECONDS),
       }),
     },
     answers: {
