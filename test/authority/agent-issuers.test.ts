@@ -10,8 +10,14 @@ import { startTestAuthority, type TestAuthority } from '../support/authority.ts'
 import * as seed from '../support/seed.ts'
 import { newKey, startIssuer, startOperator, type TestIssuer } from '../support/operators.ts'
 import type { Reply } from '../support/scripted-http.ts'
-import { decide, protectionCall, testAgent } from '../support/test-agent.ts'
+import { AGREEMENT_FORMAT, decide, protectionCall, testAgent } from '../support/test-agent.ts'
 import { asHandle } from '../../src/wire/identifiers.ts'
+
+/** What an agent is answered whose issuer's keys cannot be had. */
+const OUTAGE = {
+  answer: [503, 'temporarily_unavailable', expect.stringMatching(/^agent_token: .*; try again later\.$/)],
+  ticket: expect.any(String),
+}
 
 let issuer: TestIssuer
 let unlisted: TestIssuer
@@ -46,10 +52,18 @@ function identified(claims: Record<string, unknown> = {}, from = issuer) {
   return testAgent(authority, { key, identified: from.identify(key, newSubject(), claims) })
 }
 
+interface Asked {
+  /** Status, error and its sentence. */
+  answer: unknown[]
+  ticket: unknown
+  /** The kinds of all entries of hers. */
+  ledger: string[]
+}
+
 /** As another authority would begin: nothing fetched yet. Ends with the test file. */
 async function withIssuer(
   scripts: Record<string, Reply>,
-): Promise<{ issuer: TestIssuer; ask: () => Promise<unknown> }> {
+): Promise<{ issuer: TestIssuer; ask: () => Promise<Asked> }> {
   const hostile = await startIssuer()
   for (const [path, reply] of Object.entries(scripts)) hostile.server.script(path, reply)
   const other = await startTestAuthority({
@@ -59,9 +73,14 @@ async function withIssuer(
     const key = newKey()
     const agent = testAgent(other, { key, identified: hostile.identify(key, newSubject()) })
     const { status, body } = await agent.ask()
+    const { body: told } = await other.call(other.alice, { target: '/owner/ledger?limit=1000' })
     await other.close()
     await hostile.close()
-    return [status, body.error, body.error_description]
+    return {
+      answer: [status, body.error, body.error_description],
+      ticket: body.ticket as unknown,
+      ledger: (told.entries as { kind: string }[]).map(entry => entry.kind),
+    }
   }
   return { issuer: hostile, ask }
 }
@@ -305,7 +324,7 @@ describe("The issuer's documents", () => {
     elsewhere.server.script('/jwks.json', {
       body: { keys: [{ kty: 'RSA', n: 'x', e: 'AQAB' }, {}, publicJwk(moved.keys[0]!)] },
     })
-    expect(await ask()).toEqual([403, 'request_submitted', undefined])
+    expect((await ask()).answer).toEqual([403, 'request_submitted', undefined])
     await elsewhere.close()
   })
 
@@ -338,9 +357,10 @@ describe("The issuer's documents", () => {
     ],
     ['with keys that are none', { '/jwks.json': { body: { keys: 'none' } } }],
     ['with keys that are a redirect', { '/jwks.json': { status: 301, headers: { location: '/keys.json' } } }],
-  ])('where they are %s, the request is denied with a sentence', async (_, scripts) => {
+    ['with keys that are not there', { '/jwks.json': { status: 503 } }],
+  ])('where they are %s, that is an outage and no denial', async (_, scripts) => {
     const { ask } = await withIssuer(scripts)
-    expect(await ask()).toEqual([403, 'request_denied', expect.stringMatching(/\w+ \w+/)])
+    expect(await ask()).toEqual({ ...OUTAGE, ledger: [] })
   })
 
   it('where its keys are at a private address or under http, nothing is fetched there', async () => {
@@ -351,7 +371,42 @@ describe("The issuer's documents", () => {
     ]) {
       const { issuer: sly, ask } = await withIssuer({})
       sly.server.script(WELL_KNOWN.agentIssuer, { body: { issuer: sly.iss, jwks_uri } })
-      expect(await ask()).toEqual([403, 'request_denied', expect.stringMatching(/address|https URL/)])
+      expect(await ask()).toEqual({
+        answer: [503, 'temporarily_unavailable', expect.stringMatching(/address|https URL/)],
+        ticket: expect.any(String),
+        ledger: [],
+      })
     }
+  })
+
+  it('where they cannot be had, leave the negotiation as it was: the same agreement comes again with the next ticket', async () => {
+    const silent = await startIssuer()
+    silent.server.script('/jwks.json', { status: 503 })
+    const environment = { UMA_AS_AGENT_ISSUERS: silent.iss, UMA_DEV_LOOPBACK: 'true' }
+    const first = await startTestAuthority({ environment })
+    const key = newKey()
+    const agent = testAgent(first, { key, identified: silent.identify(key, newSubject()) })
+    const offer = await agent.offer()
+    const claim_token = agent.claimToken(offer.template)
+    const answer = async (ticket: string, at = agent) => {
+      const { status, body } = await at.present(ticket, {
+        claim_token,
+        claim_token_format: AGREEMENT_FORMAT,
+      })
+      return { status, body }
+    }
+    const outage = await answer(offer.ticket)
+    expect(outage).toMatchObject({ status: 503, body: { error: 'temporarily_unavailable' } })
+    const still = await answer(outage.body.ticket)
+    expect(still).toMatchObject({ status: 503, body: { error: 'temporarily_unavailable' } })
+    // Another replica has not tried this issuer yet, and meets it in good order.
+    silent.server.script('/jwks.json', { body: { keys: silent.keys.map(one => publicJwk(one)) } })
+    const second = await startTestAuthority({ beside: first })
+    const there = testAgent(second, { key, identified: silent.identify(key, newSubject()) })
+    const held = await answer(still.body.ticket, there)
+    expect(held).toMatchObject({ status: 403, body: { error: 'request_submitted', kind: 'connection' } })
+    await second.close()
+    await first.close()
+    await silent.close()
   })
 })

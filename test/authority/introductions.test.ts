@@ -266,8 +266,10 @@ describe('An introduction that the record does not bear out falls back silently 
     const child = identifiedOf(nextKey(), { parent_agent: 'nobody' })
     await fallsBack(child, {}, 'parent_agent: introducer_not_active')
   })
+})
 
-  it("where the introducer's issuer cannot be reached", async () => {
+describe('An outage is no verdict on an introduction', () => {
+  it("where the keys of the introducer's issuer cannot be had, it is 503 with the ticket to go on with", async () => {
     const gone = await startIssuer()
     const other = await startTestAuthority({
       environment: { UMA_AS_AGENT_ISSUERS: gone.iss, UMA_DEV_LOOPBACK: 'true' },
@@ -276,14 +278,16 @@ describe('An introduction that the record does not bear out falls back silently 
     const token = gone.token(key)
     await gone.close()
     const child = testAgent(other)
-    const reply = await child.ask('portfolio_read', {
-      introduction: introduction(key, child.key, {}, token),
-    })
-    expect(reply.body).toMatchObject({ error: 'request_submitted', kind: 'connection' })
-    const { body } = await other.call(other.alice, { target: '/owner/pending' })
-    expect(body[0].assurance_notes.join()).toMatch(
-      /introduction: the keys of the introducer's issuer could not be read/,
-    )
+    const offer = await child.offer()
+    const reply = await child.agree(offer, { introduction: introduction(key, child.key, {}, token) })
+    expect([reply.status, reply.body]).toMatchObject([
+      503,
+      { error: 'temporarily_unavailable', ticket: expect.any(String) },
+    ])
+    expect((await other.call(other.alice, { target: '/owner/pending' })).body).toEqual([])
+    // Without the introduction, its first contact waits.
+    const alone = await child.agree({ ...offer, ticket: reply.body.ticket })
+    expect(alone.body).toMatchObject({ error: 'request_submitted', kind: 'connection' })
     await other.close()
   })
 })

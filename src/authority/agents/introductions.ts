@@ -14,7 +14,6 @@ import { lockQueue } from '../../storage/authority/owners.ts'
 import { handleOf, signingKeyOf, subjectHandle } from '../../wire/agent-identity.ts'
 import { ALIAS, aliasIn } from '../../wire/names.ts'
 import { introducerOf, verifyIntroduction } from '../../wire/introduction.ts'
-import { Refusal } from '../../wire/refusal.ts'
 import { verifyIdentity, type Identified, type Signed } from '../../surface/agents/identity.ts'
 import type { Authority } from '../context.ts'
 import type { NamedIntroducer, Weighed } from '../negotiation/presentation.ts'
@@ -25,14 +24,14 @@ type Naming = Pick<Authority, 'database' | 'issuers' | 'issuer' | 'aliases' | 'n
 /**
  * The introducer that an agreement names, if any: by the introduction it carries, else by its agent token's
  * `parent_agent`. A malformed, misdirected or expired introduction throws `invalid_request` and denies the
- * request; if the issuer of the introducer cannot be reached, the answer is the note that is kept.
+ * request; if the keys of the introducer's issuer cannot be had, it is `temporarily_unavailable`.
  */
 export async function namedIntroducer(
   authority: Naming,
   owner: Owner,
   { agreement, agent }: Signed,
   deadline: number,
-): Promise<NamedIntroducer | { note: string } | undefined> {
+): Promise<NamedIntroducer | undefined> {
   if (agreement.claims['introduction'] !== undefined) return introducerOfClaim(authority, agreement, deadline)
   const { identity } = agreement
   if (identity.kind !== 'agent_token' || identity.agent.parent_agent === undefined) return undefined
@@ -48,16 +47,10 @@ async function introducerOfClaim(
   authority: Omit<Naming, 'database'>,
   agreement: Signed['agreement'],
   deadline: number,
-): Promise<NamedIntroducer | { note: string }> {
+): Promise<NamedIntroducer> {
   const introduction = agreement.claims['introduction']
   const claimed = introducerOf(introduction)
-  let identity
-  try {
-    identity = await verifyIdentity(authority.issuers, claimed, deadline)
-  } catch (error) {
-    if (!(error instanceof Refusal) || error.code !== 'temporarily_unavailable') throw error
-    return { note: "introduction: the keys of the introducer's issuer could not be read" }
-  }
+  const identity = await verifyIdentity(authority.issuers, claimed, deadline)
   const { introducer } = verifyIntroduction(introduction as string, identity, {
     newcomer: agreement.key,
     aud: authority.issuer,

@@ -14,7 +14,6 @@ import type { JsonObject } from '../../wire/json.ts'
 import { jointPurpose } from '../../wire/mandate.ts'
 import { agentIssuerPrefixes } from '../../wire/names.ts'
 import type { Withheld } from '../../wire/quote.ts'
-import { refuse } from '../../wire/refusal.ts'
 import type { TermsTemplate } from '../../wire/terms.ts'
 import type { VerdictRequest } from '../../wire/verdict.ts'
 import { withOperator } from '../agents/operators.ts'
@@ -44,14 +43,7 @@ const CLOCK_SECONDS = 60
 export async function presentedOf(authority: Presenting, of: Of): Promise<Presented | { because: Withheld }> {
   const { request, governed, deadline } = of
   const signed = await identify(authority.issuers, encodeBase64url(request.agreement), deadline)
-  if ('fault' in signed) {
-    if (signed.fault.code === 'issuer_unread')
-      refuse(
-        'temporarily_unavailable',
-        'Ask again: the party that vouches for the agent cannot be asked now.',
-      )
-    return { because: 'terms' }
-  }
+  if ('fault' in signed) return { because: 'terms' }
   const { claims, hash } = signed.agreement
   const template = templateOf(claims, of)
   if (hash !== request.contract || fault(authority, claims, template, request.iss) !== undefined)

@@ -59,11 +59,10 @@ async function learn(
 ): Promise<Pick<Presented, 'agent' | 'named'> | { refused: Refused }> {
   try {
     const named = await namedIntroducer(authority, owner, signed, deadline)
-    const introducerJkt = named !== undefined && 'jkt' in named ? named.jkt : undefined
-    const otherKeys = introducerJkt === undefined ? [] : [introducerJkt]
+    const otherKeys = named?.jkt === undefined ? [] : [named.jkt]
     return { named, agent: await withOperator(authority, owner, signed.agent, { otherKeys, deadline }) }
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
+    if (!(error instanceof Refusal) || error.code === 'temporarily_unavailable') throw error
     const why = error.detail ?? 'it could not be verified.'
     return { refused: { code: 'introduction_unverified', sentence: `introduction: ${why}` } }
   }

@@ -191,7 +191,6 @@ async function acceptIntroducer(
   { family, agent, named }: Presented,
 ): Promise<{ introducer: NamedIntroducer | undefined; notes: string[] }> {
   if (named === undefined) return { introducer: undefined, notes: agent.notes }
-  if ('note' in named) return { introducer: undefined, notes: [...agent.notes, named.note] }
   const answer = await weighIntroduction(db, family.owner, agent, named)
   return {
     introducer: answer.ok ? named : undefined,

@@ -42,7 +42,7 @@ export interface Presented {
   agreement: Verified<Agreement>
   agent: Identified
   /** The claimed introducer of the agent. */
-  named: NamedIntroducer | { note: string } | undefined
+  named: NamedIntroducer | undefined
 }
 
 /** A presented agreement with the owner's own records about it. */

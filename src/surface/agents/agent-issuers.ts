@@ -17,7 +17,8 @@ export interface AgentIssuers {
   /**
    * Verifies an agent token, waiting for its issuer's keys until `deadline` (ms since the epoch). Throws
    * `invalid_request` if the issuer is not listed (before anything is fetched) or the token is invalid, and
-   * `temporarily_unavailable` if the issuer's documents cannot be fetched.
+   * `temporarily_unavailable` if its issuer's keys cannot be had, because its documents cannot be fetched or
+   * are none: only keys that were read can refuse a token.
    */
   verify(claimed: ClaimedIdentity & { kind: 'agent_token' }, deadline: number): Promise<Verified<AgentToken>>
 }
@@ -40,16 +41,25 @@ export function createAgentIssuers(
           'agent_token: its issuer is not accepted here; use one that is, or sign with a bare key (jwk).',
         )
       const found = await read(issuerDocumentUrl(iss), json => isOf(json, iss), deadline)
-      const jwksUri = readIssuerDocument(had(found, "the issuer's document"), iss)
+      const jwksUri = had(found, "the issuer's document", json => readIssuerDocument(json, iss))
       const keys = await read(jwksUri, json => kid === undefined || holdsKid(json, kid), deadline)
-      return verifyAgentToken(token, parseJwks(had(keys, 'the key set of its issuer')), now())
+      return verifyAgentToken(token, had(keys, 'the key set of its issuer', parseJwks), now())
     },
   }
 }
 
-function had(document: RemoteDocument, what: string): Json {
-  if ('json' in document) return document.json
-  throw new Refusal('temporarily_unavailable', `agent_token: ${what} ${document.missing}; try again later.`)
+function had<T>(document: RemoteDocument, what: string, read: (json: Json) => T): T {
+  if (!('json' in document)) throw unread(`${what} ${document.missing}`)
+  try {
+    return read(document.json)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw unread(`${what} is none: ${error.detail}`, error)
+  }
+}
+
+function unread(why: string, cause?: unknown): Refusal {
+  return new Refusal('temporarily_unavailable', `agent_token: ${why}; try again later.`, { cause })
 }
 
 function isOf(json: Json, iss: string): boolean {

@@ -57,7 +57,8 @@ export interface Unproven {
 
 /**
  * Verifies a claim token and reads who signed it; an agent token is verified with its issuer's published
- * keys. No operator document is read yet. If that fails, returns `fault` with the sentence for the agent.
+ * keys. No operator document is read yet. If that fails, returns `fault` with the sentence for the agent;
+ * throws `temporarily_unavailable` if the issuer's keys cannot be had, which says nothing about the agent.
  * @param deadline ms since the epoch at which waiting for an issuer ends.
  */
 export async function identify(
@@ -72,11 +73,16 @@ export async function identify(
     const agreement = verifyAgreement(document, await verifyIdentity(issuers, claimed, deadline))
     return { agreement, agent: describe(agreement) }
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
+    if (!(error instanceof Refusal) || error.code === 'temporarily_unavailable') throw error
     const sentence = error.detail ?? 'The agreement could not be verified.'
     if (claimed === undefined) return { fault: { code: 'agreement_unverified', sentence } }
-    const code = error.code === 'temporarily_unavailable' ? 'issuer_unread' : refusalReason(issuers, claimed)
-    return { fault: { code, sentence, unverified: { handle: claimedHandle(issuers, claimed) } } }
+    return {
+      fault: {
+        code: refusalReason(issuers, claimed),
+        sentence,
+        unverified: { handle: claimedHandle(issuers, claimed) },
+      },
+    }
   }
 }
 
