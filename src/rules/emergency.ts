@@ -23,6 +23,8 @@ export interface AskedEmergency {
 export interface EmergencyRecord {
   /** The resource is registered for her, and nobody else holds it. */
   readonly isHers: boolean
+  /** The scopes that it is registered with. */
+  readonly scopes: readonly string[]
   /** She ended a connection of the key. */
   readonly isRevoked: boolean
   /** She blocked the invoker, or an operator on record for a connection of the key. */
@@ -41,7 +43,7 @@ export type EmergencyFault =
 export function emergencyFault(
   { agreed, view }: Bound,
   { grant, reason, authorised_by, iat }: AskedEmergency,
-  { isHers, isRevoked, isBlocked, now }: EmergencyRecord,
+  { isHers, scopes: registered, isRevoked, isBlocked, now }: EmergencyRecord,
 ): EmergencyFault | undefined {
   const { claims, break_glass: clause } = agreedCharter(view, agreed)
   const { resource_id, scopes, exp } = grant
@@ -50,6 +52,8 @@ export function emergencyFault(
   if (isOrigin(authorised_by) && !isInvoker(authorised_by, clause.invokers)) return 'invoker'
   if (clause.require_reason && (reason === null || reason.trim() === '')) return 'reason'
   if (exp <= now || exp - iat > clause.max_expires_in) return 'lifetime'
+  // What she says yes to is scopes of hers: the empty set, or a scope that the resource has not, is none.
+  if (scopes.length === 0 || !scopes.every(scope => registered.includes(scope))) return 'scope'
   if (![agreed, view].every(({ allowed_scopes }) => withinScopes(allowed_scopes, scopes))) return 'scope'
   if (isBlocked) return 'operator_blocked'
   return isRevoked ? 'key_revoked' : undefined

@@ -179,14 +179,14 @@ describe('A break_glass notice', () => {
   })
 
   it('is refused where it asks for what only a later charter allows, which she has not agreed to', async () => {
-    await stand.publish({ break_glass: clause({ resources: ['alice/trades', 'alice/account'] }) })
+    await stand.publish({ break_glass: clause({ resources: ['alice/trades', 'alice/portfolio'] }) })
     await dueAtOnce(stand.authority.database, 'view')
     await until(async () => (await stand.own('GET')).body.waiting !== null)
-    expect((await told(asking({ resource_id: 'alice/account' }))).status).toBe(403)
+    expect((await told(asking({ resource_id: 'alice/portfolio', scopes: ['read'] }))).status).toBe(403)
     const { body } = await stand.own('GET')
     const { charter_version, binds_s256 } = body
     await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
-    expect((await told(asking({ resource_id: 'alice/account' }))).status).toBe(200)
+    expect((await told(asking({ resource_id: 'alice/portfolio', scopes: ['read'] }))).status).toBe(200)
     const [refused] = await ledger()
     expect(refused).toMatchObject({ what: 'refused', because: ['outside_clause'] })
   })
@@ -197,7 +197,8 @@ describe('A break_glass notice', () => {
       { resource_id: 'alice/portfolio' },
       'outside_clause',
     ],
-    ['a scope above the ceiling', { scopes: ['close'] }, 'scope'],
+    ['a scope that the resource is not registered with', { scopes: ['trade', 'read'] }, 'scope'],
+    ['no scope at all', { scopes: [] }, 'scope'],
     ['an invoker that the clause does not name', { authorised_by: 'https://bots.example' }, 'invoker'],
     ['more seconds than the clause allows', { exp: Math.floor(Date.now() / 1000) + 4_000 }, 'lifetime'],
   ])('is refused for %s', async (_, changes, because) => {

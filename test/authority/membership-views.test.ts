@@ -2,8 +2,11 @@
  * What her organization changes while she is a member: contract, "Organization membership, on the member's
  * authorization server", "Events".
  */
+import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { parseJws, signJws } from '../../src/wire/jws.ts'
+import { generatePrivateJwk, importPrivateJwk, type PrivateJwk } from '../../src/wire/keys.ts'
+import { TYP } from '../../src/wire/names.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
 import type { Notice } from '../../src/wire/notice.ts'
 import { row } from '../support/contract-row.ts'
@@ -46,7 +49,13 @@ describe("Organization membership, on the member's authorization server", () => 
   row('auth-organization-notice', async () => {
     expect((await post(await noticeOf(roleChanged, {}, generatePrivateJwk()))).status).toBe(401)
     expect((await post(await noticeOf(roleChanged, { iss: 'https://elsewhere.example' }))).status).toBe(401)
-    expect((await post(await noticeOf(roleChanged))).status).toBe(200)
+    // Signed by her organization, but as something else.
+    const file = readFileSync(stand.organization.environment['UMA_ORG_KEYS_FILE']!, 'utf8')
+    const key = importPrivateJwk((JSON.parse(file) as { keys: PrivateJwk[] }).keys[0]!)
+    const { payload } = parseJws(await noticeOf(roleChanged))
+    for (const typ of [TYP.membership, TYP.organizationAdmin])
+      expect((await post(signJws({ typ, payload }, key))).status).toBe(401)
+    expect((await post(signJws({ typ: TYP.notice, payload }, key))).status).toBe(200)
   })
 })
 

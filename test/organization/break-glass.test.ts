@@ -143,6 +143,7 @@ describe('An emergency window', () => {
       [{ voucher: 'bgv_unknown' }, 403, 'invalid_voucher'],
       [{ resource_id: 'acme/mail-in' }, 403, 'outside_clause'],
       [{ operation: { params: {} } }, 400, 'invalid_request'],
+      [{ operation: undefined }, 400, 'invalid_request'],
       [{ scopes: ['burn'] }, 403, 'scope'],
     ]
     const good = await voucher()

@@ -44,7 +44,13 @@ const GRANT: AskedEmergency['grant'] = {
 }
 const ASKED: AskedEmergency = { grant: GRANT, reason: 'fire', authorised_by: 'ines', iat: NOW }
 const granting = (changes: Partial<AskedEmergency['grant']>) => ({ grant: { ...GRANT, ...changes } })
-const RECORD: EmergencyRecord = { isHers: true, isRevoked: false, isBlocked: false, now: NOW }
+const RECORD: EmergencyRecord = {
+  isHers: true,
+  scopes: ['read', 'burn'],
+  isRevoked: false,
+  isBlocked: false,
+  now: NOW,
+}
 
 const faultOf = (
   asked: Partial<AskedEmergency> = {},
@@ -100,6 +106,8 @@ describe('An emergency is accepted', () => {
     ['for longer than the clause allows', [granting({ exp: NOW + 301 })], 'lifetime'],
     ['for longer than she agreed to', [{}, {}, { agreed: clauseWith({ max_expires_in: 299 }) }], 'lifetime'],
     ['after its end', [{ ...granting({ exp: NOW }), iat: NOW - 300 }], 'lifetime'],
+    ['with a scope that the resource has not', [{}, { scopes: ['send'] }], 'scope'],
+    ['with no scope', [granting({ scopes: [] })], 'scope'],
     ['with a scope above the ceiling', [granting({ scopes: ['read', 'burn'] })], 'scope'],
     [
       'with a scope above the ceiling that she agreed to',

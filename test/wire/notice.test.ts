@@ -83,7 +83,7 @@ describe('A notice', () => {
   })
 
   it('tells whose keys to look for only where it is one', () => {
-    for (const text of ['x', 'a.b.c', signJws({ typ: TYP.rpt, payload: CLAIMS }, key)])
+    for (const text of ['x', 'a.b.c', signJws({ typ: TYP.notice, payload: { iss: 7 } }, key)])
       expect(refusalOf(() => noticeIssuer(text)).code).toBe('invalid_request')
     expect(refusalOf(() => noticeIssuer(signJws({ typ: TYP.notice, payload: { iss: 'x' } }, key))).code).toBe(
       'invalid_request',

@@ -62,7 +62,7 @@ async function verified(
   jwt: string,
 ): Promise<ReceivedNotice> {
   const typAlias = aliasIn(aliases, ALIAS.noticeTyp)
-  const issuer = noticeIssuer(jwt, typAlias)
+  const issuer = noticeIssuer(jwt)
   if (!organizations.issuers.includes(issuer))
     refuse('invalid_token', 'Ask the operator of this server to list your organization.')
   const kid = parseJws(jwt).header['kid']

@@ -29,7 +29,7 @@ export const BREAK_GLASS_REQUEST = z.strictObject({
   scopes: z.array(plainText(200)).min(1).max(50),
   reason: z.string().optional(),
   agent_jwk: z.record(z.string(), z.unknown()),
-  operation: z.unknown(),
+  operation: z.unknown().optional(),
   voucher: plainText(200).optional(),
   client_id: plainText(2_048).optional(),
   expires_in: z.int().min(1).optional(),

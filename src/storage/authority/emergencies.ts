@@ -27,6 +27,8 @@ export async function readEmergencyRecord(
       EXISTS (SELECT 1 FROM resources
         WHERE owner = ${owner} AND resource_id = ${resource_id} AND source <> 'joint') AS "isHers",
       EXISTS (SELECT 1 FROM of_key WHERE status = 'revoked') AS "isRevoked",
+      COALESCE((SELECT resource_scopes FROM resources
+        WHERE owner = ${owner} AND resource_id = ${resource_id}), '{}') AS scopes,
       EXISTS (SELECT 1 FROM operators WHERE owner = ${owner} AND blocked_at IS NOT NULL AND (origin = ${authorised_by}
         OR origin IN (SELECT origin FROM connection_operators
           WHERE owner = ${owner} AND handle IN (SELECT handle FROM of_key)))) AS "isBlocked"`.execute(tx)
