@@ -46,6 +46,21 @@ describe('A membership', () => {
     expect(await introspect(own.rpt)).toBe('active')
   })
 
+  it('gives back no grant that it ended once she has left, neither to introspection nor to be spent', async () => {
+    const agent = testAgent(stand.authority)
+    const trade = { operation: { tool: 'place_trade', params: { symbol: 'VTI', qty: 2 } } }
+    const ended = [await agent.granted('portfolio_read'), await agent.granted('place_trade', trade)]
+    const own = await agent.granted('statement_read')
+    await stand.joined()
+    for (const { rpt } of ended) expect(await introspect(rpt)).toBe('organization_revoked')
+    await stand.own('DELETE')
+    for (const { rpt } of ended) expect(await introspect(rpt)).toBe('revoked')
+    const { body } = await protectionCall(stand.authority, '/consume', { token: ended[1]!.rpt })
+    expect([body.consumed, body.error]).toEqual([false, 'revoked'])
+    expect(await introspect(own.rpt)).toBe('active')
+    expect(await introspect((await agent.granted('portfolio_read')).rpt)).toBe('active')
+  })
+
   it('lets nobody in to what is claimed and not shared', async () => {
     await stand.joined()
     const { status, body } = await refusal('place_trade')

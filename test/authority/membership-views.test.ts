@@ -93,6 +93,24 @@ describe('A later view', () => {
     expect(await introspect(rpt)).toBe('organization_revoked')
   })
 
+  it('that claims again what one before claimed no more ends for good what was granted meanwhile', async () => {
+    const governs = async (claims: string[], has: boolean) => {
+      await stand.publish({
+        claims,
+        roles: { staff: { name: 'Staff', grants: [], delegation: 'any-agent' } },
+      })
+      await asksNow()
+      await until(async () => (await membership()).governed_resources.includes('alice/portfolio') === has)
+    }
+    await governs(['alice/account', 'alice/trades'], false)
+    const { rpt } = await testAgent(stand.authority).granted('portfolio_read')
+    expect(await introspect(rpt)).toBeUndefined()
+    await governs(['alice/account', 'alice/trades', 'alice/portfolio'], true)
+    expect(await introspect(rpt)).toBe('organization_revoked')
+    await governs(['alice/account', 'alice/trades'], false)
+    expect(await introspect(rpt)).toBe('revoked')
+  })
+
   it('narrows her tiers at once, and widens none when it allows more again', async () => {
     await stand.publish({ envelope: { max_expires_in: 120 } })
     await asksNow()

@@ -203,6 +203,14 @@ describe('Single-use grant: a consume while what it rests on ends', () => {
     const { owner, rpt } = await granted()
     await inTx(tx => updateTier(tx, { ...seed.tierOf(owner, true), resources: [] }, undefined))
     expect(await consume(owner, rpt)).toBeUndefined()
-    expect((await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant?.governed).toBe(false)
+    const governed = async () =>
+      (await readGrant(database.calls, owner, seed.CLIENT_ID, rpt))?.grant?.governed
+    expect(await governed()).toBe(false)
+    // Back in the tier, it is granted anew, and no grant from before lives again.
+    await inTx(tx => updateTier(tx, seed.tierOf(owner, true), undefined))
+    expect(await governed()).toBe(false)
+    expect(await consume(owner, rpt)).toBeUndefined()
+    const anew = await seed.seedGrant(database.db, owner, AGENT, 1)
+    expect(await consume(owner, anew)).toBeDefined()
   })
 })

@@ -85,9 +85,9 @@ const RECORD = prepared<{ jti: string } | { jti: null }>(
       FROM (SELECT FROM grants WHERE owner = $1 AND $28::int IS NOT NULL AND expires_at > now() LIMIT $28) live),
     made AS (
       INSERT INTO grants (owner, rpt_sha256, jti, family, handle, generation, client_id, aud, resource_id,
-        tier_id, tier_epoch, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
+        tier_id, tier_epoch, hold, single_use, claims, expires_at, org_epoch, org_handle_epoch, org_operator, org_operator_epoch)
       SELECT c.owner, a.rpt_sha256, a.jti, a.family, c.handle, c.generation, a.client_id, a.aud, a.resource_id,
-        a.tier_id, a.tier_epoch, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
+        a.tier_id, a.tier_epoch, tr.hold, a.single_use, a.claims, to_timestamp(a.expires_at), a.org_epoch, a.org_handle_epoch,
         CASE WHEN a.org_handle_epoch IS NOT NULL THEN a.operator END, a.org_operator_epoch
       FROM asked a JOIN connections c ON c.owner = $1 AND c.handle = a.handle
         AND c.status = 'active' AND c.generation = a.generation

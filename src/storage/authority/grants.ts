@@ -28,7 +28,7 @@ export interface GrantReading {
     connected: boolean
     /** The grant's generation is the connection's present one. */
     current: boolean
-    /** The tier it was issued under still exists and still governs the resource. */
+    /** The tier it was issued under still exists and has governed the resource without a break. */
     governed: boolean
     /** An organization ended the agent's reach, or governs the resource since the grant was made. */
     organizationEnded: boolean
@@ -55,9 +55,10 @@ interface ReadRow extends PlacedRow, Omit<GrantColumns, 'claims'>, Pick<Resource
 }
 
 /**
- * Whether an organization ended a grant, by the epochs that it carries. If the resource was never governed,
- * only the tier's hold on it is checked, which is read anyway: no membership, no further look. The exception
- * is a grant whose clearance was checked, because that depends on the membership.
+ * Whether an organization ended a grant, by the epochs that it carries. If the resource was not governed, only
+ * the tier's hold on it is checked, which is read anyway: no membership, no further look. That hold is another
+ * one once the resource has been governed, so that the grant stays ended when that is over. The exception is
+ * a grant whose clearance was checked, because that depends on the membership.
  */
 const ORGANIZATION_ENDED = `CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NOT NULL
           OR (g.org_epoch IS NOT NULL
@@ -71,7 +72,7 @@ const COLUMNS = `asked.place::int, ${TAKES_NO_WRITES} AS standby, rs.status AS r
       g.claims, g.client_id, g.aud, g.family, g.single_use,
       g.consumed_at IS NOT NULL AS consumed, g.expires_at <= clock_timestamp() AS expired,
       c.status = 'active' AS connected, c.generation = g.generation AS current,
-      tr.resource_id IS NOT NULL AS governed,
+      coalesce(tr.hold = g.hold, false) AS governed,
       ${ORGANIZATION_ENDED} AS organization_ended`
 
 const OF_EACH_ASKED = `
@@ -189,7 +190,7 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place
         WITH ORDINALITY AS asked(rpt_sha256, client_id, generation, place)
       CROSS JOIN LATERAL (
         SELECT owner, rpt_sha256, client_id, handle, generation, tier_id, tier_epoch, resource_id,
-          org_epoch, org_handle_epoch, org_operator, org_operator_epoch FROM grants
+          hold, org_epoch, org_handle_epoch, org_operator, org_operator_epoch FROM grants
         WHERE owner = $1 AND rpt_sha256 = asked.rpt_sha256 AND client_id = asked.client_id ${itself}) g
       CROSS JOIN LATERAL (
         SELECT rs.resource_uri FROM connections c, resource_servers rs, tiers t, tier_resources tr
@@ -197,7 +198,7 @@ function spending(name: string, { waits }: { waits: boolean }): Prepared<{ place
           AND rs.owner = g.owner AND rs.client_id = g.client_id AND rs.status = 'active'
           AND rs.generation = coalesce(asked.generation, rs.generation)
           AND t.owner = g.owner AND t.tier_id = g.tier_id AND t.epoch = g.tier_epoch AND t.deleted_at IS NULL
-          AND tr.owner = g.owner AND tr.tier_id = g.tier_id AND tr.resource_id = g.resource_id
+          AND tr.owner = g.owner AND tr.tier_id = g.tier_id AND tr.resource_id = g.resource_id AND tr.hold = g.hold
           AND CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NULL ELSE c.org_epoch = g.org_handle_epoch END
         FOR SHARE OF c, rs, t, tr ${others}) held
       WHERE ${ASKED_FEW}

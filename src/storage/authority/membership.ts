@@ -9,6 +9,7 @@ import type { MemberView } from '../../rules/member-view.ts'
 import type { Reach } from '../../rules/membership.ts'
 import type { Handle, Owner } from '../../wire/identifiers.ts'
 import { endsLeases } from '../core/after-commit.ts'
+import { ANOTHER_HOLD } from './tiers.ts'
 import type { Db, Tx } from './database.ts'
 import type { MembershipsTable, ResourcesTable } from './tables.ts'
 
@@ -161,7 +162,8 @@ export async function listReached(db: Db, owner: Owner): Promise<ReachedResource
 
 /**
  * Writes how resources stand from now on, and with them their tiers' hold, which a consume locks: a grant
- * that was made while one was hers alone is spent before this commits, or not at all. The caller has written
+ * that was made while one was hers alone is spent before this commits, or not at all, and never after: what is
+ * governed from now on has another hold. The caller has written
  * the tiers already, as their rows are locked first.
  */
 export async function writeReached(
@@ -181,7 +183,9 @@ export async function writeReached(
     WITH locked AS MATERIALIZED (
       SELECT resource_id FROM tier_resources WHERE owner = ${owner}
         AND resource_id = ANY(${changed.map(one => one.resource_id)}::text[]) ORDER BY resource_id FOR UPDATE)
-    UPDATE tier_resources tr SET org = n.org FROM ${named}, locked
+    UPDATE tier_resources tr SET org = n.org,
+      hold = CASE WHEN tr.org IS NULL AND n.org IS NOT NULL THEN ${ANOTHER_HOLD} ELSE tr.hold END
+    FROM ${named}, locked
     WHERE tr.owner = ${owner} AND tr.resource_id = n.resource_id AND locked.resource_id = n.resource_id`.execute(
     tx,
   )

@@ -167,6 +167,8 @@ export interface TierResourcesTable {
   tier_id: string
   /** The same as for the resource. */
   org: ColumnType<Reach | null, RawBuilder<Reach | null> | undefined, Reach | null>
+  /** Which hold it is: another one once the resource was out of the tier, or was governed. */
+  hold: ColumnType<string, RawBuilder<string> | undefined, never>
 }
 
 export interface TermsVersionsTable {
@@ -288,6 +290,8 @@ export interface GrantsTable {
   resource_id: string
   tier_id: string
   tier_epoch: number
+  /** That of the tier on the resource when it was made. */
+  hold: Generated<string>
   single_use: boolean
   claims: Json<GrantClaims>
   issued_at: Timestamp

@@ -300,13 +300,27 @@ function orgOf(owner: Owner, resource_id: string): RawBuilder<Reach | null> {
   return sql<Reach | null>`(SELECT org FROM resources WHERE owner = ${owner} AND resource_id = ${resource_id})`
 }
 
+/**
+ * A hold that no grant was made under yet: the microsecond, because a count would begin anew with a row that
+ * is written anew.
+ */
+export const ANOTHER_HOLD: RawBuilder<string> = sql<string>`(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+
 /** @returns whether the tier governs exactly the resources it names. */
 async function governResources(tx: Tx, tier: NewTier): Promise<boolean> {
   const { owner, tier_id, resources } = tier
   if (resources.length > 0)
     await tx
       .insertInto('tier_resources')
-      .values(resources.map(resource_id => ({ owner, resource_id, tier_id, org: orgOf(owner, resource_id) })))
+      .values(
+        resources.map(resource_id => ({
+          owner,
+          resource_id,
+          tier_id,
+          org: orgOf(owner, resource_id),
+          hold: ANOTHER_HOLD,
+        })),
+      )
       .onConflict(conflict => conflict.columns(['owner', 'resource_id']).doNothing())
       .execute()
   const { n } = await tx
