@@ -185,6 +185,15 @@ describeWith(installedBrowser(), 'The page about notifications', path => {
     await until(() => receiver.to('/worker').length === 1)
     const data = JSON.stringify(own.read(receiver.to('/worker')[0]!))
     const registrationId = await registered
+    // The browser forgets a message that is looked for while it is about to be shown.
+    const [worker] = page.context().serviceWorkers()
+    await worker!.evaluate(`(() => {
+      const show = self.registration.showNotification.bind(self.registration)
+      self.shown = 0
+      self.registration.showNotification = (...said) => show(...said).then(() => void (self.shown += 1))
+    })()`)
+    const shownIn = (messages: number) =>
+      until(async () => (await worker!.evaluate('self.shown')) === messages)
     await session.send('ServiceWorker.deliverPushMessage', {
       origin: authority.ownerUrl,
       registrationId,
@@ -193,6 +202,7 @@ describeWith(installedBrowser(), 'The page about notifications', path => {
     const told = (): Promise<unknown[]> =>
       page.evaluate(`navigator.serviceWorker.ready.then(one => one.getNotifications()).then(all =>
         all.map(({ title, body, tag }) => ({ title, body, tag })))`)
+    await shownIn(1)
     await until(async () => (await told()).length === 1)
     const single = {
       title: 'A request waits for you',
@@ -207,6 +217,7 @@ describeWith(installedBrowser(), 'The page about notifications', path => {
       registrationId,
       data: JSON.stringify(pushBody(several)),
     })
+    await shownIn(2)
     await until(async () => (await told()).length === 2)
     const digest = {
       title: '3 requests wait for you',
