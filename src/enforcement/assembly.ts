@@ -3,18 +3,16 @@
  * Contract: "What the service does" (`ENFORCEMENT_MODE=gateway|embedded`, one core) and "Resource server
  * enforcement point". Opens no door itself.
  */
-import type { SidecarConfig, SidecarJoint, SidecarOrganization, SidecarOwner } from '../config.ts'
+import type { SidecarConfig, SidecarJoint, SidecarOwner } from '../config.ts'
 import { createJwksCache, type JwksCache } from '../http/jwks-cache.ts'
 import type { Logger } from '../http/log.ts'
 import { watchCertificates } from '../http/certificates.ts'
 import type { Tracing } from '../http/tracing.ts'
 import { signatureBase } from '../http/signed-request.ts'
-import { isNamed } from '../rules/ceiling.ts'
-import type { EnforcedMembership } from '../wire/enforced-membership.ts'
 import type { Owner } from '../wire/identifiers.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { aliasIn, ENFORCEMENT_ALIAS } from '../wire/names.ts'
-import { openMarks } from './approval/marks.ts'
+import { openMarks, type Marks } from './approval/marks.ts'
 import { openPinnedKeys } from './approval/pinned-keys.ts'
 import { createAccessReports, type AccessReports } from './authorities/access-reports.ts'
 import { apiReader } from './request/api.ts'
@@ -28,16 +26,14 @@ import { createChallengeLimit } from './challenge-limit.ts'
 import { createCheck } from './check.ts'
 import { recordUnjudged } from './telemetry/decision-log.ts'
 import { createHealth, type Health } from './telemetry/health.ts'
-import type { Deadline } from './deadline.ts'
 import type { RouteJoint } from './joint/mandate-check.ts'
 import { createMandateView } from './joint/mandate-view.ts'
 import { createProofs } from './joint/proofs.ts'
 import { createSpentGrants } from './joint/spent-grants.ts'
 import { createTallyClient } from './joint/tally-client.ts'
-import type { RouteOrganization } from './organization/ceiling.ts'
 import { createLeases, type Leases } from './leases/leases.ts'
-import { createMembershipView } from './organization/membership-view.ts'
-import { createOrganizationClient } from './organization/organization-client.ts'
+import { openOrganization } from './organization/opening.ts'
+import { openUsedEmergencies } from './organization/used-emergencies.ts'
 import { readMcp } from './request/mcp.ts'
 import { countingOpen } from './open-calls.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
@@ -111,7 +107,9 @@ export function assembleCore(config: CoreConfig, surroundings: Surroundings): Co
   const jwks = createJwksCache({ outbound: pools.challenges, clock })
   const offers = createAuthorityOffers({ outbound: pools.challenges, clock })
   const leases = openLeases(config, { offers, metrics, logger, clock })
-  const parts = { pools, jwks, offers, leases, clock, metrics, logger }
+  let used: Marks | undefined
+  const emergencies = (): Marks => (used ??= openUsedEmergencies(config.reports.state_dir, { clock }))
+  const parts = { pools, jwks, offers, leases, emergencies, clock, metrics, logger }
   const served = serveOwners({
     owners: config.owners,
     open: owner => routeOf(owner, config, parts),
@@ -193,6 +191,8 @@ interface Parts extends Surroundings {
   jwks: JwksCache
   offers: AuthorityOffers
   leases: Leases | undefined
+  /** Made when the first owner has an organization above her. */
+  emergencies: () => Marks
   metrics: Metrics
 }
 
@@ -209,7 +209,7 @@ function openLeases(
 function routeOf(
   { owner, path, authority, client_id, credential, organization, joint, tools, api }: SidecarOwner,
   config: CoreConfig,
-  { pools, jwks, offers, leases, clock, metrics, logger }: Parts,
+  { pools, jwks, offers, leases, emergencies, clock, metrics, logger }: Parts,
 ): Route {
   const resource = config.public_url + path
   const proof =
@@ -239,7 +239,12 @@ function routeOf(
       clock,
       onPat: outcome => metrics.patRenewed(outcome),
     }),
-    organization: organization && openOrganization(organization, owner, { config, pools, jwks, clock }),
+    organization:
+      organization &&
+      openOrganization(organization, owner, {
+        ...{ aliases: config.aliases, key: signingKeys(config.keys)[0], used: emergencies() },
+        ...{ outbound: pools.grants, keys: jwks, clock },
+      }),
     joint: joint && openJoint(joint, owner, { config, pools, jwks, clock }),
     tools: new Map(tools.map(tool => [tool.tool, openTool(tool, { logger, clock })])),
     readRequest: readerOf({ path, api }, config),
@@ -256,29 +261,6 @@ function openTool(
   if (approval === undefined) return tool
   const keys = openPinnedKeys(approval.keys_file, { logger })
   return { ...tool, ownerApproval: { keys, marks: openMarks(approval.state_dir, { clock }) } }
-}
-
-/** Asks nobody until a call needs it. */
-function openOrganization(
-  { issuer, resources, credential }: SidecarOrganization,
-  owner: Owner,
-  around: { config: CoreConfig; pools: AuthorityPools; jwks: JwksCache; clock: () => number },
-): RouteOrganization {
-  const { config, pools, jwks, clock } = around
-  const proof =
-    credential.kind === 'secret'
-      ? credential
-      : { kind: 'signature' as const, key: signingKeys(config.keys)[0] }
-  const client = createOrganizationClient({ issuer, owner, proof, outbound: pools.grants, clock })
-  const read = (deadline: Deadline): Promise<EnforcedMembership> => client.membership(deadline)
-  return {
-    issuer,
-    client,
-    keys: jwks,
-    acceptedTypAlias: aliasIn(config.aliases, ENFORCEMENT_ALIAS.breakGlassAcceptedTyp),
-    view: createMembershipView({ read, clock: () => performance.now() }),
-    asksAbout: resource_id => isNamed(resources, resource_id),
-  }
 }
 
 /** Asks nobody until a call needs it. */

@@ -20,6 +20,7 @@ import { checkOperation } from './operation.ts'
 import { introspectBreakGlass, isOfOrganization } from './organization/break-glass.ts'
 import { checkMandate, type RouteJoint } from './joint/mandate-check.ts'
 import { checkCeiling } from './organization/ceiling.ts'
+import { takeEmergency } from './organization/used-emergencies.ts'
 import type { ToolCall } from './request/call-request.ts'
 import type { Route, Tool } from './request/routes.ts'
 import { enterStep, type Trace } from './telemetry/decision-log.ts'
@@ -97,7 +98,7 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
 
   // A call that her ledger could not tell of is not let through, and costs no grant. In an emergency the
   // organization tells her, by the consume.
-  const isReported = request.kind === 'tool' && grant.breakGlass !== true
+  const isReported = request.kind === 'tool' && grant.breakGlass === undefined
   if (isReported) options.reports.ready(route.client)
 
   if (grant.single_use || tool?.ownerApproval !== undefined) {
@@ -260,16 +261,24 @@ function checkSignature(
 }
 
 /**
- * Consumes. If a call is not let through after all, the decision that she signed for it can be used by the
- * next.
+ * Consumes. If a call is not let through after all, the decision that she signed for it, or her authority's yes
+ * to an emergency, can be used by the next.
  */
 async function spend(judged: Judged, token: string, grant: LiveGrant, approval?: Mark): Promise<void> {
+  const marks = [approval]
   try {
+    if (grant.breakGlass !== undefined) marks.push(await takeUse(judged, grant, grant.breakGlass))
     await consumeInTime(judged, token, grant)
   } catch (thrown) {
-    await approval?.release()
+    for (const mark of marks) await mark?.release()
     throw thrown
   }
+}
+
+/** Whatever the organization answers to the consume. */
+function takeUse({ route, deadline }: Judged, grant: LiveGrant, { exp }: { exp: number }): Promise<Mark> {
+  const { authority, owner, organization } = route
+  return takeEmergency(organization!.used, { authority, owner, jti: grant.jti, exp }, deadline)
 }
 
 /** Consumes, if there is time for the answer to arrive and somebody to take it. */
@@ -287,7 +296,7 @@ async function consumeInTime(
   }
   const why = whyNot()
   if (why !== undefined) throw why
-  const issuer = grant.breakGlass === true ? route.organization!.client : route.client
+  const issuer = grant.breakGlass !== undefined ? route.organization!.client : route.client
   const consume = (): Promise<Consumption> => issuer.consume(token, deadline, whyNot)
   const consumption = await (route.joint === undefined ? consume() : route.joint.spent.once(grant, consume))
   if (consumption.consumed) return

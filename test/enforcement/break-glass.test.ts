@@ -2,7 +2,10 @@
  * A grant of an emergency window at the call: contract, "The organization's authority" (`/break-glass`),
  * "What the service does" (only narrow).
  */
-import { beforeEach, describe, expect, it } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { signBreakGlassAcceptance, type BreakGlassAcceptance } from '../../src/wire/break-glass.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
 import { asOwner } from '../../src/wire/identifiers.ts'
@@ -188,6 +191,59 @@ describe('A grant of an emergency window', () => {
     organization.script('/consume', { status: 503, body: {} })
     expect(await trade(breakGlass())).toBe(OUTAGE)
     expect(stand.authority.count('/introspect')).toBe(0)
+  })
+
+  describe('of an organization that was stolen and says consumed: true to everybody', () => {
+    const USED = '403 already_consumed'
+    const directory = () => {
+      const made = mkdtempSync(join(tmpdir(), 'usher-emergencies-'))
+      onTestFinished(() => rmSync(made, { recursive: true, force: true }))
+      return made
+    }
+    beforeEach(() =>
+      organization.script('/consume', { status: 200, body: { consumed: true, family: 'bg_1' } }),
+    )
+
+    it('passes once for one yes of her authority: it is not asked to consume again, nor under another token', async () => {
+      const token = breakGlass({ grant: { claims: { jti: 'rpt_one' } }, accepted: { jti: 'rpt_one' } })
+      const answers = await Promise.all(Array.from({ length: 5 }, () => trade(token)))
+      expect(answers.sort()).toEqual([USED, USED, USED, USED, 'allow'])
+      const another = breakGlass({
+        grant: { claims: { jti: 'rpt_one', reason: 'smoke' } },
+        accepted: { jti: 'rpt_one' },
+      })
+      expect(another).not.toBe(token)
+      expect(await trade(another)).toBe(USED)
+      expect(organization.count('/consume')).toBe(1)
+      expect(await trade(breakGlass())).toBe('allow')
+    })
+
+    it('keeps the yes for the next try where the call was not let through', async () => {
+      organization.script('/consume', { status: 503, body: {} })
+      const token = breakGlass()
+      expect(await trade(token)).toBe(OUTAGE)
+      organization.script('/consume', { status: 200, body: { consumed: true, family: 'bg_1' } })
+      expect(await trade(token)).toBe('allow')
+      expect(await trade(token)).toBe(USED)
+    })
+
+    it('is remembered after a restart, and by all that share the directory', async () => {
+      const stateDirectory = directory()
+      const settings = { organization: { issuer: organization.issuer, stateDirectory } }
+      await stand.restart(settings)
+      const token = breakGlass()
+      expect(await trade(token)).toBe('allow')
+      await stand.restart(settings)
+      expect(await trade(token)).toBe(USED)
+    })
+
+    it('is an outage where that cannot be written down, before anything is consumed', async () => {
+      const stateDirectory = directory()
+      await stand.restart({ organization: { issuer: organization.issuer, stateDirectory } })
+      rmSync(stateDirectory, { recursive: true })
+      expect(await trade(breakGlass())).toBe(OUTAGE)
+      expect(organization.count('/consume')).toBe(0)
+    })
   })
 
   it('is a stranger’s where the route has no organization: her authority is asked', async () => {

@@ -30,6 +30,7 @@ import {
   createOrganizationClient,
   type OrganizationProof,
 } from '../../src/enforcement/organization/organization-client.ts'
+import { openUsedEmergencies } from '../../src/enforcement/organization/used-emergencies.ts'
 import { createJwksCache, type JwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { isNamed } from '../../src/rules/ceiling.ts'
@@ -161,8 +162,17 @@ export type CoreOverrides = Partial<CheckOptions> & {
   tool?: (name: string) => Partial<Tool>
   /** In place of the one that asks `authority` over the network. */
   client?: AuthorityClient
-  /** The organization above alice: its issuer, and the resources that it is asked about. */
-  organization?: { issuer: string; resources?: string[]; proof?: OrganizationProof; clock?: () => number }
+  /**
+   * The organization above alice: its issuer, the resources that it is asked about, and the directory in which
+   * it is kept which emergencies were used.
+   */
+  organization?: {
+    issuer: string
+    resources?: string[]
+    proof?: OrganizationProof
+    clock?: () => number
+    stateDirectory?: string
+  }
   /**
    * Makes alice an account that several hold and the authority a tally; `clock` is that of its mandate,
    * `keysClock` that of all published keys.
@@ -289,6 +299,7 @@ function organizationOf(
     resources = ['alice/*'],
     proof,
     clock = () => performance.now(),
+    stateDirectory,
   }: NonNullable<CoreOverrides['organization']>,
   { outbound, keys }: { outbound: Outbound; keys: JwksCache },
 ): RouteOrganization {
@@ -303,6 +314,7 @@ function organizationOf(
     issuer,
     client,
     keys,
+    used: openUsedEmergencies(stateDirectory, { clock: Date.now }),
     view: createMembershipView({ read: deadline => client.membership(deadline), clock }),
     asksAbout: resource_id => isNamed(resources, resource_id),
   }

@@ -1,12 +1,15 @@
 /**
- * Owns the record of which signed decisions were used here. Contract: "Single-use grant" and "Authorized
- * call", order 4; docs/choices.md: each decision lets one call through, even after a restart and across
- * replicas that share the folder. A mark is an empty file, created only if it did not exist.
+ * Owns the record of which signed words of an owner, or of her authority, were used here. Contract:
+ * "Single-use grant" and "Authorized call", order 4; docs/choices.md: each lets one call through, even after a
+ * restart and across replicas that share the folder. A mark is an empty file, created only if it did not
+ * exist.
  */
 import { open, readdir, rm, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Refusal } from '../../wire/refusal.ts'
+import { outage, within, type Deadline } from '../deadline.ts'
 
-/** The use of one decision. */
+/** The use of one of them. */
 export interface Mark {
   /**
    * Gives the use back, for a call that was not let through. Never rejects, because a mark that stays lets
@@ -17,15 +20,15 @@ export interface Mark {
 
 export interface Marks {
   /**
-   * Marks the decision of this digest, which ends at `exp` (seconds), before its grant is spent; undefined if
-   * it was used before. Rejects if the mark cannot be written.
+   * Marks what has this digest and ends at `exp` (seconds), before its grant is spent; undefined if it was
+   * used before. Rejects if the mark cannot be written.
    */
   take(digest: string, exp: number): Promise<Mark | undefined>
 }
 
 /**
- * A mark is removed only long after its decision has ended, so that a clock that is set back does not make
- * the decision valid again.
+ * A mark is removed only long after what it marks has ended, so that a clock that is set back does not make
+ * that valid again.
  */
 const KEPT_SECONDS = 7 * 24 * 3600
 const SWEEP_SECONDS = 3600
@@ -53,6 +56,25 @@ export function openMarks(directory: string, { clock }: { clock: () => number })
       if (seconds() - sweptAt >= SWEEP_SECONDS) void sweep().catch(() => undefined)
       return { release: () => rm(join(directory, name), { force: true }).catch(() => undefined) }
     },
+  }
+}
+
+/**
+ * Marks by the call's deadline; a mark that comes too late is given back, because nobody waits for it any more.
+ * Throws an outage if it cannot be made; `what` is what it would say.
+ */
+export async function takeInTime(
+  marks: Marks,
+  { digest, exp, what }: { digest: string; exp: number; what: string },
+  deadline: Deadline,
+): Promise<Mark | undefined> {
+  const taking = marks.take(digest, exp)
+  try {
+    return await within(deadline, 'the mark', taking)
+  } catch (error) {
+    void taking.then(mark => mark?.release()).catch(() => undefined)
+    if (error instanceof Refusal) throw error
+    throw outage(`${what} could not be marked: try again.`, error)
   }
 }
 

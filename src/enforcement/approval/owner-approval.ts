@@ -9,10 +9,10 @@ import { readStatement, verifyStatement, type StatementClaims } from '../../wire
 import { s256Json } from '../../wire/encoding.ts'
 import type { Json } from '../../wire/json.ts'
 import { Refusal } from '../../wire/refusal.ts'
-import { outage, within, type Deadline } from '../deadline.ts'
+import { within, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'
 import type { ToolCall } from '../request/call-request.ts'
-import type { Mark, Marks } from './marks.ts'
+import { takeInTime, type Mark, type Marks } from './marks.ts'
 import type { PinnedKeysFile } from './pinned-keys.ts'
 
 /** Whose decisions a tool accepts, and where used ones are marked. */
@@ -48,7 +48,8 @@ export async function takeApproval({ keys, marks }: ToolApproval, call: CallAtTo
   const claims = approvedClaims(call, statement =>
     verifyStatement(readStatement(statement), pinned, { audience: call.route.authority, now: call.now }),
   )
-  const mark = await take(marks, claims, deadline)
+  const taken = { digest: s256Json(claims), exp: claims.exp, what: 'That the approval is used' }
+  const mark = await takeInTime(marks, taken, deadline)
   if (mark !== undefined) return mark
   note('owner approval: used before')
   throw missing()
@@ -90,7 +91,7 @@ function approvedClaims(
       scopes: permission.resource_scopes,
       lifetimeSeconds: grant.lifetimeSeconds,
       single_use: grant.single_use,
-      isBreakGlass: grant.breakGlass === true,
+      isBreakGlass: grant.breakGlass !== undefined,
     },
   }
   let claims: StatementClaims
@@ -104,16 +105,4 @@ function approvedClaims(
   }
   if (fault !== undefined) throw faulty(`${fault} disagrees`)
   return claims
-}
-
-/** A mark that comes too late is given back, because nobody waits for it any more. */
-async function take(marks: Marks, claims: StatementClaims, deadline: Deadline): Promise<Mark | undefined> {
-  const taking = marks.take(s256Json(claims), claims.exp)
-  try {
-    return await within(deadline, 'the mark of the approval', taking)
-  } catch (error) {
-    void taking.then(mark => mark?.release()).catch(() => undefined)
-    if (error instanceof Refusal) throw error
-    throw outage('That the approval is used could not be marked: try again.', error)
-  }
 }

@@ -61,7 +61,7 @@ export async function introspectBreakGlass(
   const { owner, jti, permissions, operation, single_use, key } = read.grant
   const presented = { owner, jti, permissions, operation, single_use, cnf_jkt: key.thumbprint }
   if (!acceptsGrant(accepted, presented)) throw exceeded('no_break_glass')
-  const grant: LiveGrant = { ...read.grant, breakGlass: true }
+  const grant: LiveGrant = { ...read.grant, breakGlass: { exp: accepted.exp } }
   return { active: true, grant }
 }
 

@@ -5,6 +5,7 @@
 import { breakGlassCeilingFault, ceilingFault, type CeilingFault } from '../../rules/ceiling.ts'
 import type { Permission } from '../../rules/permission.ts'
 import { Refusal } from '../../wire/refusal.ts'
+import type { Marks } from '../approval/marks.ts'
 import type { AuthorityKeys } from '../authorities/presented-rpt.ts'
 import { outage, type Deadline } from '../deadline.ts'
 import type { LiveGrant } from '../introspection.ts'
@@ -18,6 +19,8 @@ export interface RouteOrganization {
   readonly view: MembershipView
   /** What the organization and the owner's authority publish. */
   readonly keys: AuthorityKeys
+  /** Which emergencies were used here. */
+  readonly used: Marks
   /** Another `typ` of the acceptance of an emergency, if any. */
   readonly acceptedTypAlias?: string | undefined
   /**
@@ -62,7 +65,7 @@ export async function checkCeiling(organization: RouteOrganization, held: Held):
   const { grant, permission, authority, deadline } = held
   const { resource_id } = permission
   const isAsked = organization.asksAbout(resource_id)
-  if (grant.breakGlass === true && !isAsked) throw exceeded('no_break_glass')
+  if (grant.breakGlass !== undefined && !isAsked) throw exceeded('no_break_glass')
   if (!isAsked) return
   const membership = await organization.view.current(deadline)
   if (membership.member && membership.as_uri !== authority)
@@ -75,7 +78,7 @@ export async function checkCeiling(organization: RouteOrganization, held: Held):
     lifetimeSeconds: permission.exp - grant.issuedAt,
     single_use: grant.single_use,
   }
-  const judge = grant.breakGlass === true ? breakGlassCeilingFault : ceilingFault
+  const judge = grant.breakGlass !== undefined ? breakGlassCeilingFault : ceilingFault
   const fault = judge(membership, heldGrant)
   if (fault !== undefined) throw exceeded(fault)
 }
