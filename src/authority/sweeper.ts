@@ -12,6 +12,7 @@ import { sweepAgain, sweepOwner, type Retention } from '../storage/authority/swe
 import type { Authority } from './context.ts'
 import { listeningFor, type Listening } from './listening-time.ts'
 import { withdrawExpired } from './negotiation/withdrawals.ts'
+import { tellUnmetEmergencies } from './organization/emergency-faults.ts'
 import { sweepLapsed } from './registry/lapsed-registrations.ts'
 
 /**
@@ -111,6 +112,7 @@ async function sweepOne(
   await attempt('entries wait for their positions', () => number(db, owner))
   await attempt('expired items were not announced', () => withdrawExpired(db, owner, ROWS_PER_BATCH))
   await attempt('registrations that lapsed were not told', () => sweepLapsed(db, owner))
+  await attempt('emergencies were not compared', () => tellUnmetEmergencies(db, owner, ROWS_PER_BATCH))
   for (let batch = 0; more && batch < BATCHES_PER_TURN && !stopped(); batch++) {
     const swept = await sweepOwner(db, owner, ROWS_PER_BATCH, retention)
     for (const { table, error } of swept.faults)

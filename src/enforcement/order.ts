@@ -96,9 +96,8 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
     )
   }
 
-  // A call that her ledger could not tell of is not let through, and costs no grant. In an emergency the
-  // organization tells her, by the consume.
-  const isReported = request.kind === 'tool' && grant.breakGlass === undefined
+  // A call that her ledger could not tell of is not let through, and costs no grant.
+  const isReported = request.kind === 'tool'
   if (isReported) options.reports.ready(route.client)
 
   if (grant.single_use || tool?.ownerApproval !== undefined) {

@@ -3,7 +3,9 @@
  * member's authorization server" (`/org/notice`), "The organization's authority" (`/break-glass`), "Events".
  */
 import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
+import { tellUnmetEmergencies } from '../../src/authority/organization/emergency-faults.ts'
 import { verifyBreakGlassAcceptance } from '../../src/wire/break-glass.ts'
 import { parseJws } from '../../src/wire/jws.ts'
 import { importPublicJwk, publicJwk } from '../../src/wire/keys.ts'
@@ -13,7 +15,7 @@ import { startMembershipStand } from '../support/membership.ts'
 import { newKey } from '../support/operators.ts'
 import * as seed from '../support/seed.ts'
 import { startedForEach } from '../support/started.ts'
-import { testAgent } from '../support/test-agent.ts'
+import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 import { dueAtOnce } from '../support/due.ts'
 
@@ -241,8 +243,109 @@ describe('A break_glass notice', () => {
   })
 
   it('whose grant came to nothing is told as void', async () => {
+    const asked = asking({ jti: 'rpt_1' })
+    expect((await told(asked)).status).toBe(200)
     expect((await told({ kind: 'break_glass_void', grant: { jti: 'rpt_1' } })).status).toBe(200)
-    expect(await ledger()).toMatchObject([{ what: 'void', jti: 'rpt_1', by: 'organization' }])
-    expect(await events()).toEqual(['void'])
+    expect((await ledger()).at(-1)).toMatchObject({ what: 'void', jti: 'rpt_1', by: 'organization' })
+    expect(await events()).toEqual(['accepted', 'void'])
+  })
+})
+
+describe('What becomes of an accepted emergency', () => {
+  const accepted = async () => {
+    const asked = asking()
+    expect((await told(asked)).status).toBe(200)
+    return (asked as Extract<Notice, { kind: 'break_glass' }>).grant.jti
+  }
+  const used = (jti: string) => told({ kind: 'break_glass_used', grant: { jti } })
+  const isVoid = (jti: string) => told({ kind: 'break_glass_void', grant: { jti } })
+  const report = async (jti: string, id: string) =>
+    (
+      await protectionCall(stand.authority, '/audit/access', {
+        id,
+        family: 'bg_1',
+        jti,
+        tool: 'place_trade',
+        summary: '{}',
+      })
+    ).body as Record<string, unknown>
+  const compared = async () => {
+    const { db } = stand.authority.database
+    await sql`UPDATE accepted_emergencies SET expires_at = now() - interval '1 hour'`.execute(db)
+    await tellUnmetEmergencies(db, stand.alice.owner, 100)
+  }
+
+  it('is told once, and of none that was never accepted: no notice fills her ledger with others', async () => {
+    const jti = await accepted()
+    for (let times = 0; times < 5; times++) expect((await used(jti)).status).toBe(200)
+    expect((await isVoid(jti)).status).toBe(200)
+    expect((await used('rpt_never')).status).toBe(200)
+    expect((await isVoid('rpt_never')).status).toBe(200)
+    expect(await whats()).toEqual(['accepted', 'used'])
+    const another = await accepted()
+    for (let times = 0; times < 5; times++) expect((await isVoid(another)).status).toBe(200)
+    expect((await whats()).filter(what => what === 'void')).toHaveLength(1)
+  })
+
+  it('is told of sixty times an hour at most, and what is beyond is told again later: 429', async () => {
+    const said = () =>
+      told({
+        kind: 'break_glass_opened',
+        resources: ['alice/trades'],
+        reason: 'x',
+        by: 'ines',
+        window_s: 300,
+      })
+    for (let times = 0; times < 60; times++) expect((await said()).status).toBe(200)
+    const opened: Notice = {
+      kind: 'break_glass_opened',
+      resources: [],
+      reason: null,
+      by: 'ines',
+      window_s: 1,
+    }
+    const more = await stand.noticeOf(opened)
+    const refused = await stand.post(more)
+    expect([refused.status, refused.body.error]).toEqual([429, 'temporarily_unavailable'])
+    expect(refused.headers.get('retry-after')).toBe('600')
+    // What asks for a yes is counted by itself.
+    for (let times = 0; times < 60; times++) await told(asking())
+    expect((await told(asking())).status).toBe(429)
+    // Her access ends at once, however many were told.
+    expect((await told({ kind: 'role_changed', role: 'traders' })).status).toBe(200)
+    await sql`UPDATE memberships SET emergencies_since = now() - interval '61 minutes'`.execute(
+      stand.authority.database.db,
+    )
+    expect((await stand.post(more)).status).toBe(200)
+  })
+
+  it('is one call: its report is in her ledger, once, and more than one call under it is told to her', async () => {
+    const jti = await accepted()
+    expect(await report(jti, 'call-1')).toMatchObject({ recorded: 1 })
+    expect(await report(jti, 'call-1')).toMatchObject({ recorded: 0 })
+    expect(await report('rpt_never', 'call-2')).toMatchObject({ recorded: 0, error: 'unknown_token' })
+    const { body } = await stand.authority.call(stand.alice, { target: '/owner/ledger?kind=touched' })
+    expect(body.entries).toMatchObject([
+      { break_glass: true, jti, family: 'bg_1', tool: 'place_trade', handle: expect.stringMatching(/^jkt:/) },
+    ])
+    expect(await whats()).toEqual(['accepted'])
+    expect(await report(jti, 'call-3')).toMatchObject({ recorded: 1 })
+    expect((await ledger()).at(-1)).toMatchObject({ what: 'used_again', jti, resource_id: 'alice/trades' })
+    expect(await events()).toEqual(['accepted', 'used_again'])
+  })
+
+  it('is compared when it is over: she is told where a use was told of and no call reported, and the reverse', async () => {
+    const jtis = [await accepted(), await accepted(), await accepted(), await accepted()] as const
+    const [both, , unreported, unannounced] = jtis
+    for (const jti of [both, unreported]) await used(jti)
+    for (const jti of [both, unannounced]) await report(jti, `call-${jti}`)
+    await compared()
+    const found = (await ledger()).filter(({ what }) => what.startsWith('un'))
+    expect(found.map(({ what, jti }) => [what, jti]).sort()).toEqual([
+      ['unannounced', unannounced],
+      ['unreported', unreported],
+    ])
+    await compared()
+    expect((await whats()).filter(what => what.startsWith('un'))).toHaveLength(2)
   })
 })

@@ -90,7 +90,7 @@ async function cleared(stand: AliasStand, typ: string): Promise<string> {
 
 describe('Without UMA_AS_ALIASES', () => {
   it('an organization is heard under the names of the contract alone', async () => {
-    expect([await notice(plain, TYP.notice), await notice(plain, ALIAS.noticeTyp)]).toEqual([200, 400])
+    expect([await notice(plain, TYP.notice), await notice(plain, ALIAS.noticeTyp)]).toEqual([200, 401])
     expect([
       await administering(plain, TYP.organizationAdmin),
       await administering(plain, ALIAS.organizationAdminTyp),
@@ -108,7 +108,7 @@ describe('With UMA_AS_ALIASES', () => {
     for (const typ of [TYP.organizationAdmin, ALIAS.organizationAdminTyp])
       expect(await administering(aliased, typ)).toBe(200)
     for (const typ of [TYP.clearance, clearanceTyp]) expect(await cleared(aliased, typ)).toBe('need_info')
-    for (const typ of [organizationAdminTyp, clearanceTyp]) expect(await notice(aliased, typ)).toBe(400)
+    for (const typ of [organizationAdminTyp, clearanceTyp]) expect(await notice(aliased, typ)).toBe(401)
     for (const typ of [noticeTyp, clearanceTyp]) expect(await administering(aliased, typ)).toBe(401)
     for (const typ of [noticeTyp, organizationAdminTyp])
       expect(await cleared(aliased, typ)).toBe('clearance_unmet')

@@ -13,6 +13,7 @@ import type { PrivateKey } from '../../src/wire/keys.ts'
 import { readRptClaims } from '../../src/wire/tokens.ts'
 import { startScriptedAuthority, type IssuedGrant } from '../support/scripted-authority.ts'
 import { startedOnce } from '../support/started.ts'
+import { until } from '../support/until.ts'
 import { newKey, nowSeconds, PUBLIC_URL, verdict } from './calls.ts'
 import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
 
@@ -96,12 +97,19 @@ describe('A grant of an emergency window', () => {
     const token = breakGlass()
     expect(await trade(token)).toBe('allow')
     expect(['/introspect', '/consume'].map(path => organization.count(path))).toEqual([1, 1])
-    expect(['/introspect', '/consume', '/audit/access'].map(path => stand.authority.count(path))).toEqual([
-      0, 0, 0,
-    ])
+    expect(['/introspect', '/consume'].map(path => stand.authority.count(path))).toEqual([0, 0])
     // A later call negotiates with her authority.
     expect(await trade(token)).toBe('401 insufficient_authorization')
     expect(stand.authority.count('/perm')).toBe(1)
+  })
+
+  it('is reported to her authority, under its family and the jti that was accepted there', async () => {
+    const claims = { jti: 'rpt_told', family: 'bg_told' }
+    expect(await trade(breakGlass({ grant: { claims }, accepted: { jti: 'rpt_told' } }))).toBe('allow')
+    await until(() => stand.authority.count('/audit/access') === 1)
+    const { body } = stand.authority.received.find(({ path }) => path === '/audit/access')!
+    const said = JSON.parse(body) as { entries?: object[] }
+    expect(said.entries?.[0] ?? said).toMatchObject({ ...claims, tool: 'place_trade' })
   })
 
   it('is let through whether the resource is shared and may be passed on or not', async () => {

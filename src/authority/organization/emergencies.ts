@@ -5,14 +5,19 @@
  */
 import { emergencyFault } from '../../rules/emergency.ts'
 import type { Tx } from '../../storage/authority/database.ts'
-import { readEmergencyRecord } from '../../storage/authority/emergencies.ts'
+import {
+  countEmergencyNotice,
+  endAccepted,
+  insertAccepted,
+  readEmergencyRecord,
+} from '../../storage/authority/emergencies.ts'
 import { appendEvent } from '../../storage/authority/events.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { spendSignature } from '../../storage/authority/owners.ts'
 import type { Membership } from '../../storage/authority/membership.ts'
 import type { BreakGlassAcceptance } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
-import { asHandle, type Handle } from '../../wire/identifiers.ts'
+import { asHandle, type Handle, type Owner } from '../../wire/identifiers.ts'
 import type { Notice, NoticeClaims } from '../../wire/notice.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { named } from './membership.ts'
@@ -31,6 +36,25 @@ type EmergencyNotice = Extract<
 
 /** `refused`: her server says no, and she has it on record. */
 export type Decision = BreakGlassAcceptance | 'refused'
+
+/**
+ * An hour and owner, of those that tell and of those that ask: what a hostile organization may write to her ledger
+ * and stream is bounded by it, and an honest one has few. It sends again later what is refused.
+ */
+const NOTICES_PER_HOUR = 60
+
+/** Refuses 429 what is beyond that. The caller holds the queue's lock. */
+export async function admitNotice(tx: Tx, owner: Owner, kind: 'told' | 'asked'): Promise<void> {
+  if ((await countEmergencyNotice(tx, owner, kind)) > NOTICES_PER_HOUR)
+    refuse(
+      'temporarily_unavailable',
+      `Send it again later: ${NOTICES_PER_HOUR} notices about emergencies came within an hour.`,
+      {
+        status: 429,
+        headers: { 'retry-after': '600' },
+      },
+    )
+}
 
 const THUMBPRINT = /^[\w-]{43}$/
 
@@ -55,24 +79,34 @@ export async function decideEmergency(
   const record = await readEmergencyRecord(tx, owner, { resource_id, cnf_jkt, authorised_by })
   const because = emergencyFault(membership, { grant, reason, authorised_by, iat }, { ...record, now })
   const { exp, ...given } = grant
+  const handle = asHandle(`jkt:${cnf_jkt}`)
+  if (
+    because === undefined &&
+    !(await insertAccepted(tx, owner, { jti: grant.jti, issuer: iss, resource_id, handle, exp }))
+  )
+    refuse('conflict', 'A grant of this name was accepted before.')
   await tell(tx, emergency, {
     what: because === undefined ? 'accepted' : 'refused',
     ...(because === undefined ? {} : { because: [because] }),
     admin: authorised_by,
-    handle: asHandle(`jkt:${cnf_jkt}`),
+    handle,
     said: { ...given, expires_at: exp, reason, authorised_by },
   })
   return because === undefined ? { iss: aud, aud: iss, owner, ...grant } : 'refused'
 }
 
-/** Tells her how an emergency ended; it changes nothing. */
+/**
+ * Tells her of an opening, or how an accepted emergency ended; it changes nothing. Nothing is told of a grant
+ * that was never accepted: the void may follow a request that was lost, and a hostile organization may name any.
+ */
 export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void> {
-  const { notice } = emergency
-  if (notice.kind !== 'break_glass_opened')
-    return tell(tx, emergency, {
-      what: notice.kind === 'break_glass_used' ? 'used' : 'void',
-      said: { jti: notice.grant.jti },
-    })
+  const { claims, notice } = emergency
+  if (notice.kind !== 'break_glass_opened') {
+    const what = notice.kind === 'break_glass_used' ? 'used' : 'void'
+    const { jti } = notice.grant
+    if (!(await endAccepted(tx, claims.sub, { issuer: claims.iss, jti, what }))) return
+    return tell(tx, emergency, { what, said: { jti } })
+  }
   const { resources, reason, by, window_s } = notice
   const said = { resources, reason, authorised_by: by, window_s }
   return tell(tx, emergency, { what: 'opened', admin: by, said })

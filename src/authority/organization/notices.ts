@@ -21,7 +21,7 @@ import { ALIAS, aliasIn, AUTHORITY_PATH, NAME_PATTERN } from '../../wire/names.t
 import { noticeIssuer, verifyNotice, type ReceivedNotice } from '../../wire/notice.ts'
 import { refuse, refusingAs } from '../../wire/refusal.ts'
 import type { Authority } from '../context.ts'
-import { decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
+import { admitNotice, decideEmergency, tellEmergency, type Decision } from './emergencies.ts'
 import { asRefused, end, named } from './membership.ts'
 
 /** How long a notice is remembered: longer than an organization repeats it. */
@@ -44,7 +44,13 @@ export const NOTICE: Endpoint<Noticed> = endpoint({
       schema: z.object({ received: z.string(), accepted: z.string().optional() }),
     },
   },
-  refuses: { 401: ['invalid_token'], 403: ['request_denied'], 404: ['not_found'], 409: ['conflict'] },
+  refuses: {
+    401: ['invalid_token'],
+    403: ['request_denied'],
+    404: ['not_found'],
+    409: ['conflict'],
+    429: ['temporarily_unavailable'],
+  },
   handle: async (authority: Noticed, { body, answer }) => {
     const received = await verified(authority, body.notice)
     const decision = await onBehalfOf(received.claims.sub, () => take(authority, received))
@@ -89,6 +95,8 @@ async function take({ database, now }: Noticed, received: ReceivedNotice): Promi
     if (!(await spendSignature(tx, owner, digest, KEPT_SECONDS)))
       refuse('conflict', 'This notice was received before.')
     const { claims, notice } = received
+    if (notice?.kind.startsWith('break_glass') === true)
+      await admitNotice(tx, owner, notice.kind === 'break_glass' ? 'asked' : 'told')
     if (notice?.kind === 'break_glass')
       return decideEmergency(tx, { claims, notice, membership }, { now: now(), keptSeconds: KEPT_SECONDS })
     await takeEffect(tx, received, membership)

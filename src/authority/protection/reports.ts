@@ -3,9 +3,17 @@
  * came. Contract: "Events" (row 2), "Protection API" (/audit/access).
  */
 import { gapsBetween } from '../../rules/report-numbers.ts'
-import { grantsOfFamilies, isTouched, recordTouches, touchKey } from '../../storage/authority/last-access.ts'
+import { recordEmergencyCall } from '../../storage/authority/emergencies.ts'
+import {
+  grantsOfFamilies,
+  isTouched,
+  recordTouches,
+  touchKey,
+  type ReportedCall,
+} from '../../storage/authority/last-access.ts'
 import { hearInstances, tellMissing } from '../../storage/authority/report-instances.ts'
 import type { Tx } from '../../storage/authority/database.ts'
+import { tellEmergencyFault } from '../organization/emergency-faults.ts'
 import type { AccessRecord, AccessReport, InstanceWord, Reporter } from '../../surface/access-reports.ts'
 
 /**
@@ -35,7 +43,7 @@ export async function recordReports(
   )
   // Before the calls, so that two requests with reports of one run wait for each other here and nowhere else.
   const settled = await hearReports(tx, by, numbers)
-  const recorded = await recordTouches(tx, by, calls)
+  const recorded = await withEmergencies(tx, by, { calls, touched: await recordTouches(tx, by, calls) })
   const lost = numbersOf(recorded.unknown, reports)
   const gaps = [...numbers].flatMap(([instance, came]) => {
     const unknown = new Set(lost.get(instance))
@@ -44,6 +52,30 @@ export async function recordReports(
   })
   await tellMissing(tx, by, gaps)
   return recorded
+}
+
+/**
+ * The rest of the calls may be under emergencies that were accepted for her: they are no grants of hers, and are
+ * looked for only if there is a call under none. One yes is for one call: a second one is told to her.
+ */
+async function withEmergencies(
+  tx: Tx,
+  by: Reporter,
+  { calls, touched }: { calls: readonly ReportedCall[]; touched: { recorded: number; unknown: number[] } },
+): Promise<{ recorded: number; unknown: number[] }> {
+  let { recorded } = touched
+  const unknown: number[] = []
+  for (const place of touched.unknown) {
+    const call = calls[place]!
+    const found = call.jti === '' ? 'unknown' : await recordEmergencyCall(tx, by, call)
+    if (found === 'unknown') unknown.push(place)
+    else if (found.isNew) {
+      recorded += 1
+      if (found.reports > 1)
+        await tellEmergencyFault(tx, by.owner, { what: 'used_again', jti: call.jti, ...found.accepted })
+    }
+  }
+  return { recorded, unknown }
 }
 
 /** Takes note of how far a run says that it has come: what of it never came is missing. */

@@ -6,6 +6,7 @@ import { sql, type RawBuilder } from 'kysely'
 import { deletions, sweepEach, type Swept } from '../core/sweep.ts'
 import type { Db } from './database.ts'
 import { dueAgain, type Taken } from './due.ts'
+import { COMPARED_SECONDS } from './emergencies.ts'
 import { SILENT_SECONDS } from './report-instances.ts'
 import { LAPSES_AT } from './resources.ts'
 import type { Owner } from '../../wire/identifiers.ts'
@@ -18,6 +19,8 @@ const KEPT_SECONDS = {
   families: 86_400,
   grants: 86_400,
   events: 7 * 86_400,
+  // As long as a notice is told again.
+  emergencies: 8 * 86_400,
   instances: 7 * 86_400,
   // Longer than a message is held back at most (a day for a digest, then hours of another) and then tried.
   notifications: 4 * 86_400,
@@ -87,6 +90,17 @@ const SWEPT: Record<
     next: owner => sql`
       SELECT expires_at + ${seconds(KEPT_SECONDS.grants)} FROM grants WHERE owner = ${owner}
       ORDER BY expires_at LIMIT 1`,
+  },
+  // A later report of the same call is still found to be one of an accepted emergency.
+  accepted_emergencies: {
+    batch: (owner, limit) => sql`
+      DELETE FROM accepted_emergencies WHERE owner = ${owner} AND jti = ANY(ARRAY(
+        SELECT jti FROM accepted_emergencies WHERE owner = ${owner}
+          AND expires_at < now() - ${seconds(KEPT_SECONDS.emergencies)}
+        ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+    next: owner => sql`
+      SELECT min(expires_at + CASE WHEN compared_at IS NULL THEN ${seconds(COMPARED_SECONDS)}
+        ELSE ${seconds(KEPT_SECONDS.emergencies)} END) FROM accepted_emergencies WHERE owner = ${owner}`,
   },
   joint_questions: {
     batch: (owner, limit) => sql`
