@@ -1,6 +1,7 @@
 /**
  * Owns the settings of `usher organization`. Contract: "Limits" and "The organization's authority".
  */
+import { z } from 'zod'
 import { databaseUrl } from './database.ts'
 import { collectFaults } from './files.ts'
 import { oidcFaults, oidcSettings, realmPolicy } from './oidc.ts'
@@ -17,14 +18,24 @@ import {
   name,
   optional,
   required,
-  text,
   toggle,
   wholeNumber,
+  type Kind,
   type Values,
 } from './settings.ts'
+import { ORGANIZATION_NAME_MAX } from '../wire/charter.ts'
 import { ORGANIZATION_ALIAS, type OrganizationAlias } from '../wire/names.ts'
 
 const DAY_SECONDS = 86_400
+
+const organizationName: Kind<string> = {
+  type: 'text',
+  schema: z
+    .string()
+    .max(ORGANIZATION_NAME_MAX)
+    .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'Give a name without control characters.'),
+  json: { type: 'string', maxLength: ORGANIZATION_NAME_MAX },
+}
 
 export const ORGANIZATION_SETTINGS = defineSettings({
   title: 'usher organization',
@@ -33,7 +44,7 @@ export const ORGANIZATION_SETTINGS = defineSettings({
     id: required('UMA_ORG_ID', name, {
       description: 'The organization’s name in tokens and records: letters, digits, `.`, `_`, `-`.',
     }),
-    name: required('UMA_ORG_NAME', text, { description: 'The name that its members see.' }),
+    name: required('UMA_ORG_NAME', organizationName, { description: 'The name that its members see.' }),
     databaseUrl,
     databaseWaitSeconds: defaulted('UMA_ORG_DATABASE_WAIT_SECONDS', wholeNumber(0, 3600), '30', {
       description: 'How long a start waits for the database before it gives up.',

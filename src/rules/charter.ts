@@ -7,6 +7,7 @@ import { isWebUrl } from '../wire/members.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { claimFault, covers, patternFault } from './charter-patterns.ts'
 import { parseCondition } from './conditions.ts'
+import { viewBoundsFault } from './member-view.ts'
 
 /** 30 days. */
 export const CEILING_SECONDS_MAX = 2_592_000
@@ -24,7 +25,8 @@ export function charterFault(charter: Charter, at = 'charter'): string | undefin
     conditionsFault(charter, at) ??
     firstOf(charter.rules, (rule, i) => ruleFault(rule, charter.claims, `${at}.rules[${i}]`)) ??
     breakGlassFault(charter.break_glass, charter.claims, `${at}.break_glass`) ??
-    identityProviderFault(charter, at)
+    identityProviderFault(charter, at) ??
+    placed(viewBoundsFault(charter), at)
   )
 }
 

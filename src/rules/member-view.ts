@@ -4,7 +4,15 @@
  * envelope, polled). Our code makes the sentences from the charter, so nobody can write another promise into
  * them.
  */
-import type { Charter, CharterRole, Delegation } from '../wire/charter.ts'
+import {
+  ORGANIZATION_NAME_MAX,
+  VIEW_BYTES_MAX,
+  VIEW_SENTENCES_MAX,
+  VIEW_TEXT_MAX,
+  type Charter,
+  type CharterRole,
+  type Delegation,
+} from '../wire/charter.ts'
 import { s256Json } from '../wire/encoding.ts'
 import type { MemberView } from '../wire/owner-organization.ts'
 
@@ -123,37 +131,49 @@ function summaryOf(name: string, charter: Charter, { grants, delegation }: Share
   const { envelope, conditions, break_glass, identity_provider } = charter
   const levels = Object.entries(conditions).filter(([, value]) => typeof value === 'number' && value > 0)
   return [
-    charter.claims.length === 0
-      ? `${name} claims none of your resources.`
-      : `${name} governs ${listed(charter.claims)} among your resources.`,
-    grants.length === 0 ? 'It shares none of them with you.' : `It shares ${listed(grants)} with you.`,
+    ...(charter.claims.length === 0
+      ? [`${name} claims none of your resources.`]
+      : sentences(charter.claims, list => `${name} governs ${list} among your resources.`)),
+    ...(grants.length === 0
+      ? ['It shares none of them with you.']
+      : sentences(grants, list => `It shares ${list} with you.`)),
     DELEGATION_SAYS[delegation],
     `Access to them lasts at most ${envelope.max_expires_in} seconds.`,
     ...(envelope.allowed_scopes === null
       ? []
-      : [
-          envelope.allowed_scopes.length === 0
-            ? 'No scope of them may be given.'
-            : `Only these scopes may be given: ${listed(envelope.allowed_scopes)}.`,
-        ]),
+      : envelope.allowed_scopes.length === 0
+        ? ['No scope of them may be given.']
+        : sentences(envelope.allowed_scopes, (list, isFirst) =>
+            isFirst ? `Only these scopes may be given: ${list}.` : `And these: ${list}.`,
+          )),
     ...envelope.require_prohibited.map(one => `Agents must promise not to: ${one}.`),
-    ...(envelope.always_ask.length === 0
-      ? []
-      : [`Every operation on ${listed(envelope.always_ask)} needs somebody's approval.`]),
-    ...Object.entries(envelope.require_clearance).map(
-      ([fact, values]) => `An agent may act for you there only if ${fact} is ${values.join(' or ')}.`,
+    ...sentences(envelope.always_ask, list => `Every operation on ${list} needs somebody's approval.`),
+    ...Object.entries(envelope.require_clearance).flatMap(([fact, values]) =>
+      sentences(
+        values,
+        (list, isFirst) =>
+          isFirst
+            ? `An agent may act for you there only if ${fact} is ${list}.`
+            : `Or if ${fact} is ${list}.`,
+        ' or ',
+      ),
     ),
     ...levels.map(([what, level]) => `Agents need ${what.replace('min_', '')} of at least ${level}.`),
     ...(conditions.require_reason ? ['Agents must give a reason.'] : []),
     ...(conditions.require_mission ? ['Agents must name a mission.'] : []),
-    ...charter.rules.map(
-      rule =>
-        `${rule.then === 'ask' ? 'Asked about' : 'Refused'}: ${listed(rule.resources)} when ${rule.when.join(' and ')}.`,
+    ...charter.rules.flatMap(rule =>
+      sentences(
+        rule.resources,
+        list =>
+          `${rule.then === 'ask' ? 'Asked about' : 'Refused'}: ${list} when ${rule.when.join(' and ')}.`,
+      ),
     ),
     ...(break_glass.enabled
-      ? [
-          `In an emergency it may let an agent use ${listed(break_glass.resources)} once, for at most ${break_glass.max_expires_in} seconds; you are notified of each.`,
-        ]
+      ? sentences(
+          orNothing(break_glass.resources),
+          list =>
+            `In an emergency it may let an agent use ${list} once, for at most ${break_glass.max_expires_in} seconds; you are notified of each.`,
+        )
       : ['It may not open an emergency window.']),
     ...(identity_provider === null ? [] : [`${identity_provider.issuer} vouches for who you are.`]),
   ]
@@ -173,21 +193,22 @@ function powersOf({ claims, break_glass }: Charter, { grants }: Shared): MemberV
         detail:
           'How many of your resources and tiers it governs, and where its ceiling cut; never your terms.',
       },
-      {
-        what: 'requests',
-        detail: `What agents ask for on ${listed(claims)}: scopes, lifetime and standing; never their words or parameters.`,
-      },
+      ...powers(
+        'requests',
+        orNothing(claims),
+        list =>
+          `What agents ask for on ${list}: scopes, lifetime and standing; never their words or parameters.`,
+      ),
     ],
     can: [
-      {
-        what: 'share',
-        detail: grants.length === 0 ? 'Nothing is shared with you now; it may share later.' : listed(grants),
-      },
+      ...(grants.length === 0
+        ? [{ what: 'share', detail: 'Nothing is shared with you now; it may share later.' }]
+        : powers('share', grants, list => list)),
       {
         what: 'administer',
         detail: `On what it claims, unless you take it away: ${ADMINISTRATOR_POWERS.join(', ')}.`,
       },
-      ...(break_glass.enabled ? [{ what: 'break_glass', detail: listed(break_glass.resources) }] : []),
+      ...(break_glass.enabled ? powers('break_glass', orNothing(break_glass.resources), list => list) : []),
     ],
     cannot: [
       { what: 'widen', detail: 'It cannot allow anything that you do not allow.' },
@@ -197,6 +218,75 @@ function powersOf({ claims, break_glass }: Charter, { grants }: Shared): MemberV
   }
 }
 
-function listed(names: readonly string[]): string {
-  return names.length === 0 ? 'nothing' : names.join(', ')
+function powers(
+  what: string,
+  names: readonly string[],
+  say: (list: string) => string,
+): { what: string; detail: string }[] {
+  return sentences(names, say).map(detail => ({ what, detail }))
+}
+
+function orNothing(names: readonly string[]): readonly string[] {
+  return names.length === 0 ? ['nothing'] : names
+}
+
+/**
+ * A sentence over a list; over a long one several, each of which is readable by itself and says the same of its
+ * part. One name too long for any sentence is `charterFault`'s to refuse.
+ */
+function sentences(
+  names: readonly string[],
+  say: (list: string, isFirst: boolean) => string,
+  between = ', ',
+): string[] {
+  const said: string[] = []
+  let part: string[] = []
+  for (const name of names) {
+    const longer = [...part, name]
+    if (part.length > 0 && say(longer.join(between), said.length === 0).length > VIEW_TEXT_MAX) {
+      said.push(say(part.join(between), said.length === 0))
+      part = [name]
+    } else part = longer
+  }
+  if (part.length > 0) said.push(say(part.join(between), said.length === 0))
+  return said
+}
+
+/** Of three bytes each, as long as a name may be. */
+const LONGEST_NAME = '\u20ac'.repeat(ORGANIZATION_NAME_MAX)
+const LONGEST_ISSUER = `https://${'i'.repeat(VIEW_TEXT_MAX - 8)}`
+/** What an identity provider calls her; it is another text for each member. */
+const SUBJECT_BYTES_MAX = 2_048
+
+/**
+ * Why no member could read her view under this charter, as a clause; undefined if each could. The group that is
+ * shared most has the longest view.
+ */
+export function viewBoundsFault(charter: Charter): string | undefined {
+  const [role] = Object.entries(charter.roles).toSorted(
+    ([, one], [, other]) => charactersOf(other) - charactersOf(one),
+  )
+  const view = memberView({
+    organization: { id: 'o'.repeat(64), name: LONGEST_NAME },
+    issuer: LONGEST_ISSUER,
+    charter,
+    charter_version: Number.MAX_SAFE_INTEGER,
+    published_at: new Date(0).toISOString(),
+    owner: '',
+    role: role === undefined ? null : role[0],
+    view: Number.MAX_SAFE_INTEGER,
+  })
+  const tooLong = view.summary.find(sentence => sentence.length > VIEW_TEXT_MAX)
+  if (tooLong !== undefined)
+    return `say less in one sentence: "${tooLong.slice(0, 80)}…" has over ${VIEW_TEXT_MAX} characters`
+  if (view.summary.length > VIEW_SENTENCES_MAX)
+    return `say less: members would read ${view.summary.length} sentences, and ${VIEW_SENTENCES_MAX} are the most`
+  const bytes = new TextEncoder().encode(JSON.stringify(view)).length + SUBJECT_BYTES_MAX
+  return bytes > VIEW_BYTES_MAX
+    ? `say less: a member's view would have ${bytes} bytes, and ${VIEW_BYTES_MAX} are the most`
+    : undefined
+}
+
+function charactersOf({ grants, name }: CharterRole): number {
+  return JSON.stringify([grants, name]).length
 }

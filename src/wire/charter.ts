@@ -62,6 +62,15 @@ export type Charter = {
 
 /** How many items each list of a charter may have. */
 export const CHARTER_LIST_MAX = 200
+/**
+ * Bounds of a member's view, which the organization holds to when a charter is saved and a member's authority when
+ * it reads: characters of one text, how many sentences, bytes of the whole, and characters of the
+ * organization's name.
+ */
+export const VIEW_TEXT_MAX = 2_000
+export const VIEW_SENTENCES_MAX = 1_000
+export const VIEW_BYTES_MAX = 262_144
+export const ORGANIZATION_NAME_MAX = 200
 const TEXT_MAX = 500
 const BREAK_GLASS_SECONDS = 900
 

@@ -124,6 +124,17 @@ describe('A later view', () => {
     expect((await terms()).expires_in).toBe(120)
   })
 
+  it('of as many claims as a charter may have is read, and governs all that she agreed to', async () => {
+    const others = Array.from({ length: 197 }, (_, i) => `alice/${'long-name-'.repeat(8)}${i}`)
+    await stand.publish({ claims: ['alice/account', 'alice/trades', 'alice/portfolio', ...others] })
+    await asksNow()
+    await until(async () => (await membership()).waiting !== null)
+    const { charter_version, binds_s256, waiting } = await membership()
+    expect(waiting.changes.join(' ')).toContain(others[196])
+    const { status, body } = await stand.own('POST', '', { agreed: true, charter_version, binds_s256 })
+    expect([status, body.agreed_version, body.waiting]).toEqual([200, charter_version, null])
+  })
+
   it('claims no more than she agreed to before she has agreed again', async () => {
     await stand.publish({ claims: ['alice/*'] })
     await asksNow()

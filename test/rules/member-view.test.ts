@@ -2,10 +2,15 @@
  * What an organization binds a member to, in sentences: contract, "The organization's authority" (the charter
  * in sentences, before joining).
  */
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { readView } from '../../src/authority/organization/view.ts'
+import { charterFault } from '../../src/rules/charter.ts'
 import { memberView } from '../../src/rules/member-view.ts'
-import { parseCharter } from '../../src/wire/charter.ts'
+import { parseCharter, VIEW_BYTES_MAX, type Charter } from '../../src/wire/charter.ts'
+import type { Json } from '../../src/wire/json.ts'
 import { charterOf } from '../support/organization.ts'
+import { CHARTER, charterWith } from './charters.ts'
 
 const summary = (envelope: object): string[] =>
   memberView({
@@ -30,5 +35,119 @@ describe('A charter in sentences', () => {
       'Agents must promise not to: keeping a copy.',
     ])
     expect(summary({ max_expires_in: 900 }).join(' ')).not.toContain('promise')
+  })
+})
+
+const ISSUER = 'https://org.example'
+const viewOf = (charter: Charter, role: string | null = null) =>
+  memberView({
+    organization: { id: 'acme', name: 'Acme' },
+    issuer: ISSUER,
+    charter,
+    charter_version: 3,
+    published_at: '2026-11-21T09:00:00.000Z',
+    owner: 'alice',
+    role,
+    view: 1,
+  })
+/** As it comes over the wire. */
+const read = (charter: Charter, role: string | null = null) =>
+  readView(JSON.parse(JSON.stringify(viewOf(charter, role))) as Json, ISSUER)
+const many = (count: number, length: number, first = 'acme') =>
+  Array.from({ length: count }, (_, i) => `${first}/${String(i).padEnd(length - first.length - 1, 'x')}`)
+const saying = (claims: string[], changes: Partial<Charter> = {}) =>
+  charterWith({
+    claims,
+    roles: { staff: { name: 'Staff', grants: claims, delegation: 'any-agent' } },
+    default_role: 'staff',
+    envelope: { ...CHARTER.envelope, always_ask: claims },
+    rules: [],
+    break_glass: { ...CHARTER.break_glass, resources: claims },
+    ...changes,
+  })
+
+describe('A charter that the organization saves', () => {
+  it('is read by each member: of 200 claims, all of which are in its sentences', () => {
+    const claims = many(200, 60)
+    const charter = saying(claims)
+    expect(charterFault(charter)).toBeUndefined()
+    const view = read(charter, 'staff')
+    const governing = view.summary.filter(sentence => sentence.startsWith('Acme governs '))
+    expect(governing.length).toBeGreaterThan(1)
+    for (const claim of claims) expect(governing.join(' ')).toContain(`${claim}`)
+    for (const sentence of view.summary) expect(sentence.length).toBeLessThanOrEqual(2_000)
+    for (const { detail } of Object.values(view.powers).flat())
+      expect(detail.length).toBeLessThanOrEqual(2_000)
+  })
+
+  it('says each value of a long list once, and which of them are enough', () => {
+    const values = Array.from({ length: 30 }, (_, i) => `${i}-${'v'.repeat(200)}`)
+    const charter = charterWith({
+      envelope: { ...CHARTER.envelope, require_clearance: { screening: values } },
+    })
+    const said = read(charter).summary.filter(sentence => sentence.includes('screening'))
+    expect(said[0]).toMatch(/^An agent may act for you there only if screening is 0-v+ or 1-v+/)
+    expect(said.length).toBeGreaterThan(1)
+    expect(said.slice(1).every(sentence => sentence.startsWith('Or if screening is '))).toBe(true)
+    expect(said.join(' ').match(/\d+-v+/g)).toEqual(values)
+  })
+
+  it.each<[string, Charter, RegExp]>([
+    [
+      'whose view would be too large',
+      saying(many(200, 250)),
+      /^charter: say less: a member's view would have \d+ bytes/,
+    ],
+    [
+      'with more sentences than a view has',
+      charterWith({
+        envelope: {
+          ...CHARTER.envelope,
+          require_clearance: Object.fromEntries(Array.from({ length: 1_001 }, (_, i) => [`f${i}`, ['x']])),
+        },
+      }),
+      /^charter: say less: members would read \d+ sentences/,
+    ],
+    [
+      'with a rule that no sentence holds',
+      charterWith({
+        rules: [
+          {
+            when: Array.from({ length: 100 }, (_, i) => `request.max_expiry:${i + 1}m`),
+            then: 'ask',
+            resources: ['acme/files/*'],
+          },
+        ],
+      }),
+      /^charter: say less in one sentence/,
+    ],
+  ])('is refused %s, saying so', (_, charter, fault) => {
+    expect(charterFault(charter)).toMatch(fault)
+  })
+
+  it('is one that each member can read, whatever it says', () => {
+    const names = fc.tuple(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 12, max: 256 }))
+    const texts = fc.uniqueArray(fc.stringMatching(/^[a-z]{1,490}$/), { maxLength: 60 })
+    const facts = fc.dictionary(
+      fc.stringMatching(/^[a-z]{1,60}$/),
+      fc.uniqueArray(fc.stringMatching(/^[a-z]{1,400}$/), { minLength: 1, maxLength: 40 }),
+      { maxKeys: 30 },
+    )
+    let saved = 0
+    fc.assert(
+      fc.property(names, texts, facts, ([count, length], require_prohibited, require_clearance) => {
+        const claims = many(count, length)
+        const envelope = { ...CHARTER.envelope, always_ask: claims, require_prohibited, require_clearance }
+        const charter = parseCharter(JSON.parse(JSON.stringify(saying(claims, { envelope }))))
+        if (charterFault(charter) !== undefined) return
+        saved += 1
+        for (const role of ['staff', null]) {
+          read(charter, role)
+          expect(JSON.stringify(viewOf(charter, role)).length).toBeLessThanOrEqual(VIEW_BYTES_MAX)
+        }
+      }),
+      { numRuns: 60 },
+    )
+    expect(saved).toBeGreaterThan(20)
   })
 })

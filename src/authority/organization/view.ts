@@ -7,22 +7,18 @@ import { z } from 'zod'
 import { viewFault } from '../../rules/membership.ts'
 import { sameOrigin } from '../../rules/registration.ts'
 import type { MemberView } from '../../rules/member-view.ts'
-import { CHARTER_LIST_MAX, DELEGATIONS } from '../../wire/charter.ts'
+import { CHARTER_LIST_MAX, DELEGATIONS, VIEW_SENTENCES_MAX, VIEW_TEXT_MAX } from '../../wire/charter.ts'
 import type { Json } from '../../wire/json.ts'
-
-/** Bounds on the lists and texts that an organization sends: more than a charter can hold. */
-const LIST_MAX = 1_000
-const TEXT_MAX = 2_000
 
 /** Accepts only what could be in a charter, because it is shown to people. */
 const text = z
   .string()
-  .max(TEXT_MAX)
+  .max(VIEW_TEXT_MAX)
   .regex(/^[^\p{Cc}\p{Cs}]+$/u)
-const texts = z.array(text).max(LIST_MAX)
+const texts = z.array(text).max(VIEW_SENTENCES_MAX)
 /** No more than a charter can hold, because each is compared with each. */
 const patterns = z.array(text).max(CHARTER_LIST_MAX)
-const powers = z.array(z.object({ what: text, detail: text })).max(LIST_MAX)
+const powers = z.array(z.object({ what: text, detail: text })).max(VIEW_SENTENCES_MAX)
 
 /** A member's view, as the owner API answers it too. */
 export const VIEW_MEMBERS = {
