@@ -242,8 +242,12 @@ function routeOf(
     organization:
       organization &&
       openOrganization(organization, owner, {
-        ...{ aliases: config.aliases, key: signingKeys(config.keys)[0], used: emergencies() },
-        ...{ outbound: pools.grants, keys: jwks, clock },
+        aliases: config.aliases,
+        key: signingKeys(config.keys)[0],
+        used: emergencies(),
+        outbound: pools.grants,
+        keys: jwks,
+        clock,
       }),
     joint: joint && openJoint(joint, owner, { config, pools, jwks, clock }),
     tools: new Map(tools.map(tool => [tool.tool, openTool(tool, { logger, clock })])),

@@ -80,7 +80,9 @@ export interface LiveGrant extends z.output<typeof sharedSchema> {
   ownerDecision?: { item: JsonObject; statement: Json } | undefined
   /** A tally's description of the verdicts behind the grant; nothing in it is trusted. */
   joint?: JsonObject | undefined
-  /** An organization made it for an emergency, and the owner's authority accepted it until `exp` (seconds). */
+  /**
+   * An organization made it for an emergency, and the owner's authority accepted it until `exp` (seconds).
+   */
   breakGlass?: { exp: number } | undefined
   /** The names by which a signature may refer to that key: its thumbprint, or the kid in the grant. */
   keyNames: string[]

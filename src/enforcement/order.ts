@@ -260,8 +260,8 @@ function checkSignature(
 }
 
 /**
- * Consumes. If a call is not let through after all, the decision that she signed for it, or her authority's yes
- * to an emergency, can be used by the next.
+ * Consumes. If a call is not let through after all, the decision that she signed for it, or her authority's
+ * yes to an emergency, can be used by the next.
  */
 async function spend(judged: Judged, token: string, grant: LiveGrant, approval?: Mark): Promise<void> {
   const marks = [approval]

@@ -231,8 +231,8 @@ function orNothing(names: readonly string[]): readonly string[] {
 }
 
 /**
- * A sentence over a list; over a long one several, each of which is readable by itself and says the same of its
- * part. One name too long for any sentence is `charterFault`'s to refuse.
+ * A sentence over a list; over a long one several, each of which is readable by itself and says the same of
+ * its part. One name too long for any sentence is `charterFault`'s to refuse.
  */
 function sentences(
   names: readonly string[],
@@ -259,8 +259,8 @@ const LONGEST_ISSUER = `https://${'i'.repeat(VIEW_TEXT_MAX - 8)}`
 const SUBJECT_BYTES_MAX = 2_048
 
 /**
- * Why no member could read her view under this charter, as a clause; undefined if each could. The group that is
- * shared most has the longest view.
+ * Why no member could read her view under this charter, as a clause; undefined if each could. The group that
+ * is shared most has the longest view.
  */
 export function viewBoundsFault(charter: Charter): string | undefined {
   const [role] = Object.entries(charter.roles).toSorted(

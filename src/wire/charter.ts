@@ -63,8 +63,8 @@ export type Charter = {
 /** How many items each list of a charter may have. */
 export const CHARTER_LIST_MAX = 200
 /**
- * Bounds of a member's view, which the organization holds to when a charter is saved and a member's authority when
- * it reads: characters of one text, how many sentences, bytes of the whole, and characters of the
+ * Bounds of a member's view, which the organization holds to when a charter is saved and a member's authority
+ * when it reads: characters of one text, how many sentences, bytes of the whole, and characters of the
  * organization's name.
  */
 export const VIEW_TEXT_MAX = 2_000

@@ -163,8 +163,8 @@ export type CoreOverrides = Partial<CheckOptions> & {
   /** In place of the one that asks `authority` over the network. */
   client?: AuthorityClient
   /**
-   * The organization above alice: its issuer, the resources that it is asked about, and the directory in which
-   * it is kept which emergencies were used.
+   * The organization above alice: its issuer, the resources that it is asked about, and the directory in
+   * which it is kept which emergencies were used.
    */
   organization?: {
     issuer: string

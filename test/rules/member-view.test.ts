@@ -74,7 +74,7 @@ describe('A charter that the organization saves', () => {
     const view = read(charter, 'staff')
     const governing = view.summary.filter(sentence => sentence.startsWith('Acme governs '))
     expect(governing.length).toBeGreaterThan(1)
-    for (const claim of claims) expect(governing.join(' ')).toContain(`${claim}`)
+    for (const claim of claims) expect(governing.join(' ')).toContain(claim)
     for (const sentence of view.summary) expect(sentence.length).toBeLessThanOrEqual(2_000)
     for (const { detail } of Object.values(view.powers).flat())
       expect(detail.length).toBeLessThanOrEqual(2_000)

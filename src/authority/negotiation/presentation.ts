@@ -49,7 +49,9 @@ export interface Presented {
 export interface Recorded extends Presented {
   /** What the owner is shown of the checks that ran, and of an introduction. */
   notes: string[]
-  /** The introducer that lets the agent skip first contact; `standing` is read as if it had brought it in. */
+  /**
+   * The introducer that lets the agent skip first contact; `standing` is read as if it had brought it in.
+   */
   introducer: NamedIntroducer | undefined
   standing: StandingFacts
   /**

@@ -38,8 +38,8 @@ type EmergencyNotice = Extract<
 export type Decision = BreakGlassAcceptance | 'refused'
 
 /**
- * An hour and owner, of those that tell and of those that ask: what a hostile organization may write to her ledger
- * and stream is bounded by it, and an honest one has few. It sends again later what is refused.
+ * An hour and owner, of those that tell and of those that ask: what a hostile organization may write to her
+ * ledger and stream is bounded by it, and an honest one has few. It sends again later what is refused.
  */
 const NOTICES_PER_HOUR = 60
 
@@ -97,7 +97,8 @@ export async function decideEmergency(
 
 /**
  * Tells her of an opening, or how an accepted emergency ended; it changes nothing. Nothing is told of a grant
- * that was never accepted: the void may follow a request that was lost, and a hostile organization may name any.
+ * that was never accepted: the void may follow a request that was lost, and a hostile organization may name
+ * any.
  */
 export async function tellEmergency(tx: Tx, emergency: Emergency): Promise<void> {
   const { claims, notice } = emergency

@@ -14,9 +14,9 @@ import { inTransaction } from '../../storage/core/database.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 
 /**
- * `used_again`: more than one call was reported under one yes. `unreported`: the organization told of its use,
- * and no enforcement point reported a call. `unannounced`: a call was reported, and the organization told
- * nothing of it.
+ * `used_again`: more than one call was reported under one yes. `unreported`: the organization told of its
+ * use, and no enforcement point reported a call. `unannounced`: a call was reported, and the organization
+ * told nothing of it.
  */
 export interface EmergencyFaultTold extends Pick<Acceptance, 'jti' | 'issuer' | 'resource_id'> {
   what: 'used_again' | 'unreported' | 'unannounced'

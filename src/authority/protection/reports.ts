@@ -55,8 +55,8 @@ export async function recordReports(
 }
 
 /**
- * The rest of the calls may be under emergencies that were accepted for her: they are no grants of hers, and are
- * looked for only if there is a call under none. One yes is for one call: a second one is told to her.
+ * The rest of the calls may be under emergencies that were accepted for her: they are no grants of hers, and
+ * are looked for only if there is a call under none. One yes is for one call: a second one is told to her.
  */
 async function withEmergencies(
   tx: Tx,

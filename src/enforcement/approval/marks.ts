@@ -1,7 +1,7 @@
 /**
  * Owns the record of which signed words of an owner, or of her authority, were used here. Contract:
- * "Single-use grant" and "Authorized call", order 4; docs/choices.md: each lets one call through, even after a
- * restart and across replicas that share the folder. A mark is an empty file, created only if it did not
+ * "Single-use grant" and "Authorized call", order 4; docs/choices.md: each lets one call through, even after
+ * a restart and across replicas that share the folder. A mark is an empty file, created only if it did not
  * exist.
  */
 import { open, readdir, rm, type FileHandle } from 'node:fs/promises'
@@ -60,8 +60,8 @@ export function openMarks(directory: string, { clock }: { clock: () => number })
 }
 
 /**
- * Marks by the call's deadline; a mark that comes too late is given back, because nobody waits for it any more.
- * Throws an outage if it cannot be made; `what` is what it would say.
+ * Marks by the call's deadline; a mark that comes too late is given back, because nobody waits for it any
+ * more. Throws an outage if it cannot be made; `what` is what it would say.
  */
 export async function takeInTime(
   marks: Marks,

@@ -83,8 +83,8 @@ export async function endAccepted(
 }
 
 /**
- * Counts one more notice that tells of an emergency, or asks for a yes. @returns how many of its kind came in the
- * present hour, this one among them. The caller holds the queue's lock.
+ * Counts one more notice that tells of an emergency, or asks for a yes. @returns how many of its kind came in
+ * the present hour, this one among them. The caller holds the queue's lock.
  */
 export async function countEmergencyNotice(tx: Tx, owner: Owner, kind: 'told' | 'asked'): Promise<number> {
   const isPresent = sql`emergencies_since > clock_timestamp() - interval '1 hour'`

@@ -55,10 +55,10 @@ interface ReadRow extends PlacedRow, Omit<GrantColumns, 'claims'>, Pick<Resource
 }
 
 /**
- * Whether an organization ended a grant, by the epochs that it carries. If the resource was not governed, only
- * the tier's hold on it is checked, which is read anyway: no membership, no further look. That hold is another
- * one once the resource has been governed, so that the grant stays ended when that is over. The exception is
- * a grant whose clearance was checked, because that depends on the membership.
+ * Whether an organization ended a grant, by the epochs that it carries. If the resource was not governed,
+ * only the tier's hold on it is checked, which is read anyway: no membership, no further look. That hold is
+ * another one once the resource has been governed, so that the grant stays ended when that is over. The
+ * exception is a grant whose clearance was checked, because that depends on the membership.
  */
 const ORGANIZATION_ENDED = `CASE WHEN g.org_handle_epoch IS NULL THEN tr.org IS NOT NULL
           OR (g.org_epoch IS NOT NULL

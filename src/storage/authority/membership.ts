@@ -162,9 +162,9 @@ export async function listReached(db: Db, owner: Owner): Promise<ReachedResource
 
 /**
  * Writes how resources stand from now on, and with them their tiers' hold, which a consume locks: a grant
- * that was made while one was hers alone is spent before this commits, or not at all, and never after: what is
- * governed from now on has another hold. The caller has written
- * the tiers already, as their rows are locked first.
+ * that was made while one was hers alone is spent before this commits, or not at all, and never after: what
+ * is governed from now on has another hold. The caller has written the tiers already, as their rows are
+ * locked first.
  */
 export async function writeReached(
   tx: Tx,
