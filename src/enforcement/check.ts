@@ -5,15 +5,12 @@
  */
 import type { Logger } from '../http/log.ts'
 import type { Tracing } from '../http/tracing.ts'
-import { canonicalize } from '../wire/json.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { readRptClaims } from '../wire/tokens.ts'
 import type { AccessReports } from './authorities/access-reports.ts'
 import type { Call, Denied, Outcome } from './call.ts'
 import { answerTimeMs, deadlineOf, outage, tooLate, UnspentOutage } from './deadline.ts'
 import { denialOf } from './denial.ts'
-import { judge, type Judged, type OrderOptions, type Use } from './order.ts'
-import type { AccessReport } from './reports/outbox.ts'
+import { judge, type Judged, type OrderOptions } from './order.ts'
 import { createBodyBudget, type BodyBudget } from './request/body-budget.ts'
 import { rpcCaller } from './request/mcp-mirrors.ts'
 import type { RouteTable } from './request/routes.ts'
@@ -26,8 +23,6 @@ export interface CheckOptions extends OrderOptions {
   logger: Logger
   /** Maximum number of bytes of bodies held at a time. */
   bodiesBytesMax: number
-  /** Reports the call's arguments, cut to 1 KiB, instead of their hash. */
-  reportArguments: boolean
   /** The time limit of a check whose caller names no deadline. */
   deadlineMs: number
   /** How long before the caller's deadline every wait ends. */
@@ -38,8 +33,6 @@ export interface CheckOptions extends OrderOptions {
   /** Left out, nothing is traced. */
   tracing?: Tracing | undefined
 }
-
-const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
 
 /** The check of one enforcement point: judges a call, never throws, and writes one log line per decision. */
 export function createCheck(options: CheckOptions): (call: Call) => Promise<Outcome> {
@@ -117,40 +110,11 @@ async function judgeWithin(
     const route = options.routes.find(call)
     trace.owner = route.owner
     const judged: Judged = { call, route, trace, deadline: deadlineOf(call, trace, options) }
-    const { outcome, use } = await judge(judged, options)
-    return use === undefined ? { outcome } : { outcome, report: () => report(judged, use, options) }
+    const { outcome, report } = await judge(judged, options)
+    if (report === undefined) return { outcome }
+    return { outcome, report: () => options.reports.add(route.client, report) }
   } finally {
     bodies.release(call)
-  }
-}
-
-/** Stores the report, to be sent later. Throws 503 if it cannot be stored. */
-function report(judged: Judged, use: Use, options: CheckOptions): void {
-  const { route, trace } = judged
-  const made = reportOf(use, options)
-  if (made instanceof Error) {
-    // With this authority, the call cannot be reported, because its grant has no id. The grant may be spent
-    // by now, so the call goes through.
-    options.logger.error({ err: made, step: trace.step }, 'an allowed call could not be reported')
-  } else options.reports.add(route.client, made)
-}
-
-function reportOf(
-  { token, grant, request }: Use,
-  { reportArguments, clock }: CheckOptions,
-): AccessReport | Error {
-  try {
-    return {
-      family: grant.family,
-      jti: grant.jti ?? readRptClaims(token).jti,
-      tool: request.tool,
-      summary: reportArguments
-        ? canonicalize(request.params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()
-        : request.params_s256,
-      at: Math.floor(clock() / 1000),
-    }
-  } catch (error) {
-    return error as Error
   }
 }
 

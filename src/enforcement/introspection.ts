@@ -68,6 +68,7 @@ export interface LiveGrant extends z.output<typeof sharedSchema> {
    */
   consequence?: string | undefined
   consequences?: Readonly<Record<string, string>> | undefined
+  /** The grant's id, by the answer or else by the token that it called active. */
   jti?: string | undefined
   /** When the grant ends, in seconds since the epoch; left out if its permissions alone say so. */
   exp?: number | undefined
@@ -189,12 +190,14 @@ const unreadable = (cause: unknown): Error =>
 
 type Said = z.output<typeof activeSchema> & z.output<typeof optionalSchema>
 
-/** The RPT's own limits; each may be absent. */
+/** The RPT's own limits, and its id; each may be absent. */
 const limitsSchema = z.object({
   exp: seconds.optional(),
   single_use: z.boolean().optional(),
   operation: operation.optional(),
   permissions: z.array(permission).optional(),
+  /** It limits nothing: it names the grant in a report, and an unusable name names none. */
+  jti: z.string().min(1).optional().catch(undefined),
 })
 
 /** The terms of the grant: the stricter of what the authority said and what the RPT says. */
@@ -220,7 +223,7 @@ function narrowed(
     operation,
     consequence: said.consequence ?? undefined,
     consequences: said.consequences ?? undefined,
-    jti: said.jti ?? undefined,
+    jti: said.jti ?? rpt.jti,
     exp: end === Infinity ? undefined : end,
     issuedAt: earliest(said.iat, claims['iat']),
   }

@@ -6,6 +6,7 @@
 import { consumeReaction, INACTIVE_REASONS, reactTo } from '../rules/liveness.ts'
 import { matchPermission, worseConsequence, type Permission } from '../rules/permission.ts'
 import { verifyRequestApart, type SignedMessage, type VerifiedSignature } from '../wire/http-signature.ts'
+import { canonicalize } from '../wire/json.ts'
 import { refuse } from '../wire/refusal.ts'
 import { readRptClaims } from '../wire/tokens.ts'
 import type { Mark } from './approval/marks.ts'
@@ -21,6 +22,7 @@ import { introspectBreakGlass, isOfOrganization } from './organization/break-gla
 import { checkMandate, type RouteJoint } from './joint/mandate-check.ts'
 import { checkCeiling } from './organization/ceiling.ts'
 import { takeEmergency } from './organization/used-emergencies.ts'
+import type { AccessReport } from './reports/outbox.ts'
 import type { ToolCall } from './request/call-request.ts'
 import type { Route, Tool } from './request/routes.ts'
 import { enterStep, type Trace } from './telemetry/decision-log.ts'
@@ -32,6 +34,8 @@ export interface OrderOptions extends ChallengeOptions {
   clock: () => number
   keepCredentials: boolean
   requireContentDigest: boolean
+  /** Reports the call's arguments, cut to 1 KiB, instead of their hash. */
+  reportArguments: boolean
 }
 
 /** One call on its way through the order. */
@@ -42,19 +46,13 @@ export interface Judged {
   trace: Trace
 }
 
-/** The grant and the facts under which a call was let through. */
-export interface Use {
-  token: string
-  grant: LiveGrant
-  request: ToolCall
-}
-
-/** A call that is let through. `use` is present if a tool was called; the owner gets a report of it. */
+/** A call that is let through. `report` is present if a tool was called: the owner gets it. */
 export interface Passed {
   outcome: Allowed
-  use?: Use
+  report?: AccessReport
 }
 
+const SUMMARY_CHARACTERS_MAX = 256 // at most 1,024 bytes of UTF-8
 const REQUIRED_COMPONENTS = ['@method', '@authority', '@path', 'authorization']
 
 /**
@@ -97,8 +95,8 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
   }
 
   // A call that her ledger could not tell of is not let through, and costs no grant.
-  const isReported = request.kind === 'tool'
-  if (isReported) options.reports.ready(route.client)
+  const report = request.kind === 'tool' ? reportOf(grant, request, options) : undefined
+  if (report !== undefined) options.reports.ready(route.client)
 
   if (grant.single_use || tool?.ownerApproval !== undefined) {
     enterStep(trace, 'operation') // 4. A single-use grant is for one operation with exactly these parameters.
@@ -122,7 +120,19 @@ export async function judge(judged: Judged, options: OrderOptions): Promise<Pass
     ...(tool === undefined ? {} : { tool: tool.tool }),
     keepCredentials: options.keepCredentials,
   })
-  return isReported ? { outcome, use: { token, grant, request } } : { outcome }
+  return report === undefined ? { outcome } : { outcome, report }
+}
+
+/** What the owner is told of the call, if it is let through. */
+function reportOf(
+  { family, jti }: LiveGrant,
+  { tool, params, params_s256 }: ToolCall,
+  options: OrderOptions,
+): AccessReport {
+  const summary = options.reportArguments
+    ? canonicalize(params).slice(0, SUMMARY_CHARACTERS_MAX).toWellFormed()
+    : params_s256
+  return { family, jti, tool, summary, at: secondsOf(options) }
 }
 
 /** If the tool asks for her signature, checking it is a part of the fourth step. */

@@ -6,6 +6,8 @@ import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { PrivateKey } from '../../src/wire/keys.ts'
 import { readRptClaims, signRpt, type RptClaims } from '../../src/wire/tokens.ts'
+import { toldReports } from '../support/told-reports.ts'
+import { until } from '../support/until.ts'
 import { newKey, nowSeconds, verdict, type CallParts } from './calls.ts'
 import { coreStand, permissionOf, TRADE_PARAMS } from './core.ts'
 
@@ -65,6 +67,34 @@ describe('A member that an active answer lacks or nulls is the one of the RPT', 
   test('a whole answer needs no key of the authority', async () => {
     expect(verdict(await call(standing()))).toBe('allow')
     expect(authority.count('/jwks')).toBe(0)
+  })
+})
+
+describe('A call under an RPT that has the claims of the contract and no more', () => {
+  /** Neither is among the contract's claims of an RPT. */
+  const contractsOwn = { iat: undefined, family: undefined }
+  const answered = { iat: undefined, family: 'fam_theirs', jti: undefined }
+  const told = async () => {
+    await until(() => toldReports(authority.received).length === 1)
+    return toldReports(authority.received)[0]!
+  }
+
+  test('is reported under the id that the token has, where the answer has none', async () => {
+    const jti = 'rpt_theirs'
+    for (const token of [
+      standing({ claims: { ...contractsOwn, jti } }, answered),
+      standing({ claims: { ...contractsOwn, jti } }, { ...answered, exp: undefined, owner: undefined }),
+    ]) {
+      authority.received.length = 0
+      expect(verdict(await call(token))).toBe('allow')
+      expect(await told()).toMatchObject({ family: 'fam_theirs', jti, tool: 'portfolio_read' })
+    }
+  })
+
+  test.each([undefined, '', 7])('and under the family alone where the id in the token is %j', async jti => {
+    expect(verdict(await call(standing({ claims: { ...contractsOwn, jti } }, answered)))).toBe('allow')
+    expect(await told()).toMatchObject({ family: 'fam_theirs' })
+    expect(await told()).not.toHaveProperty('jti')
   })
 })
 

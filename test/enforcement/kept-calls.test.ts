@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sendCall, serve, standEmbedded, standingGrant } from '../support/embedded.ts'
+import { toldReports } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'
 import { verdict } from './calls.ts'
 import { coreStand, TRADE_PARAMS } from './core.ts'
@@ -27,12 +28,7 @@ const written = (): string[] =>
         .split('\n')
         .filter(line => line.includes('"tool"')),
     )
-type Sent = { entries?: { instance: string; n: number }[] }
-const numbers = (): number[] =>
-  authority.received
-    .filter(one => one.path === '/audit/access')
-    .flatMap(({ body }) => (JSON.parse(body) as Sent).entries ?? [])
-    .map(({ n }) => n)
+const numbers = (): number[] => toldReports(authority.received).map(({ n }) => n)
 
 describe('With a directory for reports', () => {
   test('a call is let through once its report is written', async () => {
@@ -40,6 +36,15 @@ describe('With a directory for reports', () => {
     authority.script('/audit/access', { status: 503, body: {} })
     expect(verdict(await decide({ token: standing(), signer: agent }))).toBe('allow')
     expect(written()).toHaveLength(1)
+  })
+
+  test('so is one under a grant of an authority whose RPT has the claims of the contract and no more', async () => {
+    await restart({ state: { path, bytesMax: 1_000_000 } })
+    authority.script('/audit/access', { status: 503, body: {} })
+    const claims = { iat: undefined, family: undefined, jti: 'rpt_theirs' }
+    const token = singleUse({ claims }, { iat: undefined, family: 'fam_theirs', jti: undefined })
+    expect(verdict(await trade(token))).toBe('allow')
+    expect(written()).toEqual([expect.stringContaining('"family":"fam_theirs","jti":"rpt_theirs"')])
   })
 
   test('a call whose report cannot be written is 503, and its single-use grant is not spent', async () => {

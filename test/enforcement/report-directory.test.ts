@@ -22,11 +22,11 @@ import {
   createAuthorityClient,
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
-import type { AccessEntry } from '../../src/enforcement/reports/outbox.ts'
 import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { sentTo, toldReports } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'
 
 let authority: ScriptedAuthority
@@ -82,20 +82,14 @@ function open(
   return reports
 }
 const report = (tool: string) => ({ family: asFamily('fam_x'), jti: 'rpt_x', tool, summary: 's256:x', at: 1 })
-const add = (reports: AccessReports, client: AuthorityClient, tools: string[]) => {
-  for (const tool of tools) reports.add(client, report(tool))
+const add = (reports: AccessReports, client: AuthorityClient, tools: string[], changes: object = {}) => {
+  for (const tool of tools) reports.add(client, { ...report(tool), ...changes })
 }
-type Sent = { entries?: AccessEntry[]; instance?: string; n?: number; ended?: boolean }
-const bodies = (): Sent[] =>
-  authority.received
-    .filter(({ path: at }) => at === '/audit/access')
-    .map(({ body }) => JSON.parse(body) as Sent)
-const told = (): string[] => bodies().flatMap(({ entries = [] }) => entries.map(({ tool }) => tool))
+const bodies = () => sentTo(authority.received)
+const told = (): string[] => toldReports(authority.received).map(({ tool }) => tool)
 /** As an authority counts them: by run and number. */
 const counted = (): string[] => [
-  ...new Map(
-    bodies().flatMap(({ entries = [] }) => entries.map(entry => [entry.id, entry.tool] as const)),
-  ).values(),
+  ...new Map(toldReports(authority.received).map(entry => [entry.id, entry.tool] as const)).values(),
 ]
 const goodbyes = (): number[] => bodies().flatMap(({ ended, n }) => (ended === true ? [n!] : []))
 /** Journals in the directory, of whichever run. */
@@ -111,10 +105,10 @@ const back = () => authority.script('/audit/access', undefined)
 /**
  * What a killed process leaves: its directory as it stands, while it goes on elsewhere and can tell nobody.
  */
-async function leave(client: AuthorityClient, tools: string[]): Promise<void> {
+async function leave(client: AuthorityClient, tools: string[], changes: object = {}): Promise<void> {
   away()
   const killed = open([client])
-  add(killed, client, tools)
+  add(killed, client, tools, changes)
   const copy = `${path}-copy`
   renameSync(path, copy)
   await killed.close(0)
@@ -131,9 +125,18 @@ describe('What a process left is sent by the next', () => {
     open([alice])
     await until(() => goodbyes().length === 1)
     expect([told(), goodbyes()]).toEqual([['a', 'b', 'c'], [3]])
-    expect(bodies().flatMap(({ entries = [] }) => entries.map(({ n }) => n))).toEqual([1, 2, 3])
+    expect(toldReports(authority.received).map(({ n }) => n)).toEqual([1, 2, 3])
     await until(() => journals().length === 0)
     expect(readdirSync(path)).toHaveLength(1)
+  })
+
+  test('also a report without the id of its grant, which not every authority gives', async () => {
+    const alice = clientOf('alice')
+    await leave(alice, ['a'], { jti: undefined })
+    open([alice])
+    await until(() => goodbyes().length === 1)
+    expect([told(), goodbyes(), dropped]).toEqual([['a'], [1], []])
+    expect(toldReports(authority.received)[0]).not.toHaveProperty('jti')
   })
 
   test('but for a last one that was cut off: its call was never let through', async () => {
@@ -265,7 +268,7 @@ describe('A process that goes on', () => {
     add(reports, alice, ['c'])
     await until(() => counted().length === 3)
     expect(counted().toSorted()).toEqual(['a', 'b', 'c'])
-    const runs = new Set(bodies().flatMap(({ entries = [] }) => entries.map(({ instance }) => instance)))
+    const runs = new Set(toldReports(authority.received).map(({ instance }) => instance))
     expect(runs.size).toBe(2)
   })
 })

@@ -15,7 +15,8 @@ export interface ReportsOf {
 /** The report of one call that was let through; `at` in seconds since the epoch. */
 export interface AccessReport {
   family: Family
-  jti: string
+  /** Left out if neither the authority's answer nor the grant has one. */
+  jti?: string | undefined
   tool: string
   summary: string
   at: number

@@ -37,7 +37,7 @@ const HEAD = z.object({
 const RECORD = z.object({
   n: z.int().min(1),
   family: z.string().transform(asFamily),
-  jti: z.string(),
+  jti: z.string().optional(),
   tool: z.string(),
   summary: z.string(),
   at: z.number(),
