@@ -12,10 +12,11 @@ import {
   createAuthorityClient,
   type AuthorityClient,
 } from '../../src/enforcement/authorities/authority-client.ts'
-import type { AccessEntry, AccessReport } from '../../src/enforcement/reports/outbox.ts'
+import type { AccessReport } from '../../src/enforcement/reports/outbox.ts'
 import { createJwksCache } from '../../src/http/jwks-cache.ts'
 import { createOutbound, type Outbound } from '../../src/http/outbound.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from '../support/scripted-authority.ts'
+import { reportsIn, sentTo, toldReports, type Sent } from '../support/told-reports.ts'
 import { until } from '../support/until.ts'
 import { asClientId, asFamily, asOwner } from '../../src/wire/identifiers.ts'
 
@@ -69,21 +70,23 @@ const entry = (tool: string): AccessReport => ({
 const add = (client: AuthorityClient, count: number, name = 'e') => {
   for (let i = 0; i < count; i++) reports.add(client, entry(`${name}${i}`))
 }
-type Sent = { entries?: AccessEntry[]; instance?: string; n?: number; ended?: boolean }
-const bodies = (at: ScriptedAuthority): Sent[] =>
-  at.received.filter(({ path }) => path === '/audit/access').map(({ body }) => JSON.parse(body) as Sent)
 /** The tools in each request with calls, in order. */
 const batches = (at: ScriptedAuthority): string[][] =>
-  bodies(at).flatMap(({ entries }) => (entries === undefined ? [] : [entries.map(({ tool }) => tool)]))
+  sentTo(at.received).flatMap(sent => {
+    const tools = reportsIn(sent).map(({ tool }) => tool)
+    return tools.length === 0 ? [] : [tools]
+  })
 /** What runs said of themselves. */
-const words = (at: ScriptedAuthority): Sent[] => bodies(at).filter(({ entries }) => entries === undefined)
+const words = (at: ScriptedAuthority): Sent[] =>
+  sentTo(at.received).filter(sent => reportsIn(sent).length === 0)
+const counted = { status: 200, body: { recorded: 1 } }
 
 describe('An authority that answers', () => {
-  test('is told of calls in batches, in order, each call once', async () => {
+  test('is told of the first call alone, and then in batches, in order, each call once', async () => {
     open({ batchMax: 10 })
     add(clientOf(authority), 25)
     await until(() => sent === 25)
-    expect(batches(authority).map(({ length }) => length)).toEqual([10, 10, 5])
+    expect(batches(authority).map(({ length }) => length)).toEqual([1, 10, 10, 4])
     expect(batches(authority).flat()).toEqual(Array.from({ length: 25 }, (_, i) => `e${i}`))
     expect([reports.waiting(), dropped]).toEqual([0, []])
   })
@@ -92,19 +95,21 @@ describe('An authority that answers', () => {
     open({ gatherMs: 500 })
     const client = clientOf(authority)
     authority.script('/audit/access', (_received, nth) => {
-      if (nth === 1) add(client, 1, 'during')
-      return { status: 200, body: {} }
+      if (nth === 2) add(client, 1, 'during')
+      return counted
     })
-    add(client, 1)
+    add(client, 1, 'first')
     await until(() => sent === 1)
+    add(client, 1)
+    await until(() => sent === 2)
     add(client, 2, 'after')
-    await until(() => sent === 4)
-    expect(batches(authority)).toEqual([['e0'], ['during0', 'after0', 'after1']])
+    await until(() => sent === 5)
+    expect(batches(authority)).toEqual([['first0'], ['e0'], ['during0', 'after0', 'after1']])
   })
 
   test('and refuses one entry loses that one, and none of those beside it', async () => {
     authority.script('/audit/access', ({ body }) =>
-      body.includes('"e3"') ? { status: 400, body: { error: 'invalid_request' } } : { status: 200, body: {} },
+      body.includes('"e3"') ? { status: 400, body: { error: 'invalid_request' } } : counted,
     )
     open()
     add(clientOf(authority), 8)
@@ -113,17 +118,61 @@ describe('An authority that answers', () => {
   })
 })
 
+describe('An authority whose answer does not say how many it recorded', () => {
+  const saysTrue = { status: 200, body: { recorded: true } }
+
+  test('gets each call by itself, as one object with the members of a report, and no word of a run', async () => {
+    authority.script('/audit/access', saysTrue)
+    open({ quietMs: 60 })
+    add(clientOf(authority), 25)
+    await until(() => sent === 25)
+    await reports.close(1_000)
+    const requests = sentTo(authority.received)
+    expect(requests[0]).toEqual({
+      ...entry('e0'),
+      id: expect.any(String),
+      instance: expect.any(String),
+      n: 1,
+    })
+    expect(requests.map(({ tool }) => tool)).toEqual(Array.from({ length: 25 }, (_, i) => `e${i}`))
+    expect(dropped).toEqual([])
+  })
+
+  test('keeps none of them waiting for others', async () => {
+    authority.script('/audit/access', saysTrue)
+    open({ gatherMs: 700 })
+    add(clientOf(authority), 100)
+    // A pause between each two would take longer than this waits.
+    await until(() => sent === 100)
+  })
+
+  test('has not taken several that were sent together: each is sent again, by itself', async () => {
+    authority.script('/audit/access', (_received, nth) => (nth === 1 ? counted : saysTrue))
+    open()
+    const client = clientOf(authority)
+    add(client, 4)
+    await until(() => sent === 4)
+    expect(batches(authority)).toEqual([['e0'], ['e1', 'e2', 'e3'], ['e1'], ['e2'], ['e3']])
+    authority.script('/audit/access', counted)
+    add(client, 3, 'later')
+    await until(() => sent === 7)
+    await reports.close(1_000)
+    expect(batches(authority).slice(5)).toEqual([['later0'], ['later1'], ['later2']])
+    expect([words(authority), dropped]).toEqual([[], []])
+  })
+})
+
 describe('An authority that is away', () => {
   test('is told once it is back, of everything and under the same ids', async () => {
     authority.script('/audit/access', (_received, nth) =>
-      nth < 12 ? (nth % 2 ? 'cut' : { status: 503, body: {} }) : { status: 200, body: {} },
+      nth < 12 ? (nth % 2 ? 'cut' : { status: 503, body: {} }) : counted,
     )
     open()
     add(clientOf(authority), 3)
     await until(() => sent === 3)
-    expect(new Set(batches(authority).map(ids => ids.join())).size).toBe(1)
-    expect([batches(authority).length, dropped]).toEqual([expect.any(Number), []])
     expect(batches(authority).length).toBeGreaterThanOrEqual(12)
+    expect(new Set(toldReports(authority.received).map(({ id }) => id)).size).toBe(3)
+    expect(dropped).toEqual([])
   })
 
   test('keeps no call waiting, and no other authority without its reports', async () => {
@@ -181,7 +230,7 @@ describe('At the end', () => {
 
 describe('Each report has the name of its run and its number', () => {
   const numbers = (at: ScriptedAuthority) =>
-    bodies(at).flatMap(({ entries = [] }) => entries.map(({ instance, n, id }) => ({ instance, n, id })))
+    toldReports(at.received).map(({ instance, n, id }) => ({ instance, n, id }))
 
   test('from 1 for each authority, with an id made of both', async () => {
     open()
@@ -215,7 +264,10 @@ describe('Each report has the name of its run and its number', () => {
   })
 
   test('entries that the authority cannot place are counted as lost', async () => {
-    authority.script('/audit/access', { status: 200, body: { recorded: 2, unknown: ['x'] } })
+    authority.script('/audit/access', ({ body }) => ({
+      status: 200,
+      body: body.includes('"entries"') ? { recorded: 1, unknown: ['x'] } : { recorded: 1 },
+    }))
     open()
     add(clientOf(authority), 3)
     await until(() => sent + dropped.length === 3)
@@ -223,7 +275,9 @@ describe('Each report has the name of its run and its number', () => {
   })
 
   test('a clean end says the last number, also of what could not be sent', async () => {
-    other.script('/audit/access', ({ body }) => ({ status: body.includes('entries') ? 503 : 200, body: {} }))
+    other.script('/audit/access', ({ body }, nth) =>
+      nth > 1 && body.includes('"tool"') ? { status: 503, body: {} } : counted,
+    )
     open()
     add(clientOf(authority), 3)
     add(clientOf(other), 2)

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
 import type { Denied } from '../../src/enforcement/call.ts'
 import { startScriptedAuthority, type Scripted } from '../support/scripted-authority.ts'
+import { sentTo, toldReports } from '../support/told-reports.ts'
 import { callOf, nowSeconds, PUBLIC_URL, startCore, verdict, type CallParts } from './calls.ts'
 import { coreStand } from './core.ts'
 
@@ -235,10 +236,6 @@ describe("Every wait ends at the caller's deadline minus a margin", () => {
 })
 
 describe('Access reports never stand in the way', () => {
-  /** As the authority got them: calls, and what a run says of itself. */
-  const reportBodies = (): string[] =>
-    authority.received.filter(({ path }) => path === '/audit/access').map(({ body }) => body)
-
   test('and tell of allowed calls alone: not of one whose caller was told 503, as it was judged too late', async () => {
     let jumped = 0
     await restart({ clock: () => Date.now() + jumped })
@@ -252,9 +249,8 @@ describe('Access reports never stand in the way', () => {
     jumped = 0
     expect(verdict(await core.decide(trade()))).toBe('allow')
     await core.close()
-    const told = reportBodies().map(body => JSON.parse(body) as { entries?: object[]; n?: number })
-    expect(told).toEqual([
-      { entries: [expect.objectContaining({ n: 1 })] },
+    expect(sentTo(authority.received)).toEqual([
+      expect.objectContaining({ tool: 'place_trade', n: 1 }),
       { instance: expect.any(String), n: 1, ended: true },
     ])
   })
@@ -265,9 +261,9 @@ describe('Access reports never stand in the way', () => {
     )
     expect(verdict(await core.decide(trade()))).toBe('allow')
     await core.close()
-    const bodies = reportBodies().filter(body => body.includes('"entries"'))
-    expect(bodies.length).toBeGreaterThan(1)
-    expect(new Set(bodies).size).toBe(1) // the same id and number, so that it is recorded once
+    const ids = toldReports(authority.received).map(({ id, n }) => `${id} ${n}`)
+    expect(ids.length).toBeGreaterThan(1)
+    expect(new Set(ids).size).toBe(1) // the same id and number, so that it is recorded once
     expect(core.dropped).toEqual([])
   })
 

@@ -159,6 +159,19 @@ describe('What a process left is sent by the next', () => {
     expect(dropped).toEqual([[1, 'they were damaged in the directory of reports']])
   })
 
+  test('and waits with its goodbye until it is known that the authority reads one', async () => {
+    await leave(clientOf('alice'), ['a'])
+    authority.script('/audit/access', { status: 400, body: {} })
+    const alice = clientOf('alice')
+    const next = open([alice], { quietMs: 60 })
+    await until(() => dropped.length === 1)
+    expect([told(), bodies().length]).toEqual([['a'], 1])
+    back()
+    add(next, alice, ['own'])
+    await until(() => goodbyes().length === 1)
+    expect(told()).toEqual(['a', 'own'])
+  })
+
   test('by one of several that share the directory, and each owner by who serves her', async () => {
     const [alice, bea] = [clientOf('alice'), clientOf('bea')]
     await leave(alice, ['a1', 'a2'])
@@ -285,7 +298,10 @@ describe('A directory that takes no more', () => {
 
   test('is full: calls are refused that may be tried again, of the owner whose authority takes none, until it does', async () => {
     const [alice, bea] = [clientOf('alice'), clientOf('bea')]
-    authority.script('/audit/access', ({ body }) => ({ status: body.includes('"big') ? 503 : 200, body: {} }))
+    authority.script('/audit/access', ({ body }) => ({
+      status: body.includes('"big') ? 503 : 200,
+      body: { recorded: 1 },
+    }))
     const reports = open([alice, bea], { bytesMax: 20_000 })
     let count = 0
     await until(() => {

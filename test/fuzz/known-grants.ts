@@ -139,6 +139,7 @@ export function knownGrants(resource = RESOURCE): KnownGrants {
         return readConsumption(won ? { consumed: true } : { consumed: false, error: 'already_consumed' })
       },
       of: { authority: ISSUER, client_id: asClientId('demo-tools'), owner: asOwner('alice') },
+      countsReports: () => true,
       reportAccess: async () => ({ unknown: 0 }),
       reportRun: async () => {},
     },

@@ -15,6 +15,7 @@ import {
 } from '../../src/wire/keys.ts'
 import { signRpt, type RptClaims } from '../../src/wire/tokens.ts'
 import { asFamily, asHandle, asOwner } from '../../src/wire/identifiers.ts'
+import { reportsIn, type Sent } from './told-reports.ts'
 
 export interface Received {
   path: string
@@ -185,8 +186,8 @@ function plain(
       return { status: 200, body: { consumed: true, family: 'fam_test' } }
     }
     case '/audit/access': {
-      const { entries = [] } = JSON.parse(body) as { entries?: unknown[] }
-      return { status: 200, body: { recorded: entries.length } }
+      const sent = JSON.parse(body) as Sent
+      return { status: 200, body: { recorded: reportsIn(sent).length } }
     }
     case '/jwks':
       return { status: 200, body: { keys: [publicJwk(key)] } }

@@ -17,7 +17,8 @@ import {
 } from '../introspection.ts'
 import type { LeaseHolder } from '../leases/holder.ts'
 import { introspectUnderLease, type Told } from '../leases/leased-introspection.ts'
-import type { AccessEntry, ReportsOf } from '../reports/outbox.ts'
+import type { ReportsOf } from '../reports/outbox.ts'
+import { createAuditDoor, type AuditDoor } from './audit-door.ts'
 import type { AuthorityOffers } from './authority-offers.ts'
 import { createGrantQuestions, type GrantQuestions, type WhyNot } from './grant-questions.ts'
 import { createLeaseDoor, type LeaseDoor } from './lease-door.ts'
@@ -44,20 +45,10 @@ export interface AuthorityClientOptions extends ExpectedGrant {
 }
 
 /**
- * How far a run of this enforcement point has come with its reports, and whether it lets no more calls
- * through.
- */
-export interface RunWord {
-  instance: string
-  n: number
-  ended: boolean
-}
-
-/**
  * One owner's authority. Every method throws `temporarily_unavailable` (503) if no definite answer comes
  * before the deadline: an outage is never an allow, and never a no of the authority's.
  */
-export interface AuthorityClient {
+export interface AuthorityClient extends AuditDoor {
   /** Whose calls it is asked about. */
   readonly of: ReportsOf
   /** Asks for a PAT if there is none yet: resolves once the authority has taken the credential. */
@@ -83,13 +74,6 @@ export interface AuthorityClient {
    * sent: throws what it says, and the grant is unspent.
    */
   consume(token: string, deadline: Deadline, whyNot?: WhyNot): Promise<Consumption>
-  /**
-   * POST /audit/access. Answers how many of them name no grant that the authority knows, so that they were
-   * not recorded.
-   */
-  reportAccess(entries: AccessEntry[], deadline: Deadline): Promise<{ unknown: number }>
-  /** POST /audit/access: how far a run has come. */
-  reportRun(word: RunWord, deadline: Deadline): Promise<void>
 }
 
 /** What a challenge is made of. */
@@ -117,9 +101,6 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
     return { answer, introspection: await readIntrospection(answer, options, rpt) }
   }
 
-  const audit = (body: Record<string, unknown>, deadline: Deadline): Promise<unknown> =>
-    askForJson({ path: '/audit/access', body, pool: pools.challenges, deadline, repeatable: true }, 200)
-
   return {
     of: { authority, client_id: options.client_id, owner: options.owner },
     prove: async deadline => void (await pats.get(deadline)),
@@ -133,10 +114,7 @@ export function createAuthorityClient(options: AuthorityClientOptions): Authorit
       return (await askAbout(token, deadline)).introspection
     },
     consume: async (token, deadline, whyNot) => readConsumption(await spendings(token, deadline, whyNot)),
-    reportAccess: async (entries, deadline) => ({ unknown: unknownIn(await audit({ entries }, deadline)) }),
-    reportRun: async (word, deadline) => {
-      await audit({ ...word }, deadline)
-    },
+    ...createAuditDoor(askForJson, pools.challenges),
   }
 }
 
@@ -235,14 +213,6 @@ function readAnswers(answer: unknown, tokens: number): unknown[] {
   const answers = isJsonObject(answer) ? answer['answers'] : undefined
   if (Array.isArray(answers) && answers.length === tokens) return answers
   throw outage('The authority gave no answer for each of several grants.', new UnreadableAnswer())
-}
-
-const auditAnswer = z.object({ unknown: z.array(z.unknown()) })
-
-/** An authority that says nothing of it took them all. */
-function unknownIn(answer: unknown): number {
-  const result = auditAnswer.safeParse(answer)
-  return result.success ? result.data.unknown.length : 0
 }
 
 const ticketAnswer = z.object({

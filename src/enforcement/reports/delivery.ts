@@ -1,7 +1,8 @@
 /**
- * Owns the sending of reports: in batches, in the background, each outbox in order and by one sender, until
- * the authority has accepted them. Contract: "Events", 2. During an outage, reports wait. A report that the
- * authority refuses is dropped, but the rest of its batch is not.
+ * Owns the sending of reports: in batches, or one by one to an authority that reads no batches, in the
+ * background, each outbox in order and by one sender, until the authority has accepted them. Contract:
+ * "Events", 2. During an outage, reports wait. A report that the authority refuses is dropped, but the rest
+ * of its batch is not.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { waitAtMost } from '../../limits/patience.ts'
@@ -70,6 +71,11 @@ interface Round {
   job?: Promise<void> | undefined
   heardAt: number
 }
+/**
+ * How sending reports ended: with all of them taken or dropped, with none because the authority reads no
+ * several, or with some that are to be sent later.
+ */
+type Sending = 'finished' | 'unread' | 'not now'
 type Asked<T> = { taken: T } | 'refused' | 'out of time'
 
 /** How long there is time, and whether little is left. Both change when the process is about to end. */
@@ -100,32 +106,39 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
   const { batchMax = 100, clock, onDropped, onSent } = options
   const ask = createAsk(options, ending)
 
-  /** @returns whether it is finished, however it ended. */
-  const sendBatch = async (round: Round, batch: AccessEntry[]): Promise<boolean> => {
+  const sendBatch = async (round: Round, batch: AccessEntry[]): Promise<Sending> => {
     const { client, outbox } = round.mail
+    if (batch.length > 1 && client.countsReports() !== true) return 'unread'
     const send = (deadline: Deadline) => client.reportAccess(batch, deadline)
     const asked = await ask(send, () => ending.sendUntil)
-    if (asked === 'out of time') return false
+    if (asked === 'out of time') return 'not now'
     if (asked === 'refused' && batch.length > 1) {
       const half = Math.ceil(batch.length / 2)
-      return (await sendBatch(round, batch.slice(0, half))) && sendBatch(round, batch.slice(half))
+      const first = await sendBatch(round, batch.slice(0, half))
+      return first === 'finished' ? sendBatch(round, batch.slice(half)) : first
     }
-    if (!rounds.has(outbox)) return false
+    const taken = asked === 'refused' ? asked : asked.taken
+    if (taken === 'unread') return taken
+    if (!rounds.has(outbox)) return 'not now'
     outbox.done(batch.length)
-    if (asked === 'refused') onDropped(batch.length, 'the authority refused them')
+    if (taken === 'refused') onDropped(batch.length, 'the authority refused them')
     else {
-      const { unknown } = asked.taken
+      const { unknown } = taken
       round.heardAt = clock()
       onSent?.(batch.length - unknown)
       if (unknown > 0) onDropped(unknown, 'the authority knows no such grant')
     }
-    return true
+    return 'finished'
   }
   const say = async (round: Round, ended: boolean): Promise<void> => {
     const { client, outbox, onDelivered, lastWord } = round.mail
     const n = outbox.last()
+    const counts = client.countsReports()
+    // A run that is over can wait with its last word until it is known whether the authority reads it.
+    if (counts === undefined && lastWord !== undefined) return
+    const isWanted = n > 0 && counts === true
     const tell = (deadline: Deadline) => client.reportRun({ instance: outbox.instance, n, ended }, deadline)
-    if (n > 0 && (await ask(tell, () => ending.closedAt)) === 'out of time') return
+    if (isWanted && (await ask(tell, () => ending.closedAt)) === 'out of time') return
     round.heardAt = clock()
     if ((!ended && lastWord === undefined) || !rounds.has(outbox)) return
     rounds.delete(outbox)
@@ -133,12 +146,12 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
   }
   /** @returns whether there is nothing more of it to send now. */
   const sendWhile = async (round: Round, isDue: (waiting: number) => boolean): Promise<boolean> => {
-    const { outbox } = round.mail
+    const { outbox, client } = round.mail
     while (isDue(outbox.waiting())) {
       if (!rounds.has(outbox)) return false
-      const batch = outbox.peek(batchMax)
+      const batch = outbox.peek(client.countsReports() === true ? batchMax : 1)
       if (batch.length === 0) break
-      if (!(await sendBatch(round, batch))) return false
+      if ((await sendBatch(round, batch)) === 'not now') return false
     }
     return true
   }
@@ -148,14 +161,15 @@ function createSender(options: DeliveryOptions, rounds: Map<Outbox, Round>, endi
   }
   /**
    * Sends one batch, and more only while they are full. What came meanwhile waits for others again: under
-   * steady calls, each request would otherwise carry only the few that came during the one before it.
+   * steady calls, each request would otherwise carry only the few that came during the one before it. To an
+   * authority that takes them one by one, nothing is gained by that.
    */
   const sendGathered = async (round: Round): Promise<void> => {
     if (round.mail.lastWord !== undefined) return sendAll(round)
     let least = 1
     await sendWhile(round, waiting => {
       const isDue = waiting >= least
-      least = batchMax
+      least = round.mail.client.countsReports() === true ? batchMax : 1
       return isDue
     })
   }
