@@ -20,6 +20,8 @@ const revoke = (handle: string, owner = authority.alice) =>
   post('/owner/connections/revoke', { handle }, owner)
 const get = (target: string, owner = authority.alice) => authority.call(owner, { target })
 const newOperator = () => `https://${seed.name('op')}.example`
+/** In an order in which each of them finds the operator as it needs it. */
+const OPERATOR_ACTS = ['block', 'unblock', 'claim', 'disclaim']
 const told = ({ status, text, headers }: Reply) => ({
   status,
   text,
@@ -303,15 +305,42 @@ describe('Operators', () => {
     'https://OP.example',
     'https://op.example:443',
     'http://op.example',
+    'http://127.0.0.1:8443',
+    'https://op.example.',
     'https://user@op.example',
     'op.example',
     'https://op.example\u0000',
     '',
   ])('origin is a bare https origin, else 400: %j', async origin => {
-    for (const word of ['block', 'unblock'])
+    for (const word of OPERATOR_ACTS)
       expect(await post(`/owner/operators/${word}`, { origin })).toMatchObject({
         status: 400,
         body: { error: 'invalid_request' },
       })
   })
+})
+
+describe('Where development admits http on loopback', () => {
+  const development = authorityStand({ environment: { UMA_DEV_LOOPBACK: 'true' } })
+  const act = (word: string, origin: string) =>
+    development.call(development.alice, {
+      method: 'POST',
+      target: `/owner/operators/${word}`,
+      json: { origin },
+    })
+
+  it('an operator there can be blocked, unblocked, claimed and disclaimed under the origin that the list shows', async () => {
+    const origin = 'http://127.0.0.1:9'
+    for (const word of OPERATOR_ACTS) expect([word, (await act(word, origin)).status]).toEqual([word, 200])
+    const { body } = await development.call(development.alice, { target: '/owner/operators' })
+    expect(body).toEqual([expect.objectContaining({ origin })])
+  })
+
+  it.each(['http://op.example', 'http://localhost:9', 'http://127.0.0.1:9/', 'http://127.1:9'])(
+    'any other http origin is 400: %s',
+    async origin => {
+      for (const word of OPERATOR_ACTS)
+        expect(await act(word, origin)).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+    },
+  )
 })

@@ -7,7 +7,6 @@ import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { banOrigin, listBannedOrigins, unbanOrigin } from '../../storage/authority/banned-origins.ts'
 import { appendLedger } from '../../storage/authority/ledger.ts'
 import { pendingAt } from '../../storage/authority/registrations.ts'
-import { isBareOrigin } from '../../wire/members.ts'
 import type { Banned, BannedOrigin } from '../../wire/owner-api.ts'
 import { refuse } from '../../wire/refusal.ts'
 import { withdrawLapsed } from '../registry/lapsed-registrations.ts'
@@ -15,11 +14,8 @@ import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
 import { CLIENT_ID } from './name-schemas.ts'
+import { admittedOrigin, NAMED_ORIGIN } from './origins.ts'
 import { writeDecision } from './resource-servers.ts'
-
-const IN_ONE_SPELLING =
-  'give a bare https origin in its one spelling, such as https://tools.example: lower case, without path, default port or closing dot'
-const NAMED_ORIGIN = z.strictObject({ origin: z.string().max(300).refine(isBareOrigin, IN_ONE_SPELLING) })
 
 const origin = z.string()
 const BANNED_ORIGIN: z.ZodType<BannedOrigin> = z
@@ -55,7 +51,7 @@ export const BANNED_ORIGINS: readonly Endpoint<OwnerApi>[] = [
     body: { schema: NAMED_ORIGIN },
     answers: { 200: { says: 'Banned; and which that waited there are withdrawn with it.', schema: BANNED } },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await ban(api, caller, admitted(api, body.origin))),
+      answer(200, await ban(api, caller, admittedOrigin(api, body.origin))),
   }),
   endpoint({
     method: 'post',
@@ -67,16 +63,9 @@ export const BANNED_ORIGINS: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'Servers that waited there before must register again.', schema: UNBANNED } },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await unban(api, caller, admitted(api, body.origin))),
+      answer(200, await unban(api, caller, admittedOrigin(api, body.origin))),
   }),
 ]
-
-/** Plain http is allowed for loopback only, and only in development does anything register from there. */
-function admitted({ devLoopback }: OwnerApi, named: string): string {
-  if (named.startsWith('http:') && !devLoopback)
-    refuse('invalid_request', `Correct the member "origin": ${IN_ONE_SPELLING}.`)
-  return named
-}
 
 /**
  * Servers that wait at the origin are withdrawn with it; servers that she has approved there stay as they

@@ -29,17 +29,7 @@ import type { OwnerApi } from './api.ts'
 import { changeAs, OWNER, type OwnerCredential } from './guard.ts'
 import { ownerList } from './lists.ts'
 import { HANDLE } from './name-schemas.ts'
-
-/** A bare https origin: two spellings of one operator would be two operators. */
-const NAMED_OPERATOR = z.strictObject({
-  origin: z
-    .string()
-    .max(300)
-    .refine(
-      text => URL.parse(text)?.origin === text && text.startsWith('https://'),
-      'give a bare https origin, such as https://operator.example',
-    ),
-})
+import { admittedOrigin, NAMED_ORIGIN } from './origins.ts'
 
 /** How long a claim waits for the operator's directory. */
 const DIRECTORY_MS_MAX = 3_000
@@ -171,11 +161,11 @@ function onOperator<Answer>(declared: {
     rows,
     summary,
     credential: OWNER,
-    body: { schema: NAMED_OPERATOR },
+    body: { schema: NAMED_ORIGIN },
     answers: { 200: { says, schema } },
     refuses: { 404: ['not_found'] },
     handle: async (api: OwnerApi, { caller, body, answer }) =>
-      answer(200, await act(api, caller, body.origin)),
+      answer(200, await act(api, caller, admittedOrigin(api, body.origin))),
   })
 }
 
