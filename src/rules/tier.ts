@@ -50,8 +50,9 @@ export const TERMS_SECONDS_MAX = 315_360_000
 
 /**
  * Why the tier cannot be saved, as the sentence of a 400, or undefined: the id fits a template id, ask_me and
- * per_operation agree, the terms can grant something, every resource is registered and not governed by
- * another tier, and every rule is in the vocabulary with `auto` naming only conditions that may relax.
+ * per_operation agree, the terms can grant something if there is a resource, every resource is registered and
+ * not governed by another tier, and every rule is in the vocabulary with `auto` naming only conditions that
+ * may relax.
  */
 export function tierFault(tier: TierDraft, registered: readonly GovernableResource[]): string | undefined {
   return namesFault(tier) ?? termsFault(tier) ?? resourcesFault(tier, registered) ?? rulesFault(tier.rules)
@@ -64,13 +65,14 @@ function namesFault(tier: TierDraft): string | undefined {
   return undefined
 }
 
-function termsFault({ ask_me, terms, clearance }: TierDraft): string | undefined {
+function termsFault({ ask_me, terms, clearance, resources }: TierDraft): string | undefined {
   if (ask_me && !terms.per_operation)
     return 'ask_me: an ask-me tier is per operation; set `terms.per_operation` to true as well.'
   if (!ask_me && terms.per_operation)
     return 'terms.per_operation: only an ask-me tier is per operation; set `ask_me` to true as well.'
   if (terms.purpose.trim() === '') return 'terms.purpose: say what the access is for.'
-  if (terms.scope.length === 0 || terms.scope.includes(''))
+  // Over nothing yet there is nothing to name one of: she gets them with the first resource.
+  if ((terms.scope.length === 0 && resources.length > 0) || terms.scope.includes(''))
     return 'terms.scope: name at least one scope, none empty.'
   if (terms.prohibited.includes('')) return 'terms.prohibited: leave out the empty entry.'
   if (!Number.isSafeInteger(terms.expires_in) || terms.expires_in < 1 || terms.expires_in > TERMS_SECONDS_MAX)

@@ -85,6 +85,22 @@ describe('POST, PUT and DELETE /owner/policies', () => {
     expect((await add(tier({ terms }))).body.terms.scope).toEqual(['close'])
   })
 
+  it('a tier over nothing yet may leave scopes out, and has those of the resources that it gets', async () => {
+    const { scope: _, ...terms } = tier().terms
+    await remove('closing')
+    const added = await add(tier({ resources: [], terms }))
+    expect([added.status, added.body.terms?.scope]).toEqual([201, []])
+    const { warnings: __, ...read } = added.body
+    expect((await edit('closing', withoutId(read))).status).toBe(200)
+    const governing = await edit('closing', { resources: tier().resources })
+    expect([governing.status, governing.body.terms?.scope]).toEqual([200, ['close']])
+    const withNone = await edit('closing', { terms: { scope: [] } })
+    expect([withNone.status, withNone.body.error_description]).toEqual([
+      400,
+      expect.stringContaining('scope'),
+    ])
+  })
+
   it('governing an irreversible resource without ask_me is answered with a warning sentence', async () => {
     const terms = { ...tier().terms }
     const edited = await edit('closing', withoutId(tier({ ask_me: false, terms })))
@@ -153,7 +169,12 @@ describe('POST, PUT and DELETE /owner/policies', () => {
     ['no name', { name: undefined }, /name/],
     ['an id that fits no template id', { id: 'a/b' }, /id/],
     ['a NUL in the purpose', { terms: { ...tier().terms, purpose: 'a\0b' } }, /NUL/],
-    ['no scope', { terms: { ...tier().terms, scope: [] } }, /scope/],
+    [
+      'no scope over a resource',
+      { resources: tier().resources, terms: { ...tier().terms, scope: [] } },
+      /scope/,
+    ],
+    ['an empty scope', { terms: { ...tier().terms, scope: [''] } }, /scope/],
     ['an expiry of zero', { terms: { ...tier().terms, expires_in: 0 } }, /expires_in/],
   ])('%s is 400 and says why', async (_, changes, why) => {
     const reply = await add(tier({ id: 'fresh', resources: [], ...changes }))

@@ -57,6 +57,7 @@ describe('a tier is saved', () => {
     ['over a resource that it governs already', { id: 'statements', resources: ['bea/statements'] }],
     ['asking, and per operation', { ask_me: true, ...terms({ per_operation: true }) }],
     ['over nothing yet', { resources: [] }],
+    ['over nothing yet, without a scope', { resources: [], ...terms({ scope: [] }) }],
     ['with a clearance', { clearance: { cleared_for: ['trading'] } }],
     ['with rules', { rules: [rule('auto', 'standing.age_above:90d'), rule('refuse', 'standing.none')] }],
   ])('%s', (_what, changes) => {
@@ -74,6 +75,7 @@ describe('a tier is saved', () => {
     ['an empty purpose', terms({ purpose: '' }), /^terms\.purpose: /],
     ['no scope', terms({ scope: [] }), /^terms\.scope: /],
     ['an empty scope', terms({ scope: ['read', ''] }), /^terms\.scope: /],
+    ['an empty scope over nothing yet', { resources: [], ...terms({ scope: [''] }) }, /^terms\.scope: /],
     ['an empty prohibition', terms({ prohibited: [''] }), /^terms\.prohibited: /],
     ['expires_in 0', terms({ expires_in: 0 }), /^terms\.expires_in: /],
     ['expires_in 1.5', terms({ expires_in: 1.5 }), /^terms\.expires_in: /],
