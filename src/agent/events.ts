@@ -16,7 +16,7 @@ export type AgentEvent =
   | { type: 'terms_offered'; template: TermsTemplate }
   | { type: 'terms_declined'; template: TermsTemplate }
   | { type: 'agreement_signed'; contract: string; operation: { tool: string; params: unknown } | undefined }
-  | { type: 'waiting'; kind: RequestKind; family: string; intervalSeconds: number }
+  | { type: 'waiting'; kind: RequestKind | undefined; family: string; intervalSeconds: number }
   | { type: 'granted'; grant: Grant; receipt: string }
   | { type: 'retrying'; code: string; afterSeconds: number }
   | { type: 'answered'; resource: string; call: ToolCall }

@@ -43,7 +43,7 @@ function tell(event: AgentEvent): string {
     case 'agreement_signed':
       return `→ terms signed, agreement ${printable(event.contract)}${operationText(event.operation)}\n`
     case 'waiting':
-      return `… ${WAITING[event.kind]} (negotiation ${printable(event.family)})\n`
+      return `… ${WAITING[event.kind ?? 'unsaid']} (negotiation ${printable(event.family)})\n`
     case 'granted':
       return `← granted ${event.grant.single_use ? 'for this one call' : `until ${printableTime(event.grant.exp)}`}; receipt verified and kept\n`
     case 'retrying':
@@ -61,6 +61,7 @@ const WITH = {
 const WAITING = {
   connection: 'the owner is being asked whether to let this agent in',
   operation: 'the owner is being asked about this very operation',
+  unsaid: 'the owner is being asked',
 }
 
 function operationText(operation: { tool: string; params: unknown } | undefined): string {

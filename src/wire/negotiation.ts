@@ -57,7 +57,8 @@ export type RequestKind = (typeof PENDING_KINDS)[number]
 /** 403 `request_submitted`: poll with the ticket after `interval` seconds. */
 export type RequestSubmitted = {
   error: 'request_submitted'
-  kind: RequestKind
+  /** Undefined in a received one that does not say what she is asked, as stock UMA 2.0 does not. */
+  kind?: RequestKind | undefined
   ticket: string
   interval: number
 }
@@ -131,7 +132,11 @@ export function offeredTerms(answer: NeedInfo, specNs: string): TermsTemplate | 
 }
 
 /** The `request_submitted` body; `interval` in seconds. */
-export function requestSubmitted(kind: RequestKind, ticket: string, interval: number): RequestSubmitted {
+export function requestSubmitted(
+  kind: RequestKind,
+  ticket: string,
+  interval: number,
+): RequestSubmitted & { kind: RequestKind } {
   return { error: 'request_submitted', kind, ticket, interval }
 }
 
@@ -146,7 +151,9 @@ export function parseRequestSubmitted(json: unknown): RequestSubmitted {
   if (interval > POLL_SECONDS_MAX) {
     refuse('invalid_request', `Give interval as at most ${POLL_SECONDS_MAX} seconds.`)
   }
-  return requestSubmitted(wordMember(object, 'kind', PENDING_KINDS), textMember(object, 'ticket'), interval)
+  // It is only shown: what the agent does while she decides is the same, whatever she is asked.
+  const kind = member(object, 'kind') === undefined ? undefined : wordMember(object, 'kind', PENDING_KINDS)
+  return { error: 'request_submitted', kind, ticket: textMember(object, 'ticket'), interval }
 }
 
 /** The 200 body of a grant; `expires_in` in seconds. */

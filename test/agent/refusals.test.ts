@@ -24,7 +24,7 @@ function answerAuthorized(reply: Reply | ((nth: number) => Reply | undefined)): 
 }
 
 describe('while the owner decides', () => {
-  it.each(['connection', 'operation'] as const)(
+  it.each(['connection', 'operation', undefined] as const)(
     'the agent polls no sooner than asked, with a ticket that changes (%s)',
     async kind => {
       const waits: AgentEvent[] = []

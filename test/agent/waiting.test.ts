@@ -2,7 +2,10 @@
  * Contract, "Permission ticket" (awaiting-owner): how long an agent waits, and what it collects at the end.
  */
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { waitingText } from '../../src/agent/bridge/answers.ts'
 import { createAgent } from '../../src/agent/index.ts'
+import { teller } from '../../src/agent/narrate.ts'
+import { capturedTerminal } from '../support/captured-terminal.ts'
 import { startScriptedPeers, type ScriptedPeers } from '../support/scripted-resource.ts'
 import { newKey } from '../support/wire-samples.ts'
 
@@ -17,4 +20,20 @@ it('a wait that is shorter than the interval still collects what she has decided
   const agent = createAgent({ key: newKey(), allowLoopback: true, waitSecondsMax: 1 })
   const called = agent.call({ resource: peers.resource, tool: 'portfolio_read' })
   await expect(called).resolves.toMatchObject({ grant: { jti: expect.any(String) } })
+})
+
+it('where it is not said what she is asked, the command says no more than that', async () => {
+  const terminal = capturedTerminal()
+  peers.twists.owner = { polls: 1, kind: undefined, interval: 1 }
+  const agent = createAgent({ key: newKey(), allowLoopback: true, onEvent: teller(terminal) })
+  await agent.call({ resource: peers.resource, tool: 'portfolio_read' })
+  expect(terminal.said).toContain('… the owner is being asked (negotiation ')
+})
+
+it('a bridge says no more of what she is asked than the authority did', () => {
+  const told = (kind: 'connection' | 'operation' | undefined) =>
+    waitingText('trade', { name: 'waiting', owner: 'alice', since: 0, family: 'fam_x', kind })
+  expect(told('connection')).toContain('The owner (alice) decides whether this agent may use her tools; she')
+  expect(told('operation')).toContain('The owner (alice) decides about this very call; she')
+  expect(told(undefined)).toContain('The owner (alice) decides; she was asked')
 })

@@ -11,7 +11,7 @@ import { importPublicJwk, publicJwk, type PrivateKey } from '../../src/wire/keys
 import { resourceMetadataUrl } from '../../src/wire/metadata.ts'
 import { DEFAULT_SPEC_NS, ID_JAG } from '../../src/wire/names.ts'
 import { buildRemediation, encodeChallenge } from '../../src/wire/challenge.ts'
-import { grantAnswer, needInfo, requestSubmitted, type Challenge } from '../../src/wire/negotiation.ts'
+import { grantAnswer, needInfo, type Challenge } from '../../src/wire/negotiation.ts'
 import { signReceipt, type ReceiptClaims } from '../../src/wire/receipt.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
 import { newFamily, newJti, newNonce, newTicket } from '../../src/wire/ticket.ts'
@@ -31,7 +31,7 @@ export interface Twists {
   /** What grants and receipts are signed with, if not the published key. */
   signWith?: PrivateKey
   /** Whether the owner is asked, and how many polls she takes; `denied` once they are over. */
-  owner?: { polls: number; kind: 'connection' | 'operation'; interval: number; denied?: boolean }
+  owner?: { polls: number; kind: 'connection' | 'operation' | undefined; interval: number; denied?: boolean }
   /** The tool asks each time: a single-use grant for one operation. */
   perOperation?: boolean
   /**
@@ -243,7 +243,8 @@ function tokenAnswer(state: State, form: URLSearchParams): Reply {
   }
   const { owner } = state.twists
   if (owner && state.polls++ < owner.polls) {
-    return { status: 403, body: requestSubmitted(owner.kind, ticket, owner.interval) }
+    const { kind, interval } = owner
+    return { status: 403, body: { error: 'request_submitted', kind, ticket, interval } }
   }
   state.polls = -1 // the next ticket begins another negotiation
   return owner?.denied ? denied('The owner denied this request.') : grantReply(state)

@@ -42,13 +42,15 @@ export function waitingResult(tool: string, waiting: Waiting, structured: boolea
   }
 }
 
+const DECIDES = { connection: 'whether this agent may use her tools', operation: 'about this very call' }
+
 /** Who decides, since when, and what to do. */
 export function waitingText(tool: string, waiting: Waiting): string {
   if (waiting.name === 'approved') return approvedText(tool, waiting)
   const { owner, since, kind } = waiting
-  const what = kind === 'connection' ? 'whether this agent may use her tools' : 'about this very call'
+  const what = kind === undefined ? '' : ` ${DECIDES[kind]}`
   return (
-    `Nothing was done yet. The owner (${foreignLine(owner)}) decides ${what}; she was asked at ${isoTime(since)}. ` +
+    `Nothing was done yet. The owner (${foreignLine(owner)}) decides${what}; she was asked at ${isoTime(since)}. ` +
     `Call ${foreignLine(tool)} again with the same arguments later: it joins the same request, and asks her nothing new.`
   )
 }
