@@ -42,9 +42,9 @@ interface GrantContext {
 /**
  * Verifies a grant and its receipt and keeps them: both under the authority's published keys; the receipt
  * embeds the agreement just signed, or an earlier one of our own key for the same template, resource and
- * operation (a request that waited already is joined); hash, family, terms and `jti` agree between the two;
- * the RPT is for this resource and bound to our key. A single-use grant is returned but not kept. Fails with
- * `grant_untrusted`.
+ * operation (a request that waited already is joined); hash, family, terms, `jti` and, where the receipt
+ * names one, owner agree between the two; the RPT is for this resource and bound to our key. A single-use
+ * grant is returned but not kept. Fails with `grant_untrusted`.
  */
 export async function acceptGrant(
   context: GrantContext,
@@ -77,10 +77,11 @@ async function verifyBoth(context: GrantContext, answer: GrantAnswer): Promise<V
   const { directory, authority, request, profile } = context
   const issuer = authority.issuer
   const now = profile.now()
-  const verify = (keys: PublishedKey[]): Verified => ({
-    receipt: verifyReceipt(answer.receipt, keys, { issuer, now }),
-    claims: verifyRpt(answer.access_token, keys, { issuer, audience: request.resource, now }),
-  })
+  const verify = (keys: PublishedKey[]): Verified => {
+    const claims = verifyRpt(answer.access_token, keys, { issuer, audience: request.resource, now })
+    // Not every authority names the owner in a receipt, but each does in the grant that it came with.
+    return { receipt: verifyReceipt(answer.receipt, keys, { issuer, now, owner: claims.owner }), claims }
+  }
   const keysOf = (fresh: boolean): Promise<PublishedKey[]> =>
     directory.keysOf(authority, { fresh, signal: request.signal })
   try {

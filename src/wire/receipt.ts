@@ -71,21 +71,30 @@ export function signReceipt(claims: ReceiptClaims, key: PrivateKey): string {
   return signJws({ typ: TYP.receipt, payload: claims }, key)
 }
 
+/** What a receipt is verified against; `now` in seconds since the epoch. */
+export interface ExpectedReceipt {
+  issuer: string
+  now: number
+  agreement?: string | undefined
+  owner?: Owner | undefined
+}
+
 /**
  * Verifies a receipt against its authority's published keys, at `now` (seconds): `typ`, `iss`, signature,
  * every claim of its type, and the embedded agreement: its hash, its own signature by the key that `cnf.jkt`
  * names, and that receipt and agreement name the same terms, template, family and resource. If `agreement`
- * (s256) is given, the embedded agreement must be that one. Refuses with `invalid_request`.
+ * (s256) is given, the embedded agreement must be that one. `owner`, of the verified grant that came with
+ * it, counts only where the receipt names none. Refuses with `invalid_request`.
  */
 export function verifyReceipt(
   compact: string,
   keys: readonly PublishedKey[],
-  expected: { issuer: string; now: number; agreement?: string | undefined },
+  expected: ExpectedReceipt,
 ): Verified<Receipt> {
   const document = { typ: TYP.receipt, maxBytes: RECEIPT_BYTES_MAX }
   const { payload } = verifyJws(compact, findByKid(keys), document)
   checkClaims(payload, { iss: expected.issuer, now: expected.now })
-  const claims = readReceiptClaims(payload)
+  const claims = readReceiptClaims(payload, expected.owner)
   if (expected.agreement !== undefined && claims.agreement !== expected.agreement) {
     refuse('invalid_request', 'Give a receipt for the agreement that was signed.')
   }
@@ -93,11 +102,12 @@ export function verifyReceipt(
   return receipt as Verified<Receipt>
 }
 
-function readReceiptClaims(payload: JsonObject): ReceiptClaims {
+function readReceiptClaims(payload: JsonObject, owner: Owner | undefined): ReceiptClaims {
+  const isUnnamed = owner !== undefined && member(payload, 'owner') === undefined
   return {
     iss: urlMember(payload, 'iss'),
     sub: asHandle(textMember(payload, 'sub')),
-    owner: asOwner(textMember(payload, 'owner')),
+    owner: isUnnamed ? owner : asOwner(textMember(payload, 'owner')),
     iat: integerMember(payload, 'iat'),
     jti: textMember(payload, 'jti'),
     family: asFamily(textMember(payload, 'family')),

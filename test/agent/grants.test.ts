@@ -7,7 +7,9 @@ import { memoryStore, type AgentOptions } from '../../src/agent/index.ts'
 import { openClaimToken, signAgreement } from '../../src/wire/agreement.ts'
 import { s256, s256Json } from '../../src/wire/encoding.ts'
 import type { JsonObject } from '../../src/wire/json.ts'
+import type { ReceiptClaims } from '../../src/wire/receipt.ts'
 import type { TermsTemplate } from '../../src/wire/terms.ts'
+import type { RptClaims } from '../../src/wire/tokens.ts'
 import { startScriptedPeers, type Twists } from '../support/scripted-resource.ts'
 import { startedForEach } from '../support/started.ts'
 import { newKey } from '../support/wire-samples.ts'
@@ -113,6 +115,27 @@ describe('a grant is not kept, and no call made with it,', () => {
     })
     expect([await store.receipts(), await store.grants(peers.resource)]).toEqual([[], []])
     expect(peers.tools.to('/mcp/alice')).toHaveLength(1)
+  })
+})
+
+describe('a receipt that names no owner', () => {
+  const unnamed = (plain: ReceiptClaims) => ({ ...plain, owner: undefined }) as unknown as ReceiptClaims
+
+  it('is about the owner of the grant that was verified with it, and kept so', async () => {
+    peers.twists.receipt = unnamed
+    const { receipt, grant } = await call({})
+    expect([receipt!.owner, receipt!.rpt]).toEqual(['alice', grant!.jti])
+  })
+
+  it.each<Hostile>([
+    [
+      'if the grant names none',
+      () => ({ rpt: plain => ({ ...plain, owner: undefined }) as unknown as RptClaims }),
+    ],
+    ['if another key signed the grant', () => ({ signWith: newKey() })],
+  ])('is refused %s', async (_what, twist) => {
+    Object.assign(peers.twists, { receipt: unnamed }, twist())
+    await expect(call({})).rejects.toMatchObject({ code: 'grant_untrusted' })
   })
 })
 

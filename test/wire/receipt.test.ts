@@ -89,6 +89,16 @@ describe('a receipt', () => {
     )
   })
 
+  it('without an owner is about the one of the grant it came with, and about nobody without that', () => {
+    const compact = signReceipt({ ...claims, owner: undefined } as unknown as typeof claims, authority)
+    const owner = asOwner('bea')
+    expect(verifyReceipt(compact, [authority], { ...expected, owner }).claims.owner).toBe(owner)
+    expect(refusalOf(() => verifyReceipt(compact, [authority], expected)).code).toBe('invalid_request')
+    for (const unusable of [null, '', 7]) expect(refused({ owner: unusable })).toBe('invalid_request')
+    const named = signReceipt({ ...claims, owner: asOwner('cleo') }, authority)
+    expect(verifyReceipt(named, [authority], { ...expected, owner }).claims.owner).toBe('cleo')
+  })
+
   it('is refused for another agreement than the one that was signed', () => {
     const wanted = { ...expected, agreement: s256('another') }
     expect(refusalOf(() => verifyReceipt(signReceipt(claims, authority), [authority], wanted)).code).toBe(
