@@ -79,6 +79,9 @@ function addressFaults({ authorities, owners }: SidecarFile): string[] {
     ...issuers
       .filter(issuer => !owners.some(({ authority }) => authority === issuer))
       .map(issuer => `authorities: ${issuer} is no authority of any of the owners.`),
+    ...authorities
+      .filter(({ issuer, addresses }) => addresses.length > 0 && URL.parse(issuer)?.origin !== issuer)
+      .map(({ issuer }) => `authorities: ${issuer} has a path: leave addresses out, which have none.`),
     ...authorities.flatMap(({ issuer, addresses }) =>
       duplicates(addresses).map(address => `authorities: ${issuer} has the address ${address} twice.`),
     ),

@@ -4,8 +4,8 @@
  */
 import { z } from 'zod'
 import { parseListenAddress, type ListenAddress } from '../http/listen-address.ts'
-import { ENFORCEMENT_ALIAS } from '../wire/names.ts'
-import { file, origin, owner, resource, whole, type operation, type tool } from './sidecar-owner.ts'
+import { ENFORCEMENT_ALIAS, isOtherKindThanRpt } from '../wire/names.ts'
+import { file, origin, owner, plainUrl, resource, whole, type operation, type tool } from './sidecar-owner.ts'
 
 const address = z.string().transform((text, context): ListenAddress => {
   const parsed = parseListenAddress(text)
@@ -15,11 +15,26 @@ const address = z.string().transform((text, context): ListenAddress => {
 })
 
 const authority = z.strictObject({
-  issuer: origin.describe('The issuer that owners name as `authority`.'),
+  issuer: plainUrl.describe('The issuer that owners name as `authority`.'),
+  rpt_types: z
+    .array(
+      z
+        .string()
+        .regex(/^[\x21-\x7e]{1,100}$/, 'give a typ of visible ASCII')
+        .refine(typ => !/^application\//i.test(typ), 'leave out application/, which may stand before any typ')
+        .refine(typ => !isOtherKindThanRpt(typ), 'give no typ that is the name of another kind of token'),
+    )
+    .min(1)
+    .max(8)
+    .default([])
+    .describe(
+      'Values of `typ` that its grants may have beside `at+jwt`, for an authority of other software. Asked for only where an answer leaves to the grant what that says too.',
+    ),
   addresses: z
     .array(origin)
     .min(1)
     .max(16)
+    .default([])
     .describe(
       'Origins at which it is reached instead, such as `https://as-1.internal:9100`: the first that works is asked. Each shows a certificate for its own name.',
     ),
@@ -146,7 +161,7 @@ export const SIDECAR_FILE = z.strictObject({
     .array(authority)
     .default([])
     .describe(
-      'The addresses of authorities that have several. An authority that is not listed is reached at its issuer.',
+      'What there is to say of authorities that have several addresses, or whose grants are named otherwise. An authority that is not listed is reached at its issuer.',
     ),
   body_bytes_max: whole(1024, 16_777_216)
     .default(1_048_576)

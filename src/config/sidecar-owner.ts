@@ -7,7 +7,7 @@ import { parsePathTemplate } from '../wire/http-operation.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
 import { isPlainUrl } from './settings.ts'
 
-const plainUrl = z
+export const plainUrl = z
   .string()
   .refine(isPlainUrl, 'give an absolute URL without userinfo, query, fragment or trailing slash')
 export const origin = plainUrl.refine(

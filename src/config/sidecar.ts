@@ -116,6 +116,8 @@ export interface SidecarConfig
   authorityCa: NamedCertificates<'ca'> | undefined
   /** Further addresses of authorities besides their issuer. */
   authorityAddresses: ReadonlyMap<string, readonly string[]>
+  /** By issuer, what `typ` its grants may have beside the contract's. */
+  rptTypes: ReadonlyMap<string, readonly string[]>
   /** How traces are exported, as the environment says; undefined if they are off. */
   traces: TraceExport | undefined
 }
@@ -252,7 +254,10 @@ function loadNamedFiles(
     checkTls: undefined,
     httpTls: undefined,
     authorityCa: undefined,
-    authorityAddresses: new Map(authorities.map(({ issuer, addresses }) => [issuer, addresses])),
+    authorityAddresses: new Map(
+      authorities.flatMap(({ issuer, addresses }) => (addresses.length === 0 ? [] : [[issuer, addresses]])),
+    ),
+    rptTypes: new Map(authorities.map(({ issuer, rpt_types }) => [issuer, rpt_types])),
     traces: undefined,
   }
   collectFaults<unknown>([

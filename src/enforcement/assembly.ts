@@ -230,6 +230,7 @@ function routeOf(
       credential: proof,
       pools,
       keys: jwks,
+      rptTypes: config.rptTypes.get(authority),
       offers,
       // Of a tally's grants nothing is ever kept.
       leases:

@@ -82,7 +82,8 @@ function restOf(config: SidecarConfig): string {
     httpTls: _h,
     authorityCa: _a,
     authorityAddresses,
+    rptTypes,
     ...rest
   } = config
-  return JSON.stringify({ ...rest, authorityAddresses: [...authorityAddresses] })
+  return JSON.stringify({ ...rest, authorityAddresses: [...authorityAddresses], rptTypes: [...rptTypes] })
 }

@@ -124,6 +124,18 @@ export const TYP = {
   decision: 'ext-decision-v1+jws',
 } as const
 
+const OTHER_KINDS: ReadonlySet<string> = new Set(
+  [TYP, ALIAS, ORGANIZATION_ALIAS, TALLY_ALIAS, ENFORCEMENT_ALIAS]
+    .flatMap(names => Object.values(names))
+    .filter(name => name !== TYP.rpt),
+)
+
+/** Whether a `typ` is the name of another kind than the RPT, here or in the software that has other names. */
+export function isOtherKindThanRpt(typ: string): boolean {
+  const kind = typ.toLowerCase().replace(/^application\//, '')
+  return OTHER_KINDS.has(kind) || kind === ID_JAG_TYP
+}
+
 /** Token endpoint `grant_type` values (contract, "Token endpoint"). */
 export const GRANT_TYPE_UMA_TICKET = 'urn:ietf:params:oauth:grant-type:uma-ticket'
 export const GRANT_TYPE_CLIENT_CREDENTIALS = 'client_credentials'

@@ -305,6 +305,21 @@ describe('The file of the sidecar', () => {
       'namespaces of alice: alice is the name of an owner',
     ],
     [
+      'an authority with a path that has addresses',
+      given => ({
+        ...given,
+        owners: [{ ...alice, authority: 'https://as.example.com/alice' }],
+        authorities: [
+          {
+            issuer: 'https://as.example.com/alice',
+            addresses: ['https://as-1.internal'],
+            rpt_types: ['rpt+jwt'],
+          },
+        ],
+      }),
+      'authorities: https://as.example.com/alice has a path: leave addresses out',
+    ],
+    [
       'an unknown consequence',
       given => ({ ...given, owners: [{ ...alice, tools: [{ ...tool, consequence: 'bad' }] }] }),
       'consequence',

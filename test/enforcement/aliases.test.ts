@@ -10,12 +10,12 @@ import { readSidecarConfig } from '../../src/config.ts'
 import { assembleCore, type Core } from '../../src/enforcement/assembly.ts'
 import { createLogger } from '../../src/http/log.ts'
 import { s256Json } from '../../src/wire/encoding.ts'
-import { signJws } from '../../src/wire/jws.ts'
+import { parseJws, signJws } from '../../src/wire/jws.ts'
 import { ENFORCEMENT_ALIAS, TYP } from '../../src/wire/names.ts'
 import { sidecarSettings, writeSidecarFiles } from '../support/sidecar.ts'
 import { startScriptedAuthority } from '../support/scripted-authority.ts'
 import { startedOnce } from '../support/started.ts'
-import { callOf, nowSeconds, PUBLIC_URL, verdict, type CallParts } from './calls.ts'
+import { callOf, newKey, nowSeconds, PUBLIC_URL, verdict, type CallParts } from './calls.ts'
 import { permissionOf, TRADE_PARAMS } from './core.ts'
 import { jointStand, UNSATISFIED } from './joint-stand.ts'
 
@@ -34,14 +34,15 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** The core of a sidecar whose file lists these, with `more` about alice. */
-async function start(aliases: string[] | undefined, more: object): Promise<void> {
+/** The core of a sidecar whose file lists these, with `more` about alice and `whole` beside the owners. */
+async function start(aliases: string[] | undefined, more: object, whole: object = {}): Promise<void> {
   const settings = sidecarSettings({ directory, authority: stand.authority })
   const [alice] = settings['owners'] as object[]
   const file = await writeSidecarFiles(directory, {
     ...settings,
     owners: [{ ...alice, ...more }],
     ...(aliases === undefined ? {} : { aliases }),
+    ...whole,
   })
   const config = readSidecarConfig(file, { UMA_DEV_LOOPBACK: 'true' })
   core = assembleCore(config, { logger: createLogger({ name: 'test', level: 'fatal' }), clock: Date.now })
@@ -72,6 +73,48 @@ describe('The verdict of a holder', () => {
     for (const typ of [breakGlassAcceptedTyp, TYP.verdictWithdrawal, TYP.breakGlassAccepted])
       expect(await readUnder(typ)).toBe(UNSATISFIED)
   })
+})
+
+describe('An RPT', () => {
+  const listed = (rpt_types: string[]) => ({ authorities: [{ issuer: stand.authority.issuer, rpt_types }] })
+  /** A call under a grant of this `typ` about which the answer leaves something to the RPT. */
+  const readUnder = (typ: string | undefined, key = stand.authority.key) => {
+    const permissions = permissionOf('portfolio', 'read')
+    const made = stand.authority.issue({
+      owner: 'alice',
+      resource: `${PUBLIC_URL}/mcp/alice`,
+      key: agent,
+      permissions,
+    })
+    const { payload } = parseJws(made)
+    stand.authority.script('/introspect', {
+      status: 200,
+      body: { ...payload, active: true, owner: undefined },
+    })
+    const token = signJws({ ...(typ === undefined ? {} : { typ }), payload }, key)
+    return decide({ token, tool: 'portfolio_read' })
+  }
+  const OUTAGE = '503 temporarily_unavailable'
+
+  it('counts under the contract’s `typ` alone where the file lists none', async () => {
+    await start(undefined, {})
+    expect([await readUnder(TYP.rpt), await readUnder('rpt+jwt')]).toEqual(['allow', OUTAGE])
+  })
+
+  it('counts also under one that the file lists for its authority, and under no other', async () => {
+    await start(undefined, {}, listed(['rpt+jwt']))
+    for (const typ of [TYP.rpt, 'rpt+jwt', 'application/RPT+jwt']) expect(await readUnder(typ)).toBe('allow')
+    for (const typ of [TYP.pat, TYP.verdict, 'jwt', undefined]) expect(await readUnder(typ)).toBe(OUTAGE)
+    expect(await readUnder('rpt+jwt', newKey())).toBe(OUTAGE)
+  })
+
+  it.each([[TYP.pat], ['application/x+jwt'], ['MyTerms-Receipt+JWS'], [verdictTyp], ['']])(
+    'has never a `typ` that is the name of another kind, or none: %j is refused at the start',
+    async typ => {
+      await start(undefined, {})
+      await expect(start(undefined, {}, listed([typ]))).rejects.toThrow(/authorities.*rpt_types/)
+    },
+  )
 })
 
 describe("The yes of the owner's authority to an emergency", () => {

@@ -34,6 +34,8 @@ export interface AuthorityClientOptions extends ExpectedGrant {
   pools: { challenges: Outbound; grants: Outbound }
   /** What the authority publishes: needed only if an answer leaves to the RPT what that says too. */
   keys: AuthorityKeys
+  /** What `typ` its RPTs may have beside the contract's; none when left out. */
+  rptTypes?: readonly string[] | undefined
   /** What it offers beside the contract; nothing when left out. */
   offers?: AuthorityOffers | undefined
   /** Holds a lease of the authority; left out, it is asked about every call. */

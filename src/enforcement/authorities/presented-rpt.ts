@@ -5,7 +5,14 @@
  */
 import type { JwksCache } from '../../http/jwks-cache.ts'
 import type { JsonObject } from '../../wire/json.ts'
-import { checkClaims, findByKid, parseJws, verifyJws, type UnverifiedJws } from '../../wire/jws.ts'
+import {
+  checkClaims,
+  findByKid,
+  isExpectedTyp,
+  parseJws,
+  verifyJws,
+  type UnverifiedJws,
+} from '../../wire/jws.ts'
 import { AUTHORITY_PATH, TYP } from '../../wire/names.ts'
 import { outage, within, type Deadline } from '../deadline.ts'
 import type { ExpectedGrant, PresentedRpt } from '../introspection.ts'
@@ -13,17 +20,24 @@ import type { ExpectedGrant, PresentedRpt } from '../introspection.ts'
 /** The keys that an authority publishes. */
 export type AuthorityKeys = Pick<JwksCache, 'keys' | 'find'>
 
+/** Whose RPTs they are, and what `typ` they may have beside the contract's; `typ` is always checked. */
+interface ExpectedRpt extends Pick<ExpectedGrant, 'authority' | 'resource'> {
+  keys: AuthorityKeys
+  rptTypes?: readonly string[] | undefined
+}
+
 /** The RPT of one call. What cannot be read or verified is an outage: the authority had called it active. */
 export function presentedRpt(
   token: string,
-  { keys, authority, resource }: Pick<ExpectedGrant, 'authority' | 'resource'> & { keys: AuthorityKeys },
+  { keys, authority, resource, rptTypes = [] }: ExpectedRpt,
   deadline: Deadline,
 ): PresentedRpt {
   const url = authority + AUTHORITY_PATH.jwks
   const verify = async (jws: UnverifiedJws): Promise<JsonObject> => {
-    const { kid } = jws.header
-    const named = typeof kid === 'string' ? await keys.find(url, kid) : undefined
-    const { payload } = verifyJws(jws, named ?? findByKid(await keys.keys(url)), { typ: TYP.rpt })
+    const { kid, typ: named } = jws.header
+    const typAlias = rptTypes.find(typ => isExpectedTyp(named, { typ }))
+    const key = typeof kid === 'string' ? await keys.find(url, kid) : undefined
+    const { payload } = verifyJws(jws, key ?? findByKid(await keys.keys(url)), { typ: TYP.rpt, typAlias })
     // Whether it has expired is the authority's to say; that it says when it does is the RPT's.
     checkClaims(payload, { iss: authority, aud: resource, now: 0, skewSeconds: Infinity, requireExp: true })
     return payload
