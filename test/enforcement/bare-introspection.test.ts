@@ -1,6 +1,8 @@
 /**
- * contract, "Introspection and consume answers" (RFC 7662 shape): any OAuth server's answer is enough, and
- * the stricter word counts.
+ * contract, "Introspection and consume answers" (RFC 7662 shape): which answers are enough. Every OAuth
+ * server can be asked, but not every one says enough: `active`, `permissions` and `cnf` must be in the
+ * answer, and what it leaves out beside these must be in the token, a JWS that the authority signed. Of what
+ * both say, the stricter counts.
  */
 import { describe, expect, test } from 'vitest'
 import { s256Json } from '../../src/wire/encoding.ts'
@@ -68,6 +70,48 @@ describe('A member that an active answer lacks or nulls is the one of the RPT', 
     expect(verdict(await call(standing()))).toBe('allow')
     expect(authority.count('/jwks')).toBe(0)
   })
+})
+
+describe('Not enough, and an outage, is an active answer', () => {
+  const OUTAGE = '503 temporarily_unavailable'
+
+  test.each(['permissions', 'cnf'].flatMap(member => [undefined, null].map(left => [member, left] as const)))(
+    'with %s %s, although the RPT has it',
+    async (member, left) => {
+      expect(verdict(await call(standing({}, { [member]: left })))).toBe(OUTAGE)
+    },
+  )
+
+  test('as a server that knows RFC 7662 and nothing else gives it', async () => {
+    const token = standing()
+    const { sub, aud, iss, exp, iat, jti, client_id } = claimsIn(token)
+    const plain = { sub, aud, iss, exp, iat, jti, client_id, scope: 'read', token_type: 'PoP' }
+    authority.script('/introspect', { status: 200, body: { active: true, ...plain } })
+    expect(verdict(await call(token))).toBe(OUTAGE)
+  })
+
+  test.each(['opaque-token', 'a.b.c'])(
+    'about a token that is no JWS, whatever else it says: %s',
+    async token => {
+      authority.script('/introspect', { status: 200, body: { ...claimsIn(standing()), active: true } })
+      expect(verdict(await call(token))).toBe(OUTAGE)
+    },
+  )
+
+  test.each(['iss', 'sub', 'aud', 'owner', 'family', 'contract', 'exp'])(
+    'where neither it nor the token has %s',
+    async member => {
+      const left = { [member]: undefined }
+      const permissions = [{ resource_id: 'alice/portfolio', resource_scopes: ['read'] }]
+      const lie = member === 'exp' ? { ...left, permissions } : left
+      expect(verdict(await call(standing({ claims: left }, lie)))).toBe(OUTAGE)
+    },
+  )
+})
+
+test('an inactive answer without a reason is enough to end the access', async () => {
+  authority.script('/introspect', { status: 200, body: { active: false } })
+  expect(verdict(await call(standing()))).toBe('403 access_revoked')
 })
 
 describe('A call under an RPT that has the claims of the contract and no more', () => {

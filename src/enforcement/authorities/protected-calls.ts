@@ -13,7 +13,7 @@ export interface ProtectedCall {
   path: string
   /** Sent as JSON. */
   body?: Record<string, unknown>
-  /** Sent as a form, as RFC 7662 §2.1 has it: any OAuth server reads that. */
+  /** Sent as a form, as RFC 7662 §2.1 has it: any OAuth server reads that, whatever it answers. */
   form?: Record<string, string>
   pool: Outbound
   /** That of the pool when left out. */
