@@ -90,30 +90,62 @@ export interface CollectionFacts {
   readonly resourceRegistered: boolean
   /** The terms, the resource's class and scopes are as they were agreed to. */
   readonly unchanged: boolean
+  /** An organization governs the resource, and did not when the agreement was held. */
+  readonly governedSince: boolean
   /** If an organization governs the resource: it still shares it, and has taken nothing away since. */
   readonly organizationStands: boolean
+  /** If an organization governs the resource: it lets this agent act for the owner. */
+  readonly delegated: boolean
   /** Everything that the tier requires to be attested is attested. */
   readonly clearanceMet: boolean
   /** A rule of the tier refuses the request by the present facts. */
   readonly refusedByRule: boolean
 }
 
+/** A sentence for the agent; `reason` is the word of the organization, where it is one. */
+export interface CollectionFault {
+  readonly sentence: string
+  readonly reason?: string
+}
+
 /**
- * Why an approved request is still refused when it is collected (403 `request_denied`), as a sentence, or
- * undefined: no approval survives a block, a revocation, or the end of what it was about.
+ * Why an approved request is still refused when it is collected (403 `request_denied`), or undefined: no
+ * approval survives a block, a revocation, or the end of what it was about.
  */
-export function collectionFault(facts: CollectionFacts): string | undefined {
-  if (facts.operatorBlocked) return 'The owner has since blocked the operator of this agent.'
+export function collectionFault(facts: CollectionFacts): CollectionFault | undefined {
+  if (facts.operatorBlocked) return { sentence: 'The owner has since blocked the operator of this agent.' }
   if (facts.connection !== 'active' || !facts.sameGeneration)
-    return 'The owner has since revoked this connection; a new request starts from first contact.'
+    return {
+      sentence: 'The owner has since revoked this connection; a new request starts from first contact.',
+    }
   if (!facts.resourceServerActive)
-    return 'The resource server no longer has protection access for this owner.'
-  if (!facts.resourceRegistered) return 'The resource is no longer registered.'
-  if (!facts.tierGoverns) return 'No tier governs this resource any more.'
-  if (!facts.organizationStands) return 'The organization that governs this resource no longer shares it.'
+    return { sentence: 'The resource server no longer has protection access for this owner.' }
+  if (!facts.resourceRegistered) return { sentence: 'The resource is no longer registered.' }
+  if (!facts.tierGoverns) return { sentence: 'No tier governs this resource any more.' }
+  if (facts.governedSince)
+    return {
+      sentence: 'An organization has come to govern this resource since the agreement; make the call again.',
+    }
+  if (!facts.organizationStands)
+    return {
+      sentence: 'The organization that governs this resource no longer shares it.',
+      reason: 'not_shared',
+    }
+  if (!facts.delegated) return NOT_DELEGATED
   if (!facts.clearanceMet)
-    return 'The owner has since asked for a clearance that no authority known to her attests.'
-  if (facts.refusedByRule) return "The owner's policy refuses this request by what she knows now."
-  if (!facts.unchanged) return 'The resource or its terms changed since the agreement; make the call again.'
+    return {
+      sentence: 'The owner has since asked for a clearance that no authority known to her attests.',
+      reason: 'clearance_unmet',
+    }
+  if (facts.refusedByRule)
+    return { sentence: "The owner's policy refuses this request by what she knows now." }
+  if (!facts.unchanged)
+    return { sentence: 'The resource or its terms changed since the agreement; make the call again.' }
   return undefined
+}
+
+/** Also where the agreement is presented. */
+export const NOT_DELEGATED: Required<CollectionFault> = {
+  sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
+  reason: 'not_delegated',
 }

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startMembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
-import { denyAll, protectionCall, testAgent, type ToolName } from '../support/test-agent.ts'
+import { decide, denyAll, protectionCall, testAgent, type ToolName } from '../support/test-agent.ts'
 
 const stand = startedOnce(() => startMembershipStand())
 const introspect = async (rpt: string) => {
@@ -82,6 +82,16 @@ describe('A membership', () => {
     await stand.own('DELETE')
     const { status, body } = await agent.present(asked.body.ticket)
     expect([status, body.error]).toEqual([403, 'request_denied'])
+  })
+
+  it('ends what she approved before she joined, and says that it is governed now, not that it is shared no more', async () => {
+    const agent = testAgent(stand.authority)
+    const asked = await agent.ask('portfolio_read')
+    await decide(stand.authority, agent.handle, 'approved')
+    await stand.joined()
+    const { status, body } = await agent.present(asked.body.ticket)
+    expect([status, body.error]).toEqual([403, 'request_denied'])
+    expect(body.error_description).toContain('has come to govern this resource since')
   })
 
   it('holds whatever she saves to the ceiling, and says what it cut', async () => {

@@ -87,7 +87,9 @@ describe('an approval is collected', () => {
     resourceServerActive: true,
     resourceRegistered: true,
     unchanged: true,
+    governedSince: false,
     organizationStands: true,
+    delegated: true,
     clearanceMet: true,
     refusedByRule: false,
   }
@@ -99,6 +101,8 @@ describe('an approval is collected', () => {
   it.each<[string, Partial<CollectionFacts>, RegExp]>([
     ['the owner blocked the operator', { operatorBlocked: true }, /blocked the operator/],
     ['the organization took back what it shares', { organizationStands: false }, /no longer shares it/],
+    ['an organization came to govern it', { governedSince: true }, /come to govern this resource/],
+    ['the organization lets the agent act no more', { delegated: false }, /only the owner’s own agents/],
     ['the owner revoked the connection', { connection: 'revoked' }, /revoked this connection/],
     ['there is no connection', { connection: 'none' }, /revoked this connection/],
     ['the agent was revoked and admitted again', { sameGeneration: false }, /revoked this connection/],
@@ -109,6 +113,6 @@ describe('an approval is collected', () => {
     ['the terms or the resource changed', { unchanged: false }, /changed since/],
     ['the resource is gone', { resourceRegistered: false }, /no longer registered/],
   ])('but is refused where %s', (_why, changed, sentence) => {
-    expect(collectionFault({ ...STANDS, ...changed })).toMatch(sentence)
+    expect(collectionFault({ ...STANDS, ...changed })?.sentence).toMatch(sentence)
   })
 })

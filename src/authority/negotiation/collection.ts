@@ -4,7 +4,7 @@
  * (awaiting-owner).
  */
 import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
-import { vouchingOf, type Reach } from '../../rules/membership.ts'
+import { mayDelegateTo, vouchingOf, type Reach } from '../../rules/membership.ts'
 import { collectionFault, type CollectionFacts } from '../../rules/pending.ts'
 import { refusalWords } from '../../rules/ruling.ts'
 import { readGovernedResource } from '../../storage/authority/governance.ts'
@@ -246,11 +246,15 @@ async function readAgain(
       resource !== undefined &&
       isDeclaredAlike(resource, basis.declared ?? basis) &&
       basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope)),
+    governedSince: org !== null && !isGoverned(basis),
     organizationStands: await organizationStands(
       db,
       { org, organization },
       { basis, identity: family.identity },
     ),
+    delegated:
+      organization === undefined ||
+      mayDelegateTo(organization, { first_party: isFirstParty(standing, basis.jkt) }),
     clearanceMet: !asksClearance || attesting !== undefined,
     refusedByRule:
       tier !== undefined &&
@@ -261,9 +265,8 @@ async function readAgain(
         operation: basis.operation,
       }),
   }
-  const sentence = collectionFault(facts)
-  if (sentence === undefined)
+  const withdrawn = collectionFault(facts)
+  if (withdrawn === undefined)
     return { tier: tier!, standing, ...(organization && { organization }), ...(attesting && { attesting }) }
-  const isOfClearance = collectionFault({ ...facts, clearanceMet: true }) !== sentence
-  return { withdrawn: { sentence, reason: isOfClearance ? CLEARANCE_UNMET.reason : undefined } }
+  return { withdrawn }
 }

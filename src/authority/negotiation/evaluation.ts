@@ -8,6 +8,7 @@ import { consequenceFact, parseCondition, type RequestFacts } from '../../rules/
 import { answerFor, OPERATORS_PER_CONNECTION_MAX } from '../../rules/connection.ts'
 import { isAlwaysAsked } from '../../rules/envelope.ts'
 import { mayDelegateTo, type OrganizationEpochs } from '../../rules/membership.ts'
+import { NOT_DELEGATED } from '../../rules/pending.ts'
 import { jointAccountOf } from '../../rules/joint.ts'
 import { grantScope, operationConsequence } from '../../rules/permission.ts'
 import { ORGANIZATION_WORD, refusalWords, underRuling } from '../../rules/ruling.ts'
@@ -119,11 +120,7 @@ function refusedByOrganization(
     organization !== undefined &&
     !mayDelegateTo(organization, { first_party: facts.standing.firstParty === true })
   )
-    return {
-      code: 'not_delegated',
-      reason: 'not_delegated',
-      sentence: 'The organization that governs this resource lets only the owner’s own agents use it.',
-    }
+    return { code: 'not_delegated', ...NOT_DELEGATED }
   if (unmet) {
     const { code, fault: sentence, reason } = CLEARANCE_UNMET
     return { code, sentence, reason }

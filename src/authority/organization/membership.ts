@@ -31,7 +31,7 @@ import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credential.ts'
 import { changeAs } from '../owner/guard.ts'
 import { OrganizationOutage, OrganizationRefusal, type Entry } from './client.ts'
-import { foresee, settle, type TierChange } from './settlement.ts'
+import { foresee, release, settle, type TierChange } from './settlement.ts'
 
 const JOIN_ID_BYTES = 24
 /**
@@ -220,7 +220,7 @@ export async function end(tx: Tx, owner: Owner, done: Parameters<typeof settle>[
       data: { family, decision: 'denied', ...done },
     })),
   ])
-  await settle(tx, owner, done)
+  await release(tx, owner)
 }
 
 /** Records that she declines an invitation, and the organization is told. */

@@ -115,10 +115,12 @@ async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<voi
  */
 export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
   const membership = await readMembership(tx, owner)
+  // Nothing of hers is reached then: the end of a membership releases all of it.
+  if (membership === undefined) return []
   const resources = await listReached(tx, owner)
   const wanted = resources.map(one => ({
     ...one,
-    now: membership === undefined || isJoint(one) ? null : reachOf(one.resource_id, membership),
+    now: isJoint(one) ? null : reachOf(one.resource_id, membership),
   }))
   const unshared = wanted.filter(({ org, now }) => org !== 'governed' && now === 'governed')
   // It may have been shared and then hers alone for a while, so grants from the time when it was shared end,
@@ -126,7 +128,7 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
   const hers = unshared.filter(({ org }) => org === null).map(({ resource_id }) => resource_id)
   if (hers.length < unshared.length || (await hasSharedGrant(tx, owner, hers)))
     await updateMembership(tx, owner, { loses: true })
-  const changes = membership === undefined ? [] : await cutTiers(tx, owner, membership, done)
+  const changes = await cutTiers(tx, owner, membership, done)
   const moved = wanted.filter(({ org, now }) => org !== now)
   await writeReached(
     tx,
@@ -134,8 +136,18 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
     moved.map(({ resource_id, now }) => ({ resource_id, org: now })),
   )
   // The organization gets a report in numbers about what it governs from now on.
-  if (membership !== undefined && moved.length > 0) await dueNow(tx, owner, 'compliance')
+  if (moved.length > 0) await dueNow(tx, owner, 'compliance')
   return changes
+}
+
+/** What was reached is hers alone from now on, as her membership has ended. Runs like `settle`. */
+export async function release(tx: Tx, owner: Owner): Promise<void> {
+  const reached = (await listReached(tx, owner)).filter(({ org }) => org !== null)
+  await writeReached(
+    tx,
+    owner,
+    reached.map(({ resource_id }) => ({ resource_id, org: null })),
+  )
 }
 
 async function cutTiers(tx: Tx, owner: Owner, bound: Bound, done: DoneBy): Promise<TierChange[]> {
