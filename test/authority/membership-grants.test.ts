@@ -4,6 +4,12 @@
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
+import { end } from '../../src/authority/organization/membership.ts'
+import { lockQueue } from '../../src/storage/authority/owners.ts'
+import { inTransaction } from '../../src/storage/core/database.ts'
+import type { Reply } from '../support/authority.ts'
+import { lockWaiters } from '../support/lock-waiters.ts'
+import { until } from '../support/until.ts'
 import { startMembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
 import { decide, denyAll, protectionCall, testAgent, type ToolName } from '../support/test-agent.ts'
@@ -92,6 +98,23 @@ describe('A membership', () => {
     const { status, body } = await agent.present(asked.body.ticket)
     expect([status, body.error]).toEqual([403, 'request_denied'])
     expect(body.error_description).toContain('has come to govern this resource since')
+  })
+
+  it('that ends while a request is read is no outage: what it governed is hers again', async () => {
+    await stand.joined()
+    const agent = testAgent(stand.authority)
+    const ticket = await agent.ticket('portfolio_read')
+    const { database } = stand.authority
+    let presented: Promise<Reply> | undefined
+    await inTransaction(database.db, async tx => {
+      await lockQueue(tx, stand.alice.owner)
+      // The request has read how the resource stands, and waits to read her membership.
+      await sql`LOCK TABLE memberships IN ACCESS EXCLUSIVE MODE`.execute(tx)
+      presented = agent.present(ticket)
+      await until(async () => (await lockWaiters(database)) === 1)
+      await end(tx, stand.alice.owner, { by: 'organization' })
+    })
+    expect((await presented!).body.error).toBe('need_info')
   })
 
   it('holds whatever she saves to the ceiling, and says what it cut', async () => {

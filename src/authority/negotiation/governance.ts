@@ -14,7 +14,7 @@ import { governedFault, STALE_SECONDS, vouchingOf } from '../../rules/membership
 import { readMembership, type Membership } from '../../storage/authority/membership.ts'
 import type { Governing } from '../../surface/token/negotiation.ts'
 import type { ClientId, Owner } from '../../wire/identifiers.ts'
-import { refuse } from '../../wire/refusal.ts'
+import { Refusal } from '../../wire/refusal.ts'
 
 /**
  * What is behind a governed resource. `organization`: the membership, if the organization governs it too;
@@ -65,25 +65,46 @@ export function isDeclaredAlike(
 }
 
 /**
- * The membership that governs a resource, as the organization says it now. Refuses 503 if the organization
- * has not answered for too long, because nobody knows what it took away since.
+ * The membership that governs a resource, as the organization says it now; undefined if she has left it.
+ * Refuses 503 if the organization has not answered for too long, because nobody knows what it took away
+ * since.
  */
-export async function freshMembership(db: Db, owner: Owner): Promise<Membership> {
+export async function freshMembership(db: Db, owner: Owner): Promise<Membership | undefined> {
   const membership = await readMembership(db, owner)
-  if (membership === undefined || membership.read_ago > STALE_SECONDS)
-    refuse(
-      'temporarily_unavailable',
-      'Try again later: the organization that governs this resource cannot be asked.',
-      { headers: { 'retry-after': '30' } },
-    )
+  if (membership !== undefined && membership.read_ago > STALE_SECONDS) throw unaskable()
   return membership
 }
 
-/** The resource server, the resource and the tier that governs it, or why the request is denied. */
-export async function readGoverned(
-  db: Db,
-  of: { owner: Owner; client_id: ClientId; resource_id: string; resource_scopes: readonly string[] },
-): Promise<Governing<Governed>> {
+function unaskable(): Refusal {
+  return new Refusal(
+    'temporarily_unavailable',
+    'Try again later: the organization that governs this resource cannot be asked.',
+    { headers: { 'retry-after': '30' } },
+  )
+}
+
+/** What a request is about: the resource of one of an owner's servers, and its scopes. */
+export interface RequestedResource {
+  owner: Owner
+  client_id: ClientId
+  resource_id: string
+  resource_scopes: readonly string[]
+}
+
+/**
+ * The resource server, the resource and the tier that governs it, or why the request is denied. Throws
+ * `temporarily_unavailable` if an organization governs it that nobody has been able to ask for too long.
+ */
+export async function readGoverned(db: Db, of: RequestedResource): Promise<Governing<Governed>> {
+  const read = await readGovernedOnce(db, of)
+  if (read !== 'moved') return read
+  const again = await readGovernedOnce(db, of)
+  if (again === 'moved') throw unaskable()
+  return again
+}
+
+/** `moved`: the resource was governed a moment ago, and now she is a member of no organization. */
+async function readGovernedOnce(db: Db, of: RequestedResource): Promise<Governing<Governed> | 'moved'> {
   const { server = jointly(of), resource, tier, suspended } = await readGovernedResource(db, of)
   if (suspended === true) return SUSPENDED
   if (server?.status !== 'active')
@@ -93,6 +114,7 @@ export async function readGoverned(
   if (of.resource_scopes.some(scope => !resource.resource_scopes.includes(scope)))
     return { code: 'scope_withdrawn', fault: 'The resource no longer has the scopes that the call needs.' }
   const organization = resource.org === null ? undefined : await freshMembership(db, of.owner)
+  if (resource.org !== null && organization === undefined) return 'moved'
   const fault = organization && governedFault(resource.org!, organization)
   if (fault !== undefined) return { ...fault, reason: fault.code }
   if (tier === undefined)
