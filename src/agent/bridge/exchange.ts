@@ -6,6 +6,7 @@ import type { PrivateKey } from '../../wire/keys.ts'
 import type { AgentError } from '../agent-error.ts'
 import type { CallAnswer } from '../answer.ts'
 import type { AskingCall } from './questions.ts'
+import type { SessionWord } from './session.ts'
 
 /** A grant, and the key that it is bound to. */
 export interface Proof {
@@ -21,8 +22,8 @@ export interface Exchange {
   proof: Proof | undefined
   sent: boolean
   answered: boolean
-  /** The server does not know the session in which the call was sent, so it did not make the call. */
-  sessionEnded?: boolean
+  /** What its refusal says about the session that it named. */
+  session?: SessionWord | undefined
   answer?: CallAnswer
   failure?: AgentError
   /** The questions that the server may ask about it. */

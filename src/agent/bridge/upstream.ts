@@ -11,7 +11,6 @@ import type {
   ElicitResult,
   ListToolsResult,
   Progress,
-  StreamableHTTPClientTransport,
   Tool,
 } from '@modelcontextprotocol/client'
 import { isJsonObject, type Json } from '../../wire/json.ts'
@@ -25,8 +24,10 @@ import { withoutOurMarks } from './answers.ts'
 import { withPlainQuestions } from './asked-back.ts'
 import { bounded } from './bounded-answer.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
-import { openQuestions, type Ask, type Questions } from './questions.ts'
+import { keepConnected, type Connection } from './connections.ts'
+import { openQuestions, type Ask } from './questions.ts'
 import { boundedProgress } from './progress.ts'
+import { sessionWord } from './session.ts'
 
 /** One call as it is sent. */
 export interface Sending {
@@ -99,8 +100,10 @@ export function openUpstream(options: UpstreamOptions): Upstream {
         const connection = await attempted(connections.current)
         const { call, end } = connection.questions.begin(sending.call.tool, sending.ask)
         exchange.asking = call
-        const answer: Answered = await underway
-          .run(exchange, () => sendCall(connection.client, sending, { exchange, options }))
+        const answer: Answered = await connections
+          .using(connection, () =>
+            underway.run(exchange, () => sendCall(connection.client, sending, { exchange, options })),
+          )
           .then(
             value => ({ value }),
             (error: unknown) => ({ error }),
@@ -109,7 +112,12 @@ export function openUpstream(options: UpstreamOptions): Upstream {
         return { connection, exchange, answer }
       }
       let { connection, exchange, answer } = await sendNow()
-      if (exchange.sessionEnded === true) {
+      const isEnded =
+        exchange.session === 'ended' ||
+        (exchange.session === 'doubtful' &&
+          sending.once !== true &&
+          (await isForgotten(connection, underway)))
+      if (isEnded) {
         connections.lose(connection)
         if (sending.once !== true) ({ answer } = await sendNow())
       }
@@ -127,60 +135,6 @@ export function openUpstream(options: UpstreamOptions): Upstream {
 const loadSdk = () => import('@modelcontextprotocol/client')
 
 type Answered = { value: CallAnswer } | { error: unknown }
-
-interface Connection {
-  client: Client
-  transport: StreamableHTTPClientTransport
-  questions: Questions
-}
-
-/** There is one connection at a time. It is made when somebody needs it, and made again when it is lost. */
-function keepConnected(connectNow: () => Promise<Connection>): {
-  current: () => Promise<Connection>
-  lose: (connection: Connection) => void
-  /**
-   * A step that changes nothing, retried once over another connection if the present one fails.
-   */
-  repeatable: <T>(step: (connection: Connection) => Promise<T>) => Promise<T>
-  close: () => Promise<void>
-} {
-  let connected: Promise<Connection> | undefined
-  let latest: Connection | undefined
-  const current = async (): Promise<Connection> => {
-    connected ??= connectNow()
-    const mine = connected
-    try {
-      return (latest = await mine)
-    } catch (error) {
-      if (connected === mine) connected = undefined
-      throw error
-    }
-  }
-  const lose = (connection: Connection): void => {
-    // Another caller may have noticed the loss already.
-    if (latest !== connection) return
-    latest = connected = undefined
-    void connection.client.close().catch(() => undefined)
-  }
-  return {
-    current,
-    lose,
-    repeatable: async step => {
-      const before = latest
-      const connection = await current()
-      try {
-        return await step(connection)
-      } catch (error) {
-        if (connection !== before || error instanceof AgentError) throw error
-        lose(connection)
-        return step(await current())
-      }
-    },
-    close: async () => {
-      await (await connected?.catch(() => undefined))?.client.close().catch(() => undefined)
-    },
-  }
-}
 
 async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): Promise<Connection> {
   const { url, resource, onToolsChanged } = options
@@ -240,6 +194,26 @@ async function askForSession(
   if (transport.sessionId !== undefined) await overseen(underway, signal => client.ping({ signal }))
 }
 
+/**
+ * Whether the server proves that it does not know the session: it refuses, in the same session, a request
+ * that changes nothing. Calls that come to doubt together ask once.
+ */
+async function isForgotten(connection: Connection, underway: AsyncLocalStorage<Exchange>): Promise<boolean> {
+  connection.forgotten ??= askForSession(connection, underway).then(
+    () => false,
+    async (error: unknown) => {
+      const { SdkHttpError } = await loadSdk()
+      if (!(error instanceof SdkHttpError)) return false
+      const { status, data } = error
+      const message = typeof data.text === 'string' ? readMessage(data.text) : undefined
+      return sessionWord({ status, message }, undefined) !== undefined
+    },
+  )
+  const isProved = await connection.forgotten
+  if (!isProved) connection.forgotten = undefined
+  return isProved
+}
+
 async function sendCall(
   client: Client,
   { call, signal, onProgress }: Sending,
@@ -293,7 +267,8 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
     const exchange = init.method === 'POST' ? underway.getStore() : undefined
     const text = typeof init.body === 'string' ? init.body : undefined
     const isOurs =
-      exchange !== undefined && (exchange.method === 'connect' || methodOf(text) === exchange.method)
+      exchange !== undefined &&
+      (exchange.method === 'connect' || memberOf(text, 'method') === exchange.method)
     const isCall = isOurs && exchange.method === 'tools/call'
     const headers = new Headers(init.headers)
     if (isCall && exchange.proof !== undefined) {
@@ -311,17 +286,25 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
       await response.body?.cancel()
       fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
     }
-    if (isCall) await readRefusal(response, exchange, options)
-    if (isCall && headers.has('mcp-session-id') && (response.status === 404 || response.status === 400))
-      exchange.sessionEnded = exchange.answer === undefined && exchange.failure === undefined
+    const refused = isCall ? await readRefusal(response, exchange, options) : undefined
+    if (refused !== undefined && headers.has('mcp-session-id'))
+      exchange!.session = sessionWord(refused, memberOf(text, 'id'))
     return bounded(response, url, isOurs ? exchange : undefined)
   }
 }
 
-/** A challenge or a refusal of this call, if the answer is one. */
-async function readRefusal(response: Response, exchange: Exchange, options: UpstreamOptions): Promise<void> {
+/**
+ * Notes a challenge or a refusal of this call, if the answer is one; any other answer with the status of an
+ * error is returned.
+ */
+async function readRefusal(
+  response: Response,
+  exchange: Exchange,
+  options: UpstreamOptions,
+): Promise<{ status: number; message: Json | undefined } | undefined> {
   exchange.answered = response.ok
-  if (response.status < 400) return
+  const { status } = response
+  if (status < 400) return undefined
   try {
     const challenge = challengeIn(options, response)
     if (challenge !== undefined) exchange.answer = { kind: 'challenge', challenge }
@@ -329,18 +312,23 @@ async function readRefusal(response: Response, exchange: Exchange, options: Upst
       const chunks: Uint8Array[] = []
       const bounds = { url: options.url, bytesMax: DOCUMENT_BYTES_MAX }
       for await (const chunk of bodyChunks(response.clone(), bounds)) chunks.push(chunk)
-      const refusal = refusalIn(options, response, readMessage(Buffer.concat(chunks).toString('utf8')))
-      if (refusal !== undefined) exchange.failure = refusal
-      else if (response.status < 500) exchange.answered = true
+      const message = readMessage(Buffer.concat(chunks).toString('utf8'))
+      const refusal = refusalIn(options, response, message)
+      if (refusal === undefined) {
+        if (status < 500) exchange.answered = true
+        return { status, message }
+      }
+      exchange.failure = refusal
     }
   } catch (error) {
     if (error instanceof AgentError && error.code === 'challenge_untrusted') exchange.failure = error
   }
+  return undefined
 }
 
-function methodOf(body: string | undefined): Json | undefined {
+function memberOf(body: string | undefined, name: 'id' | 'method'): Json | undefined {
   const message = body === undefined ? undefined : readMessage(body)
-  return isJsonObject(message) ? message['method'] : undefined
+  return isJsonObject(message) ? message[name] : undefined
 }
 
 /** Connecting and listing change nothing, so a failure there is an outage, and spends no grant. */
