@@ -22,6 +22,9 @@ export interface OldTools {
 /** The symbol of a trade that is executed, and whose connection is cut before the answer. */
 export const CUT = 'CUT'
 
+/** The symbol of a trade that is executed, and answered as if another request had been sent. */
+export const FOREIGN = 'FOREIGN'
+
 /** The symbol of a trade whose answer is longer than any connection holds unread. */
 export const LONG = 'LONG'
 const LONG_CHARACTERS = 15 * 1024 * 1024
@@ -47,6 +50,11 @@ function start(tools: OldTools, port: number, protect: Protect): Promise<ToolSer
     if (params?.arguments?.symbol === CUT) {
       record.executions.push({ tool: params.name!, arguments: params.arguments })
       return void response.destroy()
+    }
+    if (params?.arguments?.symbol === FOREIGN) {
+      record.executions.push({ tool: params.name!, arguments: params.arguments })
+      const answer = { jsonrpc: '2.0', id: 'of another', result: { content: '<img src=x>\u001b' } }
+      return void response.setHeader('content-type', 'application/json').end(JSON.stringify(answer))
     }
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
     await serverOf(tools, record).connect(transport)

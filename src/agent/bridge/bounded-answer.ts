@@ -6,27 +6,26 @@ import { AgentError } from '../agent-error.ts'
 import { TOOL_ANSWER_BYTES_MAX } from '../mcp.ts'
 import { ANSWER_DEPTH_MAX, depthGuard } from './depth.ts'
 import type { Exchange } from './exchange.ts'
-
-/** After the last event of a stream, the SDK has this long to read it. */
-const LAST_EVENT_MILLISECONDS = 250
+import { completed } from './foreign-answer.ts'
 
 /**
  * The response, cut off with an error if it, or one event of its stream, is longer than any answer may be, or
  * nested deeper.
  */
 export function bounded(response: Response, url: URL, exchange: Exchange | undefined): Response {
-  if (response.body === null) return response
   const isStream = response.headers.get('content-type')?.includes('text/event-stream') ?? false
-  const reader = response.body.getReader()
   const isShallow = depthGuard(isStream)
   let bytes = 0
   let resumable = false
   const over = (): void => {
-    // The SDK resumes a stream whose events have ids. From any other stream nothing more can come, except
-    // while connecting, which takes several answers.
-    if (isStream && !resumable && exchange?.method !== 'connect')
-      setTimeout(() => exchange?.ending.abort(), LAST_EVENT_MILLISECONDS).unref()
+    // The SDK resumes a stream whose events have ids.
+    if (!resumable) completed(exchange)
   }
+  if (response.body === null) {
+    over()
+    return response
+  }
+  const reader = response.body.getReader()
   const body = new ReadableStream<Uint8Array>({
     pull: async controller => {
       const { done, value } = await reader.read().catch((error: unknown) => {

@@ -2,6 +2,7 @@
  * Owns the state of one running request to a resource: what was sent, what came back, and what ends it.
  * Contract: "Single-use grant": whether a call may have left is never guessed.
  */
+import type { Json } from '../../wire/json.ts'
 import type { PrivateKey } from '../../wire/keys.ts'
 import type { AgentError } from '../agent-error.ts'
 import type { CallAnswer } from '../answer.ts'
@@ -20,6 +21,8 @@ export interface Exchange {
   method: 'tools/call' | 'tools/list' | 'connect'
   /** Left out, it goes bare. */
   proof: Proof | undefined
+  /** Of the JSON-RPC request that was sent last; left out while connecting. */
+  id?: Json | undefined
   sent: boolean
   answered: boolean
   /** What its refusal says about the session that it named. */

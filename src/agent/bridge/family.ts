@@ -84,11 +84,11 @@ export function thrown({ code, ...kept }: KeptError): AgentError {
   return new AgentError(code, { ...kept, local: kept.local ?? false })
 }
 
-/** Nobody knows whether it ran. */
-export function outcomeUnknown(family: string | undefined): AgentError {
+/** Nobody knows whether it ran. `instead`: what came in the place of an answer, as a sentence. */
+export function outcomeUnknown(family: string | undefined, instead?: string): AgentError {
   const which = family === undefined ? '' : ` (negotiation ${family})`
   return new AgentError('outcome_unknown', {
-    detail: `The call was sent under a grant for one use, and no answer came${which}. It may have run. It is not sent again; look at the resource before you repeat it.`,
+    detail: `The call was sent under a grant for one use, and no answer came${which}. It may have run. It is not sent again; look at the resource before you repeat it.${instead === undefined ? '' : ` ${instead}`}`,
     local: true,
   })
 }

@@ -24,6 +24,7 @@ import { withoutOurMarks } from './answers.ts'
 import { withPlainQuestions } from './asked-back.ts'
 import { bounded } from './bounded-answer.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
+import { heedMessage } from './foreign-answer.ts'
 import { keepConnected, type Connection } from './connections.ts'
 import { openQuestions, type Ask } from './questions.ts'
 import { boundedProgress } from './progress.ts'
@@ -161,6 +162,7 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
       }
     })
   const transport = new sdk.StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
+  transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
   await overseen(underway, signal => client.connect(transport, { signal }))
   return { client, transport, questions }
 }
@@ -270,6 +272,7 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
       exchange !== undefined &&
       (exchange.method === 'connect' || memberOf(text, 'method') === exchange.method)
     const isCall = isOurs && exchange.method === 'tools/call'
+    if (isOurs && exchange.method !== 'connect') exchange.id = memberOf(text, 'id')
     const headers = new Headers(init.headers)
     if (isCall && exchange.proof !== undefined) {
       const { accessToken, key } = exchange.proof
@@ -288,7 +291,7 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
     }
     const refused = isCall ? await readRefusal(response, exchange, options) : undefined
     if (refused !== undefined && headers.has('mcp-session-id'))
-      exchange!.session = sessionWord(refused, memberOf(text, 'id'))
+      exchange!.session = sessionWord(refused, exchange!.id)
     return bounded(response, url, isOurs ? exchange : undefined)
   }
 }

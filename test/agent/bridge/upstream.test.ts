@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { CLIENTS, filesIn, pendingOf } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
-import { CUT, oldTools } from '../../support/old-tools.ts'
+import { CUT, FOREIGN, oldTools } from '../../support/old-tools.ts'
 import { readSent, sendingInto } from '../../support/sent-requests.ts'
 import { rowsOfLayer } from '../../support/layer.ts'
 
@@ -72,6 +72,20 @@ describe('An answer', () => {
     expect(answer.text).toContain('The call was made')
     tools.characters = 16
     expect((await call('portfolio_read')).text).toHaveLength(16)
+  })
+})
+
+describe('An answer to another call', () => {
+  it('is told at once as an unknown outcome, escaped, and the call is never sent again', async () => {
+    const { call } = await bridge({ capabilities: FORM })
+    const trade = { symbol: FOREIGN, qty: unique() }
+    const answer = await approved(call('place_trade', trade))
+    expect(answer).toMatchObject({ isError: true, reason: 'outcome_unknown' })
+    expect(answer.family).toMatch(/^fam_/)
+    expect(answer.text).toContain('It may have run. It is not sent again')
+    expect(answer.text).toMatch(/answered another request than the one that was sent: "[^"]*of another[^"]*"/)
+    for (const live of ['<img', '\u001b']) expect(answer.text).not.toContain(live)
+    expect(executions('place_trade', trade)).toBe(1)
   })
 })
 

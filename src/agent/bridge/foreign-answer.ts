@@ -1,0 +1,48 @@
+/**
+ * Owns what happens where a resource answers a request by an answer to another one, or completes without
+ * any: nothing more can come, so the caller is told at once. Contract: "Single-use grant": whether a call was
+ * made is never guessed, and what came instead is shown, never taken for its answer.
+ */
+import { isJsonObject, type Json } from '../../wire/json.ts'
+import { AgentError } from '../agent-error.ts'
+import type { Exchange } from './exchange.ts'
+
+/** After the last part of an answer, the SDK has this long to read it. */
+const LAST_PART_MILLISECONDS = 250
+/** As much of an answer to another request as is shown. */
+const SHOWN_CHARACTERS_MAX = 200
+
+/** What came instead of the answer to a call. Its detail quotes a stranger: escape it. */
+export class ForeignAnswer extends AgentError {
+  constructor(url: URL, answer: Json) {
+    const text = JSON.stringify(answer)
+    const shown = text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text
+    // It stands between quotation marks, which it must not close.
+    const quoted = shown.replaceAll('"', "'")
+    super('outcome_unknown', {
+      detail: `${url.origin} answered another request than the one that was sent: "${quoted}"`,
+      local: true,
+    })
+  }
+}
+
+/** Ends the wait for an answer, unless the SDK finds it in what came until now. */
+export function completed(exchange: Exchange | undefined): void {
+  // Connecting takes several answers.
+  if (exchange === undefined || exchange.method === 'connect') return
+  setTimeout(() => exchange.ending.abort(), LAST_PART_MILLISECONDS).unref()
+}
+
+/** Heeds a message that came while the request of this exchange was under way. */
+export function heedMessage(message: Json, exchange: Exchange | undefined, url: URL): void {
+  if (exchange?.id === undefined || !isJsonObject(message)) return
+  const isAnswer = message['result'] !== undefined || message['error'] !== undefined
+  // The SDK takes an id for ours that is written as a string, too.
+  if (!isAnswer || isSame(message['id'], exchange.id)) return
+  if (exchange.method === 'tools/call') exchange.failure ??= new ForeignAnswer(url, message)
+  completed(exchange)
+}
+
+function isSame(id: Json | undefined, ours: Json): boolean {
+  return id === ours || (typeof id === 'string' && typeof ours === 'number' && id === `${ours}`)
+}

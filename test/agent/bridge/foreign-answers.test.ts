@@ -1,0 +1,128 @@
+/**
+ * contract, "Single-use grant" (whether a call was made is never guessed), for a resource that completes
+ * without an answer to the call: the caller is told at once, with what came.
+ */
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream.ts'
+
+const INITIALIZED = {
+  protocolVersion: '2025-11-25',
+  capabilities: { tools: {} },
+  serverInfo: { name: 's', version: '1' },
+}
+const TOOLS = { tools: [{ name: 'read', inputSchema: { type: 'object' } }] }
+const CALLED = { content: [{ type: 'text', text: 'done' }] }
+const call = { tool: 'read', arguments: {} }
+
+/** What the call, and the list, are answered with. */
+let answer: (id: number, response: ServerResponse) => void
+let list: typeof answer
+let calls: number
+let http: Server
+let upstream: Upstream
+
+const ours = (id: unknown, result: object): string => JSON.stringify({ jsonrpc: '2.0', id, result })
+const json =
+  (...messages: ((id: number) => string)[]): typeof answer =>
+  (id, response) => {
+    const [first, ...more] = messages.map(message => message(id))
+    const body = more.length === 0 ? first : `[${[first, ...more].join(',')}]`
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+  }
+const events =
+  (end: boolean, ...lines: ((id: number) => string)[]): typeof answer =>
+  (id, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const line of lines) response.write(`${line(id)}\n\n`)
+    if (end) response.end()
+  }
+const foreign = (id: number): string => ours(id + 1000, { of: 'another <b>call</b> "' })
+
+beforeEach(async () => {
+  list = json(id => ours(id, TOOLS))
+  calls = 0
+  http = createServer(
+    (request, response) =>
+      void text(request).then(body => {
+        const { id, method } = JSON.parse(body || '{}') as { id?: number; method?: string }
+        if (id === undefined) return void response.writeHead(request.method === 'POST' ? 202 : 405).end()
+        if (method === 'initialize') return json(id => ours(id, INITIALIZED))(id, response)
+        if (method === 'tools/list') return list(id, response)
+        if (method !== 'tools/call') return void response.writeHead(400).end()
+        calls++
+        answer(id, response)
+      }),
+  )
+  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
+  const url = new URL(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`)
+  upstream = openUpstream({
+    resource: url.href,
+    url,
+    specNs: 'https://spec.example',
+    now: () => Math.floor(Date.now() / 1000),
+    capabilities: () => ({}),
+    onToolsChanged: () => undefined,
+  })
+})
+afterEach(async () => {
+  await upstream.close()
+  http.closeAllConnections()
+  http.close()
+})
+
+describe('A call that completes without its answer', () => {
+  it.each([
+    ['in one document', json(foreign)],
+    ['in a stream that ends', events(true, id => `data: ${foreign(id)}`)],
+    ['in a stream that could be resumed', events(true, id => `id: 1\ndata: ${foreign(id)}`)],
+    ['in a stream that stays open', events(false, id => `data: ${foreign(id)}`)],
+  ])('has an unknown outcome at once, with what came: an answer to another, %s', async (_what, given) => {
+    answer = given
+    await expect(upstream.send({ call })).rejects.toMatchObject({
+      code: 'outcome_unknown',
+      detail: expect.stringMatching(
+        /answered another request than the one that was sent: "[^"]*another[^"]*"$/,
+      ),
+    })
+    expect(calls).toBe(1)
+  })
+
+  it.each<[string, typeof answer]>([
+    ['an error with no id', json(() => '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}')],
+    ['a notification alone', json(() => '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')],
+    ['202, and nothing', (_id, response) => void response.writeHead(202).end()],
+    ['202, and words', (_id, response) => void response.writeHead(202).end('taken')],
+    ['204', (_id, response) => void response.writeHead(204).end()],
+  ])('has an unknown outcome at once: %s', async (_what, given) => {
+    answer = given
+    await expect(upstream.send({ call })).rejects.toMatchObject({ code: 'outcome_unknown' })
+    expect(calls).toBe(1)
+  })
+
+  it.each([
+    ['in one document', json(foreign, id => ours(id, CALLED))],
+    [
+      'in a stream',
+      events(
+        true,
+        id => `data: ${foreign(id)}`,
+        id => `data: ${ours(id, CALLED)}`,
+      ),
+    ],
+  ])('is no call whose own answer comes beside another, %s', async (_what, given) => {
+    answer = given
+    expect(await upstream.send({ call })).toEqual({ kind: 'result', result: CALLED })
+  })
+})
+
+describe('A list of tools that completes without its answer', () => {
+  it('is an outage at once, and is read by the next that asks', async () => {
+    list = json(foreign)
+    await expect(upstream.listTools()).rejects.toMatchObject({ code: 'unreachable', terminal: false })
+    list = json(id => ours(id, TOOLS))
+    expect((await upstream.listTools()).tools).toMatchObject(TOOLS.tools)
+  })
+})
