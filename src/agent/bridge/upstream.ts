@@ -68,9 +68,13 @@ export interface UpstreamOptions {
   /** The abilities of the bridge's client for a tool that asks back. */
   capabilities: () => ClientCapabilities
   onToolsChanged: () => void
+  /** A call ends after this long, whatever it tells of its progress; an hour if left out. */
+  callMillisecondsMax?: number | undefined
 }
 
-const CALL_MILLISECONDS_MAX = 600_000
+/** A call that tells nothing of its progress for this long ends. */
+const SILENCE_MILLISECONDS_MAX = 600_000
+const CALL_MILLISECONDS_MAX = 3_600_000
 const TTL_MILLISECONDS = 60_000
 const TOOLS_MAX = 2000
 
@@ -223,10 +227,15 @@ async function sendCall(
 ): Promise<CallAnswer> {
   const request = { method: 'tools/call' as const, params: toolCallParams(call) }
   const { ProtocolError, specTypeSchemas, withInputRequired } = await loadSdk()
+  // The SDK's own bound of the whole is looked at only when the server tells something.
+  const late = setTimeout(() => {
+    exchange.failure ??= tooLong(options.url)
+    exchange.ending.abort()
+  }, options.callMillisecondsMax ?? CALL_MILLISECONDS_MAX).unref()
   try {
     const result = await client.request(request, withInputRequired(specTypeSchemas.CallToolResult), {
       allowInputRequired: true,
-      timeout: CALL_MILLISECONDS_MAX,
+      timeout: SILENCE_MILLISECONDS_MAX,
       resetTimeoutOnProgress: true,
       signal:
         signal === undefined ? exchange.ending.signal : AbortSignal.any([signal, exchange.ending.signal]),
@@ -256,7 +265,14 @@ async function sendCall(
     return fail('outcome_unknown', `${options.url.origin} did not say what became of the call.`, {
       cause: error,
     })
+  } finally {
+    clearTimeout(late)
   }
+}
+
+function tooLong({ origin }: URL): AgentError {
+  const detail = `${origin} did not say what became of the call: it took longer than any call may take.`
+  return new AgentError('outcome_unknown', { detail, local: true })
 }
 
 /** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
@@ -266,6 +282,9 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
     const at = new URL(input instanceof Request ? input.url : input)
     if (at.origin !== url.origin)
       fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
+    const ending = underway.getStore()?.ending.signal
+    // The SDK tells a server of MCP 2025-11-25 that nobody waits any more, and goes on reading what it sends.
+    if (init.method === 'GET') ending?.throwIfAborted()
     const exchange = init.method === 'POST' ? underway.getStore() : undefined
     const text = typeof init.body === 'string' ? init.body : undefined
     const isOurs =
@@ -281,7 +300,9 @@ function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exch
     }
     const sentBefore = exchange?.sent === true
     if (isCall) exchange.sent = true
-    const response = await fetch(at, { ...init, headers, redirect: 'manual' }).catch((error: unknown) => {
+    const signals = [init.signal, isOurs ? ending : undefined].filter(one => one instanceof AbortSignal)
+    const request = { ...init, headers, redirect: 'manual' as const, signal: AbortSignal.any(signals) }
+    const response = await fetch(at, request).catch((error: unknown) => {
       if (isCall && neverLeft(error)) exchange.sent = sentBefore
       throw error
     })

@@ -1,12 +1,13 @@
 /**
  * contract, "Single-use grant" (whether a call was made is never guessed), for a resource that completes
- * without an answer to the call: the caller is told at once, with what came.
+ * without an answer to the call: the caller is told at once, with what came; and for one that never
+ * completes.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openUpstream, type Upstream } from '../../../src/agent/bridge/upstream.ts'
+import { openUpstream, type Upstream, type UpstreamOptions } from '../../../src/agent/bridge/upstream.ts'
 
 const INITIALIZED = {
   protocolVersion: '2025-11-25',
@@ -57,21 +58,26 @@ beforeEach(async () => {
       }),
   )
   await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
-  const url = new URL(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`)
-  upstream = openUpstream({
-    resource: url.href,
-    url,
-    specNs: 'https://spec.example',
-    now: () => Math.floor(Date.now() / 1000),
-    capabilities: () => ({}),
-    onToolsChanged: () => undefined,
-  })
+  upstream = reached()
 })
 afterEach(async () => {
   await upstream.close()
   http.closeAllConnections()
   http.close()
 })
+
+function reached(options: Partial<UpstreamOptions> = {}): Upstream {
+  const url = new URL(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp/alice`)
+  return openUpstream({
+    resource: url.href,
+    url,
+    specNs: 'https://spec.example',
+    now: () => Math.floor(Date.now() / 1000),
+    capabilities: () => ({}),
+    onToolsChanged: () => undefined,
+    ...options,
+  })
+}
 
 describe('A call that completes without its answer', () => {
   it.each([
@@ -116,6 +122,37 @@ describe('A call that completes without its answer', () => {
     answer = given
     expect(await upstream.send({ call })).toEqual({ kind: 'result', result: CALLED })
   })
+})
+
+describe('A call that tells of its progress without end', () => {
+  it('has an unknown outcome when the longest time that a call may take is over, and is ended', async () => {
+    await upstream.close()
+    upstream = reached({ callMillisecondsMax: 300 })
+    const left = Promise.withResolvers<void>()
+    answer = (id, response) => {
+      let progress = 0
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const tell = (): boolean => {
+        const params = { progressToken: id, progress: ++progress }
+        return response.write(
+          `data: ${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params })}\n\n`,
+        )
+      }
+      const telling = setInterval(tell, 20)
+      response.once('close', () => {
+        clearInterval(telling)
+        left.resolve()
+      })
+    }
+    const heard: number[] = []
+    const sent = upstream.send({ call, onProgress: ({ progress }) => void heard.push(progress) })
+    await expect(sent).rejects.toMatchObject({
+      code: 'outcome_unknown',
+      detail: expect.stringContaining('longer than any call may take'),
+    })
+    expect(heard).not.toEqual([])
+    await left.promise
+  }, 30_000)
 })
 
 describe('A list of tools that completes without its answer', () => {
