@@ -132,10 +132,14 @@ export class PendingRequest {
     this.#negotiation.decide(accepted)
   }
 
-  /** Clients that asked for tasks wait for it until then, whatever becomes of this process. */
-  async waitByTasks(tasks: readonly KeptTask[]): Promise<void> {
+  /**
+   * Clients that asked for tasks wait for it until then, whatever becomes of this process. `change` gets the
+   * tasks as they are when it is made, so that changes which come together lose none.
+   */
+  async waitByTasks(change: (tasks: readonly KeptTask[]) => readonly KeptTask[]): Promise<void> {
     // A client may ask for its task, or cancel it, before this process has read what an earlier one left.
     await this.#kept.known
+    const tasks = change(this.record.tasks ?? [])
     this.record.tasks = tasks.length === 0 ? undefined : [...tasks]
     await this.#kept.keep()
     this.#at.changed()

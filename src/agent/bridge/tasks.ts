@@ -20,6 +20,8 @@ interface Task {
   /** The answer to the call, once there is one. */
   result?: JsonObject
   cancelled?: boolean
+  /** The client has the answer. */
+  isDelivered?: boolean
   request: PendingRequest
   /** Ends it if nobody asks for it any more. */
   timer?: NodeJS.Timeout
@@ -38,6 +40,11 @@ export interface Tasks {
   cancel(id: string): Promise<boolean>
 }
 
+/**
+ * How many tasks of one client may be under way or be kept with their answers; what is over gives way to what
+ * is made.
+ */
+export const TASKS_MAX = 100
 const TTL_SECONDS = 3600
 /**
  * Asking for a task prolongs it, up to this age: a client that never stops asking keeps no request with an
@@ -50,35 +57,61 @@ const POLL_MILLISECONDS = 2000
 const FOR_EVER = 2 ** 31 - 1
 const TASK_ID = /^([A-Za-z0-9_-]{43})\.[0-9a-f-]{36}$/
 
+/** The tasks that this process knows. */
+interface Shelf {
+  tasks: Map<string, Task>
+  drop: (task: Task) => void
+  /** Makes room for so many more; false if all that it holds are under way. */
+  roomFor: (more: number) => boolean
+  /** A client that does not ask for it this long is no longer waiting. */
+  live: (task: Task, seconds?: number) => void
+}
+
+function createShelf(now: () => number): Shelf {
+  /** Oldest first. */
+  const tasks: Shelf['tasks'] = new Map()
+  const drop = (task: Task): void => {
+    clearTimeout(task.timer)
+    if (tasks.get(task.kept.id) === task) tasks.delete(task.kept.id)
+  }
+  /** Nobody waits with it any more; its request may have an answer that a repeat of the call gets. */
+  const dismiss = (task: Task): void => {
+    drop(task)
+    if (!isToldToEnd(task)) void forget(task).catch(() => undefined)
+  }
+  return {
+    tasks,
+    drop,
+    roomFor: more => {
+      while (tasks.size + more > TASKS_MAX) {
+        const all = [...tasks.values()]
+        const over = all.find(isToldToEnd) ?? all.find(({ result }) => result !== undefined)
+        if (over === undefined) return false
+        dismiss(over)
+      }
+      return true
+    },
+    live: (task, seconds = secondsLeft(task.kept, now())) => {
+      clearTimeout(task.timer)
+      task.timer = setTimeout(() => dismiss(task), seconds * 1000).unref()
+    },
+  }
+}
+
 /** The tasks that the calls of one client became. `now`: seconds since the epoch. */
 export function createTasks(calls: Calls, now: () => number): Tasks {
-  const tasks = new Map<string, Task>()
-  /** A client that does not ask for this long is no longer waiting. */
-  const live = (task: Task): void => {
-    clearTimeout(task.timer)
-    task.timer = setTimeout(
-      () => {
-        tasks.delete(task.kept.id)
-        if (task.cancelled !== true) void forget(task).catch(() => undefined)
-      },
-      secondsLeft(task.kept, now()) * 1000,
-    ).unref()
-  }
+  const shelf = createShelf(now)
+  const { tasks, roomFor, live } = shelf
+  /** Those that are being written down, and are not among the tasks yet. */
+  let making = 0
   const prolong = async (task: Task): Promise<void> => {
     live(task)
     const until = Math.min(now() + TTL_SECONDS, lastOf(task.kept.created))
     if (task.cancelled === true || until - task.kept.until < LONGER_SECONDS_MIN) return
     task.kept = { ...task.kept, until }
-    if (task.request.record.tasks !== undefined) await task.request.waitByTasks([...others(task), task.kept])
-  }
-  const watch = (kept: KeptTask, request: PendingRequest): Task => {
-    const task: Task = { kept, ending: new AbortController(), request }
-    tasks.set(kept.id, task)
-    const leave = request.enter()
-    void finish(calls, task)
-      .then(result => (result === undefined ? tasks.delete(kept.id) : (task.result = result)))
-      .finally(leave)
-    return task
+    if (task.request.record.tasks === undefined) return
+    const { kept } = task
+    await task.request.waitByTasks(all => (task.cancelled === true ? all : [...without(kept, all), kept]))
   }
   const find = async (id: string): Promise<Task | undefined> => {
     const known = tasks.get(id)
@@ -87,19 +120,33 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
     const found = family === undefined ? undefined : await calls.find(family)
     if (found === undefined) return undefined
     const kept = found.request.record.tasks?.find(task => task.id === id)
-    const task = kept === undefined || kept.until <= now() ? undefined : watch(kept, found.request)
-    found.leave()
-    return task
+    try {
+      // Another request of the client may have brought it back meanwhile.
+      const before = tasks.get(id)
+      if (before !== undefined || kept === undefined || kept.until <= now()) return before
+      roomFor(making + 1)
+      const task = watch(calls, { kept, request: found.request }, shelf)
+      live(task, kept.until - now())
+      return task
+    } finally {
+      found.leave()
+    }
   }
   return {
     create: async request => {
+      if (!roomFor(making + 1)) throw tooMany()
       const created = now()
       const id = `${request.record.id}.${crypto.randomUUID()}`
       const kept = { id, created, until: created + TTL_SECONDS }
-      await request.waitByTasks([...(request.record.tasks ?? []), kept])
-      const task = watch(kept, request)
-      live(task)
-      return { resultType: 'task', ...describe(task) }
+      making++
+      try {
+        await request.waitByTasks(all => [...all, kept])
+        const task = watch(calls, { kept, request }, shelf)
+        live(task)
+        return { resultType: 'task', ...describe(task) }
+      } finally {
+        making--
+      }
     },
     get: async (id, onDelivered) => {
       const task = await find(id)
@@ -120,6 +167,30 @@ export function createTasks(calls: Calls, now: () => number): Tasks {
       return true
     },
   }
+}
+
+/** The task of a request, which gets its answer. */
+function watch(calls: Calls, of: Pick<Task, 'kept' | 'request'>, { tasks, drop }: Shelf): Task {
+  const task: Task = { ...of, ending: new AbortController() }
+  tasks.set(task.kept.id, task)
+  const leave = task.request.enter()
+  void finish(calls, task)
+    .then(result => (result === undefined ? drop(task) : (task.result = result)))
+    .finally(leave)
+  return task
+}
+
+/** Whether the client was told that it is over: nothing is lost with it. */
+function isToldToEnd({ isDelivered, cancelled }: Task): boolean {
+  return isDelivered === true || cancelled === true
+}
+
+function tooMany(): AgentError {
+  return new AgentError('temporarily_unavailable', {
+    detail: `${TASKS_MAX} tasks of this client are under way, which is as many as there may be.`,
+    terminal: false,
+    local: true,
+  })
 }
 
 /** When a task that was made then ends, however often it is asked for. */
@@ -143,19 +214,21 @@ function answerQuestion(task: Task | undefined, responses: Json | undefined): bo
   return true
 }
 
-function others({ kept, request }: Task): KeptTask[] {
-  return (request.record.tasks ?? []).filter(({ id }) => id !== kept.id)
+function without(kept: KeptTask, tasks: readonly KeptTask[]): KeptTask[] {
+  return tasks.filter(({ id }) => id !== kept.id)
 }
 
 /** Nobody waits with this task any more. */
 async function forget(task: Task): Promise<void> {
-  await task.request.waitByTasks(others(task)).finally(() => task.ending.abort())
+  await task.request.waitByTasks(all => without(task.kept, all)).finally(() => task.ending.abort())
 }
 
 /** The client has the answer: what no other client waits for is deleted. */
 async function delivered(task: Task): Promise<void> {
-  const rest = others(task)
-  await (rest.length === 0 ? task.request.delivered() : task.request.waitByTasks(rest))
+  task.isDelivered = true
+  const { kept, request } = task
+  const isLast = without(kept, request.record.tasks ?? []).length === 0
+  await (isLast ? request.delivered() : request.waitByTasks(all => without(kept, all)))
 }
 
 /**

@@ -7,7 +7,7 @@ import { createCalls, type Calls } from '../../../src/agent/bridge/calls.ts'
 import { familyId, type Family } from '../../../src/agent/bridge/family.ts'
 import type { PendingRequest } from '../../../src/agent/bridge/request.ts'
 import { bridgeState, type BridgeState } from '../../../src/agent/bridge/state.ts'
-import { createTasks, type Tasks } from '../../../src/agent/bridge/tasks.ts'
+import { createTasks, TASKS_MAX, type Tasks } from '../../../src/agent/bridge/tasks.ts'
 import { createDirectory } from '../../../src/agent/metadata.ts'
 import { readProfile } from '../../../src/agent/profile.ts'
 import { bridgeFolder } from '../../support/bridge.ts'
@@ -122,6 +122,81 @@ describe('A task that a client waits by', () => {
     expect(await createTasks(calls, now).get(taskId, () => undefined)).toMatchObject({ status: 'working' })
     seconds += TTL_SECONDS
     expect(await createTasks(calls, now).get(taskId, () => undefined)).toBeUndefined()
+  })
+})
+
+describe('A task of an earlier process', () => {
+  it.each<[string, (taskId: string) => Promise<boolean>]>([
+    ['a word for its question', taskId => tasks.update(taskId, {})],
+    [
+      'a word for its question, twice at once',
+      async taskId => {
+        const both = await Promise.all([tasks.update(taskId, {}), tasks.update(taskId, {})])
+        return both.every(Boolean)
+      },
+    ],
+  ])('ends at its time also where the first thing heard of it is %s', async (_what, hear) => {
+    const { taskId } = (await tasks.create(request)) as { taskId: string }
+    leave()
+    await calls.close()
+    open()
+    await pass(60)
+    expect(await hear(taskId)).toBe(true)
+    await pass(TTL_SECONDS - 60)
+    await expect.poll(async () => (await kept())?.left).toBe(seconds)
+    expect((await kept())?.tasks).toBeUndefined()
+    expect(await ask(taskId)).toBeUndefined()
+  })
+})
+
+describe('The tasks of one client', () => {
+  const made = async (): Promise<string> => ((await tasks.create(request)) as { taskId: string }).taskId
+  const many = async (): Promise<string[]> => {
+    const ids: string[] = []
+    while (ids.length < TASKS_MAX) ids.push(await made())
+    return ids
+  }
+
+  it('are so many at most that one more is refused while all are under way, for the time being', async () => {
+    const [first] = await many()
+    await expect(made()).rejects.toMatchObject({ code: 'temporarily_unavailable', terminal: false })
+    expect((await kept())?.tasks).toHaveLength(TASKS_MAX)
+    // One that was cancelled makes room.
+    expect(await tasks.cancel(first!)).toBe(true)
+    const last = await made()
+    expect(await ask(first!)).toBeUndefined()
+    expect(await ask(last)).toMatchObject({ status: 'working' })
+    leave()
+  })
+
+  it('are each kept on the disk where several are made at once', async () => {
+    const ids = await Promise.all([made(), made(), made()])
+    expect((await kept())?.tasks?.map(task => task.id).toSorted()).toEqual(ids.toSorted())
+    leave()
+  })
+
+  it('give way when they are over, those first whose answer the client has, and none is made anew', async () => {
+    // The request is this process's own before it leaves it to the next.
+    await request.waitByTasks(() => [])
+    await calls.close()
+    const phase = { name: 'answered', result: { content: [] }, family: 'fam_1' }
+    await state.keepFamily(id, { ...(await kept()), phase })
+    open()
+    ;({ request, leave } = (await calls.find(id))!)
+    const [first, second, third] = await many()
+    await expect.poll(async () => (await ask(third!))?.['status']).toBe('completed')
+    let act = (): Promise<void> => Promise.reject(new Error('it was not told'))
+    expect(await tasks.get(second!, given => (act = given))).toMatchObject({ status: 'completed' })
+    await act()
+    const told = async (): Promise<unknown[]> =>
+      Promise.all([first, second, third].map(async one => (await ask(one!))?.['status']))
+    await made()
+    expect(await told()).toEqual(['completed', undefined, 'completed'])
+    await made()
+    expect(await told()).toEqual([undefined, undefined, 'completed'])
+    // The answer itself stays for those that wait for it.
+    expect((await kept())?.tasks).toHaveLength(TASKS_MAX)
+    leave()
   })
 })
 
