@@ -55,6 +55,13 @@ export interface NegotiationAbout {
   onProgress: (progress: Progress) => void
 }
 
+/** A grant that ends while the call is on its way is useless. */
+const SECONDS_LEFT_MIN = 2
+/**
+ * While nobody waits, the authority is polled this seldom: a request that is never polled expires there,
+ * after an hour by default.
+ */
+const IDLE_SECONDS = 1800
 /** The pause between two attempts to reach an authority that a task waits for. */
 const OUTAGE_SECONDS = 5
 
@@ -106,6 +113,7 @@ export class Negotiation {
   withdraw(): void {
     this.#withdrawing = true
     this.wake()
+    this.#at.changed()
     this.decide(false)
   }
 
@@ -151,7 +159,7 @@ export class Negotiation {
       if (phase.name === 'sending') throw outcomeUnknown(phase.family)
       if (phase.name === 'refused') throw thrown(phase.error)
       if (phase.name === 'answered') return { kind: 'answer', result: phase.result, family: phase.family }
-      if (phase.name === 'granted' && phase.grant.exp > this.#parts.now() && owner !== undefined)
+      if (phase.name === 'granted' && this.#isLive(phase.grant) && owner !== undefined)
         return this.#use(phase.grant, owner)
       if (phase.name === 'waiting' && owner !== undefined) {
         const resumed = await this.#resume(phase.request, owner)
@@ -197,10 +205,11 @@ export class Negotiation {
 
   /**
    * Whether the owner was asked already by a ticket that is no longer valid, because the answer to it was
-   * lost.
+   * lost, or by a grant that ended unspent.
    */
   #waitedBefore(): boolean {
     const { record } = this
+    if (record.phase.name === 'granted') return true
     if (record.phase.name !== 'waiting') return false
     const { family, template_id } = record.phase.request.signed.template
     record.joined ??= { family, template_id }
@@ -241,7 +250,15 @@ export class Negotiation {
     })
     await this.#kept.idle(over)
     this.#wake = undefined
+    // A grant that is collected while nobody waits may have ended when somebody does.
+    if (!this.#isNeeded)
+      await this.#kept.idle(this.#at.until(() => this.#isNeeded, IDLE_SECONDS * 1000, signal))
     if (signal.aborted) throw ended()
+  }
+
+  /** Somebody waits for it, or it is to be withdrawn. */
+  get #isNeeded(): boolean {
+    return this.#about.isAwaited() || this.record.tasks !== undefined || this.#withdrawing
   }
 
   async #confirm(template: TermsTemplate): Promise<boolean> {
@@ -277,9 +294,14 @@ export class Negotiation {
     return this.#use(grant, owner)
   }
 
+  #isLive({ exp }: Grant): boolean {
+    return exp - this.#parts.now() >= SECONDS_LEFT_MIN
+  }
+
   /** An approval executes nothing while nobody waits. */
   async #use(grant: Grant, owner: Owner): Promise<Settled> {
     const { family } = grant
+    const wasLive = this.#isLive(grant)
     const approved = { name: 'approved', owner: owner.owner, family } as const
     this.#at.move({ ...approved, sent: false })
     const profile = await this.#parts.profileOf(owner)
@@ -291,6 +313,8 @@ export class Negotiation {
     }
     // This process's part has ended: nothing is written to disk any more, so nothing is sent.
     if (this.#ending.signal.aborted) throw ended()
+    // Under a grant that ended while nobody waited, the call would be refused.
+    if (wasLive && !this.#isLive(grant)) return this.#begin(undefined, 1)
     await this.#note({ name: 'sending', family })
     this.#at.move({ ...approved, sent: true })
     const heard: Heard = {

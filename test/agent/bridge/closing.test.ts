@@ -2,6 +2,8 @@
  * contract, "Single-use grant", for a bridge that is closed in the middle of a negotiation: what may have
  * happened is written down before it can, so what cannot be written down any more is not sent.
  */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { AgentError } from '../../../src/agent/agent-error.ts'
 import { familyId, type Family } from '../../../src/agent/bridge/family.ts'
@@ -15,11 +17,14 @@ import { newKey } from '../../support/operators.ts'
 const resource = 'https://tools.example.com/mcp/alice'
 const call = { tool: 'place_trade', arguments: { qty: 1 } }
 const id = familyId(resource, call, true)
-const now = (): number => Math.floor(Date.now() / 1000)
+/** How far the clock of the bridge is ahead. */
+let ahead = 0
+const now = (): number => Math.floor(Date.now() / 1000) + ahead
 let folder: Awaited<ReturnType<typeof bridgeFolder>>
 let state: BridgeState
 
 beforeEach(async () => {
+  ahead = 0
   folder = await bridgeFolder()
   state = bridgeState(folder.folder, 'client')
   const grant = {
@@ -115,4 +120,40 @@ it('A call that needs no permission any more is made once: its answer is kept un
   leave()
   expect(await state.family<Family>(id)).toBeUndefined()
   expect(ended).toEqual([id])
+})
+
+it('A grant that was collected when nobody waits any more is kept, and spent only when somebody asks again', async () => {
+  let sent = 0
+  const request = pending(
+    async () => undefined,
+    async () => `sent ${++sent}`,
+  )
+  request.enter()()
+  const running = request.run(undefined)
+  // It waits for somebody, here or at another window.
+  const held = async (): Promise<string[]> => readdir(join(state.folder, 'held')).catch(() => [])
+  await expect.poll(held).toContainEqual(expect.stringMatching(/\.offered$/))
+  expect(sent).toBe(0)
+  expect(await state.family<Family>(id)).toMatchObject({ phase: { name: 'granted' } })
+  const leave = request.enter()
+  await running
+  expect(request.stage).toMatchObject({ settled: { kind: 'answer', result: 'sent 1' } })
+  leave()
+})
+
+it('A grant that ended while nobody waited is not used: the call begins anew with the next who asks', async () => {
+  let sent = 0
+  const request = pending(
+    async () => undefined,
+    async () => `${++sent}`,
+  )
+  const running = request.run(undefined)
+  const { signal } = new AbortController()
+  await request.until(({ name }) => name === 'approved', 20_000, signal)
+  ahead = 600
+  const leave = request.enter()
+  await running
+  expect(request.stage).toMatchObject({ settled: { kind: 'answer', result: 'made without asking' } })
+  expect(sent).toBe(0)
+  leave()
 })

@@ -150,6 +150,33 @@ describe('A bridge that is killed', () => {
   )
 })
 
+describe('A bridge that is killed when the owner has approved what nobody waited for', () => {
+  it('leaves it to the next: she is asked once, the call runs once, the answer arrives once', async () => {
+    const name = `away-${stand.unique()}`
+    const given = { symbol: 'VTI', qty: stand.unique() }
+    const first = await stand.bridge({ name, capabilities: { elicitation: {} } })
+    const leaving = new AbortController()
+    const left = first.call('place_trade', given, { signal: leaving.signal })
+    left.catch(() => undefined)
+    const { family } = await stand.waiting()
+    leaving.abort()
+    await expect(left).rejects.toThrow()
+    const record = async (): Promise<string[]> =>
+      (await filesIn(stand.folder))
+        .filter(({ path }) => path.includes(`/${name}-`) && path.includes('/families/'))
+        .map(({ text }) => text)
+    await expect.poll(record).toHaveLength(1)
+    await stand.owner.decide(family, 'approved')
+    await first.kill()
+    const second = await stand.bridge({ name, capabilities: { elicitation: {} } })
+    expect(await second.call('place_trade', given)).toMatchObject({ isError: false, family: undefined })
+    expect(second.elicited).toEqual([])
+    expect(await pendingOf(stand.owner)).toEqual([])
+    expect(stand.executions('place_trade', given)).toBe(1)
+    await expect.poll(record).toEqual([])
+  })
+})
+
 /** The same of a grant for every call of the tool; there is no record of a call under it. */
 const STANDING_STEPS = [
   'bare call#1',

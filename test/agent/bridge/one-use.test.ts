@@ -44,8 +44,7 @@ const KINDS: [string, RptOperation | undefined][] = [
 ]
 
 /** A negotiation about the call, whose terms a person agreed to before. */
-async function negotiated(): Promise<PendingRequest> {
-  const id = familyId(peers.resource, call, false)
+async function negotiated(id = familyId(peers.resource, call, false)): Promise<PendingRequest> {
   const request = new PendingRequest(
     { id, resource: peers.resource, call, since: now(), phase: { name: 'new' } },
     {
@@ -93,6 +92,18 @@ describe('A grant for one use', () => {
     const { stage } = await negotiated()
     expect(stage).toMatchObject({ name: 'failed', error: { code: 'grant_untrusted', local: true } })
     expect(sent).toBe(0)
+  })
+
+  it('that ended unspent on the disk is said to be lost, so that what she approved counts again', async () => {
+    peers.twists.perOperation = true
+    const id = familyId(peers.resource, call, true)
+    const grant = { ...held(), exp: now() + 1, single_use: true }
+    const owner = { as_uri: peers.issuer, owner: 'alice' }
+    const about = { id, resource: peers.resource, call, owner, since: now() }
+    await state.keepFamily(id, { ...about, phase: { name: 'granted', grant } })
+    const { stage } = await negotiated(id)
+    expect(stage).toMatchObject({ settled: { kind: 'answer', result: 'sent 1' } })
+    expect(peers.agreements.map(({ claims }) => claims['answer_lost'])).toEqual([true])
   })
 
   it.each(KINDS)('%s, renews no standing grant: the held one stays', async (_what, operation) => {

@@ -101,6 +101,24 @@ describe('An outage in the moment in which an approved call is sent', () => {
     expect(new Set(sent().map(({ headers }) => headers.authorization)).size).toBe(1)
   })
 
+  it('keeps the approval for the bridge that comes after the one that was killed, and she is not asked again', async () => {
+    onSend = () => unavailable({ grant_unspent: true })
+    const answer = await started.call('place_trade', TRADE)
+    expect(answer).toMatchObject({ isError: true, reason: 'temporarily_unavailable' })
+    await started.kill()
+    onSend = () => undefined
+    started = await startBridge({
+      kind: '2.x 2026-07-28',
+      name: 'client',
+      resources: [peers.resource],
+      state: folder.folder,
+      capabilities: { elicitation: { form: {} } },
+    })
+    expect((await started.call('place_trade', TRADE)).text).toContain('"qty":1')
+    expect([peers.agreements.length, peers.grants.length, started.elicited.length]).toEqual([1, 1, 0])
+    expect(new Set(sent().map(({ headers }) => headers.authorization)).size).toBe(1)
+  })
+
   it('that is over soon is waited for, where the enforcement point says that the grant is unspent', async () => {
     onSend = nth => (nth === 1 ? unavailable({ grant_unspent: true }) : undefined)
     expect((await started.call('place_trade', TRADE)).text).toContain('"qty":1')
