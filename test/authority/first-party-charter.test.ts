@@ -1,7 +1,7 @@
 /**
  * A charter that lets only the owner's own agents act for her: contract, "Policy vocabulary and tiers"
- * (delegation), "The organization's authority". The organization here allows whatever it is asked, so that her
- * own authority's word is what counts.
+ * (delegation), "The organization's authority". The organization here allows whatever it is asked, so that
+ * her own authority's word is what counts.
  */
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'

@@ -31,7 +31,9 @@ export interface Connections {
 export function keepConnected(connectNow: () => Promise<Connection>): Connections {
   let connected: Promise<Connection> | undefined
   let latest: Connection | undefined
-  /** How many calls are under way over each; those that were lost are among them as long as they have any. */
+  /**
+   * How many calls are under way over each; those that were lost are among them as long as they have any.
+   */
   const calls = new Map<Connection, number>()
   const end = ({ client }: Connection): Promise<void> => client.close().catch(() => undefined)
   const current = async (): Promise<Connection> => {

@@ -38,7 +38,9 @@ const LOOK_SECONDS_MAX = 86_400
 
 /** A negotiation under way. */
 export class PendingRequest {
-  /** It is over, and nothing of it is kept when this resolves: a repeat of the call begins a new request. */
+  /**
+   * It is over, and nothing of it is kept when this resolves: a repeat of the call begins a new request.
+   */
   dropped: Promise<void> | undefined
   readonly #parts: RequestParts
   readonly #kept: KeptFamily
