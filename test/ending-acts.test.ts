@@ -18,6 +18,7 @@ const HARMLESS: Record<string, string> = {
   'connections.ts labelConnection': 'a name',
   'connections.ts lockOperator': 'a new operator, of whom nothing is known',
   'connections.ts unblockOperator': 'gives back',
+  'emergencies.ts countEmergencyNotice': 'a count',
   'grant-issuance.ts': 'a new grant',
   'grants.ts': 'spends what is for a single use, which is never leased',
   'last-access.ts RECORD': 'a time',
