@@ -5,7 +5,9 @@
 import { request } from 'undici'
 import { describe, expect } from 'vitest'
 import { signRequest } from '../../src/wire/http-signature.ts'
-import { importPrivateJwk, generatePrivateJwk, type PrivateKey } from '../../src/wire/keys.ts'
+import { importPrivateJwk, generatePrivateJwk, parseJwks, type PrivateKey } from '../../src/wire/keys.ts'
+import { verifyReceipt } from '../../src/wire/receipt.ts'
+import { verifyPat, verifyRpt } from '../../src/wire/tokens.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand, TOOLS_URL } from '../support/contract-stand.ts'
@@ -44,11 +46,22 @@ describe("Owner's authorization server: public", () => {
 
   row('get-jwks', async () => {
     const { status, body } = await get('/jwks')
-    expect(status).toBe(200)
+    expect([status, body.keys.length]).toEqual([200, stand.authority.config.keys.length])
     for (const key of body.keys) {
       expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', kid: expect.any(String) })
       expect(key).not.toHaveProperty('d')
     }
+    const agent = newAgent()
+    const { rpt, receipt } = await agent.granted()
+    const keys = parseJwks(body)
+    const { issuer } = stand.authority
+    const now = Date.now() / 1000
+    expect(verifyRpt(rpt, keys, { issuer, now }).sub).toBe(agent.handle)
+    expect(verifyReceipt(receipt, keys, { issuer, now }).claims.sub).toBe(agent.handle)
+    expect(verifyPat(await stand.authority.pat(), keys, { issuer, now }).sub).toBe('alice')
+    // By no other key: what verifies above does so by what is published.
+    const strangers = parseJwks({ keys: [importPrivateJwk(generatePrivateJwk()).jwk] })
+    expect(() => verifyRpt(rpt, strangers, { issuer, now })).toThrow()
   })
 
   row('get-terms', async () => {
@@ -64,9 +77,42 @@ describe("Owner's authorization server: public", () => {
     const html = await get(path, { accept: 'text/html' })
     expect(html.headers.get('content-type')).toMatch(/^text\/html/)
     expect(html.text).toContain('For reading only')
-    const { body } = await get(`${path}?format=jsonld`)
-    expect(body).toMatchObject({ '@context': expect.anything() })
-    expect(JSON.stringify(body)).toMatch(/permission.*prohibition/)
+    const uri = stand.authority.issuer + path
+    const jsonld = await get(`${path}?format=jsonld`)
+    expect(jsonld.headers.get('content-type')).toMatch(/^application\/ld\+json/)
+    const profile = 'https://u4a.ai/spec/terms/1.0'
+    const about = { target: `${uri}#resources` }
+    expect(jsonld.body).toEqual({
+      '@context': ['http://www.w3.org/ns/odrl.jsonld', expect.any(Object)],
+      '@type': 'Offer',
+      uid: uri,
+      profile,
+      conflict: 'prohibit',
+      assigner: `${stand.authority.issuer}/terms?owner=alice`,
+      description: expect.any(String),
+      permission: [
+        {
+          ...about,
+          action: `${profile}#scope:read`,
+          description: 'read',
+          constraint: [
+            { leftOperand: 'purpose', operator: 'eq', rightOperand: 'For reading only' },
+            {
+              leftOperand: 'elapsedTime',
+              operator: 'lteq',
+              rightOperand: { '@value': 'PT3600S', '@type': 'xsd:duration' },
+            },
+          ],
+        },
+      ],
+      prohibition: [
+        {
+          ...about,
+          action: `${profile}#prohibited:${encodeURIComponent('training models on it')}`,
+          description: 'training models on it',
+        },
+      ],
+    })
   })
 })
 
@@ -205,9 +251,18 @@ describe('Resource server enforcement point', () => {
   row('sidecar-check', async () => {
     const agent = newAgent()
     const { rpt } = await agent.granted()
-    expect((await stand.check({})).challenge).toMatchObject({ as_uri: stand.authority.issuer })
     const allowed = await stand.check({ token: rpt, signer: agent.key })
     expect([allowed.status, allowed.answer.status]).toEqual([200, { code: 0 }])
+    for (const door of [stand.check, stand.checkHttp]) {
+      const challenged = await door({})
+      expect([challenged.status, challenged.error]).toEqual([401, 'insufficient_authorization'])
+      expect(challenged.challenge).toMatchObject({ as_uri: stand.authority.issuer })
+      expect((await door({ token: rpt, signer: agent.key })).status).toBe(200)
+      // The path that is judged is the one behind `/check`: another owner's leads to her authority.
+      expect((await door({ path: '/mcp/carl' })).challenge).toMatchObject({ as_uri: stand.carls.issuer })
+      const stolen = await door({ token: rpt, signer: newAgent().key })
+      expect([stolen.status, stolen.error]).toEqual([401, 'invalid_token'])
+    }
   })
 })
 

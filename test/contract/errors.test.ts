@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { sql } from 'kysely'
 import { createAgent } from '../../src/agent/index.ts'
+import { parseChallengeData } from '../../src/wire/challenge.ts'
 import { REFUSALS } from '../../src/wire/refusal.ts'
 import type { Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
@@ -54,6 +55,27 @@ describe('Errors', () => {
       ({ header }) => header?.key === 'www-authenticate',
     )
     expect(challenge?.header?.value).toMatch(/^UMA .*error="insufficient_authorization"/)
+    // A caller of MCP 2026-07-28 reads no status line: it is told the same by the error that answers its request.
+    for (const door of [stand.check, stand.checkHttp]) {
+      const told = await door({
+        headers: {
+          'mcp-protocol-version': ['2026-07-28'],
+          'mcp-method': ['tools/call'],
+          'mcp-name': ['portfolio_read'],
+        },
+      })
+      const { data } = (told.body['error'] ?? {}) as { data: object }
+      expect([told.status, told.body]).toEqual([
+        401,
+        {
+          jsonrpc: '2.0',
+          id: 1,
+          error: { code: -32001, message: expect.stringMatching(/\w+ \w+/) as string, data },
+        },
+      ])
+      expect(data).toMatchObject({ error: 'insufficient_authorization' })
+      expect(parseChallengeData(data)).toEqual(told.challenge)
+    }
   })
 
   row('error-need-info', async () => {

@@ -18,6 +18,7 @@ import type { Challenge } from '../../src/wire/negotiation.ts'
 import { callOf, type CallParts } from '../enforcement/calls.ts'
 import { CLIENT_ID, startTestAuthority, WORLD, type TestAuthority } from './authority.ts'
 import { checkBytes, connect, deniedBody, type Answer, type CheckClient } from './check-client.ts'
+import { httpCheckClient, type HttpCheckClient } from './http-check-client.ts'
 import { startScriptedAuthority, type ScriptedAuthority } from './scripted-authority.ts'
 
 export const TOOLS_URL = 'https://tools.example'
@@ -28,15 +29,20 @@ export interface ContractStand {
   sidecar: Sidecar
   /** A call as Envoy shows it to the sidecar. */
   check(parts: CallParts): Promise<Decision>
+  /** The same call as a gateway shows it over HTTP, to `/check{path}`. */
+  checkHttp(parts: CallParts): Promise<Judged>
   close(): Promise<void>
 }
 
 /** What the sidecar decided: `status` 200 is an allow. */
-export interface Decision {
+export interface Judged {
   status: number
   error: string | undefined
   body: Record<string, unknown>
   challenge: Challenge | undefined
+}
+
+export interface Decision extends Judged {
   answer: Answer
 }
 
@@ -59,13 +65,16 @@ export async function startContractStand(environment: Record<string, string> = {
     logger: createLogger({ name: 'test', level: 'fatal' }),
   })
   const envoy = connect(sidecar.checkAddress)
+  const gateway = httpCheckClient(sidecar.httpCheckAddress!)
   return {
     authority,
     carls,
     sidecar,
     check: parts => check(envoy, parts),
+    checkHttp: parts => checkHttp(gateway, parts),
     close: async () => {
       envoy.close()
+      gateway.close()
       await sidecar.close()
       await carls.close()
       await authority.close()
@@ -96,7 +105,7 @@ function writeSidecarFile(directory: string, authority: TestAuthority, carls: Sc
     file,
     stringify({
       public_url: TOOLS_URL,
-      listen: { check: '127.0.0.1:0', http: '127.0.0.1:0' },
+      listen: { check: '127.0.0.1:0', check_http: '127.0.0.1:0', http: '127.0.0.1:0' },
       keys_file: keysFile,
       realm: 'tools',
       owners: [...hers, of('carl', { authority: carls.issuer, client_secret: 'a secret of sixteen' })],
@@ -105,8 +114,10 @@ function writeSidecarFile(directory: string, authority: TestAuthority, carls: Sc
   return file
 }
 
+const signedFor = (parts: CallParts) => callOf({ signedAuthority: new URL(TOOLS_URL).host, ...parts })
+
 async function check(envoy: CheckClient, parts: CallParts): Promise<Decision> {
-  const call = callOf({ signedAuthority: new URL(TOOLS_URL).host, ...parts })
+  const call = signedFor(parts)
   const headers = [...call.headers].flatMap(([key, lines]) => lines.map(value => ({ key, value })))
   const facts = {
     method: call.method,
@@ -120,11 +131,26 @@ async function check(envoy: CheckClient, parts: CallParts): Promise<Decision> {
   const challenges = (denied?.headers ?? [])
     .filter(({ header }) => header?.key?.toLowerCase() === 'www-authenticate')
     .map(({ header }) => header?.value ?? '')
+  return { ...judged(denied === undefined ? 200 : (denied.status?.code ?? 0), body, challenges), answer }
+}
+
+async function checkHttp(gateway: HttpCheckClient, parts: CallParts): Promise<Judged> {
+  const { method, path, headers, body } = signedFor(parts)
+  const answer = await gateway.check({
+    method,
+    target: `/check${path}`,
+    lines: [...headers].flatMap(([name, values]) => values.map((value): [string, string] => [name, value])),
+    ...(body.state === 'complete' ? { body: Buffer.from(body.bytes) } : {}),
+  })
+  const said = answer.body === '' ? {} : (JSON.parse(answer.body) as Record<string, unknown>)
+  return judged(answer.status, said, answer.headers['www-authenticate'] ?? [])
+}
+
+function judged(status: number, body: Record<string, unknown>, challenges: string[]): Judged {
   return {
-    status: denied === undefined ? 200 : (denied.status?.code ?? 0),
+    status,
     error: body['error'] as string | undefined,
     body,
     challenge: challenges.some(value => value.startsWith('UMA ')) ? parseChallenge(challenges) : undefined,
-    answer,
   }
 }
