@@ -10,9 +10,10 @@ import { row } from '../support/contract-row.ts'
 import { holdLease } from '../support/lease-holder.ts'
 import { startMembershipStand, type MembershipStand } from '../support/membership.ts'
 import { startedOnce } from '../support/started.ts'
+import { protectionCall, testAgent } from '../support/test-agent.ts'
 import { until } from '../support/until.ts'
 
-const stand = startedOnce(() => startMembershipStand())
+const stand = startedOnce(() => startMembershipStand({ authority: { owners: ['alice', 'bea', 'cleo'] } }))
 const own: MembershipStand['own'] = (...sent) => stand.own(...sent)
 const tier = async (id: string) => {
   const { body } = await stand.authority.call(stand.alice, { target: '/owner/policies' })
@@ -20,6 +21,11 @@ const tier = async (id: string) => {
 }
 const ledger = async (kind: string) =>
   (await stand.authority.call(stand.alice, { target: `/owner/ledger?kind=${kind}` })).body.entries.reverse()
+/** Whether a grant of hers counts, or why not. */
+const introspected = async (token: string): Promise<unknown> => {
+  const { body } = await protectionCall(stand.authority, '/introspect', { token })
+  return body.active === true ? 'active' : body.reason
+}
 /** How the organization lists its members. */
 const members = async () =>
   ((await stand.organization.admin({ target: '/admin/members' })).body as { owner: string }[]).map(
@@ -41,13 +47,18 @@ afterEach(async () => {
 
 describe("Organization membership, on the member's authorization server", () => {
   row('organization-get', async () => {
-    expect((await own('GET')).body).toEqual({
-      enrolled: false,
-      available: [stand.issuer],
-      invitation: null,
-      unreachable: [],
-    })
-    await stand.joined()
+    const asNobody = { enrolled: false, available: [stand.issuer], invitation: null, unreachable: [] }
+    const { bea } = stand.authority.owners
+    const target = '/owner/organization'
+    expect((await stand.authority.call(bea!, { target })).body).toEqual(asNobody)
+    const json = { owner: 'alice', as_uri: stand.authority.issuer, note: 'Welcome' }
+    const sent = await stand.organization.admin({ method: 'POST', target: '/admin/invites', json })
+    const { code, expires_at } = sent.body as { code: string; expires_at: string }
+    const invited_at = expect.any(String) as string
+    const invitation = { issuer: stand.issuer, code, note: 'Welcome', invited_at, expires_at }
+    expect((await own('GET')).body).toEqual({ ...asNobody, invitation })
+    // By that code she joins.
+    expect((await own('POST', '', await stand.agreeing(code))).status).toBe(200)
     const { status, body } = await own('GET')
     expect(status).toBe(200)
     expect(body).toMatchObject({
@@ -65,6 +76,9 @@ describe("Organization membership, on the member's authorization server", () => 
     })
     expect(body.tiers.reading).toContainEqual({ field: 'expires_in', yours: 900, ceiling: 900 })
     expect(Object.keys(body.tiers)).toEqual(['reading', 'trading'])
+    // By which she joined, it waits no more, also once she has left.
+    await own('DELETE')
+    expect((await own('GET')).body).toEqual(asNobody)
   })
 
   row('organization-preview', async () => {
@@ -112,16 +126,44 @@ describe("Organization membership, on the member's authorization server", () => 
   })
 
   row('organization-decline', async () => {
-    const { status, body } = await own('POST', '/decline', {})
+    // Cleo, because what an organization said of an invitation is kept for a minute.
+    const cleo = stand.authority.owners['cleo']!
+    const hers: MembershipStand['own'] = (method, below = '', json) =>
+      stand.authority.call(cleo, { method: method ?? 'GET', target: `/owner/organization${below}`, json })
+    const asked = { owner: 'cleo', as_uri: stand.authority.issuer }
+    const sent = await stand.organization.admin({ method: 'POST', target: '/admin/invites', json: asked })
+    const { code } = sent.body as { code: string }
+    expect((await hers('GET')).body.invitation).toMatchObject({ code })
+    const { charter_version, binds_s256 } = (await hers('POST', '/preview', { code })).body
+    const { status, body } = await hers('POST', '/decline', {})
     expect([status, body]).toEqual([200, { declined: true }])
-    expect((await ledger('org_declined'))[0]).toMatchObject({ by: 'owner', issuer: stand.issuer })
+    const { entries } = (await stand.authority.call(cleo, { target: '/owner/ledger?kind=org_declined' })).body
+    expect(entries).toMatchObject([{ by: 'owner', issuer: stand.issuer }])
+    // It is shown no more, whether the organization has been told or not.
+    expect((await hers('GET')).body).toMatchObject({ enrolled: false, invitation: null })
+    const atOrganization = async (target: string) => (await stand.organization.admin({ target })).body
+    const waiting = async () => (await atOrganization('/admin/invites?limit=1000')) as { owner: string }[]
+    await until(async () => !(await waiting()).some(({ owner }) => owner === 'cleo'))
+    const joining = { code, agreed: true, charter_version, binds_s256 }
+    for (const refused of [await hers('POST', '/preview', { code }), await hers('POST', '', joining)])
+      expect([refused.status, refused.body.reason]).toEqual([403, 'invalid_code'])
+    expect(await members()).not.toContain('cleo')
+    expect((await atOrganization('/admin/activity?limit=1000')).entries).toContainEqual(
+      expect.objectContaining({ kind: 'declined', owner: 'cleo' }),
+    )
   })
 
   row('organization-leave', async () => {
     await stand.joined()
+    const agent = testAgent(stand.authority)
+    const { rpt: governed } = await agent.granted('portfolio_read')
+    const { rpt: hers } = await agent.granted('statement_read')
+    for (const grant of [governed, hers]) expect(await introspected(grant)).toBe('active')
     const { status, body } = await own('DELETE')
     expect([status, body]).toEqual([200, { left: true }])
     expect((await own('GET')).body.enrolled).toBe(false)
+    expect(await introspected(governed)).toBe('organization_revoked')
+    expect(await introspected(hers)).toBe('active')
     expect((await tier('reading')).terms.expires_in).toBe(900)
     await until(async () => !(await members()).includes('alice'))
     expect((await own('DELETE')).status).toBe(404)

@@ -1,6 +1,7 @@
 /** Contract, "Owner API": each row against the started authority. */
 import { describe, expect } from 'vitest'
 import { watchEvents } from '../../src/owner/index.ts'
+import { readRptClaims } from '../../src/wire/tokens.ts'
 import type { OwnerCall, Reply } from '../support/authority.ts'
 import { row } from '../support/contract-row.ts'
 import { startContractStand } from '../support/contract-stand.ts'
@@ -188,5 +189,37 @@ describe('Owner API', () => {
     expect(seen).toEqual(['pending', 'decided'])
     ending.abort()
     await reading
+  })
+})
+
+describe('Events', () => {
+  row('event-ledger', async () => {
+    const [agent, denied, declining] = [newAgent(), newAgent(), newAgent()]
+    type Entry = { kind: string } & Record<string, unknown>
+    const of = async ({ handle }: { handle: string }) =>
+      (await own(`/owner/ledger?limit=1000&handle=${handle}`)).body.entries as Entry[]
+    const kinds = async (one: { handle: string }) => (await of(one)).map(({ kind }) => kind)
+    const { rpt } = await agent.granted()
+    const { jti, family } = readRptClaims(rpt)
+    await ask('/audit/access', { id: 'one', family, jti, tool: 'portfolio_read', summary: '', at: 1 })
+    await until(async () => (await kinds(agent)).includes('touched'))
+    await change('POST', '/owner/connections/revoke', { handle: agent.handle })
+    await denied.ask()
+    const { body: answer } = await decide(stand.authority, denied.handle, 'denied')
+    const held = await declining.ask()
+    await declining.present(held.body.ticket, { decline: 'true' })
+    await until(async () => (await kinds(agent)).length === 5 && (await kinds(denied)).length === 2)
+    expect(await kinds(agent)).toEqual(['promised', 'connected', 'approved', 'touched', 'revoked'])
+    const byHer = { by: 'owner', actor: { kind: 'owner', credential: 'device_key' } }
+    expect((await of(agent)).at(-1)).toMatchObject({ handle: agent.handle, ...byHer })
+    expect((await of(agent))[2]).toMatchObject({ family, handle: agent.handle, ...byHer })
+    expect(await kinds(denied)).toEqual(['promised', 'denied'])
+    expect((await of(denied)).at(-1)).toMatchObject({ family: answer.family, ...byHer })
+    await until(async () => (await kinds(declining)).includes('withdrawn'))
+    expect(await of(declining)).toMatchObject([
+      { kind: 'promised' },
+      { kind: 'refused', reason: 'declined' },
+      { kind: 'withdrawn', reason: 'declined' },
+    ])
   })
 })

@@ -29,7 +29,7 @@ type Needed =
   | 'now'
 
 /** An organization's last answer about an invitation; `until` is in milliseconds since the epoch. */
-interface KnownInvitation {
+export interface KnownInvitation {
   issuer: string
   answer: Invitation | null | 'silent'
   until: number

@@ -26,7 +26,7 @@ import {
 } from '../organization/membership.ts'
 import { foresee } from '../organization/settlement.ts'
 import { VIEW_MEMBERS } from '../organization/view.ts'
-import type { OwnerApi } from './api.ts'
+import type { KnownInvitation, OwnerApi } from './api.ts'
 import { OWNER } from './guard.ts'
 import { CUT } from './tiers.ts'
 
@@ -150,6 +150,7 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
         const { administrators_may = ALL_POWERS } = body
         const agreeing = { ...agreed, issuer: issuerOf(api, body.issuer), entry, administrators_may }
         await notGuessing(api, request.ip, () => join(api, caller, agreeing))
+        keepInvitation(api, { issuer: agreeing.issuer, owner: caller.owner }, null)
       }
       return answer(200, await standing(api, caller.owner))
     },
@@ -178,7 +179,10 @@ export const ORGANIZATION: readonly Endpoint<OwnerApi>[] = [
     answers: { 200: { says: 'Declined.', schema: z.object({ declined: z.literal(true) }) } },
     refuses: JOINING_REFUSED,
     handle: async (api: OwnerApi, { caller, body, answer }) => {
-      await decline(api, caller, issuerOf(api, body.issuer))
+      const declined = issuerOf(api, body.issuer)
+      await decline(api, caller, declined)
+      // The organization is told after this answer, and would still name the invitation.
+      keepInvitation(api, { issuer: declined, owner: caller.owner }, null)
       return answer(200, { declined: true })
     },
   }),
@@ -286,18 +290,16 @@ const INVITATIONS_KEPT_MS = 60_000
  * The organizations that are listed, and whether one has invited her; each is asked once a minute at most.
  */
 async function whatThereIs(
-  { organizations, invitations }: OwnerApi,
+  api: OwnerApi,
   owner: Owner,
 ): Promise<Omit<Extract<OrganizationStanding, { enrolled: false }>, 'enrolled'>> {
+  const { organizations, invitations } = api
   const asked = await Promise.all(
     organizations.issuers.map(async issuer => {
-      const key = JSON.stringify([issuer, owner])
-      const kept = invitations.get(key)
+      const kept = invitations.get(invitationKey({ issuer, owner }))
       if (kept !== undefined && Date.now() < kept.until) return kept
       const answer = await organizations.invitation(issuer, { owner }).catch(silent)
-      const known = { issuer, answer, until: Date.now() + INVITATIONS_KEPT_MS }
-      invitations.set(key, known)
-      return known
+      return keepInvitation(api, { issuer, owner }, answer)
     }),
   )
   const invited = asked.flatMap(({ issuer, answer }) =>
@@ -308,6 +310,20 @@ async function whatThereIs(
     invitation: invited[0] ?? null,
     unreachable: asked.filter(({ answer }) => answer === 'silent').map(({ issuer }) => issuer),
   }
+}
+
+const invitationKey = ({ issuer, owner }: { issuer: string; owner: Owner }): string =>
+  JSON.stringify([issuer, owner])
+
+/** What is shown of this organization from now on, until it is asked again. */
+function keepInvitation(
+  { invitations }: OwnerApi,
+  of: { issuer: string; owner: Owner },
+  answer: KnownInvitation['answer'],
+): KnownInvitation {
+  const known = { issuer: of.issuer, answer, until: Date.now() + INVITATIONS_KEPT_MS }
+  invitations.set(invitationKey(of), known)
+  return known
 }
 
 function silent(error: unknown): 'silent' {
