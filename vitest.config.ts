@@ -22,6 +22,8 @@ const PRODUCT = [
   'test/envoy/**/*.test.ts',
   'test/console/**/*.test.ts',
   'test/docs/pages/**/*.test.ts',
+  // They measure, so nothing else may run beside them.
+  'test/bench/**/*.full.test.ts',
   'test/image.full.test.ts',
   'test/package.full.test.ts',
 ]
