@@ -92,8 +92,8 @@ export interface CollectionFacts {
   readonly unchanged: boolean
   /** An organization governs the resource, and did not when the agreement was held. */
   readonly governedSince: boolean
-  /** If an organization governs the resource: it still shares it, and has taken nothing away since. */
-  readonly organizationStands: boolean
+  /** What the organization that governs the resource has taken away since, as its word for the agent. */
+  readonly organizationTook: string | undefined
   /** If an organization governs the resource: it lets this agent act for the owner. */
   readonly delegated: boolean
   /** Everything that the tier requires to be attested is attested. */
@@ -126,10 +126,10 @@ export function collectionFault(facts: CollectionFacts): CollectionFault | undef
     return {
       sentence: 'An organization has come to govern this resource since the agreement; make the call again.',
     }
-  if (!facts.organizationStands)
+  if (facts.organizationTook !== undefined)
     return {
       sentence: 'The organization that governs this resource no longer shares it.',
-      reason: 'not_shared',
+      reason: facts.organizationTook,
     }
   if (!facts.delegated) return NOT_DELEGATED
   if (!facts.clearanceMet)

@@ -39,6 +39,9 @@ export function underRuling(answer: TierAnswer, { effect, because }: Ruling): Ti
   }
 }
 
+/** What an agent gets where an organization, or its administrator, refuses and no word says why. */
+export const ORGANIZATION_REFUSED = 'organization_refused'
+
 /** Words of a charter; about delegation, an agent gets one of our codes. */
 const REASONS: ReadonlySet<string> = new Set([
   'not_shared',
@@ -65,5 +68,5 @@ export function refusalWords({ because }: Pick<Ruling, 'because'>): { code: stri
     if (REASONS.has(word)) return { code: word, reason: word }
     if (OF_A_RULE.test(word)) return { code: 'charter_rule', reason: word }
   }
-  return { code: 'organization_refused', reason: 'organization_refused' }
+  return { code: ORGANIZATION_REFUSED, reason: ORGANIZATION_REFUSED }
 }

@@ -55,7 +55,7 @@ describe('Errors', () => {
       ({ header }) => header?.key === 'www-authenticate',
     )
     expect(challenge?.header?.value).toMatch(/^UMA .*error="insufficient_authorization"/)
-    // A caller of MCP 2026-07-28 reads no status line: it is told the same by the error that answers its request.
+    // A caller of MCP 2026-07-28 is told the same without a status line: by the error that answers it.
     for (const door of [stand.check, stand.checkHttp]) {
       const told = await door({
         headers: {

@@ -88,7 +88,7 @@ describe('an approval is collected', () => {
     resourceRegistered: true,
     unchanged: true,
     governedSince: false,
-    organizationStands: true,
+    organizationTook: undefined,
     delegated: true,
     clearanceMet: true,
     refusedByRule: false,
@@ -100,7 +100,7 @@ describe('an approval is collected', () => {
 
   it.each<[string, Partial<CollectionFacts>, RegExp]>([
     ['the owner blocked the operator', { operatorBlocked: true }, /blocked the operator/],
-    ['the organization took back what it shares', { organizationStands: false }, /no longer shares it/],
+    ['the organization took back what it shares', { organizationTook: 'not_shared' }, /no longer shares it/],
     ['an organization came to govern it', { governedSince: true }, /come to govern this resource/],
     ['the organization lets the agent act no more', { delegated: false }, /only the owner’s own agents/],
     ['the owner revoked the connection', { connection: 'revoked' }, /revoked this connection/],

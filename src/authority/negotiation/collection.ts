@@ -6,7 +6,7 @@
 import { isVouchedFor, type AcceptedIdentity } from '../../rules/identity-assertion.ts'
 import { mayDelegateTo, vouchingOf, type Reach } from '../../rules/membership.ts'
 import { collectionFault, type CollectionFacts } from '../../rules/pending.ts'
-import { refusalWords } from '../../rules/ruling.ts'
+import { ORGANIZATION_REFUSED, refusalWords } from '../../rules/ruling.ts'
 import { readGovernedResource } from '../../storage/authority/governance.ts'
 import type { GrantBasis } from '../../storage/authority/grant-basis.ts'
 import { GrantsFull, recordGrant } from '../../storage/authority/grant-issuance.ts'
@@ -51,7 +51,7 @@ const ATTEMPTS_MAX = 3
 /** Ends a denied request. @returns the sentence that says why, and the owner's own if she gave one. */
 export async function denyWaiting(db: Db, family: FamilyRow): Promise<Denial> {
   await endFamily(db, family.owner, family.family, 'denied')
-  return { sentence: denialSentence(family.decided_by), ownerReason: family.denial_reason ?? undefined }
+  return { ...denialOf(family.decided_by), ownerReason: family.denial_reason ?? undefined }
 }
 
 /** The agent takes its waiting request back. */
@@ -71,13 +71,26 @@ export async function withdrawWaiting(db: Db, family: FamilyRow): Promise<void> 
   })
 }
 
-function denialSentence(by: string | null): string {
-  if (by === 'revocation') return 'The owner revoked this connection while the request waited.'
-  if (by === 'block') return 'The owner blocked the operator of this agent while the request waited.'
+/** How a denial is told; only that of an organization, or of its administrator, has a word besides. */
+function denialOf(by: string | null): { sentence: string; reason?: string } {
+  if (by === 'revocation') return { sentence: 'The owner revoked this connection while the request waited.' }
+  if (by === 'block')
+    return { sentence: 'The owner blocked the operator of this agent while the request waited.' }
   if (by === 'administrator')
-    return 'An administrator of the organization that governs this resource denied this request.'
-  return 'The owner denied this request.'
+    return {
+      sentence: 'An administrator of the organization that governs this resource denied this request.',
+      reason: ORGANIZATION_REFUSED,
+    }
+  if (by === 'organization')
+    return {
+      sentence: 'The organization that governed this resource has since ended the membership of its owner.',
+      reason: ORGANIZATION_REVOKED,
+    }
+  return { sentence: 'The owner denied this request.' }
 }
+
+/** Any loss by an organization that has no word of its own. */
+const ORGANIZATION_REVOKED = 'organization_revoked'
 
 type Outcome = 'granted' | 'gone' | 'moved' | 'full'
 
@@ -171,9 +184,7 @@ function askingOf(basis: GrantBasis, { standing }: Standing): Asking {
 async function answerGone(db: Db, family: FamilyRow): Promise<Collected> {
   const seen = await readFamily(db, family.owner, family.family)
   if (seen?.state === 'need_info') return { kind: 'terms-changed' }
-  return seen?.decision === 'denied'
-    ? { kind: 'refused', sentence: denialSentence(seen.decided_by) }
-    : { kind: 'gone' }
+  return seen?.decision === 'denied' ? { kind: 'refused', ...denialOf(seen.decided_by) } : { kind: 'gone' }
 }
 
 /** Whether an organization governed the resource when the agreement was held. */
@@ -182,26 +193,27 @@ function isGoverned({ organization }: GrantBasis): boolean {
 }
 
 /**
- * Whether the organization's part is unchanged since the agreement, and the identity provider that it now
- * requires has vouched.
+ * What the organization took away since the agreement, as a word for the agent; undefined if its part is
+ * unchanged, and the identity provider that it now requires has vouched. `organization_revoked` is any loss
+ * that has no word of its own: she is in another group, has left, or has joined since.
  */
-async function organizationStands(
+async function takenAway(
   db: Db,
   { org, organization }: { org: Reach | null; organization: Membership | undefined },
   { basis, identity }: { basis: GrantBasis; identity: AcceptedIdentity | null },
-): Promise<boolean> {
+): Promise<string | undefined> {
   const { organization: then, owner, handle, operator } = basis
-  if (organization === undefined || then === undefined || then.handle === null)
-    return org === null && !isGoverned(basis)
-  const vouching = vouchingOf(organization)
+  if (org === null && !isGoverned(basis)) return undefined
+  if (org === 'governed') return 'not_shared'
+  if (org === null || organization === undefined || then === undefined) return ORGANIZATION_REVOKED
   const now = await readOrganizationEpochs(db, owner, { handle, operator })
-  return (
-    org === 'shared' &&
+  const vouching = vouchingOf(organization)
+  const stands =
     organization.org_epoch === then.membership &&
     (vouching === undefined || (!('fault' in vouching) && isVouchedFor(identity, vouching))) &&
     now.handle === then.handle &&
     now.operator === then.operator
-  )
+  return stands ? undefined : ORGANIZATION_REVOKED
 }
 
 /** The conditions under which an approval is collected. */
@@ -233,6 +245,7 @@ async function readAgain(
   })
   const asksClearance = tier !== undefined && !isNothing(requirementOf({ organization, tier }))
   const attesting = asksClearance ? (organization ?? (await readMembership(db, owner))) : undefined
+  const taken = await takenAway(db, { org, organization }, { basis, identity: family.identity })
   const facts: CollectionFacts = {
     operatorBlocked: standing.operatorBlocked,
     connection: standing.status,
@@ -247,11 +260,7 @@ async function readAgain(
       isDeclaredAlike(resource, basis.declared ?? basis) &&
       basis.resource_scopes.every(scope => resource.resource_scopes.includes(scope)),
     governedSince: org !== null && !isGoverned(basis),
-    organizationStands: await organizationStands(
-      db,
-      { org, organization },
-      { basis, identity: family.identity },
-    ),
+    organizationTook: taken,
     delegated:
       organization === undefined ||
       mayDelegateTo(organization, { first_party: isFirstParty(standing, basis.jkt) }),

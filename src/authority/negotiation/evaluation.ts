@@ -21,7 +21,7 @@ import type { Identified } from '../../surface/agents/identity.ts'
 import type { Refused } from '../../surface/token/negotiation.ts'
 import { weighIntroduction } from '../agents/introductions.ts'
 import type { Authority } from '../context.ts'
-import { CLEARANCE_UNMET, type Governed } from './governance.ts'
+import { CLEARANCE_UNMET, SCOPE_ABOVE_CEILING, type Governed } from './governance.ts'
 import type { Consulted } from './organization.ts'
 import {
   newOperator,
@@ -100,10 +100,17 @@ export function weigh(recorded: Recorded, consulted: Consulted): Weighed | { ref
     return {
       refused: {
         code: 'no_scope',
+        reason: isAboveCeiling(recorded) ? SCOPE_ABOVE_CEILING : undefined,
         sentence: 'scope: nothing that the call needs is both offered and agreed.',
       },
     }
   return { ...recorded, tierAnswer, answer, consulted }
+}
+
+/** Whether the organization allows none of the scopes that the call needs, whatever her terms offer. */
+function isAboveCeiling({ family, governed: { organization } }: Recorded): boolean {
+  const allowed = organization?.view.allowed_scopes ?? null
+  return allowed !== null && !family.resource_scopes.some(scope => allowed.includes(scope))
 }
 
 /** What a grant on a resource of her own depends on, if a clearance was checked for it. */
@@ -172,6 +179,7 @@ function refusedForOperator(agent: Identified, standing: StandingFacts): Refused
   if (standing.endedByOrganization)
     return {
       code: 'ended_by_organization',
+      reason: 'ended_by_organization',
       sentence: 'The organization that governs this resource has ended the reach of this agent.',
     }
   if (newOperator(agent, standing) !== undefined && standing.operators >= OPERATORS_PER_CONNECTION_MAX)

@@ -123,7 +123,11 @@ async function readGovernedOnce(db: Db, of: RequestedResource): Promise<Governin
   const attesting = asksClearance ? (organization ?? (await readMembership(db, of.owner))) : undefined
   if (asksClearance && attesting === undefined) return CLEARANCE_UNMET
   if (tier.terms.scope.length === 0)
-    return { code: 'no_scope', fault: 'The organization allows none of the scopes that the call needs.' }
+    return {
+      code: 'no_scope',
+      fault: 'The organization allows none of the scopes that the call needs.',
+      ...(organization && { reason: SCOPE_ABOVE_CEILING }),
+    }
   const vouching = organization && vouchingOf(organization)
   if (vouching !== undefined && 'fault' in vouching) return vouching
   return {
@@ -148,6 +152,9 @@ export const SUSPENDED = {
   code: 'suspended',
   fault: 'Access to this owner’s resources is suspended, so no agent is let in.',
 }
+
+/** The charter's own word for what a ceiling leaves out, as `/decision` says it. */
+export const SCOPE_ABOVE_CEILING = 'scope_above_ceiling'
 
 /** The refusal if a clearance is asked for and is not met, or if nobody can attest one. */
 export const CLEARANCE_UNMET = {

@@ -125,6 +125,8 @@ export interface Negotiations<Row extends Negotiation, Governed> {
 /** Why a request was denied, and the owner's own words about it. */
 export interface Denial {
   sentence: string
+  /** A code for it that the agent also gets, if there is one. */
+  reason?: string | undefined
   ownerReason?: string | undefined
 }
 

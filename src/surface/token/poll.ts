@@ -30,8 +30,8 @@ export async function collectOrWait<Row extends Negotiation, Governed>(
 
   // 2. A denial ends it.
   if (decided.decision === 'denied') {
-    const { sentence, ownerReason } = await of.decisions.deny(decided)
-    return denied(sentence, { ownerReason })
+    const { sentence, reason, ownerReason } = await of.decisions.deny(decided)
+    return denied(sentence, { reason, ownerReason })
   }
 
   // 3. An approval is collected. If the terms changed before that, the next poll is answered with the new
