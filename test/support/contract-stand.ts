@@ -28,9 +28,9 @@ export interface ContractStand {
   carls: ScriptedAuthority
   sidecar: Sidecar
   /** A call as Envoy shows it to the sidecar. */
-  check(parts: CallParts): Promise<Decision>
+  check: (parts: CallParts) => Promise<Decision>
   /** The same call as a gateway shows it over HTTP, to `/check{path}`. */
-  checkHttp(parts: CallParts): Promise<Judged>
+  checkHttp: (parts: CallParts) => Promise<Judged>
   close(): Promise<void>
 }
 
