@@ -51,6 +51,8 @@ export class KeptFamily {
   async hold(wanted: 'abandoned' | 'offered'): Promise<boolean> {
     try {
       this.#hold = await this.#state.hold(this.record.id, wanted)
+      // Left meanwhile: nobody would release it, and as long as this process lives no other may continue it.
+      if (this.#closed) await this.release()
     } finally {
       if (this.#hold === undefined) this.#known.resolve()
     }

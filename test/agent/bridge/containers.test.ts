@@ -10,6 +10,7 @@ import { SILENT_MILLISECONDS_MAX } from '../../../src/agent/bridge/holds.ts'
 import { pendingOf, type BridgedClient } from '../../support/bridge.ts'
 import { useBridges } from '../../support/bridge-stand.ts'
 import { OWN_PROCESSES } from '../../support/own-processes.ts'
+import { until } from '../../support/until.ts'
 import { describeWith } from '../../support/requirement.ts'
 
 describeWith(OWN_PROCESSES, 'Two bridges on one folder, each with processes of its own', under => {
@@ -54,8 +55,9 @@ describeWith(OWN_PROCESSES, 'Two bridges on one folder, each with processes of i
   async function silence(name: string): Promise<void> {
     const client = (await readdir(stand.folder)).find(folder => folder.startsWith(`${name}-`))!
     const held = join(stand.folder, client, 'held')
-    const files = await readdir(held)
-    expect(files).toHaveLength(1)
+    // The other has written down that it wants it, too, until it saw that it is held.
+    let files: string[] = []
+    await until(async () => (files = await readdir(held)).length === 1)
     const at = (Date.now() - SILENT_MILLISECONDS_MAX - 1000) / 1000
     await utimes(join(held, files[0]!), at, at)
   }

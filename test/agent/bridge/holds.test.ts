@@ -125,6 +125,17 @@ describe('A bridge that stood still and was taken for dead', () => {
   })
 })
 
+describe('A request that is left while it is being taken', () => {
+  it('is held by nobody, so that another process may continue it', async () => {
+    const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1 }
+    const kept = new KeptFamily({ ...record, phase: { name: 'new' } }, state)
+    const taken = kept.hold('abandoned')
+    await kept.leave()
+    expect([await taken, kept.isHeld]).toEqual([false, false])
+    expect(await readdir(held)).toEqual([])
+  })
+})
+
 describe('What nobody came back for', () => {
   const now = (): number => Math.floor(Date.now() / 1000)
   const record = { id: ID, resource: 'https://r.example/mcp', call: { tool: 't' }, since: 1, left: 1 }
