@@ -98,7 +98,8 @@ describe('A group', () => {
       const after = await roles()
       const known = Object.keys(after.roles)
       expect(Object.keys(after.members).filter(role => !known.includes(role))).toEqual([])
-      // All who were let in came into it, and then it stays. Who waited too long on a busy machine may be in it.
+      // All who were let in came into it, and then it stays. Who waited too long on a busy machine may be in
+      // it.
       const members = after.members['staff']?.length ?? 0
       expect(members).toBeGreaterThanOrEqual(came)
       expect(members).toBeLessThanOrEqual(came + unsure)

@@ -256,7 +256,10 @@ async function connect(
 /** A folder for the bridge's state, and what was started with it, ended together. */
 export async function bridgeFolder(): Promise<{ folder: string; remove: () => Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'usher-bridge-'))
-  return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
+  // What was just told to end may still write what it knows.
+  const remove = (): Promise<void> =>
+    rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 20 })
+  return { folder, remove }
 }
 
 /**
