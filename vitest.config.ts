@@ -27,8 +27,11 @@ const PRODUCT = [
   'test/image.full.test.ts',
   'test/package.full.test.ts',
 ]
-/** How long `expect.poll` waits, which by default is a second; as long as `until` does. */
-const WAITING = { poll: { timeout: 60_000 } }
+/**
+ * How long `expect.poll` waits, which by default is a second; as long as `until` does. A test that asserts
+ * nothing cannot fail, so it is red.
+ */
+const EXPECT = { poll: { timeout: 60_000 }, requireAssertions: true }
 /** The default leaves one processor out, which on a machine of two is half of it. */
 const ALL_PROCESSORS = '100%'
 /**
@@ -64,7 +67,7 @@ export default defineConfig({
           isolate: false,
           testTimeout: 120_000,
           hookTimeout: 60_000,
-          expect: WAITING,
+          expect: EXPECT,
           sequence: { groupOrder: 0 },
         },
       },
@@ -79,7 +82,7 @@ export default defineConfig({
           isolate: false,
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          expect: WAITING,
+          expect: EXPECT,
           sequence: { groupOrder: 1 },
         },
       },
@@ -94,7 +97,7 @@ export default defineConfig({
           testTimeout: 120_000,
           // The first run may have to fetch Envoy.
           hookTimeout: 240_000,
-          expect: WAITING,
+          expect: EXPECT,
           sequence: { groupOrder: 2 },
         },
       },
@@ -103,6 +106,7 @@ export default defineConfig({
           name: 'history',
           include: HISTORY,
           exclude: LATER,
+          expect: EXPECT,
           fileParallelism: false,
           sequence: { groupOrder: 3 },
         },

@@ -96,7 +96,7 @@ describe('The story of the demo, through the gateway in the cluster,', () => {
   })
 
   test.each(STORY)('$title', async step => {
-    await step.walk(scene)
+    await expect(step.walk(scene)).resolves.not.toEqual([])
   })
 })
 

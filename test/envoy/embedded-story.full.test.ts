@@ -2,7 +2,7 @@
  * The story of the demo through a tool server that enforces by itself, on a real Postgres. contract, "What
  * the service does".
  */
-import { afterAll, beforeAll, describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openScene, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
 import { STORY } from '../../src/dev/story.ts'
@@ -22,5 +22,5 @@ describe('the story, through an embedded MCP server', () => {
   })
 
   // One after the other: each step goes on from the one before.
-  for (const step of STORY) test(step.title, () => step.walk(scene))
+  for (const step of STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
 })

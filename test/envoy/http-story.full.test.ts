@@ -33,7 +33,7 @@ describeWith(await envoy(), 'the story, through Envoy that asks by HTTP', found 
   })
 
   // One after the other: each step goes on from the one before.
-  for (const step of STORY) test(step.title, () => step.walk(scene))
+  for (const step of STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
 
   describe('and then', () => {
     /** A second Envoy in front of the same sidecar and tools, set to let failures of the check pass. */

@@ -2,7 +2,7 @@
  * The story of an account that three hold at two authorities, through a real Envoy and on real Postgres:
  * contract, "Tally for a jointly held resource".
  */
-import { afterAll, beforeAll, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openJointScene } from '../../src/dev/joint-scene.ts'
 import { JOINT_STORY } from '../../src/dev/joint-story.ts'
 import type { Scene } from '../../src/dev/scene.ts'
@@ -34,5 +34,5 @@ describeWith(await envoy(), 'the story of an account held jointly, through Envoy
   })
 
   // One after the other: each step goes on from the one before.
-  for (const step of JOINT_STORY) test(step.title, () => step.walk(scene))
+  for (const step of JOINT_STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
 })

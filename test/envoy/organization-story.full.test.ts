@@ -2,7 +2,7 @@
  * The story of an organization above alice, through a real Envoy and on real Postgres: contract,
  * "Organization membership, on the member's authorization server", "The organization's authority".
  */
-import { afterAll, beforeAll, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startIdentityProvider, type IdentityProvider } from '../../src/dev/identity-provider.ts'
 import { openOrganizationScene } from '../../src/dev/organization-scene.ts'
 import { ORGANIZATION_STORY } from '../../src/dev/organization-story.ts'
@@ -34,5 +34,6 @@ describeWith(await envoy(), 'the story of an organization, through Envoy', found
   })
 
   // One after the other: each step goes on from the one before.
-  for (const step of ORGANIZATION_STORY) test(step.title, () => step.walk(scene))
+  for (const step of ORGANIZATION_STORY)
+    test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
 })

@@ -41,7 +41,7 @@ describeWith(await envoy(), 'two authorities on one Postgres', found => {
     beforeAll(open)
     afterAll(close)
 
-    for (const step of STORY) test(step.title, () => step.walk(scene))
+    for (const step of STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
 
     test('both have answered agents, the enforcement point and the owner', () => {
       for (const door of [doors.agents, doors.owner]) expect(Math.min(...door.answered)).toBeGreaterThan(2) // how many polls a story takes is a matter of speed
@@ -69,8 +69,10 @@ describeWith(await envoy(), 'two authorities on one Postgres', found => {
     afterAll(close)
 
     const held = STORY.findIndex(({ title }) => title.startsWith('She finds it')) + 1
-    for (const step of STORY.slice(0, held)) test(step.title, () => step.walk(scene))
+    for (const step of STORY.slice(0, held))
+      test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
     test('one of them is killed', () => kill(replica))
-    for (const step of STORY.slice(held)) test(step.title, () => step.walk(scene))
+    for (const step of STORY.slice(held))
+      test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
   })
 })

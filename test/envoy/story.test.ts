@@ -2,7 +2,7 @@
  * The story of the demo, through a real Envoy and on a real Postgres. contract, "What the service does" and
  * "Behaviour that must hold".
  */
-import { afterAll, beforeAll, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openScene, type Scene } from '../../src/dev/scene.ts'
 import type { Stack } from '../../src/dev/stack.ts'
 import { STORY } from '../../src/dev/story.ts'
@@ -25,6 +25,6 @@ for (const { title, envoy } of await envoys()) {
     })
 
     // One after the other: each step goes on from the one before.
-    for (const step of STORY) test(step.title, () => step.walk(scene))
+    for (const step of STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
   })
 }

@@ -82,7 +82,7 @@ for (const [what, checksByHttp, stranger] of DOORS)
         expect(devLoopback).toBe(false)
       })
 
-      for (const step of STORY) test(step.title, () => step.walk(scene))
+      for (const step of STORY) test(step.title, () => expect(step.walk(scene)).resolves.not.toEqual([]))
 
       test('nobody without a certificate of the CA reaches the check: whoever does can spend grants', async () => {
         const failure = await stranger(stack!.checkPorts[0]!, ca)

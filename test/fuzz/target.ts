@@ -41,7 +41,7 @@ export function fuzz<T>({ name, inputs, check, shares }: FuzzTarget<T>): void {
     test.each(finds.map(find => [find.why, find.input as T] as const))(
       `${name}, once a find: %s`,
       async (_why, input) => {
-        await check(input)
+        expect(await check(input)).toBeTypeOf('string')
       },
     )
   }

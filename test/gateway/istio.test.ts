@@ -231,7 +231,7 @@ function filtersIn(value: unknown): { name: string; typed_config: Record<string,
 
 describe('The story of the demo, through an Envoy that Istio feeds,', () => {
   test.each(STORY)('$title', async step => {
-    await step.walk(scene)
+    await expect(step.walk(scene)).resolves.not.toEqual([])
   })
 })
 

@@ -48,33 +48,33 @@ describe('A stream', () => {
     expect(opened.status).toBe(200)
     await until(() => text === 'first\n')
     opened.close()
-    await opened.ended
+    await expect(opened.ended).resolves.toBeUndefined()
   })
 
   test('has ended once its server ended it', async () => {
     let text = ''
     const opened = await streams.open(wanted('/ends', { onData: chunk => (text += chunk.toString()) }))
-    await opened.ended
+    await expect(opened.ended).resolves.toBeUndefined()
     expect(text).toBe('all of it')
   })
 
   test('that is refused is not read', async () => {
     let read = 0
     const opened = await streams.open(wanted('/refused', { onData: () => read++ }))
-    await opened.ended
+    await expect(opened.ended).resolves.toBeUndefined()
     expect([opened.status, read]).toEqual([403, 0])
   })
 
   test('on which nothing comes for too long has ended', async () => {
     const opened = await streams.open(wanted('/', { silenceMs: 50 }))
-    await opened.ended
+    await expect(opened.ended).resolves.toBeUndefined()
   })
 
   test('whose line is cut has ended', async () => {
     const link = await severableLink(server.origin)
     const opened = await streams.open(wanted('/', { url: link.url }))
     link.cut()
-    await opened.ended
+    await expect(opened.ended).resolves.toBeUndefined()
     await link.close()
   })
 

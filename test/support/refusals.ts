@@ -13,8 +13,9 @@ export function refusalOf(run: () => unknown): Refusal {
   try {
     value = run()
   } catch (error) {
-    if (error instanceof Refusal) return error
-    throw error
+    if (!(error instanceof Refusal)) throw error
+    expect(error.code in REFUSALS).toBe(true)
+    return error
   }
   return expect.fail(`expected a refusal, got ${JSON.stringify(value) ?? String(value)}`)
 }

@@ -68,7 +68,9 @@ describe('Content-Digest', () => {
   })
 
   it('passes over deprecated algorithms beside an active one', () => {
-    checkContentDigest(`md5=:Sd/dVLAcvNLSq16eXua5uQ==:, ${contentDigest(body)}`, body)
+    expect(() =>
+      checkContentDigest(`md5=:Sd/dVLAcvNLSq16eXua5uQ==:, ${contentDigest(body)}`, body),
+    ).not.toThrow()
   })
 
   it.each([
@@ -122,7 +124,7 @@ describeVectors<DigestCases>('rfc9530.json', 'RFC 9530 digests', data => {
     if (example['sha-256']) expect(contentDigest(body)).toBe(`sha-256=:${example['sha-256']}:`)
     for (const algorithm of ['sha-256', 'sha-512'] as const) {
       const digest = example[algorithm]
-      if (digest) checkContentDigest(`${algorithm}=:${digest}:`, body)
+      if (digest) expect(() => checkContentDigest(`${algorithm}=:${digest}:`, body)).not.toThrow()
     }
   })
 

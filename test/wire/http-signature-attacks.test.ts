@@ -241,7 +241,7 @@ describe('the text of a signature', () => {
   const bytes = Buffer.from(base64, 'base64')
 
   it('is 88 canonical characters, however the field is laid out', () => {
-    verifyCall(altered('signature', () => ` sig1=:${base64}: `))
+    expect(() => verifyCall(altered('signature', () => ` sig1=:${base64}: `))).not.toThrow()
   })
 
   /** The last character before the padding carries four bits that decoders drop. */

@@ -99,7 +99,7 @@ describe('a signed call', () => {
 
 describe('the time of a signature', () => {
   it.each([-60, -59, 0, 59, 60])('lets it count %i s after it was made', age => {
-    verifyCall(signed(callMessage()), { now: SIGNED_AT + age })
+    expect(() => verifyCall(signed(callMessage()), { now: SIGNED_AT + age })).not.toThrow()
   })
 
   it.each([-61, 61, 3600])('refuses it %i s after it was made', age => {
@@ -109,7 +109,7 @@ describe('the time of a signature', () => {
   })
 
   it('has the window that is asked for', () => {
-    verifyCall(signed(callMessage()), { now: SIGNED_AT + 5, windowSeconds: 5 })
+    expect(() => verifyCall(signed(callMessage()), { now: SIGNED_AT + 5, windowSeconds: 5 })).not.toThrow()
     refusalOf(() => verifyCall(signed(callMessage()), { now: SIGNED_AT + 6, windowSeconds: 5 }))
   })
 
@@ -132,7 +132,7 @@ describe('the query', () => {
   })
 
   it('need not be covered when there is none, and may', () => {
-    verifyCall(signed(callMessage(), { components: withQuery }))
+    expect(() => verifyCall(signed(callMessage(), { components: withQuery }))).not.toThrow()
   })
 
   it('cannot be changed, added or taken away', () => {
@@ -184,8 +184,10 @@ describe('the body', () => {
   })
 
   it('needs no digest where it is empty', () => {
-    verifyCall(signed(callMessage()), { mustCoverDigest: true })
-    verifyCall(signed(callMessage({ body: Buffer.alloc(0) })), { mustCoverDigest: true })
+    expect(() => verifyCall(signed(callMessage()), { mustCoverDigest: true })).not.toThrow()
+    expect(() =>
+      verifyCall(signed(callMessage({ body: Buffer.alloc(0) })), { mustCoverDigest: true }),
+    ).not.toThrow()
   })
 
   it.each(['md5=:AAAA:', 'sha-256', '', 'sha-256=:AAAA:'])(
@@ -242,18 +244,17 @@ describe('several signatures', () => {
         name,
         message.headers.get(name)!.flatMap(line => line.split(', ')),
       )
-    verifyCall(message)
+    expect(() => verifyCall(message)).not.toThrow()
   })
 
   it('may be of other algorithms, as long as ours is there', () => {
     const input = `${ours.headers.get('signature-input')![0]}, cdn=("@authority");created=1.5;alg="rsa-pss-sha512";keyid="cdn"`
-    verifyCall(
-      withFields(
-        ours,
-        input,
-        `${ours.headers.get('signature')![0]}, cdn=:${Buffer.alloc(256).toString('base64')}:`,
-      ),
+    const message = withFields(
+      ours,
+      input,
+      `${ours.headers.get('signature')![0]}, cdn=:${Buffer.alloc(256).toString('base64')}:`,
     )
+    expect(() => verifyCall(message)).not.toThrow()
   })
 
   it('are refused where none names the bound key', () => {

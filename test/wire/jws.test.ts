@@ -73,7 +73,7 @@ describe('a JWS', () => {
   it.each(['MyTerms-Receipt+JWS', 'application/myterms-receipt+jws', 'Application/MYTERMS-receipt+jws'])(
     'of typ %s is of the kind asked for (RFC 7515 section 4.1.9)',
     typ => {
-      verifyJws(signJws({ typ, payload }, key), key, expected)
+      expect(() => verifyJws(signJws({ typ, payload }, key), key, expected)).not.toThrow()
     },
   )
 
@@ -114,7 +114,7 @@ describe('a JWS', () => {
 
   const header = '{"alg":"Ed25519","typ":"myterms-receipt+jws"}'
   it('of plain texts verifies, so that the refusals below are for their reason', () => {
-    verifyJws(signTexts(header, '{}'), key, expected)
+    expect(() => verifyJws(signTexts(header, '{}'), key, expected)).not.toThrow()
   })
 
   it.each([
@@ -207,7 +207,7 @@ describe('claims', () => {
     ['for several audiences', { aud: ['b', 'a'] }, {}],
     ['with a fractional time', { exp: now + 0.5 }, {}],
   ])('pass %s', (_, claims, more) => {
-    check(claims, more)
+    expect(() => check(claims, more)).not.toThrow()
   })
 
   it.each<[string, object, Partial<ClaimExpectation>]>([

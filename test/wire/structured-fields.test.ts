@@ -118,7 +118,8 @@ function checkRecord(record: FieldRecord): void {
   const parsed = parse(record.header_type, record.raw!.join(', '))
   // Known gap of the parser: a date outside JavaScript's range parses, to no date. Signature parameters
   // refuse dates.
-  if (record.name.startsWith('syntactic m')) return
+  if (record.name.startsWith('syntactic m'))
+    return expect(plain(parsed)).toEqual([{ __type: 'date', value: NaN }, []])
   expect(plain(parsed)).toEqual(plain(record.expected))
   // Known gap of the serialiser: a whole decimal loses its fraction, 1.0 becomes 1. They refuse decimals too.
   const canonical = (record.canonical ?? record.raw!).join(', ').replace(/(\d)\.0(?!\d)/g, '$1')
