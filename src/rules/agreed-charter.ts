@@ -4,7 +4,7 @@
  * once, and takes nothing more before she has agreed again.
  */
 import type { Charter } from '../wire/charter.ts'
-import { covers } from './charter-patterns.ts'
+import { coveredBy } from './charter-patterns.ts'
 
 /**
  * The parts of a charter that bind a member beyond its ceiling: what is governed, and what an emergency
@@ -33,13 +33,4 @@ export function agreedCharter(inForce: Bound, agreed: Bound): Bound {
  */
 function within(some: readonly string[], others: readonly string[]): string[] {
   return [...new Set([...coveredBy(others, some), ...coveredBy(some, others)])]
-}
-
-/**
- * Those of `patterns` that a pattern of `list` covers. Mostly that is the same pattern, so it is looked up
- * first.
- */
-function coveredBy(list: readonly string[], patterns: readonly string[]): string[] {
-  const literally = new Set(list)
-  return patterns.filter(pattern => literally.has(pattern) || list.some(one => covers(one, pattern)))
 }

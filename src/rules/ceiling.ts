@@ -4,7 +4,7 @@
  * narrow): it can refuse a grant of the owner's authority, and never makes one.
  */
 import type { EnforcedMembership } from '../wire/enforced-membership.ts'
-import { patternMatches } from './charter-patterns.ts'
+import { namedBy } from './charter-patterns.ts'
 
 /** The facts of a grant that a ceiling limits, for the resource that is called. */
 export interface HeldGrant {
@@ -54,7 +54,7 @@ export function breakGlassCeilingFault(
 
 /** Whether one of the patterns names the resource. */
 export function isNamed(patterns: readonly string[], resource_id: string): boolean {
-  return patterns.some(pattern => patternMatches(pattern, resource_id))
+  return namedBy(patterns)(resource_id)
 }
 
 /** Whether each scope is allowed; null allows any. */

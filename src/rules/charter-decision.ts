@@ -4,7 +4,7 @@
  * can make an answer milder.
  */
 import type { Charter } from '../wire/charter.ts'
-import { patternMatches } from './charter-patterns.ts'
+import { namedBy } from './charter-patterns.ts'
 import { unmetFact } from './clearance.ts'
 import type { RequestFacts } from './conditions.ts'
 import { evaluateTier } from './tier.ts'
@@ -47,8 +47,8 @@ export interface CharterDecision {
 export function decideUnderCharter(governing: Governing, facts: DecisionFacts): CharterDecision {
   const { charter } = governing
   const { resource_id } = facts
-  if (!namedBy(charter.claims, resource_id)) return { effect: 'allow', because: [], governed: false }
-  const rules = charter.rules.filter(({ resources }) => namedBy(resources, resource_id))
+  if (!namedBy(charter.claims)(resource_id)) return { effect: 'allow', because: [], governed: false }
+  const rules = charter.rules.filter(({ resources }) => namedBy(resources)(resource_id))
   const ruled = evaluateTier({ ask_me: false, rules }, requestFacts(facts))
   const matched = ruled.because.slice(1)
   const refused = [
@@ -58,13 +58,13 @@ export function decideUnderCharter(governing: Governing, facts: DecisionFacts): 
     ...matched.filter(word => word.startsWith('refuse:')),
   ]
   if (refused.length > 0) return { effect: 'refuse', because: refused, governed: true }
-  const asked = [...matched, ...(namedBy(charter.envelope.always_ask, resource_id) ? ['always_ask'] : [])]
+  const asked = [...matched, ...(namedBy(charter.envelope.always_ask)(resource_id) ? ['always_ask'] : [])]
   return { effect: asked.length > 0 ? 'ask' : 'allow', because: asked, governed: true }
 }
 
 function sharingWords({ charter, role }: Governing, { resource_id, standing }: DecisionFacts): string[] {
   const group = role !== null && Object.hasOwn(charter.roles, role) ? charter.roles[role] : undefined
-  if (group === undefined || !namedBy(group.grants, resource_id)) return ['not_shared']
+  if (group === undefined || !namedBy(group.grants)(resource_id)) return ['not_shared']
   return words({
     delegation_none: group.delegation === 'none',
     not_first_party: group.delegation === 'first-party-only' && !standing.first_party,
@@ -93,10 +93,6 @@ function ceilingWords({ charter, clearance }: Governing, { scopes, expires_in }:
 
 function words(spoken: Readonly<Record<string, boolean>>): string[] {
   return Object.keys(spoken).filter(word => spoken[word])
-}
-
-function namedBy(patterns: readonly string[], resource_id: string): boolean {
-  return patterns.some(pattern => patternMatches(pattern, resource_id))
 }
 
 /**

@@ -36,9 +36,54 @@ export function patternMatches(pattern: string, id: string): boolean {
   const star = pattern.indexOf('*')
   if (star < 0) return pattern === id
   if (!id.startsWith(pattern.slice(0, star))) return false
-  const wanted = pattern.split('/')
-  const given = id.split('/')
-  return wanted.length === given.length && wanted.every((segment, i) => segmentMatches(segment, given[i]!))
+  return takenApart(pattern).matches(id.split('/'))
+}
+
+/**
+ * Whether one of the patterns names a resource id, each as in `patternMatches`. Each pattern is taken apart
+ * once, and what is known of an id is kept, because a charter of 200 claims is asked about each of a thousand
+ * resources, several times.
+ */
+export function namedBy(patterns: readonly string[]): (id: string) => boolean {
+  let names = BY_LIST.get(patterns)
+  if (names !== undefined) return names
+  // Each reading of a record makes new lists; the members of a group have equal ones.
+  const text = patterns.join('\n')
+  names = BY_TEXT.get(text) ?? kept(anyOf(patterns))
+  bounded(BY_TEXT, LISTS_MAX).set(text, names)
+  BY_LIST.set(patterns, names)
+  return names
+}
+
+type Names = (id: string) => boolean
+const BY_LIST = new WeakMap<readonly string[], Names>()
+const BY_TEXT = new Map<string, Names>()
+const LISTS_MAX = 32
+const IDS_MAX = 4_096
+
+/** The map with room for one more: it is emptied if it is full. */
+function bounded<Value>(map: Map<string, Value>, sizeMax: number): Map<string, Value> {
+  if (map.size >= sizeMax) map.clear()
+  return map
+}
+
+function kept(names: Names): Names {
+  const known = new Map<string, boolean>()
+  return id => {
+    let isNamed = known.get(id)
+    if (isNamed === undefined) bounded(known, IDS_MAX).set(id, (isNamed = names(id)))
+    return isNamed
+  }
+}
+
+function anyOf(patterns: readonly string[]): Names {
+  const literal = new Set(patterns.filter(pattern => !pattern.includes('*')))
+  const wild = patterns.filter(pattern => pattern.includes('*')).map(takenApart)
+  return id => {
+    if (literal.has(id)) return true
+    const segments = id.split('/')
+    return wild.some(({ prefix, matches }) => id.startsWith(prefix) && matches(segments))
+  }
 }
 
 /**
@@ -50,6 +95,19 @@ export function covers(claim: string, grant: string): boolean {
   return patternMatches(claim, grant.replaceAll('*', fresh(claim + grant)))
 }
 
+/**
+ * Those of `patterns` that one of `list` covers, each as in `covers`. Mostly that is the same pattern, so it is
+ * looked up first; a hostile organization may write hundreds that differ, so each is taken apart once.
+ */
+export function coveredBy(list: readonly string[], patterns: readonly string[]): string[] {
+  const literally = new Set(list)
+  const others = patterns.filter(pattern => !literally.has(pattern))
+  if (others.length === 0) return [...patterns]
+  const character = fresh([...list, ...others].join(''))
+  const names = anyOf(list)
+  return patterns.filter(one => literally.has(one) || names(one.replaceAll('*', character)))
+}
+
 function fresh(used: string): string {
   for (let code = 0xe000; ; code++) {
     const character = String.fromCodePoint(code)
@@ -57,21 +115,35 @@ function fresh(used: string): string {
   }
 }
 
+/** A pattern with a `*`; `prefix` is what stands before the first one. */
+function takenApart(pattern: string): { prefix: string; matches: (segments: readonly string[]) => boolean } {
+  const wanted = pattern.split('/').map(segmentOf)
+  return {
+    prefix: pattern.slice(0, pattern.indexOf('*')),
+    matches: segments =>
+      wanted.length === segments.length && wanted.every((matches, i) => matches(segments[i]!)),
+  }
+}
+
 /**
  * Uses the runtime's own search for each text between the `*`, because a hostile organization may write
  * hundreds of patterns that differ only at their very end.
  */
-function segmentMatches(pattern: string, text: string): boolean {
+function segmentOf(pattern: string): (text: string) => boolean {
   const [first, ...others] = pattern.split('*')
   const last = others.pop()
-  if (last === undefined) return pattern === text
-  const end = text.length - last.length
-  let at = first!.length
-  if (end < at || !text.startsWith(first!) || !text.endsWith(last)) return false
-  for (const middle of others) {
-    const found = text.indexOf(middle, at)
-    at = found + middle.length
-    if (found < 0 || at > end) return false
+  if (last === undefined) return text => text === pattern
+  const texts = others.filter(text => text !== '')
+  const length = pattern.length - others.length - 1
+  return text => {
+    if (text.length < length || !text.startsWith(first!) || !text.endsWith(last)) return false
+    const end = text.length - last.length
+    let at = first!.length
+    for (const middle of texts) {
+      const found = text.indexOf(middle, at)
+      at = found + middle.length
+      if (found < 0 || at > end) return false
+    }
+    return true
   }
-  return true
 }

@@ -5,7 +5,7 @@
 import type { Charter, CharterBreakGlass, CharterRole, CharterRule } from '../wire/charter.ts'
 import { isWebUrl } from '../wire/members.ts'
 import { NAME_PATTERN } from '../wire/names.ts'
-import { claimFault, covers, patternFault } from './charter-patterns.ts'
+import { claimFault, coveredBy, patternFault } from './charter-patterns.ts'
 import { parseCondition } from './conditions.ts'
 import { viewBoundsFault } from './member-view.ts'
 
@@ -113,12 +113,11 @@ function identityProviderFault({ identity_provider }: Charter, at: string): stri
 
 /** A pattern that no single claim covers: a union of claims does not count. */
 function withinFault(patterns: readonly string[], claims: readonly string[], at: string): string | undefined {
+  const within = new Set(coveredBy(claims, patterns))
   return firstOf(patterns, (pattern, i) => {
     const fault = placed(patternFault(pattern), `${at}[${i}]`)
     if (fault !== undefined) return fault
-    return claims.some(claim => covers(claim, pattern))
-      ? undefined
-      : `${at}[${i}]: name only what one of the claims covers`
+    return within.has(pattern) ? undefined : `${at}[${i}]: name only what one of the claims covers`
   })
 }
 

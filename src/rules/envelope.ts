@@ -5,7 +5,7 @@
  * lower ceiling never leaves more.
  */
 import type { CharterEnvelope } from '../wire/charter.ts'
-import { patternMatches } from './charter-patterns.ts'
+import { namedBy } from './charter-patterns.ts'
 
 /** The part of a member's view that limits tiers. */
 export type Ceiling = { readonly [M in keyof CharterEnvelope]: Readonly<CharterEnvelope[M]> }
@@ -57,7 +57,7 @@ export function clampTier<Tier extends Clampable>(
 
 /** Whether every operation on the resource needs somebody's approval. */
 export function isAlwaysAsked(resource_id: string, { always_ask }: Pick<Ceiling, 'always_ask'>): boolean {
-  return always_ask.some(pattern => patternMatches(pattern, resource_id))
+  return namedBy(always_ask)(resource_id)
 }
 
 /**

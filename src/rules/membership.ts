@@ -5,7 +5,7 @@
  */
 import type { CharterBreakGlass, Delegation } from '../wire/charter.ts'
 import { agreedCharter } from './agreed-charter.ts'
-import { claimFault, covers, patternFault, patternMatches } from './charter-patterns.ts'
+import { claimFault, coveredBy, namedBy, patternFault } from './charter-patterns.ts'
 import { CEILING_SECONDS_MAX } from './charter.ts'
 import type { Vouching } from './identity-assertion.ts'
 import { bindingDigest, type MemberView } from './member-view.ts'
@@ -25,10 +25,8 @@ export type Reach = 'governed' | 'shared'
  * shared.
  */
 export function reachOf(resource_id: string, bound: Bound): Reach | null {
-  const names = (patterns: readonly string[]): boolean =>
-    patterns.some(pattern => patternMatches(pattern, resource_id))
-  if (!names(agreedClaims(bound))) return null
-  return names(bound.view.grants) ? 'shared' : 'governed'
+  if (!namedBy(agreedClaims(bound))(resource_id)) return null
+  return namedBy(bound.view.grants)(resource_id) ? 'shared' : 'governed'
 }
 
 /** Cached by view, because one membership is asked about each of her resources, and a view never changes. */
@@ -48,7 +46,8 @@ function agreedClaims({ agreed, view }: Bound): readonly string[] {
  */
 export function viewFault(view: MemberView): string | undefined {
   const within = (patterns: readonly string[]): boolean =>
-    patterns.every(one => patternFault(one) === undefined && view.claims.some(claim => covers(claim, one)))
+    patterns.every(one => patternFault(one) === undefined) &&
+    coveredBy(view.claims, patterns).length === patterns.length
   if (view.claims.some(claim => claimFault(claim) !== undefined)) return 'it claims what is no claim'
   if (!within(view.grants)) return 'it shares more than it claims'
   if (!within(view.always_ask)) return 'it always asks about more than it claims'
@@ -66,7 +65,8 @@ export function viewFault(view: MemberView): string | undefined {
  * has agreed again.
  */
 export function enlargements({ agreed, view }: Bound): string[] {
-  const claimed = view.claims.filter(claim => !agreed.claims.some(known => covers(known, claim)))
+  const known = new Set(coveredBy(agreed.claims, view.claims))
+  const claimed = view.claims.filter(claim => !known.has(claim))
   return [
     ...claimed.map(claim => `It would govern ${claim}, too.`),
     ...breakGlassEnlargements(agreed.break_glass, view.break_glass, view.claims),
@@ -83,9 +83,8 @@ function breakGlassEnlargements(
 ): string[] {
   if (!now.enabled) return []
   const known = agreed.enabled ? agreed : { ...agreed, resources: [], invokers: [] }
-  const further = now.resources.filter(
-    one => claims.some(claim => covers(claim, one)) && !known.resources.some(had => covers(had, one)),
-  )
+  const had = new Set(coveredBy(known.resources, now.resources))
+  const further = coveredBy(claims, now.resources).filter(one => !had.has(one))
   return [
     ...(agreed.enabled ? [] : ['It could open an emergency window.']),
     ...further.map(one => `In an emergency it could let an agent use ${one}, too.`),

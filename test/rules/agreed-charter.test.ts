@@ -83,6 +83,23 @@ describe('A hostile organization', () => {
     })) as unknown as [MemberView, MemberView]
     const before = process.cpuUsage().user
     for (let i = 0; i < 200; i++) expect(reachOf(`amy/${'x'.repeat(200)}${i}`, { agreed, view })).toBeNull()
-    expect(process.cpuUsage().user - before).toBeLessThan(8_000_000)
+    expect(process.cpuUsage().user - before).toBeLessThan(2_000_000)
+  })
+})
+
+describe('A charter of 200 claims', () => {
+  it('is held against 1,000 resources, several times, in less than 100 ms of the processor', () => {
+    const ids = Array.from({ length: 1_000 }, (_, i) => `amy/tools-${i}/mcp`)
+    // Other claims each time, so that nothing is known of them; the best of three, as others compile meanwhile.
+    const used = [1, 2, 3].map(round => {
+      const claims = Array.from({ length: 200 }, (_, i) => `amy/tools-${i + 900}*${'p'.repeat(round)}`)
+      const break_glass = { resources: [], invokers: [] }
+      const view = { claims, grants: claims, break_glass } as unknown as MemberView
+      const bound = { agreed: { ...view }, view }
+      const before = process.cpuUsage().user
+      for (let pass = 0; pass < 4; pass++) expect(ids.every(id => reachOf(id, bound) === null)).toBe(true)
+      return (process.cpuUsage().user - before) / 1_000
+    })
+    expect(Math.min(...used)).toBeLessThan(100)
   })
 })

@@ -1,7 +1,14 @@
 /** contract, "The organization's authority": which resources a pattern names, and that coverage is sound. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { claimFault, covers, patternFault, patternMatches } from '../../src/rules/charter-patterns.ts'
+import {
+  claimFault,
+  coveredBy,
+  covers,
+  namedBy,
+  patternFault,
+  patternMatches,
+} from '../../src/rules/charter-patterns.ts'
 
 describe('a pattern names a resource id', () => {
   it.each([
@@ -25,6 +32,40 @@ describe('a pattern names a resource id', () => {
     const before = process.cpuUsage().user
     expect(patternMatches(pattern, `acme/${'a'.repeat(200)}`)).toBe(false)
     expect(process.cpuUsage().user - before).toBeLessThan(1_000_000)
+  })
+})
+
+/** Few letters, so that the patterns and ids of one run often meet. */
+const segment = fc.stringMatching(/^[ab*]{1,4}$/)
+const pattern = fc.array(segment, { minLength: 1, maxLength: 3 }).map(segments => segments.join('/'))
+const id = pattern.map(text => text.replaceAll('*', 'b'))
+
+describe('a list of patterns', () => {
+  it('names what one of them names, however often it is asked', () => {
+    fc.assert(
+      fc.property(fc.array(pattern, { maxLength: 6 }), fc.array(id, { maxLength: 8 }), (patterns, ids) => {
+        const one = (text: string): boolean => patterns.some(each => patternMatches(each, text))
+        for (const names of [namedBy(patterns), namedBy([...patterns])])
+          expect([...ids, ...ids].map(names)).toEqual([...ids, ...ids].map(one))
+      }),
+    )
+  })
+
+  it('covers what one of them covers', () => {
+    const patterns = fc.array(pattern, { maxLength: 6 })
+    fc.assert(
+      fc.property(patterns, patterns, (list, others) => {
+        expect(coveredBy(list, others)).toEqual(others.filter(one => list.some(each => covers(each, one))))
+      }),
+    )
+  })
+
+  it('is asked about more ids than it keeps, and more lists than are kept', () => {
+    for (let list = 0; list < 40; list++) {
+      const names = namedBy([`acme/${list}-*`])
+      const ids = Array.from({ length: 5_000 }, (_, i) => `acme/${i % 50}-${i}`)
+      expect(ids.filter(names)).toEqual(ids.filter(text => text.startsWith(`acme/${list}-`)))
+    }
   })
 })
 

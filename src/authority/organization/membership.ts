@@ -31,7 +31,7 @@ import type { OwnerApi } from '../owner/api.ts'
 import type { OwnerCredential } from '../owner/credential.ts'
 import { changeAs } from '../owner/guard.ts'
 import { OrganizationOutage, OrganizationRefusal, type Entry } from './client.ts'
-import { foresee, release, settle, type TierChange } from './settlement.ts'
+import { considered, foresee, release, settle, type TierChange } from './settlement.ts'
 
 const JOIN_ID_BYTES = 24
 /**
@@ -102,6 +102,7 @@ export async function join(api: OwnerApi, credential: OwnerCredential, agreeing:
     })
     refuseMoved(await foreseen(api, owner, view))
   }
+  await considered(db, owner, { agreed: view, view })
   await inTransaction(db, async tx => {
     await lockQueue(tx, owner)
     if (!(await endJoin(tx, owner, join_id)))

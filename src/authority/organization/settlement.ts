@@ -3,6 +3,7 @@
  * ceiling leaves of her tiers. Contract: "Organization membership, on the member's authorization server"
  * (what the ceiling does to each tier).
  */
+import { setImmediate } from 'node:timers/promises'
 import { clampTier, cutsBetween, type Cut } from '../../rules/envelope.ts'
 import { reachOf, type Bound } from '../../rules/membership.ts'
 import type { Db, Tx } from '../../storage/authority/database.ts'
@@ -45,7 +46,7 @@ export async function foresee(
   owner: Owner,
   bound: Bound,
 ): Promise<{ changes: TierChange[]; governed_resources: string[]; conflicts: string[] }> {
-  const resources = await listReached(db, owner)
+  const resources = await considered(db, owner, bound)
   const claimed = resources.filter(({ resource_id }) => reachOf(resource_id, bound) !== null)
   const tiers = await tiersOf(db, owner)
   return {
@@ -53,6 +54,23 @@ export async function foresee(
     governed_resources: claimed.filter(one => !isJoint(one)).map(({ resource_id }) => resource_id),
     conflicts: claimed.filter(isJoint).map(({ resource_id }) => resource_id),
   }
+}
+
+/** Resources that are looked at before others have their turn: 200 patterns each, at the worst 5 ms in all. */
+const RESOURCES_AT_ONCE = 20
+
+/**
+ * Her resources. How far the charter reaches each of them is found out here, and kept: a charter may be made
+ * so that this takes long, and nobody else may wait for it. A landing calls this before its transaction, so
+ * that it holds its locks for no longer than for a short charter.
+ */
+export async function considered(db: Db, owner: Owner, bound: Bound): Promise<ReachedResource[]> {
+  const resources = await listReached(db, owner)
+  for (const [at, { resource_id }] of resources.entries()) {
+    if (at % RESOURCES_AT_ONCE === RESOURCES_AT_ONCE - 1) await setImmediate()
+    reachOf(resource_id, bound)
+  }
+  return resources
 }
 
 /** All her tiers. */
@@ -117,7 +135,7 @@ export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierCh
   const membership = await readMembership(tx, owner)
   // Nothing of hers is reached then: the end of a membership releases all of it.
   if (membership === undefined) return []
-  const resources = await listReached(tx, owner)
+  const resources = await considered(tx, owner, membership)
   const wanted = resources.map(one => ({
     ...one,
     now: isJoint(one) ? null : reachOf(one.resource_id, membership),

@@ -24,7 +24,7 @@ import type { Authority } from '../context.ts'
 import { startDueRounds } from './due-rounds.ts'
 import { OrganizationOutage, OrganizationRefusal } from './client.ts'
 import { named, VIEW_SECONDS, waitingFor } from './membership.ts'
-import { settle } from './settlement.ts'
+import { considered, settle } from './settlement.ts'
 
 type Asking = Pick<Authority, 'database' | 'announcements' | 'organizations' | 'log'>
 
@@ -56,9 +56,10 @@ async function askOne(authority: Asking, taken: Taken): Promise<void> {
 
 /** @returns whether the organization said how she stands. */
 async function ask({ organizations, database, log }: Asking, membership: Membership): Promise<boolean> {
-  const { owner, issuer, join_id, token, view } = membership
+  const { owner, issuer, join_id, token, view, agreed } = membership
   try {
     const now = await organizations.envelope(issuer, { token, known: view.view })
+    if (now !== undefined) await considered(database.db, owner, { agreed, view: now })
     if (now !== undefined) return await takeView(database.db, owner, { join_id, view: now })
     await confirmView(database.db, owner, join_id)
     return true
