@@ -3,6 +3,7 @@
  * clearances, `/admin/...`).
  */
 import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { row } from '../support/contract-row.ts'
 import { startMemberStand } from '../support/organization-members.ts'
@@ -141,5 +142,33 @@ describe('Members', () => {
     expect((await remove()).status).toBe(404)
     const { body } = await admin({ target: '/admin/activity?limit=1000' })
     expect(body.entries.at(-1)).toMatchObject({ kind: 'member_removed', admin: 'ines', owner })
+  })
+})
+
+describe('A group of more members than are listed with it', () => {
+  it('is listed with the first thousand, by name, and said to have more', async () => {
+    const client = new Client({ connectionString: stand.organization.environment['DATABASE_URL'] })
+    await client.connect()
+    await client.query(
+      `INSERT INTO members (owner, as_uri, join_id, role, agreed_version, view_version)
+       SELECT 'many-' || to_char(n, 'FM0000'), as_uri, join_id || n, 'guests', agreed_version, view_version
+       FROM members, generate_series(1, 1001) n WHERE owner = $1`,
+      [owner],
+    )
+    await client.end()
+    const { body } = await admin({ target: '/admin/roles' })
+    const { members, more } = body as { members: Record<string, string[]>; more: string[] }
+    expect([members['guests']?.length, members['guests']?.at(-1), more]).toEqual([
+      1000,
+      'many-1000',
+      ['guests'],
+    ])
+    expect(members['staff']).toContain(owner)
+    // A charter without it would lose them, however many there are.
+    const { charter, version } = (await admin({ target: '/admin/charter' })).body
+    const { guests: _, ...roles } = charter.roles
+    const without = { charter: { ...charter, roles }, base_version: version }
+    const put = await admin({ method: 'PUT', target: '/admin/charter', json: without })
+    expect([put.status, put.body.error_description]).toEqual([409, expect.stringContaining('guests')])
   })
 })

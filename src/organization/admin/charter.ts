@@ -15,7 +15,7 @@ import {
   type CharterRow,
 } from '../../storage/organization/charters.ts'
 import type { Db, Tx } from '../../storage/organization/database.ts'
-import { membersByRole } from '../../storage/organization/members.ts'
+import { otherRoleWithMembers } from '../../storage/organization/members.ts'
 import { insertNoticeToAll } from '../../storage/organization/notices.ts'
 import type { Owner } from '../../wire/identifiers.ts'
 import { charterDigest, parseCharter, type Charter } from '../../wire/charter.ts'
@@ -139,7 +139,7 @@ export async function publish(
  * Refuses 409 if a group with members would disappear, because a group is not deleted while anybody is in it.
  */
 async function refuseLosingMembers(tx: Tx, { roles }: Charter): Promise<void> {
-  const lost = Object.keys(await membersByRole(tx)).find(role => !Object.hasOwn(roles, role))
+  const lost = await otherRoleWithMembers(tx, Object.keys(roles))
   if (lost !== undefined) refuse('conflict', `Keep the group ${lost}, or move its members first.`)
 }
 

@@ -28,6 +28,9 @@ const ONE_ROLE = { schema: z.strictObject({ id: plainText(64) }), unknown: NO_SU
 /** The answer to a change that published a version. */
 export const CHANGED = { 200: { says: 'What is in force now.', schema: VERSION } }
 
+/** Members of one group that are listed with it. */
+const MEMBERS_SHOWN = 1_000
+
 export const ROLES: readonly Endpoint<Administration>[] = [
   endpoint({
     method: 'get',
@@ -42,14 +45,23 @@ export const ROLES: readonly Endpoint<Administration>[] = [
           version: z.int(),
           roles: z.record(z.string(), ROLE),
           default_role: z.string().nullable(),
+          /** At most MEMBERS_SHOWN of each, by name; `/admin/members` lists all. */
           members: z.record(z.string(), z.array(z.string())),
+          /** Groups that have more. */
+          more: z.array(z.string()),
         }),
       },
     },
     handle: async ({ database }: Administration, { answer }) => {
       const { charter, version } = await charterInForce(database.db)
       const { roles, default_role } = charter
-      return answer(200, { version, roles, default_role, members: await membersByRole(database.db) })
+      const given = { roles: Object.keys(roles), limit: MEMBERS_SHOWN + 1 }
+      const found = Object.entries(await membersByRole(database.db, given))
+      const members = Object.fromEntries(
+        found.map(([role, owners]) => [role, owners.slice(0, MEMBERS_SHOWN)]),
+      )
+      const more = found.filter(([, owners]) => owners.length > MEMBERS_SHOWN).map(([role]) => role)
+      return answer(200, { version, roles, default_role, members, more })
     },
   }),
   endpoint({

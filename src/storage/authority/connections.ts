@@ -1,6 +1,6 @@
 /**
- * Connections, the tiers reached on each, and operators. Lock order everywhere: queue, operator, parent,
- * child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
+ * Connections, the tiers reached on each, and operators. Lock order everywhere: queue, membership, operator,
+ * parent, child by handle. Contract: "Connection" (states), "Owner API" (connections, operators).
  */
 import { sql, type Selectable } from 'kysely'
 import type { ConnectionReach } from '../../rules/connection.ts'

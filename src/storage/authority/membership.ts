@@ -29,6 +29,15 @@ export async function readMembership(db: Db, owner: Owner): Promise<Membership |
   return rows[0]
 }
 
+/**
+ * Locks it against whatever rests on it, if there is one. A landing calls this right after the queue's lock
+ * and before all others, because a consume locks the membership first: in another order each could wait for
+ * the other.
+ */
+export async function lockMembership(tx: Tx, owner: Owner): Promise<void> {
+  await sql`SELECT FROM memberships WHERE owner = ${owner} FOR NO KEY UPDATE`.execute(tx)
+}
+
 /** What joining writes. */
 export interface NewMembership {
   issuer: string

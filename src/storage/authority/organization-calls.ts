@@ -52,14 +52,19 @@ export async function takeBackJoins(tx: Tx, owner: Owner): Promise<void> {
       AND since <= clock_timestamp() - ${JOIN_SECONDS} * interval '1 second'`.execute(tx)
 }
 
-/** The calls that are due now, the oldest first. */
+/** Calls that are sent in one go; the others follow after the pause. */
+const CALLS_AT_ONCE = 100
+
+/** The calls that are due now: those tried least often first, and of these the oldest. */
 export async function listCalls(db: Db, owner: Owner): Promise<OrganizationCall[]> {
   return db
     .selectFrom('organization_calls')
     .select(['id', 'kind', 'issuer', 'attempts'])
     .where('owner', '=', owner)
+    .orderBy('attempts')
     .orderBy('since')
     .orderBy('id')
+    .limit(CALLS_AT_ONCE)
     .execute()
 }
 

@@ -187,7 +187,7 @@ export async function listUnprovisioned(
   return rows.map(({ place }) => place)
 }
 
-/** Locks the owner's queue row, the first in the lock order (queue, operator, parent, child by handle). */
+/** Locks the owner's queue row, the first in the lock order (queue, membership, operator, parent, child by handle). */
 export async function lockQueue(tx: Tx, owner: Owner): Promise<void> {
   await sql`SELECT 1 FROM queues WHERE owner = ${owner} FOR UPDATE`.execute(tx)
 }

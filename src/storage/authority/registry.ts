@@ -8,6 +8,7 @@ import { notify } from '../core/notify.ts'
 import type { Db, Tx } from './database.ts'
 import { dueAgain, dueNoMore, type Taken } from './due.ts'
 import { EVENTS_CHANNEL } from './events.ts'
+import { lockMembership } from './membership.ts'
 import { lockQueue } from './owners.ts'
 import { LAPSED, type ResourceRow } from './resources.ts'
 import { takeOut } from './tiers.ts'
@@ -106,6 +107,7 @@ export function landListing(
   const { owner, client_id } = attempt
   return inTransaction(db, async tx => {
     await lockQueue(tx, owner)
+    await lockMembership(tx, owner)
     if (!(await holdsAttempt(tx, attempt))) return 'superseded'
     const taken = await takenByOthers(
       tx,

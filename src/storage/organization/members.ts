@@ -14,15 +14,24 @@ export function readMember(db: Db, owner: Owner): Promise<MemberRow | undefined>
   return db.selectFrom('members').selectAll().where('owner', '=', owner).executeTakeFirst()
 }
 
-/** Owners by their group, each group's by name. */
-export async function membersByRole(db: Db): Promise<Record<string, Owner[]>> {
-  const rows = await db
-    .selectFrom('members')
-    .select(['role', sql<Owner[]>`array_agg(owner ORDER BY owner)`.as('owners')])
-    .where('role', 'is not', null)
-    .groupBy('role')
-    .execute()
-  return Object.fromEntries(rows.map(({ role, owners }) => [role!, owners]))
+/** Owners by their group, each group's by name: of these groups, and at most `limit` of each. */
+export async function membersByRole(
+  db: Db,
+  { roles, limit }: { roles: readonly string[]; limit: number },
+): Promise<Record<string, Owner[]>> {
+  const { rows } = await sql<{ role: string; owners: Owner[] }>`
+    SELECT asked.role, array_agg(one.owner ORDER BY one.owner) AS owners
+    FROM unnest(${roles}::text[]) AS asked(role)
+    CROSS JOIN LATERAL (SELECT owner FROM members m WHERE m.role = asked.role ORDER BY owner LIMIT ${limit}) one
+    GROUP BY asked.role`.execute(db)
+  return Object.fromEntries(rows.map(({ role, owners }) => [role, owners]))
+}
+
+/** A group with members that is none of these; undefined if there is none. */
+export async function otherRoleWithMembers(tx: Tx, roles: readonly string[]): Promise<string | undefined> {
+  const { rows } = await sql<{ role: string }>`
+    SELECT role FROM members WHERE role <> ALL(${roles}::text[]) ORDER BY role LIMIT 1`.execute(tx)
+  return rows[0]?.role
 }
 
 /** Whether anybody is in the group. */

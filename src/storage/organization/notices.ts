@@ -63,16 +63,17 @@ export interface NoticeState {
 /** The notices of these members' present memberships; left out if there are none. */
 export async function noticeStates(db: Db, owners: readonly Owner[]): Promise<Map<Owner, NoticeState>> {
   const { rows } = await sql<{ owner: Owner; waiting: number | null } & NoticeState['stopped'][number]>`
-    WITH theirs AS (
-      SELECT n.* FROM notices n JOIN members m ON m.owner = n.owner AND m.join_id = n.membership
-      WHERE n.owner = ANY(${owners}))
-    SELECT owner, count(*)::int AS waiting, NULL AS kind, NULL::int AS status, NULL::timestamptz AS at
-    FROM theirs WHERE stopped_at IS NULL GROUP BY owner
+    WITH theirs AS (SELECT owner, join_id FROM members WHERE owner = ANY(${owners}))
+    SELECT n.owner, count(*)::int AS waiting, NULL AS kind, NULL::int AS status, NULL::timestamptz AS at
+    FROM theirs m JOIN notices n ON n.owner = m.owner AND n.membership = m.join_id
+    WHERE n.stopped_at IS NULL GROUP BY n.owner
     UNION ALL
-    SELECT owner, NULL, notice->>'kind', status, stopped_at
-    FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY place DESC) AS newest
-          FROM theirs WHERE stopped_at IS NOT NULL) given_up
-    WHERE newest <= ${STOPPED_SHOWN} ORDER BY 1, 5 DESC`.execute(db)
+    SELECT m.owner, NULL, n.notice->>'kind', n.status, n.stopped_at
+    FROM theirs m CROSS JOIN LATERAL (
+      SELECT notice, status, stopped_at FROM notices n
+      WHERE n.owner = m.owner AND n.membership = m.join_id AND n.stopped_at IS NOT NULL
+      ORDER BY place DESC LIMIT ${STOPPED_SHOWN}) n
+    ORDER BY 1, 5 DESC`.execute(db)
   const states = new Map<Owner, NoticeState>()
   for (const { owner, waiting, kind, status, at } of rows) {
     const state = states.get(owner) ?? { waiting: 0, stopped: [] }
