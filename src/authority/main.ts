@@ -80,6 +80,11 @@ export interface StartOptions {
   log?: Logger | undefined
   /** In tests, every answer is compared with its declaration. */
   onUndeclared?: OnUndeclared | undefined
+  /**
+   * How long a statement waits for a row that another holds, in milliseconds; tests wait longer, as a busy
+   * machine is no outage.
+   */
+  lockTimeoutMs?: number | undefined
 }
 
 /** Starts an authority; if the store or an address is unavailable, rejects and leaves nothing running. */
@@ -88,13 +93,15 @@ export async function startAuthority(
   {
     localClock = Date.now,
     onUndeclared,
+    lockTimeoutMs,
     log = createLogger({ name: 'authority', level: config.logLevel }),
   }: StartOptions = {},
 ): Promise<RunningAuthority> {
   return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.ownerListen, prefix: 'UMA_AS' })
     let withheld = (): void => undefined
-    const cells = await openCells(config, { log, localClock, closers, onMoving: () => withheld() })
+    const opening = { log, localClock, lockTimeoutMs, closers }
+    const cells = await openCells(config, { ...opening, onMoving: () => withheld() })
     const { authority } = cells.home
     const said = { ...sayingOf(cells, log), healthy, onUndeclared }
     const metrics = createAuthorityMetrics(cells.all, said)

@@ -44,6 +44,7 @@ interface Opening {
   onMoving: () => void
   log: Logger
   localClock: () => number
+  lockTimeoutMs: number | undefined
   closers: (() => Promise<void>)[]
 }
 
@@ -158,10 +159,10 @@ interface OpeningOne extends Omit<Opening, 'localClock' | 'onMoving'> {
 
 async function openAuthority(
   config: AuthorityConfig,
-  { log, clock, closers, remote, enter }: OpeningOne,
+  { log, clock, lockTimeoutMs, closers, remote, enter }: OpeningOne,
 ): Promise<Authority> {
   const requireStandby = config.requireSyncStandby ? 'UMA_AS_REQUIRE_SYNC_STANDBY' : undefined
-  const database = await AUTHORITY_DATABASE.openServing({ ...config, requireStandby }, log)
+  const database = await AUTHORITY_DATABASE.openServing({ ...config, requireStandby, lockTimeoutMs }, log)
   closers.push(() => database.close())
   const { owners, cell } = await enter(database)
   const sequencer = startSequencer(database.db, { log, sweepSeconds: config.sweepSeconds })

@@ -92,7 +92,8 @@ async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<P
   for (let page = 0; page < PAGES_MAX; page++) {
     const { items, next } = await fetchPage(query)
     yield* items
-    if (!next || items.length === 0) return
+    // A page of a search may be empty, and still not the last.
+    if (!next || `${new URLSearchParams(next)}` === `${new URLSearchParams(query)}`) return
     query = next
   }
 }

@@ -66,6 +66,11 @@ export interface StartOptions {
   log?: Logger | undefined
   /** In tests, every answer is compared with its declaration. */
   onUndeclared?: OnUndeclared | undefined
+  /**
+   * How long a statement waits for a row that another holds, in milliseconds; tests wait longer, as a busy
+   * machine is no outage.
+   */
+  lockTimeoutMs?: number | undefined
 }
 
 /**
@@ -76,13 +81,14 @@ export async function startOrganization(
   {
     localClock = Date.now,
     onUndeclared,
+    lockTimeoutMs,
     log = createLogger({ name: 'organization', level: config.logLevel }),
   }: StartOptions = {},
 ): Promise<RunningOrganization> {
   return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.adminListen, prefix: 'UMA_ORG' })
     const clock = createClock({ local: localClock, onTurn: sayTurns(log, SIGNING) })
-    const organization = await openOrganization(config, { log, clock, closers })
+    const organization = await openOrganization(config, { log, clock, lockTimeoutMs, closers })
     const notReady = () => clock.fault()
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { pool } = organization.database
@@ -127,10 +133,19 @@ export async function runOrganizationMigrate(): Promise<void> {
 
 async function openOrganization(
   config: OrganizationConfig,
-  { log, clock, closers }: { log: Logger; clock: Clock; closers: (() => Promise<void>)[] },
+  {
+    log,
+    clock,
+    lockTimeoutMs,
+    closers,
+  }: Pick<StartOptions, 'lockTimeoutMs'> & {
+    log: Logger
+    clock: Clock
+    closers: (() => Promise<void>)[]
+  },
 ): Promise<Organization> {
   const { issuer, id, name, invitationSeconds } = config
-  const database = await ORGANIZATION_DATABASE.openServing(config, log)
+  const database = await ORGANIZATION_DATABASE.openServing({ ...config, lockTimeoutMs }, log)
   closers.push(() => database.close())
   if (config.provisioned.charter !== undefined) await publishFirst(database, config.provisioned.charter, log)
   const listener = await listenToDatabase({

@@ -47,6 +47,11 @@ import { apiBase, requestUrl, unreachable, type ApiAccess, type ApiRequest } fro
 export type LedgerQuery = {
   handle?: string | undefined
   kind?: string | undefined
+  /** Unix time in seconds: written from then on, or before then. */
+  since?: number | undefined
+  until?: number | undefined
+  /** Words of any text in the entry. */
+  q?: string | undefined
   after?: number | undefined
   /** `oldest` when left out. */
   first?: 'oldest' | 'newest' | undefined

@@ -23,6 +23,8 @@ interface LedgerOptions {
   limit?: number
   last?: number
   since?: Date
+  until?: Date
+  search?: string
   follow?: boolean
 }
 
@@ -42,21 +44,28 @@ export function addLedger(program: Command, action: Action, wholeNumber: (value:
     .option(
       '--since <time>',
       'entries since then: 30m, 2h or 7d ago, or a time such as 2026-11-21T09:00Z',
-      sinceTime,
+      momentOf,
     )
+    .option('--until <time>', 'entries before then, written in the same ways', momentOf)
+    .option('--search <words>', 'entries that have all these words in their texts')
     .option('--follow', 'continue with new entries as they come; ends with Ctrl-C')
     .description('what was promised, decided, done and refused, oldest first')
     .action(action((session, options: LedgerOptions) => ledger(session, options)))
 }
 
 async function ledger(session: Session, options: LedgerOptions): Promise<void> {
-  const { last, since, follow, limit, after, kind } = options
+  const { last, since, until, search, follow, limit, after, kind } = options
   if (limit !== undefined && (last !== undefined || since !== undefined))
     throw new UsageError(
       'Give --limit for the oldest entries, or --last and --since for the newest, not both.',
     )
+  if (until !== undefined && follow === true)
+    throw new UsageError('Give --until for what has happened, or --follow for what comes, not both.')
   const handle = options.handle === undefined ? undefined : await handleOf(session, options.handle)
-  const filter = { handle, kind, after }
+  const asked = { until: secondsOf(until), q: search }
+  // What the authority searches it also ends at that time; an older one knows neither.
+  const isSearched = until !== undefined || search !== undefined
+  const filter = { handle, kind, after, ...asked, ...(isSearched ? { since: secondsOf(since) } : {}) }
   const isNewest = last !== undefined || since !== undefined
   const entries = isNewest
     ? await newest(session, { ...filter, limit: last }, since)
@@ -65,7 +74,11 @@ async function ledger(session: Session, options: LedgerOptions): Promise<void> {
   if (follow !== true) return tell(session, entries, (all, columns) => show.ledgerTable(all, columns, labels))
   for (const entry of entries) printEntry(session, entry, labels)
   const from = entries.at(-1)?.seq ?? after ?? (await lastSeq(session))
-  await followOn(session, { handle, kind, after: from }, labels)
+  await followOn(session, { handle, kind, q: search, after: from }, labels)
+}
+
+function secondsOf(at: Date | undefined): number | undefined {
+  return at === undefined ? undefined : Math.floor(at.getTime() / 1_000)
 }
 
 /** The newest entries, printed in the order in which they happened. */
@@ -132,7 +145,7 @@ async function handleOf({ client }: Session, given: string): Promise<string> {
 
 const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
 
-function sinceTime(value: string): Date {
+function momentOf(value: string): Date {
   const [, count, unit] = /^(\d{1,7})([smhd])$/.exec(value) ?? []
   if (count !== undefined && unit !== undefined)
     return new Date(Date.now() - Number(count) * UNITS[unit as keyof typeof UNITS] * 1_000)

@@ -14,7 +14,8 @@ interface Place {
   databaseWaitSeconds: number
 }
 
-interface ServingOptions extends Place, Pick<DatabaseOptions, 'poolMax' | 'callPoolMax' | 'notifies'> {
+interface ServingOptions
+  extends Place, Pick<DatabaseOptions, 'poolMax' | 'callPoolMax' | 'notifies' | 'lockTimeoutMs'> {
   /** Whether this start brings the database up to date. */
   migrate: boolean
   /**
@@ -88,6 +89,7 @@ export function partyDatabase<Tables>(
         poolMax,
         ...(callPoolMax !== undefined && { callPoolMax }),
         notifies: options.notifies,
+        lockTimeoutMs: options.lockTimeoutMs,
         onConnectionError,
         standby,
       })

@@ -65,6 +65,11 @@ export interface StartOptions {
   log?: Logger | undefined
   /** In tests, every answer is compared with its declaration. */
   onUndeclared?: OnUndeclared | undefined
+  /**
+   * How long a statement waits for a row that another holds, in milliseconds; tests wait longer, as a busy
+   * machine is no outage.
+   */
+  lockTimeoutMs?: number | undefined
 }
 
 /** Starts a tally; if the store or an address is unavailable, rejects and leaves nothing running. */
@@ -73,13 +78,14 @@ export async function startTally(
   {
     localClock = Date.now,
     onUndeclared,
+    lockTimeoutMs,
     log = createLogger({ name: 'tally', level: config.logLevel }),
   }: StartOptions = {},
 ): Promise<RunningTally> {
   return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.listen, prefix: 'UMA_TALLY' })
     const clock = createClock({ local: localClock, onTurn: sayTurns(log, GRANTING) })
-    const tally = await openTally(config, { log, clock, closers })
+    const tally = await openTally(config, { log, clock, lockTimeoutMs, closers })
     const notReady = () => clock.fault()
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { db, pool, callPool } = tally.database
@@ -119,9 +125,18 @@ export async function runTallyMigrate(): Promise<void> {
 
 async function openTally(
   config: TallyConfig,
-  { log, clock, closers }: { log: Logger; clock: Clock; closers: (() => Promise<void>)[] },
+  {
+    log,
+    clock,
+    lockTimeoutMs,
+    closers,
+  }: Pick<StartOptions, 'lockTimeoutMs'> & {
+    log: Logger
+    clock: Clock
+    closers: (() => Promise<void>)[]
+  },
 ): Promise<Whole> {
-  const database = await TALLY_DATABASE.openServing(config, log)
+  const database = await TALLY_DATABASE.openServing({ ...config, lockTimeoutMs }, log)
   closers.push(() => database.close())
   for (const done of await provision(database.db, config.accounts))
     log.info(done, 'a mandate is in force from now on')

@@ -12,7 +12,8 @@ import { authorityStand } from '../support/stands.ts'
 const FLOOD = 60
 /** Half of what a caller who waits for a row, or for a connection, takes. */
 const LONG_MS = 500
-const authority = authorityStand({ owners: ['alice', 'bob'] })
+// The time that hers wait for the row is what this is about, so it is the product's own.
+const authority = authorityStand({ owners: ['alice', 'bob'], lockTimeoutMs: 1_200 })
 
 /** An agent that bob knows, and the RPT of its standing grant. */
 async function knownToBob(): Promise<{ agent: TestAgent; rpt: string }> {

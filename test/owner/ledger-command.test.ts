@@ -86,6 +86,24 @@ describe('the newest part of the ledger', () => {
   })
 })
 
+describe('--search', () => {
+  it('asks the authority for entries with these words, of the time that is wanted', async () => {
+    ledgerOf(1)
+    const [since, until] = ['2026-11-21T09:00:00Z', '2026-11-22T09:00:00Z']
+    await owner('ledger', '--search', 'VTI sell', '--since', since, '--until', until)
+    const query = new URLSearchParams(api.to('/owner/ledger')[0]!.query)
+    expect(['q', 'since', 'until'].map(name => query.get(name))).toEqual([
+      'VTI sell',
+      ...[since, until].map(at => String(Date.parse(at) / 1_000)),
+    ])
+  })
+
+  it('goes on with what comes, but not to a time that ends', async () => {
+    const both = ['--follow', '--until', '1h']
+    expect(await owner('ledger', ...both)).toMatchObject({ code: 2, printed: '' })
+  })
+})
+
 describe('--handle', () => {
   it('takes the beginning of a handle that she knows, and any other as it is', async () => {
     ledgerOf(1)

@@ -19,6 +19,7 @@ import { generatePrivateJwk, importPrivateJwk, publicJwk, type PrivateKey } from
 import type { Listener } from '../../src/authority/endpoints.ts'
 import { undescribed } from './described-answers.ts'
 import { freshDatabase } from './postgres.ts'
+import { LOCK_TIMEOUT_MS } from './patience.ts'
 import { asOwner, type Owner } from '../../src/wire/identifiers.ts'
 
 /** Signatures are made over this; the sockets are elsewhere, which is the point of configured authorities. */
@@ -127,6 +128,8 @@ export interface TestAuthorityOptions {
   localClock?: () => number
   /** Where its lines go. */
   log?: Logger
+  /** Patient if left out. */
+  lockTimeoutMs?: number
   /** A second replica: same database, keys and provisioning. */
   beside?: TestAuthority
   /** Changes the provisioning document before it is written. */
@@ -146,8 +149,8 @@ export async function startTestAuthority(options: TestAuthorityOptions = {}): Pr
     ...options.environment,
   }
   const config = readAuthorityConfig(environment)
-  const { localClock, log } = options
-  const running = await startAuthority(config, { localClock, log, onUndeclared })
+  const { localClock, log, lockTimeoutMs = LOCK_TIMEOUT_MS } = options
+  const running = await startAuthority(config, { localClock, log, onUndeclared, lockTimeoutMs })
   const publicUrl = `http://${running.publicAddress}`
   const ownerUrl = `http://${running.ownerAddress}`
   const owners = Object.fromEntries(

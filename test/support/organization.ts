@@ -19,6 +19,7 @@ import {
   type PreparedCall,
   type Reply,
 } from './authority.ts'
+import { LOCK_TIMEOUT_MS } from './patience.ts'
 import { emptyDatabase } from './postgres.ts'
 import { usherProgram } from './usher-program.ts'
 
@@ -93,6 +94,7 @@ export async function startTestOrganization(
     : startOrganization(readOrganizationConfig(environment), {
         localClock: options.localClock,
         onUndeclared,
+        lockTimeoutMs: LOCK_TIMEOUT_MS,
       }).then(serving => ({ ...serving, kill: cannotBeKilled })))
   const adminUrl = `http://${running.adminAddress}`
   const publicUrl = `http://${running.publicAddress}`

@@ -11,6 +11,7 @@ import { startTally } from '../../src/tally/main.ts'
 import { generatePrivateJwk } from '../../src/wire/keys.ts'
 import { exchange, onUndeclared, type Reply } from './authority.ts'
 import { BEA, CARL, TALLY } from './joint.ts'
+import { LOCK_TIMEOUT_MS } from './patience.ts'
 import { emptyDatabase } from './postgres.ts'
 
 export const ACCOUNT = 'family-1'
@@ -79,7 +80,10 @@ export async function startTestTally({
     DATABASE_URL: database!.url,
     ...more,
   }
-  const running = await startTally(readTallyConfig(environment), { onUndeclared })
+  const running = await startTally(readTallyConfig(environment), {
+    onUndeclared,
+    lockTimeoutMs: LOCK_TIMEOUT_MS,
+  })
   const publicUrl = `http://${running.publicAddress}`
   const request: TestTally['request'] = (target, { method = 'GET', headers = {}, body } = {}) =>
     exchange({

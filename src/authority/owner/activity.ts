@@ -5,6 +5,8 @@
 import { z } from 'zod'
 import { endpoint, type Endpoint } from '../../http/endpoint.ts'
 import { NUMBERED_PAGE, plainText } from '../../http/pages.ts'
+import { wordsOf } from '../../rules/ledger-words.ts'
+import { searchLedger } from '../../storage/authority/ledger-search.ts'
 import { LEDGER_KINDS, readLedger, type LedgerEntry as LedgerRow } from '../../storage/authority/ledger.ts'
 import { readReceipts } from '../../storage/authority/receipts.ts'
 import type { DecisionItem } from '../../wire/decision-item.ts'
@@ -27,6 +29,10 @@ import { FAMILY, HANDLE } from './name-schemas.ts'
 const text = z.string()
 const maybe = text.nullable()
 const count = z.int().min(0)
+const UNIX_SECONDS = z
+  .string()
+  .regex(/^\d{1,12}$/, 'give a Unix time in seconds')
+  .transform(Number)
 const record = z.looseObject({})
 
 /** In the form of src/wire/decision-item.ts. What is hashed is never rebuilt from a description. */
@@ -234,15 +240,22 @@ export const ACTIVITY: readonly Endpoint<OwnerApi>[] = [
       kind: z.enum(LEDGER_KINDS).optional(),
       before: NUMBERED_PAGE.shape.after.unwrap().optional(),
       first: z.enum(['oldest', 'newest']).optional(),
+      since: UNIX_SECONDS.optional(),
+      until: UNIX_SECONDS.optional(),
+      q: plainText(200).optional(),
     }),
     answers: {
       200: {
-        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first.',
+        says: 'A page; `next` is the `after` of the following one, or its `before` if the newest come first. A page that is searched by `q`, or from `since` on and before `until` (Unix time in seconds), may be short or empty and still have a next one.',
         schema: z.object({ entries: z.array(LEDGER_ENTRY), next: count.nullable() }),
       },
     },
     handle: async (api: OwnerApi, asked) => {
-      const { items, next } = await numberedPage(api, asked, readLedger)
+      const { since, until, q } = asked.query
+      const isSearched = [since, until, q].some(one => one !== undefined)
+      const { items, next } = isSearched
+        ? await searchLedger(api.database.db, asked.caller.owner, { ...asked.query, words: wordsOf(q ?? '') })
+        : await numberedPage(api, asked, readLedger)
       return asked.answer(200, { entries: items.map(ledgerAnswer), next })
     },
   }),

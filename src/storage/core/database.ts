@@ -38,7 +38,7 @@ export interface DatabaseOptions {
    * How long a statement may wait for a row that another transaction holds, before it is given up as an
    * outage.
    */
-  lockTimeoutMs?: number
+  lockTimeoutMs?: number | undefined
   /** How long one statement may run before Postgres ends it; a server silent for 2 s more is given up. */
   statementTimeoutMs?: number
   /** Called when a connection is lost (the server went away); the pool heals by itself. */
