@@ -3,8 +3,9 @@
  * family outlives a process) and "Single-use grant": when others rely on a write, the data and the file's
  * name are already on the disk.
  */
-import { link, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { access, link, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 
 /** Writes a file completely or not at all, readable only by its user; it replaces an existing one. */
 export async function writeDurably(directory: string, name: string, text: string): Promise<void> {
@@ -14,11 +15,53 @@ export async function writeDurably(directory: string, name: string, text: string
 /** The same for a free name; an existing file stays as it is. */
 export async function createDurably(directory: string, name: string, text: string): Promise<void> {
   await place({ directory, name, text }, async (from, to) => {
-    await link(from, to).catch((error: NodeJS.ErrnoException) => {
+    await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
+      if (WITHOUT_LINKS.has(error.code ?? '')) return nameOnce(from, to)
       if (error.code !== 'EEXIST') throw error
     })
     await rm(from, { force: true })
   })
+}
+
+/** What `link` says where there are no hard links: on FAT, on shares of Windows, in some containers. */
+const WITHOUT_LINKS: ReadonlySet<string> = new Set(['ENOTSUP', 'EOPNOTSUPP', 'EPERM', 'ENOSYS', 'EMLINK'])
+/** Whoever may give the name has given it long before; a claim that is older was left by a killed process. */
+const CLAIM_MS_MAX = 10_000
+const CLAIM_PAUSE_MS = 20
+
+/**
+ * Gives a complete file its name without a hard link, unless the name is taken. Making a folder is exclusive on
+ * every file system, so a folder beside it is the right to do that.
+ */
+async function nameOnce(from: string, to: string): Promise<void> {
+  const claim = join(dirname(to), `.${basename(to)}.claim`)
+  for (;;) {
+    try {
+      await mkdir(claim)
+      break
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+    if (await isThere(to)) return
+    const since = await stat(claim).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => undefined,
+    )
+    if (since !== undefined && Date.now() - since > CLAIM_MS_MAX) await rmdir(claim).catch(() => undefined)
+    else await delay(CLAIM_PAUSE_MS)
+  }
+  try {
+    if (!(await isThere(to))) await rename(from, to)
+  } finally {
+    await rmdir(claim)
+  }
+}
+
+function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
 }
 
 /**

@@ -54,7 +54,7 @@ function refuseExposed(path: string, { mode }: { mode: number }): void {
   if (who === undefined) return
   const written = (mode & PERMISSIONS).toString(8).padStart(4, '0')
   throw new ExposedFile(
-    `${path} has the mode ${written}, so ${who}: chmod 600 ${path} (a mounted Kubernetes Secret: defaultMode 0440 and an fsGroup).`,
+    `${path} has the mode ${written}, so ${who}: chmod 600 ${path} (a mounted Kubernetes Secret: defaultMode 0440 and an fsGroup; a mount that keeps no modes, such as a share of Windows: keep the file elsewhere, or mount it with a mask of 077).`,
   )
 }
 

@@ -2,7 +2,17 @@
  * contract, "Permission ticket" and "Single-use grant": what an agent relies on as written outlives a crash
  * of the machine: the file is on the disk before it has its name, and the name before it counts.
  */
-import promises, { mkdtemp, open, readdir, readFile, rm, stat, type FileHandle } from 'node:fs/promises'
+import promises, {
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  utimes,
+  type FileHandle,
+} from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -53,6 +63,54 @@ it('A file that is written where none may be is that of whoever came first', asy
   await createDurably(folder, 'key', 'two')
   expect(await readFile(join(folder, 'key'), 'utf8')).toBe('one')
   expect(await readdir(folder)).toEqual(['key'])
+})
+
+/** Has `link` fail as it does where there are no hard links. */
+function withoutLinks(code: string): void {
+  vi.spyOn(promises, 'link').mockImplementation(async () => {
+    throw Object.assign(new Error('no links'), { code })
+  })
+  syncBuiltinESMExports()
+}
+
+it.each(['ENOTSUP', 'EPERM', 'ENOSYS', 'EOPNOTSUPP'])(
+  'Where there are no hard links (%s), it is that of whoever came first, too, and nothing is left beside it',
+  async code => {
+    withoutLinks(code)
+    await createDurably(folder, 'key', 'one')
+    await createDurably(folder, 'key', 'two')
+    expect(await readFile(join(folder, 'key'), 'utf8')).toBe('one')
+    expect(await readdir(folder)).toEqual(['key'])
+  },
+)
+
+it('Where there are no hard links, of many who write it at once one does, and each finds it complete', async () => {
+  withoutLinks('ENOTSUP')
+  const texts = Array.from({ length: 16 }, (_, n) => `${n}`.repeat(5_000))
+  const read = await Promise.all(
+    texts.map(async text => {
+      await createDurably(folder, 'key', text)
+      return readFile(join(folder, 'key'), 'utf8')
+    }),
+  )
+  expect(texts).toContain(read[0])
+  expect(new Set(read).size).toBe(1)
+  expect(await readdir(folder)).toEqual(['key'])
+})
+
+it('Where there are no hard links, what a killed writer left keeps nobody from writing it', async () => {
+  withoutLinks('ENOTSUP')
+  await mkdir(join(folder, '.key.claim'))
+  const longAgo = new Date(Date.now() - 60_000)
+  await utimes(join(folder, '.key.claim'), longAgo, longAgo)
+  await createDurably(folder, 'key', 'one')
+  expect(await readdir(folder)).toEqual(['key'])
+})
+
+it('Another fault of the file system is told as it is', async () => {
+  withoutLinks('EIO')
+  await expect(createDurably(folder, 'key', 'one')).rejects.toMatchObject({ code: 'EIO' })
+  expect(await readdir(folder)).toEqual([])
 })
 
 it('A folder that is made for it is there too, with those above it', async () => {

@@ -185,10 +185,12 @@ export function unusable(error: unknown): unknown {
       local: true,
       cause: error,
     })
-  const { code, path = '', syscall = '' } = (error ?? {}) as NodeJS.ErrnoException
-  if (error instanceof AgentError || code === undefined || !OF_FILES.has(code)) return error
+  const { code, path, syscall = '' } = (error ?? {}) as NodeJS.ErrnoException
+  if (error instanceof AgentError || code === undefined) return error
+  // A file system may have codes of its own: with a path, it is one of these, unless a program was started.
+  if (syscall.startsWith('spawn') || !(OF_FILES.has(code) || path !== undefined)) return error
   return new AgentError('state_unusable', {
-    detail: `The bridge cannot use its own files: ${code} ${syscall} ${path}.`,
+    detail: `The bridge cannot use its own files: ${code} ${syscall} ${path ?? ''}.`,
     terminal: false,
     local: true,
     cause: error,
