@@ -178,9 +178,10 @@ sidecar
   .option('--owner <name>', 'whose resource ids are written; {owner} when left out')
   .option('--header <name: value...>', 'sent with each request, such as "x-uma-owner: alice"')
   .description("write the `tools:` block of the sidecar's file from what a server lists, for you to edit")
-  .action(async (url: string, options: { owner?: string; header?: string[] }) =>
-    (await import('./agent/bridge/survey/main.ts')).runToolsSurvey(url, options, processTerminal),
-  )
+  .action(async (url: string, options: { owner?: string; header?: string[] }) => {
+    await heedProxy()
+    await (await import('./agent/bridge/survey/main.ts')).runToolsSurvey(url, options, processTerminal)
+  })
 const verify = program
   .command('verify')
   .description('whether a receipt, a grant or a signed decision holds, by keys that you have; asks nobody')
@@ -244,8 +245,17 @@ function passOn(name: string, description: string, run: (args: string[]) => Prom
     .allowUnknownOption()
     .passThroughOptions()
     .action(async (args: string[]) => {
+      if (name !== 'dev') await heedProxy()
       exitCode = await run(args)
     })
+}
+
+/** What people run goes out as their environment says; servers never do. */
+async function heedProxy(): Promise<void> {
+  const { proxyVariables } = await import('./config/outgoing-proxy.ts')
+  const { useProxy } = await import('./http/outgoing-proxy.ts')
+  const unheeded = useProxy(proxyVariables())
+  if (unheeded !== undefined) processTerminal.err(`Warning: ${unheeded}\n`)
 }
 
 passOn('agent', 'call tools as an agent: keygen, call, decline, introduce, receipts, bridge', async args =>

@@ -93,7 +93,7 @@ async function* pages<T>(fetchPage: (query: Record<string, string>) => Promise<P
     const { items, next } = await fetchPage(query)
     yield* items
     // A page of a search may be empty, and still not the last.
-    if (!next || `${new URLSearchParams(next)}` === `${new URLSearchParams(query)}`) return
+    if (!next || JSON.stringify(next) === JSON.stringify(query)) return
     query = next
   }
 }

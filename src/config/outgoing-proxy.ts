@@ -1,0 +1,18 @@
+/**
+ * Owns the variables that name a proxy on the way out, in either case, as curl reads them. Contract: "What the
+ * service does": an agent reaches its tools, and an owner her authority, from where she is.
+ */
+
+/** What the environment says of it; what is empty is left out. */
+export interface ProxyVariables {
+  http_proxy?: string
+  https_proxy?: string
+  no_proxy?: string
+}
+
+/** Reads them. */
+export function proxyVariables(environment: NodeJS.ProcessEnv = process.env): ProxyVariables {
+  const names = ['http_proxy', 'https_proxy', 'no_proxy'] as const
+  const given = names.map(name => [name, environment[name] || environment[name.toUpperCase()]] as const)
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined && value !== ''))
+}

@@ -1,0 +1,87 @@
+/**
+ * contract, "What the service does": what people run reaches tools and authorities from where it is, so it goes
+ * out by the proxy that its environment names. Against a real proxy, by the program itself.
+ */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { proxyVariables } from '../../src/config/outgoing-proxy.ts'
+import { useProxy } from '../../src/http/outgoing-proxy.ts'
+import { generatePrivateJwk } from '../../src/wire/keys.ts'
+import { usherProgram } from '../support/usher-program.ts'
+
+const CLI = usherProgram()
+const asked: string[] = []
+const folder = mkdtempSync(join(tmpdir(), 'usher-proxy-'))
+const key = join(folder, 'key.json')
+let proxy: Server
+let url: string
+
+beforeAll(async () => {
+  writeFileSync(key, JSON.stringify(generatePrivateJwk()), { mode: 0o600 })
+  proxy = createServer((_request, response) => response.writeHead(502).end())
+  proxy.on('connect', (request, socket) => {
+    asked.push(request.url!)
+    socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n')
+  })
+  await new Promise<void>(done => proxy.listen(0, '127.0.0.1', done))
+  url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+})
+afterAll(() => {
+  proxy.close()
+  rmSync(folder, { recursive: true })
+})
+beforeEach(() => void asked.splice(0))
+
+function usher(environment: Record<string, string>, ...args: string[]): Promise<string> {
+  const env = { PATH: process.env['PATH'], HOME: folder, ...environment }
+  return new Promise(resolve => {
+    const child = execFile(process.execPath, [CLI, ...args], { env }, (_error, _out, err) => resolve(err))
+    child.stdin!.end()
+  })
+}
+
+const CALL = ['agent', 'call', 'https://tools.example/mcp', 'trade', '--key', key]
+const OWNER = ['owner', '--issuer', 'https://as.example', '--key', key, 'pending']
+
+describe('A proxy that the environment names', () => {
+  it.each<[string, string, string[], string]>([
+    ['an agent', 'HTTPS_PROXY', CALL, 'tools.example:443'],
+    ['an agent, by the name in small letters', 'https_proxy', CALL, 'tools.example:443'],
+    ['an owner', 'HTTPS_PROXY', OWNER, 'as.example:443'],
+    [
+      'the survey of tools',
+      'HTTPS_PROXY',
+      ['sidecar', 'tools', 'https://tools.example/mcp'],
+      'tools.example:443',
+    ],
+  ])('is the way out of %s (%s)', async (_, name, args, target) => {
+    await usher({ [name]: url }, ...args)
+    expect(new Set(asked)).toEqual(new Set([target]))
+  })
+
+  it.each([
+    ['what NO_PROXY names', { NO_PROXY: 'tools.example' }, 'https://tools.example/mcp'],
+    ['this machine', {}, 'http://127.0.0.1:1/mcp'],
+    ['this machine by its name', {}, 'http://localhost:1/mcp'],
+  ])('is not the way to %s', async (_, more, resource) => {
+    const environment = { HTTPS_PROXY: url, HTTP_PROXY: url, ...more }
+    const said = await usher(environment, 'agent', 'call', resource, 'trade', '--key', key)
+    expect(said).not.toContain('Warning')
+    expect(asked).toEqual([])
+  })
+
+  it('that is no URL is not used, and that is said', async () => {
+    expect(await usher({ HTTPS_PROXY: 'socks5://a:1' }, ...CALL)).toContain(
+      'Warning: Give HTTPS_PROXY as the URL',
+    )
+  })
+
+  it.each([{}, { HTTPS_PROXY: '' }, { NO_PROXY: '*' }])('is none where there is none: %j', environment => {
+    expect(useProxy(proxyVariables(environment))).toBeUndefined()
+  })
+})
