@@ -26,6 +26,7 @@ import { startSweeping, sweepEach, type Swept } from '../storage/core/sweep.ts'
 import { appendActivity } from '../storage/organization/activity.ts'
 import { lockHead, publishCharter } from '../storage/organization/charters.ts'
 import { ORGANIZATION_DATABASE, type Database } from '../storage/organization/database.ts'
+import { NOTICES_CHANNEL } from '../storage/organization/notices.ts'
 import { organizationBatches } from '../storage/organization/sweep.ts'
 import { createClock, sayTurns, type Clock } from '../surface/clock.ts'
 import { runMigrationCommand } from '../terminal/migration.ts'
@@ -41,8 +42,6 @@ import { createNoticeSender } from './notices/sender.ts'
 const WRONG_CODES_PER_MINUTE = 10
 /** How many identity providers are kept: one charter after another may name a new one. */
 const IDENTITY_PROVIDERS_KEPT = 8
-/** Nothing is announced there; the connection is kept for the database's clock. */
-const CLOCK_CHANNEL = 'usher_clock'
 /** The work that pauses while its clock is wrong. */
 const SIGNING = { goesOn: 'it signs', stops: 'it signs nothing' }
 /** The author of the provisioning file's charter. */
@@ -88,7 +87,9 @@ export async function startOrganization(
   return startServed(async ({ closers, healthy, open }) => {
     warnOfExposure(log, { ...config, secondListen: config.adminListen, prefix: 'UMA_ORG' })
     const clock = createClock({ local: localClock, onTurn: sayTurns(log, SIGNING) })
-    const organization = await openOrganization(config, { log, clock, lockTimeoutMs, closers })
+    const waking = { wake: (): void => undefined }
+    const onNotice = (): void => waking.wake()
+    const organization = await openOrganization(config, { log, clock, lockTimeoutMs, onNotice, closers })
     const notReady = () => clock.fault()
     const said = { logger: log, healthy, notReady, onUndeclared, refusalOf: outageRefusal }
     const { pool } = organization.database
@@ -103,7 +104,9 @@ export async function startOrganization(
     const { sweepSeconds: pauseSeconds } = config
     const sweeper = startSweeping(limit => sweep(organization, limit), { pauseSeconds, log })
     closers.push(() => sweeper.stop())
-    closers.push(startOutbox({ ...organization, observe: outcome => told({ outcome }) }))
+    const outbox = startOutbox({ ...organization, observe: outcome => told({ outcome }) })
+    closers.push(() => outbox.stop())
+    waking.wake = () => outbox.wake()
     const metricsAddress = await open(metrics.createServer(), config.metricsListen, 'UMA_ORG_METRICS_LISTEN')
     const adminApp = createHttpServer(around)
     adminRoutes(adminApp, organization, config, closers)
@@ -137,10 +140,13 @@ async function openOrganization(
     log,
     clock,
     lockTimeoutMs,
+    onNotice,
     closers,
   }: Pick<StartOptions, 'lockTimeoutMs'> & {
     log: Logger
     clock: Clock
+    /** A notice was written, by any replica. */
+    onNotice: () => void
     closers: (() => Promise<void>)[]
   },
 ): Promise<Organization> {
@@ -150,8 +156,9 @@ async function openOrganization(
   if (config.provisioned.charter !== undefined) await publishFirst(database, config.provisioned.charter, log)
   const listener = await listenToDatabase({
     url: config.databaseUrl,
-    channel: CLOCK_CHANNEL,
-    onNotify: () => undefined,
+    channel: NOTICES_CHANNEL,
+    onNotify: onNotice,
+    onConnect: onNotice,
     onError: error => log.warn({ err: error }, 'listening to the database was interrupted'),
     onClock: reading => clock.take(reading),
   })

@@ -4,6 +4,7 @@
  * "Organization membership, on the member's authorization server" (`/org/notice`).
  */
 import { randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { acceptsGrant } from '../../rules/break-glass.ts'
 import { inTransaction } from '../../storage/core/database.ts'
@@ -19,7 +20,7 @@ import {
 } from '../../storage/organization/break-glass.ts'
 import { lockHead } from '../../storage/organization/charters.ts'
 import type { Tx } from '../../storage/organization/database.ts'
-import { insertNotice, type Addressee } from '../../storage/organization/notices.ts'
+import { insertNotice, isOpeningUntold, type Addressee } from '../../storage/organization/notices.ts'
 import { verifyBreakGlassAcceptance, type BreakGlassClaims } from '../../wire/break-glass.ts'
 import { sha256 } from '../../wire/encoding.ts'
 import { asFamily, type Owner } from '../../wire/identifiers.ts'
@@ -67,6 +68,7 @@ export interface Redeemed {
 export async function redeem(organization: Organization, redemption: Redemption): Promise<Redeemed> {
   const grant = grantOf(redemption, organization.now())
   await hold(organization, redemption, grant)
+  await openingTold(organization, redemption)
   const said = await askAuthority(organization, redemption, grant).catch((error: unknown) => {
     organization.log.warn({ err: error, jti: grant.jti }, 'an emergency was not accepted')
     return undefined
@@ -81,6 +83,24 @@ export async function redeem(organization: Organization, redemption: Redemption)
     throw unanswered()
   }
   return makeLive(organization, redemption, { grant, accepted: said })
+}
+
+/** How long an emergency waits at most for her server to be told that its window was opened. */
+const OPENING_TOLD_WITHIN_MS = 2_000
+const OPENING_PAUSE_MS = 20
+
+/**
+ * Her ledger should say that a window was opened before it says what it was used for, so that goes first. If it
+ * cannot be told, the emergency goes on all the same.
+ */
+async function openingTold(
+  { database }: Organization,
+  { member, voucher_sha256 }: Pick<Redemption, 'member' | 'voucher_sha256'>,
+): Promise<void> {
+  if (voucher_sha256 === undefined) return
+  const until = performance.now() + OPENING_TOLD_WITHIN_MS
+  while ((await isOpeningUntold(database.db, member)) && performance.now() < until)
+    await delay(OPENING_PAUSE_MS)
 }
 
 function grantOf({ asked, key, operation, lifetimeSeconds }: Redemption, now: number): BreakGlassGrant {

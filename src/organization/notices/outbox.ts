@@ -3,7 +3,7 @@
  * the first replica that gets to it. Contract: "Events" (organization notice).
  */
 import { OutboundFault, plainWords } from '../../http/outbound.ts'
-import { startRepeating } from '../../limits/repetition.ts'
+import { startRepeating, type WakeableRepetition } from '../../limits/repetition.ts'
 import { noticeOutcome, noticePause, type NoticeOutcome } from '../../rules/notice.ts'
 import { isOutage } from '../../storage/core/database.ts'
 import {
@@ -39,10 +39,9 @@ export const NOTICES_TOLD = {
 }
 
 /**
- * Looks for due notices each second, until it is stopped. @returns the function that stops it and waits for
- * running work.
+ * Looks for due notices when it is woken, and each second, until it is stopped.
  */
-export function startOutbox(teller: Teller): () => Promise<void> {
+export function startOutbox(teller: Teller): WakeableRepetition {
   const { log, clock } = teller
   const work = async (stopped: () => boolean): Promise<void> => {
     while (!stopped() && clock.fault() === undefined) {
@@ -56,8 +55,7 @@ export function startOutbox(teller: Teller): () => Promise<void> {
   }
   const onError = (error: unknown): void =>
     log[isOutage(error) ? 'warn' : 'error']({ err: error }, 'telling notices was broken off')
-  const repetition = startRepeating(work, { pauseSeconds: PAUSE_SECONDS, onError })
-  return () => repetition.stop()
+  return startRepeating(work, { pauseSeconds: PAUSE_SECONDS, onError })
 }
 
 /** Sends the first notice of a queue, and sets when the queue is due again. */

@@ -7,11 +7,15 @@ import { sql } from 'kysely'
 import type { Owner } from '../../wire/identifiers.ts'
 import type { Notice } from '../../wire/notice.ts'
 import { inTransaction, prepared } from '../core/database.ts'
+import { notify } from '../core/notify.ts'
 import type { Db, Tx } from './database.ts'
 import type { MemberRow } from './members.ts'
 
 /** The recipient of a notice. */
 export type Addressee = Pick<MemberRow, 'owner' | 'as_uri' | 'join_id'>
+
+/** Wakes whoever tells notices, on every replica. */
+export const NOTICES_CHANNEL = 'usher_notices'
 
 const STOPPED_SHOWN = 20
 const TOLD_FOR = sql`interval '7 days'`
@@ -35,6 +39,7 @@ export async function insertNotice(
         SELECT ${owner}, ${join_id}, line, ${as_uri} FROM line ${STANDS})
     INSERT INTO notices (jti, owner, membership, line, notice)
     SELECT jti, ${owner}, ${join_id}, line, ${JSON.stringify(notice)} FROM added, line`.execute(tx)
+  await notify(tx, NOTICES_CHANNEL, '')
 }
 
 /** The same for every member. */
@@ -45,6 +50,7 @@ export async function insertNoticeToAll(tx: Tx, notice: Notice): Promise<void> {
   await sql`
     INSERT INTO notice_lines AS l (owner, membership, line, as_uri)
     SELECT owner, join_id, '', as_uri FROM members ORDER BY owner ${STANDS}`.execute(tx)
+  await notify(tx, NOTICES_CHANNEL, '')
 }
 
 /**
@@ -52,6 +58,17 @@ export async function insertNoticeToAll(tx: Tx, notice: Notice): Promise<void> {
  * due time stays.
  */
 const STANDS = sql`ON CONFLICT (owner, membership, line) DO UPDATE SET as_uri = l.as_uri`
+
+/** Whether she has yet to be told that an emergency window was opened. */
+export async function isOpeningUntold(
+  db: Db,
+  { owner, join_id }: Omit<Addressee, 'as_uri'>,
+): Promise<boolean> {
+  const { rows } = await sql`
+    SELECT FROM notices WHERE owner = ${owner} AND membership = ${join_id} AND line = '' AND stopped_at IS NULL
+      AND notice->>'kind' = 'break_glass_opened' LIMIT 1`.execute(db)
+  return rows.length === 1
+}
 
 /** The state of the notices of one membership. */
 export interface NoticeState {
