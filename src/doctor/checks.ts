@@ -97,6 +97,37 @@ export async function checkResource(
   return `it names itself and ${authority}`
 }
 
+/** A body of 16 MiB may take long over a slow line. */
+const BODY_MS_MAX = 30_000
+
+/**
+ * The gateway passes on a body as large as the sidecar takes. The request is not authorized, so it reaches no
+ * tool.
+ */
+export async function checkBodies(
+  outbound: Outbound,
+  { resource, bytesMax }: { resource: string; bytesMax: number },
+): Promise<string> {
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'usher_doctor' } }
+  // A body of just the cap could be one that was cut there.
+  const body = JSON.stringify(call).padEnd(bytesMax - 1)
+  const answer = await ask(outbound, 'public_url', {
+    method: 'POST',
+    url: resource,
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    body,
+    timeoutMs: BODY_MS_MAX,
+  })
+  if (answer.status !== 413) return `one of ${body.length} bytes is passed on (body_bytes_max)`
+  const json = jsonOf(answer)
+  const isOurs = isJsonObject(json) && json['error'] === 'request_body_too_large'
+  throw new Unwell(
+    isOurs
+      ? `the gateway passes on less than the body_bytes_max of ${bytesMax}: raise max_request_bytes in with_request_body of its ext_authz, or lower body_bytes_max.`
+      : `the gateway itself refuses one of ${body.length} bytes, which body_bytes_max lets through: raise per_connection_buffer_limit_bytes of its listener and max_request_bytes of its ext_authz, and the limits of whatever is before it.`,
+  )
+}
+
 /** The authority accepts the secret. */
 export async function checkSecret(
   outbound: Outbound,

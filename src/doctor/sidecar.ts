@@ -5,7 +5,7 @@
 import type { SidecarConfig } from '../config.ts'
 import type { Outbound } from '../http/outbound.ts'
 import { WELL_KNOWN } from '../wire/names.ts'
-import { checkResource, checkSecret } from './checks.ts'
+import { checkBodies, checkResource, checkSecret } from './checks.ts'
 import { checkDoor } from './doors.ts'
 import { COMPLETE, examinePeer, withOutbound, type Look } from './look.ts'
 import { checkLeases, checkMandate, checkMembership } from './peers.ts'
@@ -52,7 +52,11 @@ async function examineServed(
 ): Promise<void> {
   const { owner, path, authority, client_id, credential, joint, organization } = served
   const resource = config.public_url + path
-  await look(`resource of ${owner}`, () => checkResource(outbound, { resource, authority }))
+  const isThere = await look(`resource of ${owner}`, () => checkResource(outbound, { resource, authority }))
+  if (isThere !== undefined)
+    await look(`bodies of ${owner}`, () =>
+      checkBodies(outbound, { resource, bytesMax: config.body_bytes_max }),
+    )
   if (credential.kind === 'secret') {
     const { secret } = credential
     await look(`secret of ${owner}`, () => checkSecret(outbound, { authority, owner, client_id, secret }))

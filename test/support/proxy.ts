@@ -20,6 +20,8 @@ export interface ProxyListener {
   check: number | string
   /** It is asked by http_service, which `authorization` then holds. */
   byHttp?: boolean | undefined
+  /** How much of a request it holds back. */
+  bufferBytes?: number | undefined
 }
 
 export interface Proxy {
@@ -120,7 +122,7 @@ function bootstrap(
 function listenerOf(
   name: string,
   port: number,
-  { authorization, context, check, byHttp }: ProxyListener,
+  { authorization, context, check, byHttp, bufferBytes = 16_777_216 }: ProxyListener,
 ): object {
   const filter = {
     ...type(`${FILTER}.ext_authz.v3.ExtAuthz`),
@@ -155,7 +157,7 @@ function listenerOf(
   return {
     name,
     address: { socket_address: { address: '127.0.0.1', port_value: port } },
-    per_connection_buffer_limit_bytes: 16_777_216,
+    per_connection_buffer_limit_bytes: bufferBytes,
     filter_chains: [{ filters: [{ name: 'http', typed_config: manager }] }],
   }
 }

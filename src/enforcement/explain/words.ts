@@ -112,7 +112,8 @@ export const REASONS: Readonly<Record<string, Words>> = {
   unsupported_media_type: { why: 'the body is no plain JSON in UTF-8', remedy: AGENT_MENDS },
   request_body_too_large: {
     why: 'the body is longer than this sidecar or the gateway passes on',
-    remedy: 'Raise body_bytes_max here and max_request_bytes of the gateway, both to the same.',
+    remedy:
+      'Raise body_bytes_max here and max_request_bytes of the gateway, both to the same, and the per_connection_buffer_limit_bytes of its listener with them.',
   },
   request_body_missing: {
     why: 'the gateway did not pass the body on',

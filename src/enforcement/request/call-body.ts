@@ -25,7 +25,7 @@ export interface ReceivedBody {
 const PARTIAL_HEADER = 'x-envoy-auth-partial-body'
 
 const RAISE_THE_CAP =
-  'Raise max_request_bytes in the with_request_body setting of ext_authz and body_bytes_max here to the same value.'
+  'Raise max_request_bytes in the with_request_body setting of ext_authz and body_bytes_max here to the same value, and the per_connection_buffer_limit_bytes of the listener with them.'
 
 /** The sentence that refuses a body that did not come at all. */
 export const SEND_THE_BODY =

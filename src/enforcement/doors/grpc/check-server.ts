@@ -182,7 +182,7 @@ function refusalOfStatus(code: rpcStatus | null | undefined): Refusal {
   return code === rpcStatus.RESOURCE_EXHAUSTED
     ? new Refusal(
         'request_body_too_large',
-        'Lower max_request_bytes in with_request_body of ext_authz to body_bytes_max here, or raise both.',
+        'Lower max_request_bytes in with_request_body of ext_authz to body_bytes_max here, or raise both, and the per_connection_buffer_limit_bytes of the listener with them.',
       )
     : new Refusal('temporarily_unavailable', 'The check did not arrive whole or in time: try again.')
 }
