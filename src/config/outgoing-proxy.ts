@@ -1,6 +1,6 @@
 /**
- * Owns the variables that name a proxy on the way out, in either case, as curl reads them. Contract: "What the
- * service does": an agent reaches its tools, and an owner her authority, from where she is.
+ * Owns the variables that name a proxy on the way out, in either case, as curl reads them. Contract: "What
+ * the service does": an agent reaches its tools, and an owner her authority, from where she is.
  */
 
 /** What the environment says of it; what is empty is left out. */

@@ -30,8 +30,8 @@ const CLAIM_MS_MAX = 10_000
 const CLAIM_PAUSE_MS = 20
 
 /**
- * Gives a complete file its name without a hard link, unless the name is taken. Making a folder is exclusive on
- * every file system, so a folder beside it is the right to do that.
+ * Gives a complete file its name without a hard link, unless the name is taken. Making a folder is exclusive
+ * on every file system, so a folder beside it is the right to do that.
  */
 async function nameOnce(from: string, to: string): Promise<void> {
   const claim = join(dirname(to), `.${basename(to)}.claim`)

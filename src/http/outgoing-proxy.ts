@@ -9,8 +9,8 @@ import * as http from 'node:http'
 const NEVER_BY_PROXY = 'localhost,127.0.0.1,::1,[::1]'
 
 /**
- * Has every request of this process go out as these say. @returns why it cannot, as a sentence; undefined if it
- * does, or if no proxy is named.
+ * Has every request of this process go out as these say. @returns why it cannot, as a sentence; undefined if
+ * it does, or if no proxy is named.
  */
 export function useProxy(named: {
   http_proxy?: string

@@ -1,7 +1,7 @@
 /**
- * Owns which resources a pattern of a charter names, and when one pattern lies within another. Contract: "The
- * organization's authority" and "What the service does" (the organization may only narrow): a group never
- * gets more than the organization claims.
+ * Owns which resources a pattern of a charter names, and when one pattern lies within another. Contract:
+ * "The organization's authority" and "What the service does" (the organization may only narrow): a group
+ * never gets more than the organization claims.
  */
 
 /** Visible ASCII without characters that do not occur in ids; `/` separates segments. */
@@ -41,8 +41,8 @@ export function patternMatches(pattern: string, id: string): boolean {
 
 /**
  * Whether one of the patterns names a resource id, each as in `patternMatches`. Each pattern is taken apart
- * once, and what is known of an id is kept, because a charter of 200 claims is asked about each of a thousand
- * resources, several times.
+ * once, and what is known of an id is kept, because a charter of 200 claims is asked about each of a
+ * thousand resources, several times.
  */
 export function namedBy(patterns: readonly string[]): (id: string) => boolean {
   let names = BY_LIST.get(patterns)
@@ -87,19 +87,10 @@ function anyOf(patterns: readonly string[]): Names {
 }
 
 /**
- * Whether `claim` names everything that `grant` names. Each `*` of the grant is replaced by one character
- * that occurs in neither: only a `*` of the claim can match that character, and a `*` that matches it matches
- * any other text in its place.
- *
- * @internal for the tests, which hold the coverage by a list against that by each of it.
- */
-export function covers(claim: string, grant: string): boolean {
-  return patternMatches(claim, grant.replaceAll('*', fresh(claim + grant)))
-}
-
-/**
- * Those of `patterns` that one of `list` covers, each as in `covers`. Mostly that is the same pattern, so it is
- * looked up first; a hostile organization may write hundreds that differ, so each is taken apart once.
+ * Those of `patterns` that one of `list` covers: names everything that the pattern names. Each `*` of a
+ * pattern is replaced by one character that occurs nowhere: only a `*` of the list can match that character,
+ * and a `*` that matches it matches any other text in its place. Mostly it is the same pattern, so it is
+ * looked up first.
  */
 export function coveredBy(list: readonly string[], patterns: readonly string[]): string[] {
   const literally = new Set(list)

@@ -3,12 +3,16 @@
  * any text in the entry.
  */
 
-/** The words of a search, each once. Case, and how a letter with an accent is composed, make no difference. */
+/**
+ * The words of a search, each once. Case, and how a letter with an accent is composed, make no difference.
+ */
 export function wordsOf(text: string): string[] {
   return [...new Set(folded(text).split(/\s+/).filter(Boolean))]
 }
 
-/** Whether each word, as `wordsOf` gives them, stands in some text of the value; names of members are none. */
+/**
+ * Whether each word, as `wordsOf` gives them, stands in some text of the value; names of members are none.
+ */
 export function holdsWords(value: unknown, words: readonly string[]): boolean {
   const texts = textsOf(value).map(folded)
   return words.every(word => texts.some(text => text.includes(word)))

@@ -1,6 +1,6 @@
 /**
- * contract, "What the service does": what people run reaches tools and authorities from where it is, so it goes
- * out by the proxy that its environment names. Against a real proxy, by the program itself.
+ * contract, "What the service does": what people run reaches tools and authorities from where it is, so it
+ * goes out by the proxy that its environment names. Against a real proxy, by the program itself.
  */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -90,7 +90,8 @@ describe('A hostile organization', () => {
 describe('A charter of 200 claims', () => {
   it('is held against 1,000 resources, several times, in less than 100 ms of the processor', () => {
     const ids = Array.from({ length: 1_000 }, (_, i) => `amy/tools-${i}/mcp`)
-    // Other claims each time, so that nothing is known of them; the best of three, as others compile meanwhile.
+    // Other claims each time, so that nothing is known of them; the best of three, as others compile
+    // meanwhile.
     const used = [1, 2, 3].map(round => {
       const claims = Array.from({ length: 200 }, (_, i) => `amy/tools-${i + 900}*${'p'.repeat(round)}`)
       const break_glass = { resources: [], invokers: [] }

@@ -1,8 +1,9 @@
 /** Owns how patient a server is that a test started. */
 
 /**
- * How long its statements wait for a row that another holds, in milliseconds: below the 10 s that a statement
- * may take at all. With the product's 1.2 s, of 32 callers who want one row on a busy machine the last are told
- * of an outage, which is honest, and nothing that a race is about. Tests of that outage set it themselves.
+ * How long its statements wait for a row that another holds, in milliseconds: below the 10 s that a
+ * statement may take at all. With the product's 1.2 s, of 32 callers who want one row on a busy machine the
+ * last are told of an outage, which is honest, and nothing that a race is about. Tests of that outage set it
+ * themselves.
  */
 export const LOCK_TIMEOUT_MS = 9_000

@@ -56,7 +56,9 @@ export async function foresee(
   }
 }
 
-/** Resources that are looked at before others have their turn: 200 patterns each, at the worst 5 ms in all. */
+/**
+ * Resources that are looked at before others have their turn: 200 patterns each, at the worst 5 ms in all.
+ */
 const RESOURCES_AT_ONCE = 20
 
 /**
@@ -128,8 +130,8 @@ async function noteCuts(tx: Tx, owner: Owner, cuts: readonly Cut[]): Promise<voi
 
 /**
  * Writes which resources are reached, cuts their tiers, and ends grants on a resource that is no longer
- * shared. Runs in the transaction that changed the membership or the resources, under the lock of the owner's
- * queue.
+ * shared. Runs in the transaction that changed the membership or the resources, under the lock of the
+ * owner's queue.
  */
 export async function settle(tx: Tx, owner: Owner, done: DoneBy): Promise<TierChange[]> {
   const membership = await readMembership(tx, owner)

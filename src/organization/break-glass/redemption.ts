@@ -1,6 +1,6 @@
 /**
- * From an admitted request to a grant: it is held first, sent to her authorization server, and live only with
- * that server's signed acceptance, in time. Contract: "The organization's authority" (`/break-glass`),
+ * From an admitted request to a grant: it is held first, sent to her authorization server, and live only
+ * with that server's signed acceptance, in time. Contract: "The organization's authority" (`/break-glass`),
  * "Organization membership, on the member's authorization server" (`/org/notice`).
  */
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -90,8 +90,8 @@ const OPENING_TOLD_WITHIN_MS = 2_000
 const OPENING_PAUSE_MS = 20
 
 /**
- * Her ledger should say that a window was opened before it says what it was used for, so that goes first. If it
- * cannot be told, the emergency goes on all the same.
+ * Her ledger should say that a window was opened before it says what it was used for, so that goes first. If
+ * it cannot be told, the emergency goes on all the same.
  */
 async function openingTold(
   { database }: Organization,

@@ -28,8 +28,8 @@ const LOOKED_AT_MAX = 5_000
 const SLACK_SECONDS = 600
 
 /**
- * The entries found, and from where the next page goes on: null once there is none. A page may hold fewer than
- * were asked for, or none, and still have a next one.
+ * The entries found, and from where the next page goes on: null once there is none. A page may hold fewer
+ * than were asked for, or none, and still have a next one.
  */
 export async function searchLedger(
   db: Db,

@@ -48,8 +48,8 @@ export class NameTaken extends Error {
 }
 
 /**
- * Whether it is a removed owner's name, ignoring case, because gateways fold the case of paths with names; or
- * the name of an owner who was moved to another cell.
+ * Whether it is a removed owner's name, ignoring case, because gateways fold the case of paths with names;
+ * or the name of an owner who was moved to another cell.
  */
 async function wasGiven(tx: Tx, name: string): Promise<boolean> {
   const { rows } = await sql`
@@ -187,7 +187,10 @@ export async function listUnprovisioned(
   return rows.map(({ place }) => place)
 }
 
-/** Locks the owner's queue row, the first in the lock order (queue, membership, operator, parent, child by handle). */
+/**
+ * Locks the owner's queue row, the first in the lock order (queue, membership, operator, parent, child by
+ * handle).
+ */
 export async function lockQueue(tx: Tx, owner: Owner): Promise<void> {
   await sql`SELECT 1 FROM queues WHERE owner = ${owner} FOR UPDATE`.execute(tx)
 }
