@@ -12,6 +12,8 @@ export default defineConfig({
     // One cluster, and each file's tests build on those before.
     fileParallelism: false,
     bail: 1,
+    // A test that asserts nothing cannot fail.
+    expect: { requireAssertions: true },
     testTimeout: 240_000,
     hookTimeout: 240_000,
   },
