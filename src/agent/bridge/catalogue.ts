@@ -22,7 +22,8 @@ export interface CatalogueOptions {
 export interface Catalogue {
   upstreamOf: (resource: string) => Upstream
   /**
-   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails if none answers.
+   * The tools of all that answer, and how long the list may be kept, milliseconds. Fails if none answers. One
+   * that does not answer is tried again, and the client is notified when it does.
    */
   all: () => Promise<Listing>
   /**
@@ -110,23 +111,18 @@ export function openCatalogue(
   const absent = openAbsent({ listing, changed, say })
   return {
     upstreamOf: resource => upstreams.get(resource)!,
-    all: async () => {
-      if (resources.length === 1) return listingOf([await listing(resources[0]!)])
-      const heard = await Promise.allSettled(resources.map(resource => soon(listing(resource))))
-      const there = heard.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
-      const failed = heard.flatMap((one, at) => (one.status === 'rejected' ? [resources[at]!] : []))
-      for (const resource of failed) absent.miss(resource)
-      if (there.length === 0) throw heard.find(one => one.status === 'rejected')!.reason
-      // Its last list stays in place, because a call will say what is wrong.
-      const before = failed.map(resource => ({ tools: latest.get(resource) ?? [], until: 0 }))
-      const { tools, ttlMs } = listingOf([...there, ...before])
-      return { tools, ttlMs: failed.length === 0 ? ttlMs : LISTING_MILLISECONDS_MIN }
-    },
-    listed: async resource => latest.has(resource) || listing(resource),
+    all: () =>
+      listAll(resources, {
+        listing,
+        orMissed: absent.orMissed,
+        before: resource => latest.get(resource) ?? [],
+      }),
+    listed: async resource => latest.has(resource) || absent.orMissed(resource, listing(resource)),
     definitionOf: (resource, tool) => latest.get(resource)?.find(one => one.tool === tool)?.definition,
     find: async name => {
       for (const resource of resources.filter(one => name.startsWith(named.get(one) ?? ''))) {
-        const found = (await listing(resource)).tools.find(tool => tool.name === name)
+        const { tools } = await absent.orMissed(resource, listing(resource))
+        const found = tools.find(tool => tool.name === name)
         if (found !== undefined) return found
       }
       return undefined
@@ -138,6 +134,33 @@ export function openCatalogue(
       await Promise.all([...upstreams.values()].map(upstream => upstream.close()))
     },
   }
+}
+
+/** The lists of all resources, in which those that do not answer have their tools of before. */
+async function listAll(
+  resources: readonly string[],
+  {
+    listing,
+    orMissed,
+    before,
+  }: {
+    listing: (resource: string) => Promise<Kept>
+    orMissed: Absent['orMissed']
+    before: (resource: string) => ListedTool[]
+  },
+): Promise<Listing> {
+  const [only, ...others] = resources
+  if (others.length === 0) return listingOf([await orMissed(only!, listing(only!))])
+  const heard = await Promise.allSettled(
+    resources.map(resource => orMissed(resource, soon(listing(resource)))),
+  )
+  const there = heard.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
+  const failed = heard.flatMap((one, at) => (one.status === 'rejected' ? [resources[at]!] : []))
+  if (there.length === 0) throw heard.find(one => one.status === 'rejected')!.reason
+  // Its last list stays in place, because a call will say what is wrong.
+  const last = failed.map(resource => ({ tools: before(resource), until: 0 }))
+  const { tools, ttlMs } = listingOf([...there, ...last])
+  return { tools, ttlMs: failed.length === 0 ? ttlMs : LISTING_MILLISECONDS_MIN }
 }
 
 function shownTools(
@@ -167,6 +190,15 @@ async function soon<T>(answer: Promise<T>): Promise<T> {
 }
 
 /** The resources that did not answer: they are tried again until they do, and then the client is notified. */
+interface Absent {
+  /**
+   * The answer of a resource; if it fails, the resource is tried again. Nobody else would do so: many clients
+   * read the list once, and then wait for `list_changed`.
+   */
+  orMissed: <T>(resource: string, answer: Promise<T>) => Promise<T>
+  close: () => void
+}
+
 function openAbsent({
   listing,
   changed,
@@ -175,7 +207,7 @@ function openAbsent({
   listing: (resource: string) => Promise<unknown>
   changed: () => void
   say: (line: string) => void
-}): { miss: (resource: string) => void; close: () => void } {
+}): Absent {
   const timers = new Map<string, NodeJS.Timeout>()
   let closed = false
   const later = (resource: string, milliseconds: number): void => {
@@ -190,11 +222,19 @@ function openAbsent({
     }
     timers.set(resource, setTimeout(() => void again(), milliseconds).unref())
   }
+  const miss = (resource: string): void => {
+    if (timers.has(resource) || closed) return
+    say(`${resource} does not answer; its tools are listed when it does.`)
+    later(resource, RETRY_MILLISECONDS)
+  }
   return {
-    miss: resource => {
-      if (timers.has(resource) || closed) return
-      say(`${resource} does not answer; its tools are listed when it does.`)
-      later(resource, RETRY_MILLISECONDS)
+    orMissed: async (resource, answer) => {
+      try {
+        return await answer
+      } catch (error) {
+        miss(resource)
+        throw error
+      }
     },
     close: () => {
       closed = true

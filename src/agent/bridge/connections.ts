@@ -18,8 +18,11 @@ export interface Connections {
   current: () => Promise<Connection>
   /** A call over a connection, which is not closed before it has ended. */
   using: <T>(connection: Connection, call: () => Promise<T>) => Promise<T>
-  /** The next one that is needed is another; this one is closed when the calls over it have ended. */
-  lose: (connection: Connection) => void
+  /**
+   * The next one that is needed is another; this one is closed when the calls over it have ended. False if
+   * another caller noticed the loss already.
+   */
+  lose: (connection: Connection) => boolean
   /**
    * A step that changes nothing, retried once over another connection if the present one fails.
    */
@@ -46,11 +49,11 @@ export function keepConnected(connectNow: () => Promise<Connection>): Connection
       throw error
     }
   }
-  const lose = (connection: Connection): void => {
-    // Another caller may have noticed the loss already.
-    if (latest !== connection) return
+  const lose = (connection: Connection): boolean => {
+    if (latest !== connection) return false
     latest = connected = undefined
     if (!calls.has(connection)) void end(connection)
+    return true
   }
   return {
     current,
@@ -79,6 +82,7 @@ export function keepConnected(connectNow: () => Promise<Connection>): Connection
     },
     close: async () => {
       const last = await connected?.catch(() => undefined)
+      latest = connected = undefined
       await Promise.all([...new Set([...calls.keys(), ...(last === undefined ? [] : [last])])].map(end))
     },
   }

@@ -25,7 +25,7 @@ import { withPlainQuestions } from './asked-back.ts'
 import { bounded } from './bounded-answer.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
 import { heedMessage } from './foreign-answer.ts'
-import { keepConnected, type Connection } from './connections.ts'
+import { keepConnected, type Connection, type Connections } from './connections.ts'
 import { openQuestions, type Ask } from './questions.ts'
 import { boundedProgress } from './progress.ts'
 import { sessionWord } from './session.ts'
@@ -76,6 +76,13 @@ export interface UpstreamOptions {
 const SILENCE_MILLISECONDS_MAX = 600_000
 const CALL_MILLISECONDS_MAX = 3_600_000
 const TTL_MILLISECONDS = 60_000
+/** A stream on which a server tells of changes is opened again for as long as the connection is used. */
+const RECONNECTION = {
+  initialReconnectionDelay: 1000,
+  maxReconnectionDelay: 300_000,
+  reconnectionDelayGrowFactor: 2,
+  maxRetries: Infinity,
+}
 const TOOLS_MAX = 2000
 
 /**
@@ -84,7 +91,14 @@ const TOOLS_MAX = 2000
  */
 export function openUpstream(options: UpstreamOptions): Upstream {
   const underway = new AsyncLocalStorage<Exchange>()
-  const connections = keepConnected(() => connect(options, underway))
+  const connections: Connections = keepConnected(async () => {
+    const connection = await connect(options, underway)
+    // Nobody tells of changes any more, so there may have been some, and the next list subscribes again.
+    void connection.client.autoOpenedSubscription?.closed.then(by => {
+      if (by === 'remote' && connections.lose(connection)) options.onToolsChanged()
+    })
+    return connection
+  })
   return {
     resource: options.resource,
     listTools: async () => {
@@ -165,7 +179,10 @@ async function connect(options: UpstreamOptions, underway: AsyncLocalStorage<Exc
         throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidRequest, said)
       }
     })
-  const transport = new sdk.StreamableHTTPClientTransport(url, { fetch: guardedFetch(options, underway) })
+  const transport = new sdk.StreamableHTTPClientTransport(url, {
+    fetch: guardedFetch(options, underway),
+    reconnectionOptions: RECONNECTION,
+  })
   transport.onmessage = message => heedMessage(message as unknown as Json, underway.getStore(), url)
   await overseen(underway, signal => client.connect(transport, { signal }))
   return { client, transport, questions }
