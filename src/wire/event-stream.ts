@@ -25,50 +25,62 @@ export class EventStreamReader {
   lastEventId: string
   retryMilliseconds: number | undefined
   readonly #decoder = new TextDecoder('utf-8')
-  #text = ''
+  readonly #pendingLengthMax: number
+  /** The line so far, in the pieces that came: only what is new is searched for its end. */
+  #pieces: string[] = []
+  #piecesLength = 0
   #skipLineFeed = false
   #data: string[] = []
   #dataLength = 0
   #type = ''
   #id: string
 
-  constructor(lastEventId = '') {
+  constructor(lastEventId = '', pendingLengthMax = PENDING_LENGTH_MAX) {
     this.lastEventId = lastEventId
     this.#id = lastEventId
+    this.#pendingLengthMax = pendingLengthMax
+  }
+
+  /** How many characters wait for the end of their event. */
+  get pendingLength(): number {
+    return this.#piecesLength + this.#dataLength
   }
 
   /**
-   * The events that this chunk completes. Refuses (`invalid_request`) an event of more than 4 Mi characters.
+   * The events that this chunk completes. Refuses (`invalid_request`) an event that is longer than an event
+   * may be, which is 4 Mi characters unless the reader was made for another length.
    */
   read(chunk: Uint8Array): ServerSentEvent[] {
-    this.#text += this.#decoder.decode(chunk, { stream: true })
     const events: ServerSentEvent[] = []
-    for (;;) {
-      const line = this.#takeLine()
-      if (line === undefined) break
+    for (const line of this.#takeLines(this.#decoder.decode(chunk, { stream: true }))) {
       const event = this.#readLine(line)
       if (event) events.push(event)
     }
-    if (this.#text.length + this.#dataLength > PENDING_LENGTH_MAX)
-      refuse('invalid_request', 'Send smaller events.')
+    if (this.pendingLength > this.#pendingLengthMax) refuse('invalid_request', 'Send smaller events.')
     return events
   }
 
   /**
-   * The next whole line, without its end (LF, CR LF or CR). After a CR an LF belongs to it, even in a later
+   * The whole lines, without their ends (LF, CR LF or CR). After a CR an LF belongs to it, even in a later
    * chunk.
    */
-  #takeLine(): string | undefined {
-    if (this.#skipLineFeed && this.#text !== '') {
-      this.#skipLineFeed = false
-      if (this.#text.startsWith('\n')) this.#text = this.#text.slice(1)
+  #takeLines(text: string): string[] {
+    if (text === '') return []
+    const lines: string[] = []
+    const isSecondHalf = this.#skipLineFeed && text.startsWith('\n')
+    const fresh = isSecondHalf ? text.slice(1) : text
+    this.#skipLineFeed = text.endsWith('\r')
+    let at = 0
+    for (const { 0: end, index } of fresh.matchAll(/\r\n|\r|\n/g)) {
+      lines.push(this.#pieces.join('') + fresh.slice(at, index))
+      this.#pieces = []
+      this.#piecesLength = 0
+      at = index + end.length
     }
-    const end = this.#text.search(/[\r\n]/)
-    if (end === -1) return undefined
-    const line = this.#text.slice(0, end)
-    this.#skipLineFeed = this.#text[end] === '\r'
-    this.#text = this.#text.slice(end + 1)
-    return line
+    const rest = fresh.slice(at)
+    if (rest !== '') this.#pieces.push(rest)
+    this.#piecesLength += rest.length
+    return lines
   }
 
   #readLine(line: string): ServerSentEvent | undefined {

@@ -1,61 +1,214 @@
 /**
- * Owns how much of an answer of a resource is read: an answer that is longer, or nested deeper, than allowed
- * is cut off, and reported with its own code. Contract: "Errors".
+ * Owns how an answer of a resource is read before the SDK reads it: an answer that is longer, or nested
+ * deeper, than allowed is cut off, and reported with its own code; any other reaches the SDK in the form that
+ * its schemas know. Contract: "Errors".
  */
+import { EventStreamReader, type ServerSentEvent } from '../../wire/event-stream.ts'
+import type { Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import { TOOL_ANSWER_BYTES_MAX } from '../mcp.ts'
 import { ANSWER_DEPTH_MAX, depthGuard } from './depth.ts'
 import type { Exchange } from './exchange.ts'
-import { completed } from './foreign-answer.ts'
+import { completed, UnreadAnswer } from './foreign-answer.ts'
+import { readableMessage, type ReadFor } from './readable-message.ts'
+
+/** Where an answer comes from, and what it answers; left out of `exchange`, it is no answer to one. */
+export interface Bounds {
+  url: URL
+  exchange: Exchange | undefined
+  /** The request that it answers; undefined if none is, as in a stream of notifications. */
+  request: ReadFor | undefined
+  /** Where a stream goes on that broke off. */
+  lastEventId?: string | undefined
+}
+
+/** What is made of the chunks of a body. */
+interface Reading {
+  /** The parts that can be passed on by now. */
+  take: (chunk: Uint8Array) => Uint8Array[]
+  end: () => Uint8Array[]
+  /** How much was read and belongs to no part that is complete. */
+  pendingBytes: () => number
+  /** The stream can be opened again where it ended. */
+  isResumable: () => boolean
+}
 
 /**
- * The response, cut off with an error if it, or one event of its stream, is longer than any answer may be, or
- * nested deeper.
+ * The response as the SDK can read it, cut off with an error if it, or one event of its stream, is longer
+ * than any answer may be, or nested deeper.
  */
-export function bounded(response: Response, url: URL, exchange: Exchange | undefined): Response {
-  const isStream = response.headers.get('content-type')?.includes('text/event-stream') ?? false
+export function bounded(response: Response, bounds: Bounds): Response {
+  const { exchange, url } = bounds
+  const isStream = mediaTypeOf(response) === EVENT_STREAM
   const isShallow = depthGuard(isStream)
-  let bytes = 0
-  let resumable = false
+  const reading = isStream ? eventsOf(bounds) : documentOf(response, bounds)
   const over = (): void => {
-    // The SDK resumes a stream whose events have ids.
-    if (!resumable) completed(exchange)
+    // The SDK opens a stream again whose events have ids.
+    if (!reading.isResumable()) completed(exchange)
   }
   if (response.body === null) {
     over()
     return response
   }
   const reader = response.body.getReader()
+  const refuse = async (code: RefusalCode): Promise<AgentError> => {
+    const error = refused(code, url, exchange?.method === 'tools/call' && response.ok)
+    if (exchange !== undefined) exchange.failure = error
+    exchange?.ending.abort()
+    await reader.cancel().catch(() => undefined)
+    return error
+  }
+  const next = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<boolean> => {
+    const { done, value } = await reader.read().catch((error: unknown) => {
+      over()
+      throw error
+    })
+    if (done) {
+      for (const part of reading.end()) controller.enqueue(part)
+      over()
+      controller.close()
+      return true
+    }
+    const parts = isShallow(value) ? reading.take(value) : undefined
+    const bytes = reading.pendingBytes()
+    const isTaken = bytes <= TOOL_ANSWER_BYTES_MAX
+    if (!isTaken || parts === undefined) {
+      controller.error(await refuse(isTaken ? 'answer_too_deep' : 'answer_too_large'))
+      return true
+    }
+    for (const part of parts) controller.enqueue(part)
+    return parts.length > 0
+  }
   const body = new ReadableStream<Uint8Array>({
     pull: async controller => {
-      const { done, value } = await reader.read().catch((error: unknown) => {
-        over()
-        throw error
-      })
-      if (done) {
-        over()
-        return controller.close()
-      }
-      const text = isStream ? Buffer.from(value) : undefined
-      resumable ||= text !== undefined && /^id:/m.test(text.toString('latin1'))
-      const gap = text?.lastIndexOf('\n\n') ?? -1
-      bytes = gap === -1 ? bytes + value.byteLength : value.byteLength - gap
-      const isTaken = bytes <= TOOL_ANSWER_BYTES_MAX
-      if (isTaken && isShallow(value)) return controller.enqueue(value)
-      const isMade = exchange?.method === 'tools/call' && response.ok
-      const error = refused(isTaken ? 'answer_too_deep' : 'answer_too_large', url, isMade)
-      if (exchange !== undefined) exchange.failure = error
-      exchange?.ending.abort()
-      await reader.cancel().catch(() => undefined)
-      controller.error(error)
+      // A stream that is pulled and given nothing would not be pulled again.
+      while (!(await next(controller)));
     },
     cancel: reason => reader.cancel(reason),
   })
-  const { status, statusText, headers } = response
+  const { status, statusText } = response
+  const headers = new Headers(response.headers)
+  headers.delete('content-length')
+  if (!isStream && bounds.request !== undefined && isAnswerOf(response))
+    headers.set('content-type', JSON_TYPE)
   return new Response(body, { status, statusText, headers })
 }
 
-function refused(code: 'answer_too_deep' | 'answer_too_large', url: URL, isMade: boolean): AgentError {
+const EVENT_STREAM = 'text/event-stream'
+const JSON_TYPE = 'application/json'
+/** A server that asks to be asked again at once gets this much peace, milliseconds. */
+const RETRY_MILLISECONDS_MIN = 100
+
+function mediaTypeOf({ headers }: Response): string | undefined {
+  return headers.get('content-type')?.split(';')[0]?.trim().toLowerCase()
+}
+
+/** A document that answers the request, whatever its server calls it: the SDK reads no other type. */
+function isAnswerOf({ status, ok }: Response): boolean {
+  return ok && status !== 202 && status !== 204
+}
+
+/** A document: passed on whole, when all of it has come. */
+function documentOf(response: Response, { url, exchange, request }: Bounds): Reading {
+  if (request === undefined || !CAN_BE_READ.has(mediaTypeOf(response))) return passing()
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  return {
+    take: chunk => {
+      chunks.push(chunk)
+      bytes += chunk.byteLength
+      return []
+    },
+    end: () => {
+      const whole = Buffer.concat(chunks)
+      const text = new TextDecoder().decode(whole)
+      const message = parsed(text)
+      if (message !== undefined) return [Buffer.from(JSON.stringify(readableMessage(message, request)))]
+      if (isAnswerOf(response) && exchange?.method === 'tools/call' && text.trim() !== '')
+        exchange.failure ??= new UnreadAnswer(url, text)
+      return [whole]
+    },
+    pendingBytes: () => bytes,
+    isResumable: () => false,
+  }
+}
+
+/** Some servers name no type, or another one of text, for the JSON that they send. */
+const CAN_BE_READ: ReadonlySet<string | undefined> = new Set([
+  JSON_TYPE,
+  'application/json-rpc',
+  'text/json',
+  'text/plain',
+  'text/html',
+  'application/octet-stream',
+  undefined,
+])
+
+function passing(): Reading {
+  let bytes = 0
+  return {
+    take: chunk => {
+      bytes += chunk.byteLength
+      return [chunk]
+    },
+    end: () => [],
+    pendingBytes: () => bytes,
+    isResumable: () => false,
+  }
+}
+
+/** A stream of events, each passed on when it has come, with line feeds for line ends. */
+function eventsOf({ request, lastEventId = '' }: Bounds): Reading {
+  const events = new EventStreamReader(lastEventId, Infinity)
+  let toldId = lastEventId
+  let toldRetry: number | undefined
+  const written = ({ type, data, id }: ServerSentEvent): string => {
+    const retry = events.retryMilliseconds
+    const lines = [
+      ...(retry === toldRetry || retry === undefined
+        ? []
+        : [`retry: ${Math.max(retry, RETRY_MILLISECONDS_MIN)}`]),
+      ...(id === toldId ? [] : [`id: ${id}`]),
+      ...(type === 'message' ? [] : [`event: ${type}`]),
+      ...data.split('\n').map(line => `data: ${line}`),
+    ]
+    toldRetry = retry
+    toldId = id
+    return `${lines.join('\n')}\n\n`
+  }
+  return {
+    take: chunk => {
+      const came = events
+        .read(chunk)
+        .map(event => written({ ...event, data: readableData(event.data, request) }))
+      const id = events.lastEventId
+      // An id alone is where a stream goes on that ends before its first message.
+      const last = id === toldId ? [] : [written({ type: 'message', data: '', id })]
+      return [...came, ...last].map(text => Buffer.from(text))
+    },
+    end: () => [],
+    pendingBytes: () => events.pendingLength,
+    isResumable: () => events.lastEventId !== '',
+  }
+}
+
+function readableData(data: string, request: ReadFor | undefined): string {
+  const message = request === undefined ? undefined : parsed(data)
+  return message === undefined ? data : JSON.stringify(readableMessage(message, request!))
+}
+
+/** As any parser of JSON reads it: an answer is data for the caller, and nothing is authorized by it. */
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json
+  } catch {
+    return undefined
+  }
+}
+
+type RefusalCode = 'answer_too_deep' | 'answer_too_large'
+
+function refused(code: RefusalCode, url: URL, isMade: boolean): AgentError {
   const what =
     code === 'answer_too_large'
       ? `more than ${TOOL_ANSWER_BYTES_MAX} bytes`

@@ -2,10 +2,12 @@
  * Owns what the resources behind the bridge list: each is listed separately and cached as long as it says, so
  * that a resource which is down or slow does not affect the others. Contract: "What the service does".
  */
-import type { ClientCapabilities, Tool } from '@modelcontextprotocol/client'
+import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { AgentError } from '../agent-error.ts'
 import { checkAddress } from '../transport.ts'
+import { foreignLine } from './foreign-text.ts'
+import type { SpoiltTool } from './readable-tool.ts'
 import { spaced } from './spaced.ts'
 import { listedTools, prefixes, type ListedTool } from './tools.ts'
 import { openUpstream, type Upstream } from './upstream.ts'
@@ -95,8 +97,10 @@ export function openCatalogue(
   }
   const upstreams = new Map(resources.map(resource => [resource, upstreamFor(resource)]))
   const read = async (resource: string): Promise<Kept> => {
-    const { tools, ttlMs } = await upstreams.get(resource)!.listTools()
-    const shown = shownTools(resource, { prefix: named.get(resource) ?? '', tools, say })
+    const { tools, spoilt, ttlMs } = await upstreams.get(resource)!.listTools()
+    const hidden = [...spoilt]
+    const shown = listedTools(resource, named.get(resource) ?? '', tools, tool => void hidden.push(tool))
+    sayHidden(resource, hidden, say)
     latest.set(resource, shown)
     return { tools: shown, until: keptUntil(ttlMs) }
   }
@@ -163,14 +167,14 @@ async function listAll(
   return { tools, ttlMs: failed.length === 0 ? ttlMs : LISTING_MILLISECONDS_MIN }
 }
 
-function shownTools(
-  resource: string,
-  { prefix, tools, say }: { prefix: string; tools: Tool[]; say: (line: string) => void },
-): ListedTool[] {
-  const shown = listedTools(resource, prefix, tools)
-  const hidden = tools.length - shown.length
-  if (hidden > 0) say(`${hidden} tools of ${resource} cannot be shown as they are; they are left out.`)
-  return shown
+/** As many of the tools that are left out are named; a hostile list must not fill the log. */
+const NAMED_MAX = 20
+
+function sayHidden(resource: string, hidden: readonly SpoiltTool[], say: (line: string) => void): void {
+  for (const { name, why } of hidden.slice(0, NAMED_MAX))
+    say(`${resource}: the tool "${foreignLine(name)}" is left out: ${foreignLine(why)}.`)
+  const more = hidden.length - NAMED_MAX
+  if (more > 0) say(`${resource}: ${more} more tools are left out.`)
 }
 
 function keptUntil(ttlMs: number): number {

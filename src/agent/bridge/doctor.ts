@@ -22,6 +22,7 @@ import {
 } from '../transport.ts'
 import { sentence } from './answers.ts'
 import { bridgeState } from './state.ts'
+import { listedTools } from './tools.ts'
 import { openUpstream } from './upstream.ts'
 
 export interface DiagnoseOptions {
@@ -81,10 +82,16 @@ export async function diagnose(options: DiagnoseOptions, terminal: Terminal): Pr
     capabilities: () => ({}),
     onToolsChanged: () => undefined,
   })
-  await check('tools', async () => {
-    const { tools } = await upstream.listTools().catch(withStatus)
-    return { said: `${tools.length}`, value: undefined }
+  const hidden = await check('tools', async () => {
+    const { tools, spoilt } = await upstream.listTools().catch(withStatus)
+    const value = [...spoilt]
+    const shown = listedTools(resource, '', tools, tool => void value.push(tool))
+    return { said: `${shown.length}`, value }
   })
+  for (const { name, why } of hidden ?? [])
+    await check('tool', async () =>
+      fail('answer_malformed', `"${name.replaceAll('"', "'")}" is left out of the list: ${why}.`),
+    )
   await upstream.close()
   if (faults > 0) throw new Exit(EXIT.refused)
 }

@@ -7,6 +7,7 @@ import type { PrivateKey } from '../../wire/keys.ts'
 import type { AgentError } from '../agent-error.ts'
 import type { CallAnswer } from '../answer.ts'
 import type { AskingCall } from './questions.ts'
+import type { SpoiltTool } from './readable-tool.ts'
 import type { SessionWord } from './session.ts'
 
 /** A grant, and the key that it is bound to. */
@@ -31,11 +32,13 @@ export interface Exchange {
   failure?: AgentError
   /** The questions that the server may ask about it. */
   asking?: AskingCall
+  /** The tools of a list that could not be read. */
+  spoilt: SpoiltTool[]
   /** Ends the SDK's wait for an answer that can no longer come. */
   ending: AbortController
 }
 
 /** An exchange that has not been sent yet. */
 export function newExchange(method: Exchange['method'], proof: Proof | undefined): Exchange {
-  return { method, proof, sent: false, answered: false, ending: new AbortController() }
+  return { method, proof, sent: false, answered: false, spoilt: [], ending: new AbortController() }
 }

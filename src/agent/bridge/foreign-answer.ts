@@ -6,6 +6,7 @@
 import { isJsonObject, type Json } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
 import type { Exchange } from './exchange.ts'
+import { isSame } from './readable-message.ts'
 
 /** After the last part of an answer, the SDK has this long to read it. */
 const LAST_PART_MILLISECONDS = 250
@@ -15,15 +16,28 @@ const SHOWN_CHARACTERS_MAX = 200
 /** What came instead of the answer to a call. Its detail quotes a stranger: escape it. */
 export class ForeignAnswer extends AgentError {
   constructor(url: URL, answer: Json) {
-    const text = JSON.stringify(answer)
-    const shown = text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text
-    // It stands between quotation marks, which it must not close.
-    const quoted = shown.replaceAll('"', "'")
+    const quoted = quotedStart(JSON.stringify(answer))
     super('outcome_unknown', {
-      detail: `${url.origin} answered another request than the one that was sent: "${quoted}"`,
+      detail: `${url.origin} answered another request than the one that was sent: ${quoted}`,
       local: true,
     })
   }
+}
+
+/** What came is no answer that anybody could read. Its detail quotes a stranger: escape it. */
+export class UnreadAnswer extends AgentError {
+  constructor(url: URL, text: string) {
+    super('outcome_unknown', {
+      detail: `${url.origin} answered, but with no answer of MCP, so nobody knows what became of the call: ${quotedStart(text)}`,
+      local: true,
+    })
+  }
+}
+
+/** It stands between quotation marks, which it must not close. */
+function quotedStart(text: string): string {
+  const shown = text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text
+  return `"${shown.replaceAll('"', "'")}"`
 }
 
 /** Ends the wait for an answer, unless the SDK finds it in what came until now. */
@@ -41,8 +55,4 @@ export function heedMessage(message: Json, exchange: Exchange | undefined, url: 
   if (!isAnswer || isSame(message['id'], exchange.id)) return
   if (exchange.method === 'tools/call') exchange.failure ??= new ForeignAnswer(url, message)
   completed(exchange)
-}
-
-function isSame(id: Json | undefined, ours: Json): boolean {
-  return id === ours || (typeof id === 'string' && typeof ours === 'number' && id === `${ours}`)
 }

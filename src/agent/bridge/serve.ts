@@ -10,6 +10,7 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   Server,
+  type CallToolResult,
   type ClientCapabilities,
   type JSONRPCMessage,
   type McpRequestContext,
@@ -167,11 +168,15 @@ async function callTool(shared: Shared, calling: Calling): Promise<never> {
     })
   const { waited, onProgress } = progressTo(context)
   const leg = { signal, onDelivered, onProgress, waited }
-  if (!calling.modern || !(client.form || client.url)) return (await told(run({ ...leg, ask }))) as never
+  const schema = listed.listed['outputSchema'] as JsonObject | undefined
+  // Structured content that is no object is shown as text too, and is an object for clients of 2025-11-25.
+  const shown = (answer: Answer): never =>
+    calling.server.projectCallToolResult(answer as CallToolResult, schema) as never
+  if (!calling.modern || !(client.form || client.url)) return shown(await told(run({ ...leg, ask })))
   const about = { resource: listed.resource, tool: listed.tool, arguments: isJsonObject(args) ? args : {} }
   const whole: Leg = { ...leg, about, sealed: client.sealed }
   const answer = goOn?.(whole) ?? calling.conversations.begin(whole, run)
-  return (await told(answered(answer))) as never
+  return shown(await told(answered(answer)))
 }
 
 /** A question whose call nobody knows any more is answered in words, like every other end of a call. */

@@ -9,6 +9,7 @@ import { s256Json } from '../../wire/encoding.ts'
 import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../../wire/json.ts'
 import { markTool, type ToolAccess } from '../../wire/tool-access.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
+import type { SpoiltTool } from './readable-tool.ts'
 import type { KnownTool } from './state.ts'
 
 /** A tool as a client calls it, and what is behind the name. */
@@ -50,23 +51,46 @@ function decoded(part: string): string {
 }
 
 /**
- * The tools of one resource as they are shown; a tool that would have to be changed to be shown, or that is
- * too long to read, is left out.
+ * The tools of one resource as they are shown; a tool that would have to be changed to be shown, that is too
+ * long to read, or that has the name of another, is left out, and named to `onHidden`.
  */
-export function listedTools(resource: string, prefix: string, tools: readonly Tool[]): ListedTool[] {
+export function listedTools(
+  resource: string,
+  prefix: string,
+  tools: readonly Tool[],
+  onHidden: (tool: SpoiltTool) => void = () => undefined,
+): ListedTool[] {
   let lengthLeft = LIST_LENGTH_MAX
+  const names = new Set<string>()
   return tools.flatMap(tool => {
-    const plain = tool as unknown as JsonObject
-    const schemas = [plain['inputSchema'] ?? {}, plain['outputSchema'] ?? {}]
-    if (schemas.some(schema => isDeeper(schema, SCHEMA_DEPTH_MAX))) return []
-    const { length } = JSON.stringify(schemas)
-    if (length > SCHEMAS_LENGTH_MAX || !NAME.test(prefix + tool.name)) return []
-    if (!schemas.every(namesArePlain)) return []
-    const listed = shown(plain, prefix + tool.name)
+    const name = prefix + tool.name
+    const listed = readListed(tool as unknown as JsonObject, name)
+    if (typeof listed === 'string') return hide(tool.name, listed)
+    if (names.has(name)) return hide(tool.name, 'another tool before it has the same name')
     lengthLeft -= JSON.stringify(listed).length
-    if (lengthLeft < 0) return []
-    return [{ name: prefix + tool.name, resource, tool: tool.name, definition: s256Json(listed), listed }]
+    if (lengthLeft < 0)
+      return hide(tool.name, `the list has more than ${LIST_LENGTH_MAX} characters without it`)
+    names.add(name)
+    return [{ name, resource, tool: tool.name, definition: s256Json(listed), listed }]
   })
+
+  function hide(name: string, why: string): [] {
+    onHidden({ name, why })
+    return []
+  }
+}
+
+/** The tool as it is shown, or why it cannot be. */
+function readListed(tool: JsonObject, name: string): JsonObject | string {
+  const schemas = [tool['inputSchema'] ?? {}, tool['outputSchema'] ?? {}]
+  if (!NAME.test(name)) return 'its name is not of 1 to 128 letters, digits, "_", "-" and "."'
+  if (schemas.some(schema => isDeeper(schema, SCHEMA_DEPTH_MAX)))
+    return `its schemas are nested more than ${SCHEMA_DEPTH_MAX} deep`
+  if (JSON.stringify(schemas).length > SCHEMAS_LENGTH_MAX)
+    return `its schemas have more than ${SCHEMAS_LENGTH_MAX} characters`
+  if (!schemas.every(namesArePlain))
+    return 'its schemas have names or values that cannot be shown as they are'
+  return shown(tool, name)
 }
 
 /** Whether arrays and objects are nested deeper than that; the outermost counts as one. */

@@ -1,8 +1,6 @@
 /**
  * Owns the bridge's side towards a resource: the official SDK's client, in the revision that the resource
- * speaks, over a `fetch` that sends each call under the grant chosen for it and under no other. Contract:
- * "Authorized call", "Challenge (beat 1)": a challenge or a refusal is read here, before the SDK makes an
- * error of it.
+ * speaks, and what its answer to a call means. Contract: "Authorized call", "Single-use grant".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type {
@@ -13,21 +11,21 @@ import type {
   Progress,
   Tool,
 } from '@modelcontextprotocol/client'
-import { isJsonObject, type Json } from '../../wire/json.ts'
+import type { Json } from '../../wire/json.ts'
 import { AgentError, fail, unsent } from '../agent-error.ts'
-import { challengeIn, interpretRpc, refusalIn, type CallAnswer } from '../answer.ts'
+import { interpretRpc, type CallAnswer } from '../answer.ts'
 import { toolCallParams, type ToolCall } from '../mcp.ts'
 import { readMessage } from '../message.ts'
-import { signedHeaders } from '../proof.ts'
-import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
 import { withoutOurMarks } from './answers.ts'
 import { withPlainQuestions } from './asked-back.ts'
-import { bounded } from './bounded-answer.ts'
 import { newExchange, type Exchange, type Proof } from './exchange.ts'
 import { heedMessage } from './foreign-answer.ts'
+import { guardedFetch } from './guarded-fetch.ts'
 import { keepConnected, type Connection, type Connections } from './connections.ts'
+import type { SpoiltTool } from './readable-tool.ts'
 import { openQuestions, type Ask } from './questions.ts'
 import { boundedProgress } from './progress.ts'
+import { loadSdk } from './read-answer.ts'
 import { sessionWord } from './session.ts'
 
 /** One call as it is sent. */
@@ -49,8 +47,11 @@ export interface Sending {
 /** A resource as the bridge speaks to it. */
 export interface Upstream {
   readonly resource: string
-  /** Every tool it lists, and how long the list may be kept, milliseconds. */
-  listTools(): Promise<{ tools: Tool[]; ttlMs: number }>
+  /**
+   * Every tool it lists that can be read, those that cannot be, and how long the list may be kept,
+   * milliseconds.
+   */
+  listTools(): Promise<{ tools: Tool[]; spoilt: SpoiltTool[]; ttlMs: number }>
   /**
    * Sends a call once. Fails with `unreachable` and `unspent` if it was never sent, and with
    * `outcome_unknown` if its outcome cannot be known.
@@ -102,14 +103,16 @@ export function openUpstream(options: UpstreamOptions): Upstream {
   return {
     resource: options.resource,
     listTools: async () => {
-      const { tools, ttlMs } = await attempted(() =>
-        connections.repeatable(({ client }) => {
+      const { list, spoilt } = await attempted(() =>
+        connections.repeatable(async ({ client }) => {
           const exchange = newExchange('tools/list', undefined)
-          return underway.run(exchange, () => listAll(client, exchange))
+          const list = await underway.run(exchange, () => listAll(client, exchange))
+          return { list, spoilt: exchange.spoilt.slice(0, TOOLS_MAX) }
         }),
       )
+      const { tools, ttlMs } = list
       const given = typeof ttlMs === 'number' && ttlMs >= 0 ? ttlMs : TTL_MILLISECONDS
-      return { tools: tools.slice(0, TOOLS_MAX), ttlMs: given }
+      return { tools: tools.slice(0, TOOLS_MAX), spoilt, ttlMs: given }
     },
     send: async sending => {
       if (sending.once === true)
@@ -146,12 +149,6 @@ export function openUpstream(options: UpstreamOptions): Upstream {
     close: connections.close,
   }
 }
-
-/**
- * The SDK's client is loaded when a resource is first asked, so that the bridge's own client gets its first
- * answer sooner.
- */
-const loadSdk = () => import('@modelcontextprotocol/client')
 
 type Answered = { value: CallAnswer } | { error: unknown }
 
@@ -290,86 +287,6 @@ async function sendCall(
 function tooLong({ origin }: URL): AgentError {
   const detail = `${origin} did not say what became of the call: it took longer than any call may take.`
   return new AgentError('outcome_unknown', { detail, local: true })
-}
-
-/** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
-function guardedFetch(options: UpstreamOptions, underway: AsyncLocalStorage<Exchange>): typeof fetch {
-  const { url } = options
-  return async (input, init = {}) => {
-    const at = new URL(input instanceof Request ? input.url : input)
-    if (at.origin !== url.origin)
-      fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
-    const ending = underway.getStore()?.ending.signal
-    // The SDK tells a server of MCP 2025-11-25 that nobody waits any more, and goes on reading what it sends.
-    if (init.method === 'GET') ending?.throwIfAborted()
-    const exchange = init.method === 'POST' ? underway.getStore() : undefined
-    const text = typeof init.body === 'string' ? init.body : undefined
-    const isOurs =
-      exchange !== undefined &&
-      (exchange.method === 'connect' || memberOf(text, 'method') === exchange.method)
-    const isCall = isOurs && exchange.method === 'tools/call'
-    if (isOurs && exchange.method !== 'connect') exchange.id = memberOf(text, 'id')
-    const headers = new Headers(init.headers)
-    if (isCall && exchange.proof !== undefined) {
-      const { accessToken, key } = exchange.proof
-      const proof = signedHeaders({ method: 'POST', url, body: text, accessToken }, { key, now: options.now })
-      for (const [name, value] of Object.entries(proof)) headers.set(name, value)
-    }
-    const sentBefore = exchange?.sent === true
-    if (isCall) exchange.sent = true
-    const signals = [init.signal, isOurs ? ending : undefined].filter(one => one instanceof AbortSignal)
-    const request = { ...init, headers, redirect: 'manual' as const, signal: AbortSignal.any(signals) }
-    const response = await fetch(at, request).catch((error: unknown) => {
-      if (isCall && neverLeft(error)) exchange.sent = sentBefore
-      throw error
-    })
-    if (response.status >= 300 && response.status < 400) {
-      await response.body?.cancel()
-      fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
-    }
-    const refused = isCall ? await readRefusal(response, exchange, options) : undefined
-    if (refused !== undefined && headers.has('mcp-session-id'))
-      exchange!.session = sessionWord(refused, exchange!.id)
-    return bounded(response, url, isOurs ? exchange : undefined)
-  }
-}
-
-/**
- * Notes a challenge or a refusal of this call, if the answer is one; any other answer with the status of an
- * error is returned.
- */
-async function readRefusal(
-  response: Response,
-  exchange: Exchange,
-  options: UpstreamOptions,
-): Promise<{ status: number; message: Json | undefined } | undefined> {
-  exchange.answered = response.ok
-  const { status } = response
-  if (status < 400) return undefined
-  try {
-    const challenge = challengeIn(options, response)
-    if (challenge !== undefined) exchange.answer = { kind: 'challenge', challenge }
-    else {
-      const chunks: Uint8Array[] = []
-      const bounds = { url: options.url, bytesMax: DOCUMENT_BYTES_MAX }
-      for await (const chunk of bodyChunks(response.clone(), bounds)) chunks.push(chunk)
-      const message = readMessage(Buffer.concat(chunks).toString('utf8'))
-      const refusal = refusalIn(options, response, message)
-      if (refusal === undefined) {
-        if (status < 500) exchange.answered = true
-        return { status, message }
-      }
-      exchange.failure = refusal
-    }
-  } catch (error) {
-    if (error instanceof AgentError && error.code === 'challenge_untrusted') exchange.failure = error
-  }
-  return undefined
-}
-
-function memberOf(body: string | undefined, name: 'id' | 'method'): Json | undefined {
-  const message = body === undefined ? undefined : readMessage(body)
-  return isJsonObject(message) ? message[name] : undefined
 }
 
 /** Connecting and listing change nothing, so a failure there is an outage, and spends no grant. */

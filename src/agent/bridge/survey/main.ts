@@ -7,6 +7,8 @@ import { connectionWords } from '../../../terminal/connection-words.ts'
 import { UsageError, type Terminal } from '../../../terminal/command.ts'
 import { printable } from '../../../terminal/printable.ts'
 import { NAME_PATTERN } from '../../../wire/names.ts'
+import { readAnswer, sentIn } from '../read-answer.ts'
+import type { SpoiltTool } from '../readable-tool.ts'
 import { toolsBlock, type ListedTool } from './block.ts'
 
 export interface SurveyOptions {
@@ -36,8 +38,10 @@ export async function runToolsSurvey(
   const { owner = '{owner}' } = options
   if (options.owner !== undefined && !NAME_PATTERN.test(owner))
     throw new UsageError('--owner: give 1 to 64 letters, digits, ".", "_" or "-".')
-  const { tools, revision } = await listTools(url, headersOf(options.header ?? []))
+  const { tools, spoilt, revision } = await listTools(url, headersOf(options.header ?? []))
   terminal.out(toolsBlock(tools, { url: url.href, owner, revision }))
+  for (const { name, why } of spoilt.slice(0, TOOLS_MAX))
+    terminal.err(`The tool "${printable(name)}" is left out: ${printable(why)}.\n`)
   if (tools.length === 0)
     terminal.err(`${printable(url.href)} lists no tool, so there is nothing to configure.\n`)
 }
@@ -63,10 +67,11 @@ interface Way {
 async function listTools(
   url: URL,
   headers: Record<string, string>,
-): Promise<{ tools: ListedTool[]; revision: string | undefined }> {
+): Promise<{ tools: ListedTool[]; spoilt: SpoiltTool[]; revision: string | undefined }> {
   const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
   const signal = AbortSignal.timeout(SECONDS_MAX * 1_000)
   const way: Way = {}
+  const spoilt: SpoiltTool[] = []
   const client = new Client(
     { name: 'usher-sidecar-tools', version: '1.0' },
     { versionNegotiation: { mode: 'auto' } },
@@ -77,7 +82,14 @@ async function listTools(
       try {
         const response = await fetch(target, { ...init, redirect: 'manual' })
         way.status = response.status
-        return response
+        return await readAnswer(response, {
+          url,
+          specNs: '',
+          now: () => Math.floor(Date.now() / 1000),
+          exchange: undefined,
+          request: sentIn(init),
+          onSpoilt: tool => void spoilt.push(tool),
+        })
       } catch (error) {
         way.failure = error
         throw error
@@ -94,7 +106,7 @@ async function listTools(
       cursor = answer.nextCursor
       if (cursor === undefined) break
     }
-    return { tools: tools.slice(0, TOOLS_MAX), revision: client.getNegotiatedProtocolVersion() }
+    return { tools: tools.slice(0, TOOLS_MAX), spoilt, revision: client.getNegotiatedProtocolVersion() }
   } catch (error) {
     throw new Error(`The tools of ${url.href} could not be read: ${whyNot(error, way, signal)}`, {
       cause: error,

@@ -1,0 +1,101 @@
+/**
+ * Owns the `fetch` under the SDK's client: it sends each call under the grant chosen for it and under no
+ * other, to the resource's own address alone, and notes what came. Contract: "Authorized call", "Challenge
+ * (beat 1)": a challenge or a refusal is read here, before the SDK makes an error of it.
+ */
+import type { AsyncLocalStorage } from 'node:async_hooks'
+import type { Json } from '../../wire/json.ts'
+import { AgentError, fail } from '../agent-error.ts'
+import { challengeIn, refusalIn } from '../answer.ts'
+import { readMessage } from '../message.ts'
+import { signedHeaders } from '../proof.ts'
+import { bodyChunks, DOCUMENT_BYTES_MAX, neverLeft } from '../transport.ts'
+import type { Exchange } from './exchange.ts'
+import { readAnswer, sentIn } from './read-answer.ts'
+import { sessionWord } from './session.ts'
+
+/** What the `fetch` of a resource needs. */
+export interface GuardedOptions {
+  url: URL
+  specNs: string
+  now: () => number
+}
+
+/** Follows no redirect, accepts no endless answer, and sends our credentials to no other address. */
+export function guardedFetch(options: GuardedOptions, underway: AsyncLocalStorage<Exchange>): typeof fetch {
+  const { url } = options
+  return async (input, init = {}) => {
+    const at = new URL(input instanceof Request ? input.url : input)
+    if (at.origin !== url.origin)
+      fail('redirect_refused', `${url.origin} leads to ${at.origin}, which is not followed.`)
+    const ending = underway.getStore()?.ending.signal
+    // The SDK tells a server of MCP 2025-11-25 that nobody waits any more, and goes on reading what it sends.
+    if (init.method === 'GET') ending?.throwIfAborted()
+    const exchange = init.method === 'POST' ? underway.getStore() : undefined
+    const text = typeof init.body === 'string' ? init.body : undefined
+    const message = sentIn(init)
+    const isOurs =
+      exchange !== undefined && (exchange.method === 'connect' || message?.method === exchange.method)
+    const isCall = isOurs && exchange.method === 'tools/call'
+    if (isOurs && exchange.method !== 'connect') exchange.id = message?.id
+    const headers = new Headers(init.headers)
+    if (isCall && exchange.proof !== undefined) {
+      const { accessToken, key } = exchange.proof
+      const proof = signedHeaders({ method: 'POST', url, body: text, accessToken }, { key, now: options.now })
+      for (const [name, value] of Object.entries(proof)) headers.set(name, value)
+    }
+    const sentBefore = exchange?.sent === true
+    if (isCall) exchange.sent = true
+    const signals = [init.signal, isOurs ? ending : undefined].filter(one => one instanceof AbortSignal)
+    const request = { ...init, headers, redirect: 'manual' as const, signal: AbortSignal.any(signals) }
+    const response = await fetch(at, request).catch((error: unknown) => {
+      if (isCall && neverLeft(error)) exchange.sent = sentBefore
+      throw error
+    })
+    if (response.status >= 300 && response.status < 400) {
+      await response.body?.cancel()
+      fail('redirect_refused', `${url.origin} answered with a redirect, which is not followed.`)
+    }
+    const refused = isCall ? await readRefusal(response, exchange, options) : undefined
+    if (refused !== undefined && headers.has('mcp-session-id'))
+      exchange!.session = sessionWord(refused, exchange!.id)
+    return readAnswer(response, {
+      ...options,
+      exchange: isOurs ? exchange : undefined,
+      request: message,
+    })
+  }
+}
+
+/**
+ * Notes a challenge or a refusal of this call, if the answer is one; any other answer with the status of an
+ * error is returned.
+ */
+async function readRefusal(
+  response: Response,
+  exchange: Exchange,
+  options: GuardedOptions,
+): Promise<{ status: number; message: Json | undefined } | undefined> {
+  exchange.answered = response.ok
+  const { status } = response
+  if (status < 400) return undefined
+  try {
+    const challenge = challengeIn(options, response)
+    if (challenge !== undefined) exchange.answer = { kind: 'challenge', challenge }
+    else {
+      const chunks: Uint8Array[] = []
+      const bounds = { url: options.url, bytesMax: DOCUMENT_BYTES_MAX }
+      for await (const chunk of bodyChunks(response.clone(), bounds)) chunks.push(chunk)
+      const message = readMessage(Buffer.concat(chunks).toString('utf8'))
+      const refusal = refusalIn(options, response, message)
+      if (refusal === undefined) {
+        if (status < 500) exchange.answered = true
+        return { status, message }
+      }
+      exchange.failure = refusal
+    }
+  } catch (error) {
+    if (error instanceof AgentError && error.code === 'challenge_untrusted') exchange.failure = error
+  }
+  return undefined
+}
