@@ -4,7 +4,7 @@
  * Contract: "Single-use grant". Later revisions have no sessions.
  */
 import { isJsonObject, type Json } from '../wire/json.ts'
-import { interpret } from './answer.ts'
+import { challengeIn, interpret, refusalIn } from './answer.ts'
 import { AgentError, fail } from './agent-error.ts'
 import { readRpcAnswer, rpcHeaders, rpcRequest, type McpVersion } from './mcp.ts'
 import type { Profile } from './profile.ts'
@@ -43,7 +43,7 @@ export function createSessions(profile: Profile): Sessions {
     versionOf,
     learnVersion: async (url, signal) => {
       if (profile.mcpVersion !== undefined || learned.has(url.href)) return
-      const version = await unlessFailed(askForVersion(url, signal))
+      const version = await unlessFailed(askForVersion(profile, url, signal))
       if (version === WITH_SESSIONS) {
         const session = await unlessFailed(openSession(profile, url, signal))
         // A server that knows neither method may still accept calls.
@@ -63,28 +63,32 @@ export function createSessions(profile: Profile): Sessions {
 }
 
 /**
- * Asks by `server/discover`, which enforcement points pass without a grant and servers before 2026-07-28 do
- * not know. Undefined if the answer does not tell.
+ * Asks by `server/discover`, which enforcement points pass without a grant. Servers before 2026-07-28 have
+ * never seen it, and answer whatever they like: with anything that is not about the question, the server is
+ * asked by `initialize` next. Undefined if an enforcement point answered instead: it would answer that too.
  */
-async function askForVersion(url: URL, signal: AbortSignal | undefined): Promise<McpVersion | undefined> {
+async function askForVersion(
+  profile: Profile,
+  url: URL,
+  signal: AbortSignal | undefined,
+): Promise<McpVersion | undefined> {
   const id = crypto.randomUUID()
   const method = 'server/discover'
   const body = JSON.stringify(rpcRequest(id, method, {}, NEWEST))
   const headers = rpcHeaders(NEWEST, method)
   const timeoutSeconds = DOCUMENT_SECONDS_MAX
   const response = await open({ method: 'POST', url, headers, body, timeoutSeconds, signal })
-  const { rpc } = await readRpcAnswer(response, id, { url, signal })
-  if (rpc?.kind === 'result') return offered(rpc.result)
-  if (rpc === undefined || response.status === 401 || response.status >= 500) return undefined
-  const { code, data } = rpc.error
+  if (challengeIn(profile, response) !== undefined) return undefined
+  const { rpc, body: plain } = await readRpcAnswer(response, id, { url, signal })
+  if (refusalIn(profile, response, plain) !== undefined) return undefined
+  if (rpc === undefined) return WITH_SESSIONS
+  if (rpc.kind === 'result') return response.ok ? offered(rpc.result) : WITH_SESSIONS
+  const { data } = rpc.error
   // A refusal code comes from the enforcement point, and says nothing about the server behind it.
   if (isJsonObject(data) && typeof data['error'] === 'string') return undefined
   const supported = isJsonObject(data) ? data['supported'] : undefined
-  if (Array.isArray(supported)) return supported.includes(NEWEST) ? NEWEST : WITH_SESSIONS
-  return code === METHOD_NOT_FOUND || response.status === 400 ? WITH_SESSIONS : undefined
+  return Array.isArray(supported) && supported.includes(NEWEST) ? NEWEST : WITH_SESSIONS
 }
-
-const METHOD_NOT_FOUND = -32_601
 
 /** Undefined if it failed, for any reason except that the caller gave up. */
 async function unlessFailed<T>(step: Promise<T>): Promise<T | undefined> {
@@ -96,10 +100,10 @@ async function unlessFailed<T>(step: Promise<T>): Promise<T | undefined> {
   }
 }
 
-function offered(result: Json): McpVersion | undefined {
+/** A result that names no revision was made for another question. */
+function offered(result: Json): McpVersion {
   const versions = isJsonObject(result) ? result['supportedVersions'] : undefined
-  if (!Array.isArray(versions)) return undefined
-  return versions.includes(NEWEST) ? NEWEST : versions.includes(WITH_SESSIONS) ? WITH_SESSIONS : undefined
+  return Array.isArray(versions) && versions.includes(NEWEST) ? NEWEST : WITH_SESSIONS
 }
 
 async function openSession(

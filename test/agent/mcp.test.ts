@@ -83,6 +83,23 @@ describe('a server of the 2025-11-25 revision', () => {
     ['does not know the question', (id: string) => rpcError(id, -32_601, 200)],
     ['refuses the revision', (id: string) => rpcError(id, -32_000, 400)],
     ['names those that it speaks', (id: string) => rpcError(id, -32_004, 400, { supported: ['2025-11-25'] })],
+    ['asks who calls', () => ({ status: 401 })],
+    ['asks for a bearer', () => ({ status: 401, headers: { 'www-authenticate': 'Bearer realm="mcp"' } })],
+    ['forbids it', (id: string) => rpcError(id, -32_000, 403)],
+    ['fails at it', () => ({ status: 500, body: 'Traceback' })],
+    ['fails at it in JSON-RPC', (id: string) => rpcError(id, -32_603, 500)],
+    [
+      'is answered by a proxy',
+      () => ({ status: 502, body: '<html>', headers: { 'content-type': 'text/html' } }),
+    ],
+    [
+      'errs to nobody',
+      () => ({ body: { jsonrpc: '2.0', id: null, error: { code: -32_600, message: 'No session.' } } }),
+    ],
+    ['answers nobody', () => ({ body: { jsonrpc: '2.0', id: null, result: {} } })],
+    ['shows a page', () => ({ body: '<p>MCP</p>', headers: { 'content-type': 'text/html' } })],
+    ['takes it and says nothing', () => ({ status: 202 })],
+    ['answers something else', (id: string) => ({ body: { jsonrpc: '2.0', id, result: { tools: [] } } })],
   ])('is found out where it %s, before anything is negotiated', async (_what, discovery) => {
     keepSessions()
     peers.twists.discovery = discovery
@@ -93,6 +110,18 @@ describe('a server of the 2025-11-25 revision', () => {
     expect(granted!.headers).toMatchObject({ 'mcp-session-id': 'session-1' })
     expect(greeting!.at).toBeLessThan(peers.authority.to('/token')[0]!.at)
   })
+
+  it.each<[string, Reply]>([
+    ['a challenge', { status: 401, headers: { 'www-authenticate': 'UMA realm="r", ticket="t"' } }],
+    ['a refusal', { status: 503, body: { error: 'temporarily_unavailable' } }],
+  ])(
+    'is not greeted where the enforcement point before it answers the question by %s',
+    async (_what, reply) => {
+      peers.twists.discovery = () => reply
+      await createAgent({ key: newKey(), allowLoopback: true }).call({ resource: peers.resource, ...call })
+      expect(methods()).toEqual(['tools/call', 'tools/call'])
+    },
+  )
 
   it('that knows neither question is called as one of 2026-07-28', async () => {
     peers.twists.discovery = id => rpcError(id, -32_601, 200)

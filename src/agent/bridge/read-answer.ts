@@ -2,9 +2,11 @@
  * Owns how an answer is read for the SDK's client: what it answers, in which form the client can read it, and
  * which answer to its first question says that the server has never seen that question. Contract: "Errors".
  */
-import { isJsonObject } from '../../wire/json.ts'
+import { EventStreamReader } from '../../wire/event-stream.ts'
+import { isJsonObject, type Json } from '../../wire/json.ts'
 import { challengeIn } from '../answer.ts'
 import { readMessage } from '../message.ts'
+import { DOCUMENT_SECONDS_MAX } from '../transport.ts'
 import { bounded } from './bounded-answer.ts'
 import type { Exchange } from './exchange.ts'
 import { isSame, type ReadFor } from './readable-message.ts'
@@ -64,6 +66,7 @@ export async function readAnswer(response: Response, to: AnswerTo): Promise<Resp
 /** The first revision whose results and lists say more of themselves. */
 const MODERN = '2026'
 const METHOD_NOT_FOUND = -32_601
+const JSON_TYPE = 'application/json'
 
 /**
  * The answer to `server/discover`. Servers before 2026-07-28 have never seen it, and answer whatever they
@@ -73,14 +76,40 @@ const METHOD_NOT_FOUND = -32_601
 async function answerToProbe(response: Response, to: AnswerTo): Promise<Response> {
   const { status, ok, headers } = response
   if (isChallenge(response, to)) return response
-  if (ok && headers.get('content-type')?.startsWith('text/event-stream') === true) return response
-  const text = await response.text()
-  const message = readMessage(text)
-  const isAnswer = isJsonObject(message) && isSame(message['id'], to.request?.id)
+  const id = to.request?.id
+  const isStream = headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true
+  const text = isStream ? await firstAnswer(response, id) : await response.text()
+  const isAnswer = isAnswerTo(text, id)
   const isUnseen = status === 401 || status === 403 || status >= 500 || (ok && !isAnswer)
-  if (!isUnseen) return new Response(text, { status, headers })
+  if (!isUnseen)
+    return new Response(text, {
+      status,
+      headers: { ...Object.fromEntries(headers), 'content-type': JSON_TYPE },
+    })
   const error = { code: METHOD_NOT_FOUND, message: 'This server does not know server/discover.' }
-  return Response.json({ jsonrpc: '2.0', id: to.request?.id, error })
+  return Response.json({ jsonrpc: '2.0', id, error })
+}
+
+function isAnswerTo(text: string, id: Json | undefined): boolean {
+  const message = readMessage(text)
+  return isJsonObject(message) && isSame(message['id'], id)
+}
+
+/** The message of a stream that answers the request; empty if it ends, or says nothing, before that. */
+async function firstAnswer({ body }: Response, id: Json | undefined): Promise<string> {
+  const events = new EventStreamReader('', Infinity)
+  const reader = body!.getReader()
+  const late = setTimeout(() => void reader.cancel().catch(() => undefined), DOCUMENT_SECONDS_MAX * 1000)
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      const answer = done ? '' : events.read(value).find(({ data }) => isAnswerTo(data, id))?.data
+      if (answer !== undefined) return answer
+    }
+  } finally {
+    clearTimeout(late)
+    await reader.cancel().catch(() => undefined)
+  }
 }
 
 /** Also one that cannot be used: what is wrong with it is told by the call that meets it. */

@@ -1,0 +1,92 @@
+/**
+ * contract, "Authorized call", for a resource of MCP 2025-11-25 that has never seen the question by which the
+ * bridge asks for its revision: whatever it answers, it is greeted by `initialize` next.
+ */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { capturedTerminal } from '../../support/captured-terminal.ts'
+import { runToolsSurvey } from '../../../src/agent/bridge/survey/main.ts'
+import {
+  CALLED,
+  document,
+  startScriptedTools,
+  type Answers,
+  type ScriptedTools,
+} from '../../support/scripted-tools.ts'
+
+let tools: ScriptedTools
+beforeEach(async () => {
+  tools = await startScriptedTools()
+})
+afterEach(() => tools.close())
+
+const error = (code: number): object => ({ code, message: 'No.' })
+const raw =
+  (status: number, type: string, body = ''): Answers =>
+  (_came, response) =>
+    void response.writeHead(status, { 'content-type': type }).end(body)
+
+const ROWS: [string, Answers][] = [
+  ['401', (_came, response) => document(response, {}, 401)],
+  [
+    '401 for a bearer',
+    (_came, response) => void response.writeHead(401, { 'www-authenticate': 'Bearer realm="mcp"' }).end(),
+  ],
+  ['403', ({ id }, response) => document(response, { jsonrpc: '2.0', id, error: error(-32_000) }, 403)],
+  ['404 without words', raw(404, 'text/plain')],
+  ['500 without words', raw(500, 'text/plain')],
+  [
+    '500 in JSON-RPC',
+    ({ id }, response) => document(response, { jsonrpc: '2.0', id, error: error(-32_603) }, 500),
+  ],
+  ['502 of a proxy', raw(502, 'text/html', '<html>')],
+  [
+    'an error to nobody',
+    (_came, response) => document(response, { jsonrpc: '2.0', id: null, error: error(-32_600) }),
+  ],
+  ['a result to nobody', (_came, response) => document(response, { jsonrpc: '2.0', id: null, result: {} })],
+  ['a result without an id', (_came, response) => document(response, { jsonrpc: '2.0', result: {} })],
+  [
+    'an error to nobody in a stream',
+    raw(
+      200,
+      'text/event-stream',
+      `data: ${JSON.stringify({ jsonrpc: '2.0', id: null, error: error(-32_600) })}\r\n\r\n`,
+    ),
+  ],
+  ['a stream that ends', raw(200, 'text/event-stream', ': nothing\n\n')],
+  [
+    'a stream in which nothing is about it',
+    raw(200, 'text/event-stream', 'data: {"jsonrpc":"2.0","method":"x"}\n\n'),
+  ],
+  ['a page', raw(200, 'text/html', '<p>MCP</p>')],
+  ['no body', raw(200, 'application/json')],
+  ['202', raw(202, 'text/plain')],
+  ['JSON that is no message', (_came, response) => document(response, 'null')],
+]
+
+describe('A resource that answers the question for its revision by', () => {
+  it.each(ROWS)('%s is greeted, listed and called', async (_what, answers) => {
+    tools.script('server/discover', answers)
+    const upstream = tools.upstream()
+    expect((await upstream.listTools()).tools.map(({ name }) => name)).toEqual(['read'])
+    expect(await upstream.send({ call: { tool: 'read' } })).toEqual({ kind: 'result', result: CALLED })
+    expect(tools.methods.slice(0, 2)).toEqual(['server/discover', 'initialize'])
+  })
+
+  it('500 is read by the tools survey too', async () => {
+    tools.script('server/discover', raw(500, 'text/plain'))
+    const terminal = capturedTerminal()
+    await runToolsSurvey(tools.url.href, { owner: 'alice' }, terminal)
+    expect(terminal.printed).toContain('(MCP 2025-11-25)')
+  })
+
+  it('a challenge of ours is not greeted: the greeting would be challenged too', async () => {
+    tools.script(
+      'server/discover',
+      (_came, response) =>
+        void response.writeHead(401, { 'www-authenticate': 'UMA realm="r", ticket="t"' }).end(),
+    )
+    await expect(tools.upstream().listTools()).rejects.toMatchObject({ code: 'unreachable' })
+    expect(tools.methods).toEqual(['server/discover'])
+  })
+})
