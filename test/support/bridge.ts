@@ -33,6 +33,7 @@ export interface Elicited {
   mode: string
   message: string
   url?: string
+  requestedSchema?: { properties: Record<string, { enum?: string[] }>; required?: string[] }
 }
 
 export interface BridgeOptions {
@@ -47,6 +48,8 @@ export interface BridgeOptions {
   under?: readonly string[]
   capabilities?: object
   /** The person's word to each question; questions are counted. */
+  /** What she fills in; by default the first choice of each field that is required. */
+  fills?: (asked: Elicited) => object | undefined
   word?: (asked: Elicited) => 'accept' | 'decline' | 'cancel' | Promise<'accept' | 'decline' | 'cancel'>
   environment?: Record<string, string>
   /** The longest message that the client takes; 10 MiB, as the SDK has it. */
@@ -95,7 +98,10 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
     const asked = params as Elicited
     elicited.push(asked)
     const action = (await word?.(asked)) ?? 'accept'
-    return action === 'accept' && asked.mode !== 'url' ? { action, content: {} } : { action }
+    const content = (options.fills ?? filledIn)(asked)
+    return action === 'accept' && asked.mode !== 'url' && content !== undefined
+      ? { action, content }
+      : { action }
   }
   const [command, ...rest] = [...(options.under ?? []), process.execPath, CLI, 'agent', 'bridge']
   const server = {
@@ -154,6 +160,12 @@ export async function startBridge(options: BridgeOptions): Promise<BridgedClient
     },
     close: () => client.close(),
   }
+}
+
+/** The first choice of each field that is required. */
+export function filledIn({ requestedSchema }: Elicited): object {
+  const fields = requestedSchema?.required ?? []
+  return Object.fromEntries(fields.map(name => [name, requestedSchema?.properties[name]?.enum?.[0] ?? 'x']))
 }
 
 async function underPython(options: {

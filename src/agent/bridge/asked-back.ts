@@ -6,6 +6,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { fail } from '../agent-error.ts'
+import { sendable } from './answer-field.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
 
 /** The server that asks. */
@@ -104,7 +105,7 @@ function formIn(schema: Json | undefined): JsonObject {
     fieldIn(field),
   ])
   const needed = required === undefined ? {} : { required: listOf(required, plainValue) }
-  return { type, ...words(schema), properties: Object.fromEntries(fields), ...needed }
+  return sendable({ type, ...words(schema), properties: Object.fromEntries(fields), ...needed })
 }
 
 /**

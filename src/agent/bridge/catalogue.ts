@@ -171,10 +171,10 @@ async function listAll(
 const NAMED_MAX = 20
 
 function sayHidden(resource: string, hidden: readonly SpoiltTool[], say: (line: string) => void): void {
+  if (hidden.length === 0) return
+  say(`${hidden.length} tools of ${resource} cannot be shown as they are; they are left out.`)
   for (const { name, why } of hidden.slice(0, NAMED_MAX))
     say(`${resource}: the tool "${foreignLine(name)}" is left out: ${foreignLine(why)}.`)
-  const more = hidden.length - NAMED_MAX
-  if (more > 0) say(`${resource}: ${more} more tools are left out.`)
 }
 
 function keptUntil(ttlMs: number): number {

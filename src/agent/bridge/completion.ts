@@ -5,12 +5,13 @@
  */
 import { inputRequired, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/server'
 import { s256Json } from '../../wire/encoding.ts'
-import type { Json, JsonObject } from '../../wire/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { AgentError } from '../agent-error.ts'
+import { ANSWER_FORM } from './answer-field.ts'
 import { errorResult, waitingResult, waitingText, type Waiting } from './answers.ts'
 import type { Asked, Calls } from './calls.ts'
 import { foreignLine } from './foreign-text.ts'
-import { putQuestion } from './questions.ts'
+import { putQuestion, replyIn } from './questions.ts'
 import type { PendingRequest } from './request.ts'
 import type { Stage } from './stage.ts'
 import { unusable } from './state.ts'
@@ -194,7 +195,7 @@ async function askTerms(
   }
   return inputRequired({
     inputRequests: {
-      terms: inputRequired.elicit({ message, requestedSchema: { type: 'object', properties: {} } }),
+      terms: inputRequired.elicit({ message, requestedSchema: ANSWER_FORM }),
     },
     requestState: await client.sealed({ about: shown }),
   })
@@ -298,8 +299,10 @@ function slow(): AgentError {
 /** The answers that came back from a round of questions; anything that is no valid answer counts as none. */
 export function wordsIn(responses: Record<string, unknown> | undefined): { terms?: Word; owner?: Word } {
   const word = (key: string): Word | undefined => {
-    const { action } = (responses?.[key] ?? {}) as { action?: Json }
-    return action === 'accept' || action === 'decline' || action === 'cancel' ? action : undefined
+    const given = responses?.[key]
+    const { action } = (isJsonObject(given) ? given : {}) as { action?: Json }
+    const isWord = action === 'accept' || action === 'decline' || action === 'cancel'
+    return isWord ? replyIn(given).action : undefined
   }
   const [terms, owner] = [word('terms'), word('owner')]
   return { ...(terms && { terms }), ...(owner && { owner }) }

@@ -7,6 +7,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../wire/json.ts'
 import { LATE, waitAtMost } from '../../limits/patience.ts'
 import { fail } from '../agent-error.ts'
+import { withoutAnswer } from './answer-field.ts'
 import { plainElicitation } from './asked-back.ts'
 
 /** A person's answer, with the fields that she filled in. */
@@ -97,7 +98,8 @@ export function openQuestions(resource: string): Questions {
  * A client's answer in the form that may go to a server: an action, and with `accept` the filled-in fields.
  */
 export function replyIn(given: unknown): Reply {
-  const { action, content } = (isJsonObject(given) ? given : {}) as { action?: Json; content?: Json }
+  const reply = withoutAnswer(isJsonObject(given) ? given : {})
+  const { action, content } = reply as { action?: Json; content?: Json }
   if (action !== 'accept') return { action: action === 'decline' ? action : 'cancel' }
   return { action, ...(isJsonObject(content) ? { content } : {}) }
 }

@@ -30,6 +30,7 @@ import {
   type Word,
 } from './completion.ts'
 import type { Led, Leg } from './conversations.ts'
+import { ANSWER_FORM, asksForAnswer, withoutAnswer } from './answer-field.ts'
 import { openClients, type Clients, type OpenedClient } from './clients.ts'
 import type { Bridge, BridgeOptions } from './core.ts'
 import { foreignLine } from './foreign-text.ts'
@@ -209,7 +210,7 @@ async function clientSide(calling: Calling): Promise<ClientSide> {
     ...(modern && extensions?.[TASKS_EXTENSION] !== undefined
       ? { toTask: request => tasks.create(request) }
       : {}),
-    ...(!modern && form ? { askNow: (message, signal) => askNow(context, message, signal) } : {}),
+    ...(!modern && form ? { askNow: (message, signal) => askNow(server, message, signal) } : {}),
     ...(!modern && url
       ? { showNow: (message, link, signal) => showNow(server, context, { message, link, signal }) }
       : {}),
@@ -217,7 +218,7 @@ async function clientSide(calling: Calling): Promise<ClientSide> {
   return {
     client,
     passed,
-    ...(!modern && (form || url) ? { ask: (params, signal) => passQuestion(context, params, signal) } : {}),
+    ...(!modern && (form || url) ? { ask: (params, signal) => passQuestion(server, params, signal) } : {}),
     ...(ours === undefined ? {} : { goOn: leg => conversations.goOn(ours.about, inputResponses, leg) }),
   }
 }
@@ -232,9 +233,22 @@ interface ClientSide {
 }
 
 /** A question of the tool's server, in words that may be shown. */
-async function passQuestion(context: ServerContext, params: JsonObject, signal: AbortSignal): Promise<Reply> {
-  const asked = params as unknown as Parameters<typeof context.mcpReq.elicitInput>[0]
-  return replyIn(await context.mcpReq.elicitInput(asked, { timeout: REPLY_MILLISECONDS, signal }))
+async function passQuestion(server: Server, params: JsonObject, signal: AbortSignal): Promise<Reply> {
+  const asked = params as unknown as Elicited
+  const options = { timeout: REPLY_MILLISECONDS, signal }
+  return replyIn(
+    await (asksForAnswer(params) ? elicit(server, asked, options) : server.elicitInput(asked, options)),
+  )
+}
+
+type Elicited = Parameters<Server['elicitInput']>[0]
+
+/**
+ * Asks by a form of ours. Unlike `elicitInput`, it takes an accepted form without its field, as clients send
+ * that look at the action alone.
+ */
+function elicit(server: Server, params: Elicited, options: { timeout: number; signal: AbortSignal }) {
+  return server.request({ method: 'elicitation/create', params: { ...params, mode: 'form' } }, options)
 }
 
 type Passed = { inputResponses?: Json; requestState?: Json }
@@ -242,19 +256,22 @@ type Passed = { inputResponses?: Json; requestState?: Json }
 /** The client's answers to a tool that asked back. */
 function passedOn({ mcpReq }: ServerContext): Passed {
   const requestState = mcpReq.requestState<string>()
+  const { inputResponses } = mcpReq
   return {
-    ...(mcpReq.inputResponses === undefined ? {} : { inputResponses: mcpReq.inputResponses as Json }),
+    ...(inputResponses === undefined ? {} : { inputResponses: answersIn(inputResponses as Json) }),
     ...(requestState === undefined ? {} : { requestState }),
   }
 }
 
-async function askNow(context: ServerContext, message: string, signal: AbortSignal): Promise<Word> {
-  const requestedSchema = { type: 'object' as const, properties: {} }
-  const { action } = await context.mcpReq.elicitInput(
-    { mode: 'form', message, requestedSchema },
-    { timeout: QUESTION_MILLISECONDS, signal },
-  )
-  return action
+function answersIn(responses: Json): Json {
+  if (!isJsonObject(responses)) return responses
+  const answers = Object.entries(responses).map(([key, reply]): [string, Json] => [key, withoutAnswer(reply)])
+  return Object.fromEntries(answers)
+}
+
+async function askNow(server: Server, message: string, signal: AbortSignal): Promise<Word> {
+  const asked: Elicited = { mode: 'form', message, requestedSchema: ANSWER_FORM }
+  return replyIn(await elicit(server, asked, { timeout: QUESTION_MILLISECONDS, signal })).action
 }
 
 async function showNow(

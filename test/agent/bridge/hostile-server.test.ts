@@ -327,6 +327,8 @@ describe('A hostile resource', () => {
     const { said, tools: list } = await bridge({ kind: '1.x 2025-11-25' })
     expect((await list()).map(({ name }) => name)).toEqual(['read'])
     await expect.poll(said).toContain('3 tools')
+    for (const name of ['long', `n${'x'.repeat(128)}`, 'esc\\u{1b}[2J'])
+      await expect.poll(said).toContain(`the tool "${name}" is left out: its `)
     expect(said().replaceAll('\n', '')).not.toMatch(LIVE)
   })
 
