@@ -34,6 +34,8 @@ interface Start {
 }
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/
+/** With the names of tools as they are shown, and four underscores and `mcp`, 64 characters (`tools.ts`). */
+const NAME_FITS_MAX = 9
 
 /**
  * Prints the entry, or merges it into the file. Fails with `UsageError` if the file is not what it should
@@ -44,6 +46,11 @@ export async function configure(options: ConfigureOptions, terminal: Terminal): 
   if (!NAME.test(name)) throw new UsageError('Give --name letters, digits, - and _.')
   for (const resource of resources)
     if (!URL.canParse(resource)) throw new UsageError(`${resource} is no URL.`)
+  if (name.length > NAME_FITS_MAX)
+    terminal.err(
+      `Some clients put the name of the entry before each tool's, and drop tools whose names are then too long: ` +
+        `take one of at most ${NAME_FITS_MAX} characters.\n`,
+    )
   const file = clientFile(client)
   const start = ownStart()
   const env = options.environment ?? {}

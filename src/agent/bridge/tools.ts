@@ -5,7 +5,7 @@
  */
 import type { Tool } from '@modelcontextprotocol/client'
 import { printable } from '../../terminal/printable.ts'
-import { s256Json } from '../../wire/encoding.ts'
+import { s256Json, sha256 } from '../../wire/encoding.ts'
 import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../../wire/json.ts'
 import { markTool, type ToolAccess } from '../../wire/tool-access.ts'
 import { foreignLine, foreignText, isPlain } from './foreign-text.ts'
@@ -39,7 +39,27 @@ export function prefixes(resources: readonly string[]): Map<string, string> {
   return names
 }
 
-const PREFIX_MAX = 40
+/** It leaves room for a readable part of the tool's own name. */
+const PREFIX_MAX = 20
+/**
+ * Clients drop a tool, or have every request refused, if its name is longer than 60 to 64 characters with what
+ * they put before it.
+ */
+const NAME_WITH_CLIENTS_MAX = 60
+/** What the commonest put before the name of a tool of a server that is called as the entry is by default. */
+const BY_CLIENTS = 'mcp__usher__'
+const NAME_LENGTH_MAX = NAME_WITH_CLIENTS_MAX - BY_CLIENTS.length
+const HASH_LENGTH = 8
+
+/**
+ * The name as a client is shown it: unchanged, or shortened with a hash of the whole, so that two long names
+ * stay two.
+ */
+function shownName(name: string): string {
+  if (name.length <= NAME_LENGTH_MAX) return name
+  const hash = sha256(name).toString('hex').slice(0, HASH_LENGTH)
+  return `${name.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1)}_${hash}`
+}
 
 /** A part of a path, decoded, or unchanged if it cannot be decoded. */
 function decoded(part: string): string {
@@ -63,7 +83,7 @@ export function listedTools(
   let lengthLeft = LIST_LENGTH_MAX
   const names = new Set<string>()
   return tools.flatMap(tool => {
-    const name = prefix + tool.name
+    const name = NAME.test(tool.name) ? shownName(prefix + tool.name) : tool.name
     const listed = readListed(tool as unknown as JsonObject, name)
     if (typeof listed === 'string') return hide(tool.name, listed)
     if (names.has(name)) return hide(tool.name, 'another tool before it has the same name')
