@@ -116,7 +116,7 @@ async function readStream(
   id: string,
   bounds: Parameters<typeof bodyChunks>[1],
 ): Promise<RpcAnswer | undefined> {
-  const reader = new EventStreamReader()
+  const reader = new EventStreamReader('', TOOL_ANSWER_BYTES_MAX)
   for await (const chunk of bodyChunks(response, bounds)) {
     const events = reading('answer_too_large', `${bounds.url.origin} sent an event too large`, () =>
       reader.read(chunk),

@@ -3,6 +3,7 @@
  * would send. Contract: "Authorized call". Our own agent would not send these.
  */
 import { contentDigest } from '../wire/encoding.ts'
+import { EventStreamReader } from '../wire/event-stream.ts'
 import { isJsonObject, parseJson, type Json, type JsonObject } from '../wire/json.ts'
 import type { PrivateKey } from '../wire/keys.ts'
 import { signSent } from '../wire/sent-request.ts'
@@ -55,7 +56,11 @@ export async function callByHand(call: RawCall, credential?: Credential): Promis
     body,
     signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
   })
-  return { status: response.status, headers: response.headers, json: readBody(await response.text()) }
+  return {
+    status: response.status,
+    headers: response.headers,
+    json: readBody(response, new Uint8Array(await response.arrayBuffer())),
+  }
 }
 
 /** What a tool said, if the answer is a tool's. */
@@ -96,11 +101,12 @@ function flipOneBit(field: string): string {
   })
 }
 
-/** A JSON body, or the message in the event stream that the 2025-11-25 revision answers with. */
-function readBody(text: string): Json | undefined {
-  const data = /^data: ?(.*)$/m.exec(text)?.[1] ?? text
+/** A JSON body, or the first message in the event stream that the 2025-11-25 revision answers with. */
+function readBody({ headers }: Response, body: Uint8Array): Json | undefined {
+  const isStream = headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true
+  const event = isStream ? new EventStreamReader().read(body).find(({ data }) => data !== '') : undefined
   try {
-    return parseJson(data)
+    return parseJson(event?.data ?? body)
   } catch {
     return undefined
   }

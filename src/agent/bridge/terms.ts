@@ -48,7 +48,7 @@ export async function readAcceptedTerms(given: readonly string[] | undefined): P
   })
   return new Set(
     text
-      .split('\n')
+      .split(/\r\n|\r|\n/)
       .map(line => line.trim())
       .filter(line => line !== '')
       .map(hashIn),
